@@ -1,5 +1,6 @@
 #include "offload/swapper.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -11,6 +12,7 @@
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "core/memory/aligned_buffer.h"
+#include "core/memory/beside_log.h"
 
 namespace ds {
 
@@ -49,6 +51,8 @@ struct Swapper::Transfer {
   const std::span<const std::byte> from;
   std::vector<Ticket> tickets;
   bool timed_out = false;
+  uint64_t told_as = 0;  // of the BesideLog
+  StreamMoment::Clock::time_point ended_at{};
 };
 
 Swapper::Swapper(const SwapperOptions& options, std::unique_ptr<AsyncIo> io)
@@ -136,6 +140,13 @@ SwapTicket Swapper::begin(std::unique_ptr<Transfer> transfer) {
   Transfer& t = *transfer;
   const int64_t at = kSwapPage + t.entry.extent.offset;
   const int64_t data_at = at + narrow<int64_t>(t.header.bytes().size());
+  if (options_.beside != nullptr && options_.beside->is_on()) {
+    t.told_as = options_.beside->begin(
+        {.kind = t.kind == IoKind::kWrite ? BesideKind::kNvmeWrite : BesideKind::kNvmeRead,
+         .name = t.entry.written.key,
+         .bytes = t.entry.written.length,
+         .begin = StreamMoment::of_host()});
+  }
   try {
     if (t.kind == IoKind::kWrite) {
       DS_FAILPOINT("swap.put_begun");
@@ -164,7 +175,7 @@ std::exception_ptr wait_for_all(AsyncIo& io, Transfer& transfer) {
   std::exception_ptr first;
   for (const Ticket ticket : transfer.tickets) {
     try {
-      io.wait(ticket);
+      transfer.ended_at = std::max(transfer.ended_at, io.wait(ticket));
     } catch (const IoTimeout&) {
       transfer.timed_out = true;
       first = std::current_exception();  // tells the caller that the memory has to stay
@@ -233,6 +244,7 @@ void Swapper::wait(SwapTicket ticket) {
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begun;
   count(*transfer, waited.count());
   if (!error) {
+    tell(*transfer);
     try {
       transfer->kind == IoKind::kWrite ? finish_put(*transfer) : finish_get(*transfer);
     } catch (const Error&) {
@@ -266,6 +278,10 @@ void Swapper::count(const Transfer& transfer, double waited_s) {
 SwapFigures Swapper::figures() const {
   const std::lock_guard lock(entries_mutex_);
   return figures_;
+}
+
+void Swapper::tell(const Transfer& transfer) const {
+  if (transfer.told_as != 0) options_.beside->end(transfer.told_as, transfer.ended_at);
 }
 
 std::string Swapper::place_of(const Entry& entry) const {

@@ -122,6 +122,7 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
            .updater_threads = options.updater_threads,
            .trace = options.trace,
            .overlaps_communication = options.overlaps_communication,
+           .beside = options.beside,
            .blocks = blocks_ ? &*blocks_ : nullptr,
            .limits = options.limits,
            .pinned_beside = blocks_ ? HostCopy::pinned_bytes() + transport_.pinned_bytes() : 0},

@@ -46,7 +46,8 @@ struct RankDeviceOptions {
   NcclWish nccl = NcclWish::kIfPossible;
   MemoryLimits limits{};
   bool tunes_matmul = false;
-  Trace* trace = nullptr;  // of the stream that computes
+  Trace* trace = nullptr;       // of the stream that computes
+  BesideLog* beside = nullptr;  // of all streams
   int updater_threads = 0;
 };
 

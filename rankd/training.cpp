@@ -78,6 +78,7 @@ class TrainingRun {
     trace_ = &observers_.add(std::make_unique<TraceRecorder>(
         engine_.host(), timer, parts.ops, phases_,
         TraceRecorder::Options{.rank = parts.plan.rank,
+                               .beside = &parts.beside,
                                .send = [this](std::string text, bool last) {
                                  parts_.control.report_trace(std::move(text), last);
                                }}));
@@ -289,11 +290,15 @@ void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& c
 }
 
 // Where weights and optimizer state lie that are offloaded to NVMe, in files of their own.
-void open_swaps(const JobPlan& plan, const Config& config, RankResources& resources) {
+void open_swaps(const JobPlan& plan, const Config& config, BesideLog& beside,
+                RankResources& resources) {
   const ZeroConfig& zero = config.zero_optimization;
   const auto folder = [&](const std::string& path, const char* of) {
-    return SwapFolder{
-        .nvme_path = path, .of = of, .owner = swap_owner(plan), .io = io_options(config.aio, path)};
+    return SwapFolder{.nvme_path = path,
+                      .of = of,
+                      .owner = swap_owner(plan),
+                      .io = io_options(config.aio, path),
+                      .beside = &beside};
   };
   if (zero.offload_param && zero.offload_param->device == OffloadDevice::kNvme) {
     resources.open_weight_swap = swap_opener(folder(zero.offload_param->nvme_path, "parameters"));
@@ -356,6 +361,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   auto resident = std::make_unique<ResidentMemory>();
   JobComm comm(plan, control, listener, config, sizes);
   OpLog ops;
+  BesideLog beside;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
   RankDevice device(plan,
                     {.planned = own_plan.blocks,
@@ -364,6 +370,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                      .limits = limits,
                      .tunes_matmul = config.train.tune_matmul,
                      .trace = &ops,
+                     .beside = &beside,
                      .updater_threads = updater_threads(config, plan.threads)},
                     comm.world(), sizes, comm.sinks());
   ops.follow(device.workspace().stream());
@@ -373,7 +380,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &comm.recorded();
-  open_swaps(plan, config, resources);
+  open_swaps(plan, config, beside, resources);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   MemoryCopies memory(plan, engine, comm);
@@ -389,6 +396,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .memory = memory.tier(),
                    .calls = comm.calls(),
                    .ops = ops,
+                   .beside = beside,
                    .frame = frame},
                   std::move(resident));
   DS_FAILPOINT("train.before_load");

@@ -1,5 +1,7 @@
 #include "train/workspace.h"
 
+#include "core/memory/beside_log.h"
+
 namespace ds {
 
 Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
@@ -35,6 +37,15 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
   }
   if (device_.is_meta()) disk_.emplace(options_of_stream(options.disk_trace));
   if (options.updater_threads > 0) add_updater(options);
+  if (options.beside != nullptr) tell_all(*options.beside);
+}
+
+void Workspace::tell_all(BesideLog& log) {
+  for (Stream* const stream : {&stream_, &host_stream_}) tell_beside(*stream, log);
+  for (std::optional<Stream>* const stream :
+       {&communication_, &copies_, &saves_, &fetches_, &updater_}) {
+    if (*stream) tell_beside(**stream, log);
+  }
 }
 
 // Traces are of one thread, and where nothing is meta its own has none.

@@ -50,6 +50,7 @@ struct WorkspaceOptions {
   // time for all. Null: that of the device.
   Trace* host_trace = nullptr;
   Trace* updater_trace = nullptr;
+  BesideLog* beside = nullptr;  // told of what all streams do beside computing; outlives them
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
   MemoryLimits limits{};
   // What others have of pinned memory, for usage() to tell.
@@ -79,6 +80,7 @@ class Workspace {
   MemoryResource& host_memory();
   MemoryResource& pinned_memory();
   void add_updater(const WorkspaceOptions& options);
+  void tell_all(BesideLog& log);
   StreamOptions options_of_stream(Trace* trace);
 
   const Device device_;

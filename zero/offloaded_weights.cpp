@@ -142,7 +142,7 @@ void OffloadedWeights::fetch(int number) {
   if (!slice.key.empty()) return fetch_from_swap(number, slice);
   slice.device = slots_.take(slice.numel, slice.dtype, fetches_);
   copy_across(fetches_, Link::kToDevice, host_memory(slice), slice.device.address(),
-              slice.device.bytes());
+              slice.device.bytes(), {.what = "weights", .number = number});
   slice.arrived = fetches_.mark();
 }
 
@@ -160,13 +160,13 @@ void OffloadedWeights::fetch_from_swap(int number, Slice& slice) {
 Tensor OffloadedWeights::take(int number) {
   Slice& slice = nth(slices_, number);
   fetch(number);
-  if (!slice.key.empty()) take_from_swap(slice);
+  if (!slice.key.empty()) take_from_swap(number, slice);
   slice.is_fetched = false;
   streams_.peers.wait(slice.arrived);
   return std::exchange(slice.device, Tensor());
 }
 
-void OffloadedWeights::take_from_swap(Slice& slice) {
+void OffloadedWeights::take_from_swap(int number, Slice& slice) {
   StagingPool::Lease buffer = std::move(*std::exchange(slice.buffer, std::nullopt));
   if (swap_ != nullptr) {
     try {
@@ -179,7 +179,7 @@ void OffloadedWeights::take_from_swap(Slice& slice) {
   slice.device = slots_.take(slice.numel, slice.dtype, fetches_);
   fetches_.wait(slice.arrived);
   copy_across(fetches_, Link::kToDevice, buffer.bytes().data(), slice.device.address(),
-              slice.device.bytes());
+              slice.device.bytes(), {.what = "weights", .number = number});
   slice.arrived = fetches_.mark();
   busy_.push_back({.buffer = std::move(buffer), .copied = slice.arrived});
 }
@@ -212,7 +212,8 @@ void OffloadedWeights::store(int number, int64_t begin, const Tensor& from) {
   fetches_.wait(streams_.compute.mark());  // takes part in a graph from here on
   const Tensor data = rounded(slice, from);
   fetches_.wait(streams_.compute.mark());
-  copy_across(fetches_, Link::kToHost, data.address(), to, data.bytes());
+  copy_across(fetches_, Link::kToHost, data.address(), to, data.bytes(),
+              {.what = "weights", .number = number});
   if (slice.key.empty()) return;
   open_->copied = fetches_.mark();
   wrote(number, from.numel(), streams_.compute);

@@ -116,7 +116,7 @@ class OffloadedWeights {
   void release_oldest(Stream& by);
   void await_write(int slice, Stream& by);
   void fetch_from_swap(int number, Slice& slice);
-  void take_from_swap(Slice& slice);
+  void take_from_swap(int number, Slice& slice);
   Tensor rounded(const Slice& slice, const Tensor& from);
   void open(int number, int64_t numel, Stream& by);
   void read_open(Slice& slice, Stream& by);

@@ -12,6 +12,7 @@
 #include "core/memory/across.h"
 #include "offload/rolling_run.h"
 #include "zero/home_slots.h"
+#include "zero/home_work.h"
 #include "zero/shard_home.h"
 #include "zero/weights_out.h"
 
@@ -135,7 +136,8 @@ class RollingHome final : public ShardHome {
       }
       Stored stored{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
       const std::span<std::byte> bytes = grad_bytes(stored.lease, frame);
-      copy_across(stream, Link::kToHost, from.address(), bytes.data(), from.bytes());
+      copy_across(stream, Link::kToHost, from.address(), bytes.data(), from.bytes(),
+                  {.what = "gradients of part", .number = part});
       stream.synchronize();
       stored.ticket = swapper_->put(key("gradient", part), bytes);
       stored_.push_back(std::move(stored));
@@ -156,7 +158,8 @@ class RollingHome final : public ShardHome {
       const std::span<std::byte> bytes = grad_bytes(loaded.lease, frame);
       loaded.ticket = swapper_->get(key("gradient", part), bytes);
       await(loaded);
-      copy_across(stream, Link::kToDevice, bytes.data(), to.address(), to.bytes());
+      copy_across(stream, Link::kToDevice, bytes.data(), to.address(), to.bytes(),
+                  {.what = "gradients of part", .number = part});
       stream.synchronize();
       DS_FAILPOINT("offload.gradient_loaded");
     });
@@ -284,7 +287,7 @@ class RollingHome final : public ShardHome {
     if (takes_gradients(access)) shard.grad = frame.grad(bytes, host_.device());
     if (makes_weights(access)) shard.copy = out_.place(part, host_);
     OpenPart open{.part = part, .shard = shard, .stream = host_};
-    work(open);
+    work_beside(access, open, index, work);
     if (makes_weights(access)) out_.send(part, host_);
   }
 

@@ -5,6 +5,7 @@
 #include "core/index.h"
 #include "core/memory/across.h"
 #include "zero/home_slots.h"
+#include "zero/home_work.h"
 #include "zero/weights_out.h"
 
 namespace ds {
@@ -20,9 +21,9 @@ std::vector<int64_t> numel_of(std::span<const HomeSlice> slices) {
 auto within(Stream& stream) {
   return [&stream](const void* from, void* to, size_t bytes) { stream.copy(from, to, bytes); };
 }
-auto over(Stream& stream, Link link) {
-  return [&stream, link](const void* from, void* to, size_t bytes) {
-    copy_across(stream, link, from, to, bytes);
+auto over(Stream& stream, Link link, int bucket) {
+  return [&stream, link, bucket](const void* from, void* to, size_t bytes) {
+    copy_across(stream, link, from, to, bytes, {.what = "gradients of bucket", .number = bucket});
   };
 }
 
@@ -166,16 +167,16 @@ class HostHome final : public ShardHome {
       if (makes_weights(access)) shard.copy = out_.place(part, host_);
       OpenPart open{.part = part, .shard = shard, .stream = host_};
       open.is_ahead = access == PartAccess::kUpdate && ahead_ && ahead_->take_done(narrow<int>(i));
-      work(open);
+      work_beside(access, open, narrow<int>(i), work);
       if (makes_weights(access)) out_.send(part, host_);
     }
   }
 
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override {
-    all_.store(bucket, slice, stream, over(stream, Link::kToHost));
+    all_.store(bucket, slice, stream, over(stream, Link::kToHost, bucket));
   }
   void load_gradient(int bucket, const Tensor& slice, Stream& stream) override {
-    all_.load(bucket, slice, stream, over(stream, Link::kToDevice));
+    all_.load(bucket, slice, stream, over(stream, Link::kToDevice, bucket));
   }
 
   void begin_ahead(const Work& work) override {

@@ -41,7 +41,8 @@ void WeightsOut::send(const HomePart& part, Stream& host) {
     return elsewhere.keeper->wrote(elsewhere.slice, part.numel, host);
   if (!ring_) return;
   const Tensor weights = there(part);
-  copy_across(compute_, Link::kToDevice, written_, weights.address(), weights.bytes());
+  copy_across(compute_, Link::kToDevice, written_, weights.address(), weights.bytes(),
+              {.what = "weights of bucket", .number = part.bucket});
   ring_->give_back(compute_.mark());
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/failpoint.h"
 #include "core/index.h"
+#include "core/memory/beside_log.h"
 
 namespace ds {
 
@@ -35,6 +36,12 @@ WorkAhead::~WorkAhead() {
   }
   changed_.notify_all();
   thread_.join();
+}
+
+int64_t WorkAhead::State::bytes() const {
+  size_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += tensor.bytes();
+  return narrow<int64_t>(sum);
 }
 
 bool WorkAhead::take_done(int part) { return std::exchange(nth(states_, part).is_done, false); }
@@ -100,6 +107,8 @@ void WorkAhead::run() {
 
 void WorkAhead::work_on(int part) {
   State& state = nth(states_, part);
+  const BesideSpan span(stream_, BesideKind::kUpdateAhead, {.what = "part", .number = part},
+                        state.bytes());
   for (size_t i = 0; i < state.tensors.size(); ++i) copy(state.tensors[i], state.before[i]);
   state.is_saved = true;
   DS_FAILPOINT("offload.part_saved");
@@ -130,6 +139,9 @@ void WorkAhead::end(Verdict verdict) {
 void WorkAhead::undo() {
   for (State& state : states_) {
     if (!state.is_saved) continue;
+    const BesideSpan span(
+        stream_, BesideKind::kUpdate,
+        {.what = "undone of part", .number = narrow<int>(&state - states_.data())}, state.bytes());
     for (size_t i = 0; i < state.tensors.size(); ++i) copy(state.before[i], state.tensors[i]);
     state.is_saved = state.is_done = false;
     DS_FAILPOINT("offload.part_undone");

@@ -55,6 +55,7 @@ class WorkAhead {
     std::vector<Tensor> before;   // as many, of the same kind
     bool is_saved = false;
     bool is_done = false;
+    int64_t bytes() const;
   };
   struct Waiting {
     int part = 0;

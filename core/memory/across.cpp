@@ -18,8 +18,11 @@ std::string_view name_of(Link link) {
   throw InternalError("name_of: unknown link");
 }
 
-void copy_across(Stream& stream, Link link, const void* from, void* to, size_t bytes) {
+void copy_across(Stream& stream, Link link, const void* from, void* to, size_t bytes,
+                 const BesideName& name) {
   if (stream.device().is_meta()) return report_across(stream, link, bytes);
+  const BesideKind kind = link == Link::kToDevice ? BesideKind::kToDevice : BesideKind::kToHost;
+  const BesideSpan span(stream, kind, name, static_cast<int64_t>(bytes));
   stream.copy(from, to, bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/memory/beside_log.h"
 #include "core/stream.h"
 
 namespace ds {
@@ -15,8 +16,10 @@ enum class Link : uint8_t { kToDevice, kToHost, kNvmeRead, kNvmeWrite };
 inline constexpr int kLinks = 4;
 std::string_view name_of(Link link);  // "h2d", "d2h", "nvme_read", "nvme_write"
 
-// As Stream::copy, over kToDevice or kToHost. On a CPU that plays both sides it is a copy.
-void copy_across(Stream& stream, Link link, const void* from, void* to, size_t bytes);
+// As Stream::copy, over kToDevice or kToHost. On a CPU that plays both sides it is a copy. `name`:
+// what it is, for the stream's BesideLog.
+void copy_across(Stream& stream, Link link, const void* from, void* to, size_t bytes,
+                 const BesideName& name);
 // What others move, of which the stream knows by events alone.
 void report_across(Stream& stream, Link link, size_t bytes);
 

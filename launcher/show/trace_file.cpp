@@ -2,7 +2,8 @@
 
 #include <rapidjson/document.h>
 
-#include <array>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "launcher/decide/json_text.h"
@@ -46,13 +47,21 @@ class Object {
     return found != document_.MemberEnd() && found->value.IsString() ? found->value.GetString()
                                                                      : "";
   }
+  std::vector<std::string> texts(const char* key) const {
+    std::vector<std::string> out;
+    const auto found = document_.FindMember(key);
+    if (found == document_.MemberEnd() || !found->value.IsArray()) {
+      throw DataError(fmt::format("trace: a line has no list '{}'", key));
+    }
+    for (const rapidjson::Value& one : found->value.GetArray()) {
+      out.emplace_back(one.IsString() ? one.GetString() : "");
+    }
+    return out;
+  }
 
  private:
   rapidjson::Document document_;
 };
-
-// As train/trace/trace_text.cpp numbers them.
-constexpr std::array<std::string_view, 3> kTracks = {"compute", "peers", "between steps"};
 
 std::string named(std::string_view what, int64_t rank, size_t track, std::string_view name) {
   return JsonObject()
@@ -84,8 +93,9 @@ void take_rank(Lines& lines, Events& events, TraceFile& out) {
                  .integer("tid", 0)
                  .raw("args", JsonObject().integer("sort_index", rank).str())
                  .str());
-  for (size_t track = 0; track < kTracks.size(); ++track) {
-    events.add(named("thread_name", rank, track + 1, kTracks[track]));
+  size_t track = 0;
+  for (const std::string& name : head.texts("tracks")) {
+    events.add(named("thread_name", rank, ++track, name));
   }
   int64_t count = 0;
   for (std::string_view line = lines.next();; line = lines.next()) {

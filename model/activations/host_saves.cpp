@@ -18,7 +18,8 @@ class HostSaves::Copy {
         here_(of.host_.allocate(bytes_, MemoryTag::kActivations)),
         there_(tensor) {
     of_.copies_.wait(of_.compute_.mark());
-    copy_across(of_.copies_, Link::kToHost, there_.address(), here_, bytes_);
+    copy_across(of_.copies_, Link::kToHost, there_.address(), here_, bytes_,
+                {.what = "activations", .of = of_.compute_.label()});
     moved_ = of_.copies_.mark();
   }
   ~Copy() {
@@ -46,7 +47,8 @@ class HostSaves::Copy {
     if (there_.defined()) return;
     there_ = Tensor::empty(shape_, dtype_, of_.compute_);
     of_.copies_.wait(of_.compute_.mark());  // for who had these bytes before
-    copy_across(of_.copies_, Link::kToDevice, here_, there_.address(), bytes_);
+    copy_across(of_.copies_, Link::kToDevice, here_, there_.address(), bytes_,
+                {.what = "activations", .of = of_.compute_.label()});
     moved_ = of_.copies_.mark();
   }
   Tensor take() {

@@ -46,7 +46,7 @@ class AsyncIo::Lanes {
   Lanes(std::vector<std::unique_ptr<IoEngine>> engines, const IoOptions& options);
 
   Ticket begin(IoKind kind, const IoFile& file, const Request& request);
-  void wait(Ticket ticket);
+  std::chrono::steady_clock::time_point wait(Ticket ticket);
   void wait_all();
   std::span<const std::unique_ptr<Lane>> all() const { return lanes_; }
 
@@ -112,7 +112,7 @@ Ticket AsyncIo::Lanes::begin(IoKind kind, const IoFile& file, const Request& req
   return ticket;
 }
 
-void AsyncIo::Lanes::wait(Ticket ticket) {
+std::chrono::steady_clock::time_point AsyncIo::Lanes::wait(Ticket ticket) {
   std::unique_ptr<Transfer> transfer;
   {
     const std::scoped_lock lock(transfers_mutex_);
@@ -131,6 +131,7 @@ void AsyncIo::Lanes::wait(Ticket ticket) {
     throw;
   }
   transfer->throw_failure();
+  return transfer->ended_at();
 }
 
 void AsyncIo::Lanes::await(const Transfer& transfer) const {
@@ -181,7 +182,7 @@ Ticket AsyncIo::write(const IoFile& file, int64_t offset, std::span<const std::b
   return lanes_->begin(IoKind::kWrite, file, {offset, memory, std::ssize(from)});
 }
 
-void AsyncIo::wait(Ticket ticket) { lanes_->wait(ticket); }
+std::chrono::steady_clock::time_point AsyncIo::wait(Ticket ticket) { return lanes_->wait(ticket); }
 void AsyncIo::wait_all() { lanes_->wait_all(); }
 
 AsyncIo::Registration AsyncIo::register_file(const IoFile& file) {

@@ -8,6 +8,7 @@
 // remains is one error with file, offset and length. Nothing is silent.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -58,8 +59,8 @@ class AsyncIo {
 
   // Returns when nothing of the request is under way any more. IoError (DiskFull where there is no
   // room, IoTimeout) with what failed first in the file: operation, path, offset, length, reason.
-  // Reading past the end of the file is an error.
-  void wait(Ticket ticket);
+  // Reading past the end of the file is an error. When it ended.
+  std::chrono::steady_clock::time_point wait(Ticket ticket);
   // Waits for everything nobody has waited for; then throws the error of the oldest that failed.
   void wait_all();
 

@@ -15,12 +15,19 @@ void Transfer::fail(TransferFailure failure) {
 void Transfer::end_of_pieces(int64_t pieces) {
   const std::scoped_lock lock(state_mutex_);
   pieces_left_ -= pieces;
-  if (pieces_left_ == 0) ended_.notify_all();
+  if (pieces_left_ > 0) return;
+  ended_at_ = std::chrono::steady_clock::now();
+  ended_.notify_all();
 }
 
 bool Transfer::wait_until(std::chrono::steady_clock::time_point deadline) const {
   std::unique_lock lock(state_mutex_);
   return ended_.wait_until(lock, deadline, [&] { return pieces_left_ == 0; });
+}
+
+std::chrono::steady_clock::time_point Transfer::ended_at() const {
+  const std::scoped_lock lock(state_mutex_);
+  return ended_at_;
 }
 
 void Transfer::throw_failure() const {

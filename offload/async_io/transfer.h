@@ -43,13 +43,16 @@ class Transfer {
 
   // True when nothing is left to wait for.
   bool wait_until(std::chrono::steady_clock::time_point deadline) const;
-  void throw_failure() const;  // if there is one
+  void throw_failure() const;                              // if there is one
+  std::chrono::steady_clock::time_point ended_at() const;  // once nothing is left to wait for
 
  private:
   const Place place_;
   mutable std::mutex state_mutex_;
   mutable std::condition_variable ended_;
   int64_t pieces_left_;
+  // Nothing ends as soon as it is asked for.
+  std::chrono::steady_clock::time_point ended_at_ = std::chrono::steady_clock::now();
   std::optional<TransferFailure> failure_;
   std::atomic<bool> failed_ = false;  // asked for each piece
 };

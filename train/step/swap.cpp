@@ -14,7 +14,8 @@ SwapOpener swap_opener(const SwapFolder& place) {
     owner.job += "." + place.of;
     if (const int number = (*files)++; number > 0) owner.job += fmt::format(".{}", number);
     return std::make_unique<Swapper>(
-        SwapperOptions{.directory = folder->path(), .owner = owner, .bytes = bytes},
+        SwapperOptions{
+            .directory = folder->path(), .owner = owner, .bytes = bytes, .beside = place.beside},
         std::make_unique<AsyncIo>(io));
   };
 }

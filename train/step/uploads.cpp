@@ -1,7 +1,10 @@
 #include "train/step/uploads.h"
 
+#include <optional>
+
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/beside_log.h"
 
 namespace ds {
 namespace {
@@ -40,12 +43,19 @@ StepUploads::Batch StepUploads::take_batch() {
 
 Event StepUploads::copy(std::span<const Copy> all) {
   const bool apart = &copies_ != &stream_;
-  if (apart) copies_.wait(stream_.mark());
+  std::optional<BesideSpan> span;
+  if (apart) {
+    copies_.wait(stream_.mark());
+    int64_t bytes = 0;
+    for (const Copy& one : all) bytes += narrow<int64_t>(one.to.bytes());
+    span.emplace(copies_, BesideKind::kToDevice, BesideName{.what = "batch"}, bytes);
+  }
   for (const Copy& one : all) {
     DS_CHECK(one.from.size_bytes() == one.to.bytes(), "step: {} bytes go to a tensor of {}",
              one.from.size_bytes(), one.to.bytes());
     copies_.copy(one.from.data(), one.to.address(), one.to.bytes());
   }
+  span.reset();
   const Event copied = copies_.mark();
   if (apart) stream_.wait(copied);
   return copied;

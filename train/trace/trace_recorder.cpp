@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "core/host.h"
@@ -62,13 +64,18 @@ void TraceRecorder::carry_out(const TraceOrder& order) {
   events_ = 0;
   timer_.need();
   phases_.turn(true);
+  turn_beside(true);
+}
+
+void TraceRecorder::turn_beside(bool on) {
+  if (options_.beside != nullptr) options_.beside->turn(on);
 }
 
 void TraceRecorder::before_instruction(int64_t steps_done,
                                        const PipelineInstruction& /*instruction*/) {
   if (steps_left_ == 0) return;
   if (under_way_.empty() || under_way_.back().step != steps_done + 1) {
-    under_way_.push_back({.step = steps_done + 1, .parts = {}});
+    under_way_.push_back({.step = steps_done + 1, .parts = {}, .beside = {}});
   }
   log_.add(now_);
 }
@@ -77,23 +84,44 @@ void TraceRecorder::after_instruction(int64_t /*steps_done*/,
                                       const PipelineInstruction& /*instruction*/) {
   if (steps_left_ == 0) return;
   log_.remove(now_);
-  const auto room = to_size(std::max<int64_t>(0, options_.most_events - events_));
-  if (now_.size() > room) {
-    trace_.left_out += narrow<int64_t>(now_.size() - room);
-    now_.resize(room);
-  }
-  events_ += narrow<int64_t>(now_.size());
+  now_.resize(room_for(now_.size()));
   under_way_.back().parts.push_back(std::exchange(now_, {}));
+  if (options_.beside == nullptr) return;
+  std::vector<BesideWork> beside = options_.beside->take();
+  beside.resize(room_for(beside.size()));
+  std::ranges::move(beside, std::back_inserter(under_way_.back().beside));
 }
 
-void TraceRecorder::keep(const MeasuredStep& measured, const Ops& ops) {
+size_t TraceRecorder::room_for(size_t events) {
+  const size_t room =
+      std::min(events, to_size(std::max<int64_t>(0, options_.most_events - events_)));
+  trace_.left_out += narrow<int64_t>(events - room);
+  events_ += narrow<int64_t>(room);
+  return room;
+}
+
+// What the step's streams did, by their clock, which began when the step did.
+void TraceRecorder::keep_beside(std::vector<BesideWork> works, const MeasuredStep& measured) {
+  for (BesideWork& work : works) {
+    const double begin_s = work.begin.seconds_since(measured.origin);
+    const int64_t begin = nanoseconds_of(measured.begin) + std::llround(begin_s * 1e9);
+    trace_.beside.push_back({.kind = work.kind,
+                             .name = std::move(work.name),
+                             .bytes = work.bytes,
+                             .begin_ns = begin,
+                             .end_ns = begin + std::llround(work.seconds() * 1e9),
+                             .is_under_way = work.is_under_way});
+  }
+}
+
+void TraceRecorder::keep(const MeasuredStep& measured, Ops ops) {
   TracedStep step{.measured = measured, .begin_ns = nanoseconds_of(measured.begin), .ops = {}};
-  for (const std::vector<LoggedOp>& part : ops.parts) {
+  for (std::vector<LoggedOp>& part : ops.parts) {
     std::vector<TracedOp>& out = step.ops.emplace_back();
     out.reserve(part.size());
-    for (const LoggedOp& op : part) {
-      out.push_back({.label = op.label,
-                     .name = op.name,
+    for (LoggedOp& op : part) {
+      out.push_back({.label = std::move(op.label),
+                     .name = std::move(op.name),
                      .cost = op.cost,
                      .begin_s = op.begin.seconds_since(measured.origin)});
     }
@@ -104,9 +132,12 @@ void TraceRecorder::keep(const MeasuredStep& measured, const Ops& ops) {
 
 void TraceRecorder::after_step(const StepReport& report) {
   if (steps_left_ == 0 || under_way_.empty() || under_way_.front().step != report.step) return;
-  const Ops ops = std::move(under_way_.front());
+  Ops ops = std::move(under_way_.front());
   under_way_.erase(under_way_.begin());
-  if (timer_.newest() && timer_.newest()->step == report.step) keep(*timer_.newest(), ops);
+  if (timer_.newest() && timer_.newest()->step == report.step) {
+    keep_beside(std::move(ops.beside), *timer_.newest());
+    keep(*timer_.newest(), std::move(ops));
+  }
   if (--steps_left_ == 0 || events_ >= options_.most_events) finish();
 }
 
@@ -120,6 +151,10 @@ void TraceRecorder::finish() {
   timer_.need_no_more();
   trace_.phases = phases_.take();
   phases_.turn(false);
+  if (options_.beside != nullptr && !trace_.steps.empty()) {
+    keep_beside(options_.beside->take_under_way(), trace_.steps.back().measured);
+  }
+  turn_beside(false);
   const std::string text = trace_text(std::exchange(trace_, {}));
   constexpr size_t kPiece = 128 << 10;
   for (size_t at = 0; at < text.size(); at += kPiece) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/memory/beside_log.h"
 #include "train/job.h"
 #include "train/observers.h"
 #include "train/profile/op_log.h"
@@ -46,6 +47,7 @@ class TraceRecorder final : public StepObserver {
   struct Options {
     int rank = 0;
     int64_t most_events = kMostEvents;
+    BesideLog* beside = nullptr;  // of this rank's streams and swap files; null: it has none
     // Pieces of trace_text(), in order.
     std::function<void(std::string text, bool last)> send;
   };
@@ -66,8 +68,13 @@ class TraceRecorder final : public StepObserver {
   struct Ops {
     int64_t step = 0;
     std::vector<std::vector<LoggedOp>> parts;
+    std::vector<BesideWork> beside;  // told meanwhile
   };
-  void keep(const MeasuredStep& measured, const Ops& ops);
+  void keep(const MeasuredStep& measured, Ops ops);
+  void keep_beside(std::vector<BesideWork> works, const MeasuredStep& measured);
+  void turn_beside(bool on);
+  // How many of so many events there is room for; the others are counted as left out.
+  size_t room_for(size_t events);
   void finish();
 
   HostExchange& host_;

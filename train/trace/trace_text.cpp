@@ -1,8 +1,14 @@
 #include "train/trace/trace_text.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "comm/operation.h"
 #include "core/index.h"
@@ -11,16 +17,28 @@
 namespace ds {
 namespace {
 
+// Their numbers; what is done beside has those that follow.
 enum class Track { kCompute = 1, kPeers = 2, kBetween = 3 };
+constexpr std::array<const char*, 3> kTracks = {"compute", "peers", "between steps"};
 
 struct Extent {
   int64_t begin = 0, end = 0;  // nanoseconds since the trace began, by rank 0's clock
 };
 
-// Of microseconds, three digits behind the point.
-std::string micros(int64_t ns) {
-  return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
-}
+// Microseconds, three digits behind the point.
+class Micros {
+ public:
+  explicit Micros(int64_t ns)
+      : end_(fmt::format_to(text_.data(), FMT_COMPILE("{}{}.{:03}"), ns < 0 ? "-" : "",
+                            std::abs(ns) / 1000, std::abs(ns) % 1000)) {}
+  std::string_view text() const { return {text_.data(), end_}; }
+
+ private:
+  std::array<char, 32> text_;
+  const char* end_;
+};
+
+void no_args(JsonLine& /*args*/) {}
 
 class Writer {
  public:
@@ -31,40 +49,34 @@ class Writer {
   int64_t events() const { return events_; }
   std::string take() { return std::move(text_); }
 
-  // `args`: an object, as JsonLine makes it.
+  // `args` adds what else there is to tell.
+  template <class Args>
   void slice(Track track, std::string_view kind, std::string_view name, const Extent& extent,
-             const std::string& args) {
-    JsonLine head;
-    head.text("name", name).text("cat", kind);
-    std::string line = head.take_object();
-    line.pop_back();  // its bracket
-    text_ += fmt::format(
-        "{}, \"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"args\": {}}}\n",
-        line, rank_, static_cast<int>(track), micros(extent.begin),
-        micros(extent.end - extent.begin), args);
+             const Args& args) {
+    line_.text("name", name).text("cat", kind).text("ph", "X").integer("pid", rank_);
+    line_.integer("tid", static_cast<int>(track)).raw("ts", Micros(extent.begin).text());
+    line_.raw("dur", Micros(extent.end - extent.begin).text()).begin("args");
+    args(line_);
+    line_.end().flush(text_);
     ++events_;
   }
-  void header(const RankTrace& trace) {
-    JsonLine line;
-    line.integer("rank", trace.rank).text("host", trace.host);
-    line.integer("first_step", trace.steps.empty() ? 0 : trace.steps.front().measured.step);
-    line.integer("steps", narrow<int64_t>(trace.steps.size()));
-    line.integer("clock_offset_ns", trace.clock.offset_ns).integer("left_out", trace.left_out);
-    text_ += line.take();
+  void header(const RankTrace& trace, const std::vector<std::string>& tracks) {
+    line_.integer("rank", trace.rank).text("host", trace.host);
+    line_.integer("first_step", trace.steps.empty() ? 0 : trace.steps.front().measured.step);
+    line_.integer("steps", narrow<int64_t>(trace.steps.size()));
+    line_.integer("clock_offset_ns", trace.clock.offset_ns).integer("left_out", trace.left_out);
+    line_.texts("tracks", tracks);
+    line_.flush(text_);
   }
-  void footer() {
-    JsonLine line;
-    text_ += line.integer("events", events_).take();
-  }
+  void footer() { line_.integer("events", events_).flush(text_); }
 
  private:
   const int rank_;
   const int64_t zero_;  // of the trace, by this rank's clock
   int64_t events_ = 0;
+  JsonLine line_;
   std::string text_;
 };
-
-std::string no_args() { return JsonLine().take_object(); }
 
 int64_t nanos(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -84,25 +96,24 @@ void write_ops(Writer& out, const std::vector<TracedOp>& ops, int64_t step_begin
     while (end < ops.size() && ops[end].label == ops[first].label) ++end;
     if (!ops[first].label.empty()) {
       out.slice(Track::kCompute, "module", ops[first].label, {begin_of(first), begin_of(end)},
-                no_args());
+                no_args);
     }
     for (; first < end; ++first) {
-      JsonLine args;
-      args.real("flops", ops[first].cost.flops).real("bytes", ops[first].cost.bytes);
+      const OpCost& cost = ops[first].cost;
       out.slice(Track::kCompute, "kernel", ops[first].name, {begin_of(first), begin_of(first + 1)},
-                args.take_object());
+                [&](JsonLine& args) { args.real("flops", cost.flops).real("bytes", cost.bytes); });
     }
   }
 }
 
 void write_call(Writer& out, const MeasuredCall& call, int64_t step_begin) {
-  JsonLine args;
-  args.text("group", call.axis).text("for", call.label).integer("bytes", call.bytes);
-  args.integer("wire_bytes", wire_bytes(call.op, call.ranks, call.bytes));
-  args.integer("ranks", call.ranks);
   out.slice(Track::kPeers, "collective", name_of(call.op),
             {step_begin + nanos(call.begin_s), step_begin + nanos(call.begin_s + call.seconds)},
-            args.take_object());
+            [&](JsonLine& args) {
+              args.text("group", call.axis).text("for", call.label).integer("bytes", call.bytes);
+              args.integer("wire_bytes", wire_bytes(call.op, call.ranks, call.bytes));
+              args.integer("ranks", call.ranks);
+            });
 }
 
 // One slice around the parts of each micro-step; of pipelines, whose micro-steps take turns, none.
@@ -120,11 +131,10 @@ void write_micro_steps(Writer& out, const MeasuredStep& step, int64_t begin) {
     if (came_before) return;
     found.emplace_back(part.micro_batch, extent);
   }
-  for (const auto& [micro_batch, extent] : found) {
-    JsonLine args;
-    args.integer("micro_step", micro_batch);
-    out.slice(Track::kCompute, "micro-step", fmt::format("micro-step {}", micro_batch), extent,
-              args.take_object());
+  for (const auto& found_one : found) {
+    const int micro_batch = found_one.first;
+    out.slice(Track::kCompute, "micro-step", fmt::format("micro-step {}", micro_batch),
+              found_one.second, [&](JsonLine& args) { args.integer("micro_step", micro_batch); });
   }
 }
 
@@ -132,16 +142,15 @@ void write_step(Writer& out, const TracedStep& traced, bool is_first) {
   const MeasuredStep& step = traced.measured;
   const int64_t begin = out.time_of(traced.begin_ns);
   if (step.parts.empty()) return;
-  JsonLine args;
-  args.integer("step", step.step);
   out.slice(Track::kCompute, "step", fmt::format("step {}", step.step),
-            {begin, extent_of(step.parts.back(), begin).end}, args.take_object());
+            {begin, extent_of(step.parts.back(), begin).end},
+            [&](JsonLine& args) { args.integer("step", step.step); });
   write_micro_steps(out, step, begin);
   for (size_t i = 0; i < step.parts.size(); ++i) {
     const MeasuredPart& part = step.parts[i];
     const Extent extent = extent_of(part, begin);
     const std::string_view kind = part.op == PipelineOp::kLoadMicroBatch ? "copy" : "part";
-    out.slice(Track::kCompute, kind, to_string(part.op), extent, no_args());
+    out.slice(Track::kCompute, kind, to_string(part.op), extent, no_args);
     if (i < traced.ops.size()) write_ops(out, traced.ops[i], begin, extent);
     for (const MeasuredCall& call : part.calls) write_call(out, call, begin);
   }
@@ -149,17 +158,87 @@ void write_step(Writer& out, const TracedStep& traced, bool is_first) {
   for (const MeasuredCall& call : step.between) write_call(out, call, begin);
 }
 
+std::string_view track_of(BesideKind kind) {
+  switch (kind) {
+    case BesideKind::kToDevice:
+    case BesideKind::kToHost:
+      return "copies";
+    case BesideKind::kNvmeRead:
+    case BesideKind::kNvmeWrite:
+      return "swap files";
+    case BesideKind::kUpdate:
+      return "updates by the host";
+    case BesideKind::kUpdateAhead:
+      return "updates ahead";
+  }
+  throw InternalError("trace: work beside that has no track");
+}
+
+// Which track each has: of its kind the first that is free when it begins.
+class BesideTracks {
+ public:
+  explicit BesideTracks(const std::vector<TracedBeside>& works) : track_of_(works.size()) {
+    std::vector<size_t> order(works.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(
+        order, {}, [&](size_t i) { return std::pair(track_of(works[i].kind), works[i].begin_ns); });
+    for (const size_t i : order) {
+      const TracedBeside& work = works[i];
+      const auto free = std::ranges::find_if(tracks_, [&](const One& one) {
+        return one.kind == track_of(work.kind) && one.busy_until <= work.begin_ns;
+      });
+      const auto track = static_cast<size_t>(free - tracks_.begin());
+      if (free == tracks_.end()) tracks_.push_back({.kind = track_of(work.kind), .busy_until = 0});
+      tracks_[track].busy_until = work.end_ns;
+      track_of_[i] = static_cast<int>(kTracks.size() + 1 + track);
+    }
+  }
+
+  int of(size_t work) const { return track_of_[work]; }
+  // With those that every trace has.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names(kTracks.begin(), kTracks.end());
+    std::map<std::string_view, int> count;
+    for (const One& one : tracks_) {
+      const int number = ++count[one.kind];
+      names.push_back(number == 1 ? std::string(one.kind) : fmt::format("{} {}", one.kind, number));
+    }
+    return names;
+  }
+
+ private:
+  struct One {
+    std::string_view kind;
+    int64_t busy_until = 0;
+  };
+  std::vector<One> tracks_;
+  std::vector<int> track_of_;
+};
+
+void write_beside(Writer& out, const TracedBeside& work, int track) {
+  out.slice(static_cast<Track>(track), "beside",
+            fmt::format("{} {}", name_of(work.kind), work.name),
+            {out.time_of(work.begin_ns), out.time_of(work.end_ns)}, [&](JsonLine& args) {
+              args.integer("bytes", work.bytes);
+              if (work.is_under_way) args.boolean("under_way", true);
+            });
+}
+
 }  // namespace
 
 std::string trace_text(const RankTrace& trace) {
   Writer out(trace);
-  out.header(trace);
+  const BesideTracks tracks(trace.beside);
+  out.header(trace, tracks.names());
   for (const TracedStep& step : trace.steps) {
     write_step(out, step, &step == &trace.steps.front());
   }
   for (const TracedPhase& phase : trace.phases) {
     out.slice(Track::kBetween, "phase", phase.name,
-              {out.time_of(phase.begin_ns), out.time_of(phase.end_ns)}, no_args());
+              {out.time_of(phase.begin_ns), out.time_of(phase.end_ns)}, no_args);
+  }
+  for (size_t i = 0; i < trace.beside.size(); ++i) {
+    write_beside(out, trace.beside[i], tracks.of(i));
   }
   out.footer();
   return out.take();

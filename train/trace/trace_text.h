@@ -1,14 +1,17 @@
 // What a rank recorded as lines of Chrome's trace format (pure), which Perfetto and
 // chrome://tracing show: complete events ("X"), each with its beginning and its duration in
 // microseconds, to the nanosecond, so that what lies within another one does so exactly. A rank is
-// a process with three tracks: what computes (steps > micro-steps > parts > modules > kernels),
-// what is said to peers, and what happens between steps.
+// a process with tracks: what computes (steps > micro-steps > parts > modules > kernels), what is
+// said to peers, what happens between steps, and, where there is any, what is done beside: copies
+// between tiers, transfers of swap files, updates by the host. Of those that overlap each has a
+// track of its own.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/memory/beside_log.h"
 #include "core/trace.h"
 #include "train/trace/clock_offset.h"
 #include "train/watch/step_timer.h"
@@ -34,17 +37,27 @@ struct TracedPhase {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
+// By this rank's clock.
+struct TracedBeside {
+  BesideKind kind = BesideKind::kToDevice;
+  std::string name;
+  int64_t bytes = 0;
+  int64_t begin_ns = 0, end_ns = 0;
+  bool is_under_way = false;  // when the trace ended
+};
+
 struct RankTrace {
   int rank = 0;
   std::string host;
   SharedClock clock{};
   std::vector<TracedStep> steps{};
   std::vector<TracedPhase> phases{};
+  std::vector<TracedBeside> beside{};
   int64_t left_out = 0;  // events, because there was no more room
 };
 
-// A line for each event, after one that says whose they are, {"rank": ...}, and before one that
-// says that this is all, {"events": n}.
+// A line for each event, after one that says whose they are, {"rank": ...}, and how the tracks from
+// 1 on are called, and before one that says that this is all, {"events": n}.
 std::string trace_text(const RankTrace& trace);
 
 }  // namespace ds

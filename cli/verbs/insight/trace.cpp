@@ -25,8 +25,10 @@ void describe_trace(CLI::App& app, TraceOptions& values) {
       "  dslaunch trace\n"
       "  dslaunch trace runs/mine --steps 10 --ranks 0 -o mine.json\n"
       "\n"
-      "Of a run that goes on: its next steps, micro-steps, modules, kernels, collectives, copies\n"
-      "and saves, on one clock. Ctrl-C ends the trace with the step that runs; the run goes on.\n"
+      "Of a run that goes on: its next steps, micro-steps, modules, kernels, collectives, copies,\n"
+      "swap files, updates by the host and saves, on one clock. Ctrl-C ends the trace with the "
+      "step\n"
+      "that runs; the run goes on.\n"
       "https://ui.perfetto.dev and chrome://tracing show the file.");
 }
 

@@ -11,11 +11,13 @@ namespace ds {
 namespace {
 
 constexpr const char* kOfRank0 =
-    "{\"rank\":0,\"host\":\"a\",\"first_step\":5,\"steps\":2,\"left_out\":0}\n"
+    "{\"rank\":0,\"host\":\"a\",\"first_step\":5,\"steps\":2,\"left_out\":0,"
+    "\"tracks\":[\"compute\",\"peers\",\"between steps\",\"swap files\",\"swap files 2\"]}\n"
     "{\"name\":\"step 5\",\"ph\":\"X\",\"pid\":0,\"tid\":1,\"ts\":0.000,\"dur\":7.500}\n"
     "{\"events\":1}\n";
 constexpr const char* kOfRank2 =
-    "{\"rank\":2,\"host\":\"b\",\"first_step\":5,\"steps\":1,\"left_out\":3}\n"
+    "{\"rank\":2,\"host\":\"b\",\"first_step\":5,\"steps\":1,\"left_out\":3,"
+    "\"tracks\":[\"compute\"]}\n"
     "{\"events\":0}\n";
 
 }  // namespace
@@ -31,8 +33,16 @@ TEST_CASE("a trace of several ranks is one file with a process for each", "[laun
   rapidjson::Document json;
   json.Parse(trace.json.c_str());
   REQUIRE_FALSE(json.HasParseError());
-  CHECK(json["traceEvents"].Size() == 1 + 2 * 5);
+  CHECK(json["traceEvents"].Size() == 1 + 2 * 2 + 5 + 1);
   CHECK(trace.json.find("rank 2 on b") != std::string::npos);
+  std::vector<std::string> tracks;
+  for (const rapidjson::Value& event : json["traceEvents"].GetArray()) {
+    if (std::string(event["name"].GetString()) != "thread_name") continue;
+    tracks.push_back(fmt::format("{}.{} {}", event["pid"].GetInt(), event["tid"].GetInt(),
+                                 event["args"]["name"].GetString()));
+  }
+  CHECK(tracks == std::vector<std::string>{"0.1 compute", "0.2 peers", "0.3 between steps",
+                                           "0.4 swap files", "0.5 swap files 2", "2.1 compute"});
 }
 
 TEST_CASE("lines of another trace are none yet, and broken ones are told", "[launcher]") {
@@ -46,9 +56,12 @@ TEST_CASE("lines of another trace are none yet, and broken ones are told", "[lau
     }
     return std::string();
   };
-  CHECK_THAT(error_of("{\"rank\":0,\"left_out\":0}\n{}\n"), Catch::Contains("no end"));
-  CHECK_THAT(error_of("{\"rank\":0}\n{\"events\":2}\n"), Catch::Contains("sent 2 events, 0"));
+  CHECK_THAT(error_of("{\"rank\":0,\"left_out\":0,\"tracks\":[]}\n{}\n"),
+             Catch::Contains("no end"));
+  CHECK_THAT(error_of("{\"rank\":0,\"tracks\":[]}\n{\"events\":2}\n"),
+             Catch::Contains("sent 2 events, 0"));
   CHECK_THAT(error_of("nonsense\n"), Catch::Contains("no JSON object"));
+  CHECK_THAT(error_of("{\"rank\":0}\n"), Catch::Contains("no list 'tracks'"));
   CHECK_THAT(error_of("{\"host\":\"a\"}\n"), Catch::Contains("no number 'rank'"));
 }
 

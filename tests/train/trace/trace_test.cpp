@@ -7,11 +7,14 @@
 #include <sstream>
 
 #include "comm/traced_comm.h"
+#include "core/memory/across.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/train/heard_reports.h"
 #include "tests/train/small_engine.h"
 #include "train/plan/dry_run.h"
+#include "train/step/swap.h"
 #include "train/trace/trace_recorder.h"
 
 namespace ds {
@@ -23,11 +26,12 @@ struct TraceEvent {
   std::string name, kind;
   int rank = 0, track = 0;
   int64_t begin = 0, end = 0;  // nanoseconds
-  int64_t wire_bytes = 0;
+  int64_t wire_bytes = 0, bytes = 0;
 };
 
 struct ReadTrace {
   int64_t rank = -1, first_step = 0, steps = 0, left_out = 0, offset = 0;
+  std::vector<std::string> tracks;  // by number, from 1 on
   std::vector<TraceEvent> events;
 };
 
@@ -47,6 +51,8 @@ ReadTrace read(const std::string& text) {
       out.steps = json["steps"].GetInt64();
       out.left_out = json["left_out"].GetInt64();
       out.offset = json["clock_offset_ns"].GetInt64();
+      for (const auto& track : json["tracks"].GetArray())
+        out.tracks.emplace_back(track.GetString());
     } else if (json.HasMember("events")) {
       CHECK(json["events"].GetInt64() == narrow<int64_t>(out.events.size()));
       ended = true;
@@ -61,6 +67,9 @@ ReadTrace read(const std::string& text) {
                             .end = ns("ts") + ns("dur")});
       if (json["args"].HasMember("wire_bytes")) {
         out.events.back().wire_bytes = json["args"]["wire_bytes"].GetInt64();
+      }
+      if (out.events.back().kind == "beside") {
+        out.events.back().bytes = json["args"]["bytes"].GetInt64();
       }
     }
   }
@@ -94,24 +103,41 @@ struct Recorded {
   std::vector<int64_t> wire_bytes;
 };
 
+constexpr int kRanks = 2;
+const Setting kPlain{.ranks = kRanks, .stage = 3, .micro_steps = 2};
+
 // Trains some steps; the orders are carried out at the edges after so many.
 Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
-                int64_t most_events = TraceRecorder::kMostEvents) {
-  constexpr int kRanks = 2;
-  const EngineOptions options = options_of({.ranks = kRanks, .stage = 3, .micro_steps = 2});
+                int64_t most_events = TraceRecorder::kMostEvents, const Setting& setting = kPlain) {
+  const EngineOptions options = options_of(setting);
   const RunPlan plan = dry_run(options, {.data = kRanks}, {});
+  const TemporaryDirectory swap;
   Recorded out;
   out.texts.resize(kRanks);
   out.wire_bytes.resize(kRanks);
   test::run_ranks(kRanks, [&](Communicator& comm) {
     CallQueue calls;
     OpLog ops;
+    BesideLog beside;
     CommVolume volume;
     Connections connections =
         Connections::over(comm, {.data = kRanks}, {.volume = &volume, .times = &calls});
-    Workspace workspace(Device::cpu(), 1, connections.peers(), &ops);
+    Workspace workspace({.device = Device::cpu(),
+                         .updater_threads = setting.update_ahead ? 1 : 0,
+                         .trace = &ops,
+                         .beside = &beside},
+                        connections.peers());
     ops.follow(workspace.stream());
-    Engine engine(options, workspace.resources(), plan.of_rank(comm.rank()).step);
+    RankResources resources = workspace.resources();
+    const auto opener = [&](const char* of) {
+      return swap_opener({.nvme_path = swap.path().string(),
+                          .of = of,
+                          .owner = {.job = "test", .rank = comm.rank(), .world = comm.size()},
+                          .beside = &beside});
+    };
+    resources.open_weight_swap = opener("parameters");
+    resources.open_state_swap = opener("state");
+    Engine engine(options, resources, plan.of_rank(comm.rank()).step);
     engine.initialize();
     CountingSource source(options, comm.rank(), kRanks);
     HeardReports heard;
@@ -123,6 +149,7 @@ Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
         engine.host(), timer, ops, phases,
         TraceRecorder::Options{.rank = comm.rank(),
                                .most_events = most_events,
+                               .beside = &beside,
                                .send = [&](std::string piece, bool) { text += piece; }}));
     for (int64_t step = 0; step < steps; ++step) {
       if (const auto order = orders.find(step); order != orders.end()) {
@@ -139,6 +166,30 @@ Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
     observers.before_exit(RunEnd::kDone);
   });
   return out;
+}
+
+// Bytes over each link in the steps of a trace.
+std::array<double, kLinks> link_bytes(const ReadTrace& trace) {
+  std::array<double, kLinks> bytes{};
+  for (const TraceEvent& event : trace.events) {
+    for (int link = 0; link < kLinks; ++link) {
+      const std::string_view name = name_of(static_cast<Link>(link));
+      if (event.kind == "beside" && event.name.starts_with(fmt::format("{} ", name))) {
+        nth(bytes, link) += static_cast<double>(event.bytes);
+      }
+    }
+  }
+  return bytes;
+}
+
+// Those of the kind whose name begins so, each within a step.
+int64_t named_within_steps(const ReadTrace& trace, std::string_view name) {
+  return std::ranges::count_if(trace.events, [&](const TraceEvent& event) {
+    if (event.kind != "beside" || !event.name.starts_with(name)) return false;
+    return std::ranges::any_of(trace.events, [&](const TraceEvent& step) {
+      return step.kind == "step" && step.begin <= event.begin && event.end <= step.end;
+    });
+  });
 }
 
 }  // namespace
@@ -204,6 +255,58 @@ TEST_CASE("a trace has so many steps of each rank, and its events nest", "[train
     CHECK(calls[0][i].end > calls[1][i].begin - clock_error);
     CHECK(calls[1][i].end > calls[0][i].begin - clock_error);
   }
+}
+
+TEST_CASE("a trace has what is done beside: its bytes are those of the plan", "[train]") {
+  constexpr int64_t kSteps = 2;
+  for (const Tier state : {Tier::kHost, Tier::kNvme}) {
+    for (const Tier params : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
+      Setting setting = kPlain;
+      setting.state = state;
+      setting.params = params;
+      setting.sub_group_numel = 640;
+      setting.rolling = {
+          .buffers = 3, .pipeline_read = true, .pipeline_write = true, .pinning = Pinning::kNone};
+      CAPTURE(name_of(state), name_of(params));
+      const Recorded recorded =
+          record({{1, {.steps = kSteps, .ranks = {0}}}}, 4, TraceRecorder::kMostEvents, setting);
+      const ReadTrace trace = read(recorded.texts[0]);
+      check_nesting(trace.events);
+      const RunPlan plan = dry_run(options_of(setting), {.data = kRanks}, {});
+      const auto traced = link_bytes(trace);
+      for (int link = 0; link < kLinks; ++link) {
+        CAPTURE(name_of(static_cast<Link>(link)));
+        CHECK(nth(traced, link) == kSteps * nth(plan.of_rank(0).link_bytes, link));
+      }
+      CHECK(named_within_steps(trace, "update part ") >= kSteps);
+      const bool swaps = state == Tier::kNvme || params == Tier::kNvme;
+      CHECK((std::ranges::count(trace.tracks, "swap files") == 1) == swaps);
+      CHECK(std::ranges::count(trace.tracks, "updates by the host") == 1);
+      CHECK(std::ranges::count(trace.tracks, "copies") == 1);
+    }
+  }
+}
+
+TEST_CASE("a trace has the thread that updates ahead on a track of its own", "[train]") {
+  Setting setting = kPlain;
+  setting.state = Tier::kHost;
+  setting.update_ahead = true;
+  setting.clipping = 0;
+  const Recorded recorded =
+      record({{1, {.steps = 2, .ranks = {1}}}}, 4, TraceRecorder::kMostEvents, setting);
+  const ReadTrace trace = read(recorded.texts[1]);
+  check_nesting(trace.events);
+  const auto track = std::ranges::find(trace.tracks, "updates ahead");
+  REQUIRE(track != trace.tracks.end());
+  const auto number = static_cast<int>(track - trace.tracks.begin()) + 1;
+  int64_t parts = 0;
+  for (const TraceEvent& event : trace.events) {
+    if (event.track != number) continue;
+    CHECK(event.name.starts_with("update ahead part "));
+    CHECK(event.bytes > 0);
+    ++parts;
+  }
+  CHECK(parts >= 2);
 }
 
 TEST_CASE("only who is asked records, and an order without steps ends it", "[train]") {

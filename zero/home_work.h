@@ -1,0 +1,31 @@
+// The work on a part that lies beside the device, where somebody wants to know what the host does.
+#pragma once
+
+#include "core/index.h"
+#include "core/memory/beside_log.h"
+#include "zero/shard_home.h"
+
+namespace ds {
+
+inline int64_t bytes_of(const Shard& shard) {
+  size_t bytes = 0;
+  const auto add = [&bytes](const Tensor& tensor) {
+    if (tensor.defined()) bytes += tensor.bytes();
+  };
+  for (const Tensor* tensor : {&shard.master, &shard.grad, &shard.copy}) add(*tensor);
+  for (const Tensor& slot : shard.slots) add(slot);
+  for (const Tensor& scale : shard.scales) add(scale);
+  return narrow<int64_t>(bytes);
+}
+
+// work(open). What updates state is told to the BesideLog of the part's stream, with the bytes of
+// what it reads and writes; `number`: of the part.
+inline void work_beside(PartAccess access, OpenPart& open, int number,
+                        const ShardHome::Work& work) {
+  if (!takes_gradients(access)) return work(open);
+  const BesideSpan span(open.stream, BesideKind::kUpdate, {.what = "part", .number = number},
+                        bytes_of(open.shard));
+  work(open);
+}
+
+}  // namespace ds
