@@ -146,8 +146,11 @@ void communication_fields(Visitor& v, Config& c) {
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.field("sparse_gradients", c.sparse_gradients,
-          {.meaning = "Exchange embedding gradients in compressed sparse-row form.",
-           .effect = Effect::kNotYet});
+          {.meaning = "Send other ranks only those rows of the token embedding's gradient that a "
+                      "micro-batch has tokens of, with their numbers, where that is less than the "
+                      "whole; at ZeRO stage 0. A table that is the head's weight, too, has no such "
+                      "rows.",
+           .effect = Effect::kUsed});
   v.field("disable_allgather", c.disable_allgather,
           {.meaning = "Historic switch to skip the parameter allgather.",
            .effect = Effect::kAlwaysSo,

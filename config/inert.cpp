@@ -119,7 +119,19 @@ void Rules::precision() {
   }
 }
 
+bool ties_embedding(const ModelSection& model) {
+  if (model.folder) return false;  // its config.json says it
+  return model.family == ModelFamily::kGpt2    ? model.gpt2.tie_word_embeddings
+         : model.family == ModelFamily::kLlama ? model.llama.tie_word_embeddings
+                                               : false;
+}
+
 void Rules::reduction() {
+  if (c_.sparse_gradients && ties_embedding(c_.model)) {
+    note("sparse_gradients",
+         "where the embedding's table is the head's weight, too (model.tie_word_embeddings), whose "
+         "gradient has every row");
+  }
   if (c_.prescale_gradients) note("gradient_predivide_factor", "with prescale_gradients");
   if (!c_.sequence_parallel_size) note("data_parallel_size", "without sequence_parallel_size");
   if (c_.sequence_parallel_size.value_or(1) == 1) {

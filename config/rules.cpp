@@ -192,6 +192,30 @@ void reduction_rules(const RuleContext& r) {
   }
 }
 
+// Model folders say later whether the head shares the embedding's table (inert.h has the others).
+void sparse_gradient_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const std::string key = "sparse_gradients";
+  if (!c.sparse_gradients) return;
+  if (c.zero_optimization.stage > 0) {
+    return r.refuse_early(
+        key, fmt::format("works with ZeRO stage 0, the stage is {}, whose gradients are shared out "
+                         "in slices of buckets; remove the key, or set "
+                         "zero_optimization.stage to 0",
+                         c.zero_optimization.stage));
+  }
+  if (is_one_bit(c.optimizer)) {
+    return r.refuse_early(key,
+                          "excludes 1-bit optimizers, which send their own momenta in place of "
+                          "gradients; remove the key");
+  }
+  if (c.model.folder) {
+    r.note(key,
+           "has no effect if the model's config.json ties the head's weight to the embedding "
+           "(tie_word_embeddings): that gradient has every row");
+  }
+}
+
 // Each overlap of swapping has a buffer of its own (offload/rolling).
 void swap_buffer_rules(const RuleContext& r, const OffloadOptimizerConfig& offload) {
   const char* const key = "zero_optimization.offload_optimizer.buffer_count";
@@ -409,6 +433,7 @@ void check_engine_rules(const RuleContext& context) {
   master_weight_rules(context);
   update_rules(context);
   reduction_rules(context);
+  sparse_gradient_rules(context);
   zero_rules(context);
   optimizer_rules(context);
   scheduler_rules(context);

@@ -114,4 +114,46 @@ void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write w
       [&](Cuda) { detail::position_backward_cuda(stream, dy, length, write, dpositions); });
 }
 
+void distinct_tokens(Stream& stream, const Tensor& order, Tensor& rows) {
+  constexpr std::string_view kOp = "distinct_tokens";
+  detail::require_numel(kOp, "order", stream, order, order.numel() / 2 * 2);
+  detail::require_dtype(kOp, "order", order, DType::kI32);
+  detail::require_numel(kOp, "rows", stream, rows, rows.numel());
+  detail::require_dtype(kOp, "rows", rows, DType::kI32);
+  stream.report(kOp, {.flops = 0, .bytes = static_cast<double>(order.bytes() / 2 + rows.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::distinct_tokens_cpu(order, rows); },
+      [&](Cuda) { detail::distinct_tokens_cuda(stream, order, rows); });
+}
+
+void take_rows(Stream& stream, const Tensor& table, const Tensor& rows, Tensor& values) {
+  constexpr std::string_view kOp = "take_rows";
+  const auto [count, columns] = check(kOp, stream, table, values);
+  detail::require_numel(kOp, "rows", stream, rows, count);
+  detail::require_dtype(kOp, "rows", rows, DType::kI32);
+  stream.report(kOp, {.flops = 0,
+                      .bytes = static_cast<double>(values.bytes() + to_size(values.numel()) *
+                                                                        size_of(table.dtype()))});
+  on_device(
+      stream, [&](Cpu) { detail::take_rows_cpu(stream, table, rows, values); },
+      [&](Cuda) { detail::take_rows_cuda(stream, table, rows, values); });
+}
+
+void sum_rows(Stream& stream, const Tensor& rows, const Tensor& values, int64_t parts, Write write,
+              Tensor& table) {
+  constexpr std::string_view kOp = "sum_rows";
+  const auto [count, columns] = check(kOp, stream, table, values);
+  detail::require_numel(kOp, "rows", stream, rows, count);
+  detail::require_dtype(kOp, "rows", rows, DType::kI32);
+  DS_CHECK(parts > 0 && count % parts == 0, "{}: {} rows of {} parts", kOp, count, parts);
+  const double sums =
+      static_cast<double>(values.numel()) * static_cast<double>(size_of(table.dtype()));
+  stream.report(kOp, {.flops = static_cast<double>(values.numel()),
+                      .bytes = static_cast<double>(values.bytes()) +
+                               (write == Write::kOverwrite ? sums : 2 * sums)});
+  on_device(
+      stream, [&](Cpu) { detail::sum_rows_cpu(stream, rows, values, parts, write, table); },
+      [&](Cuda) { detail::sum_rows_cuda(stream, rows, values, parts, write, table); });
+}
+
 }  // namespace ds::kernels

@@ -1,6 +1,8 @@
-// Token and position embedding.
+// Token and position embedding, and the rows of a table's gradient on their way to other ranks.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/tensor.h"
@@ -30,5 +32,20 @@ void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, W
 // dpositions[t] = sum over rows i with i % length == t of dy[i]; rows beyond `length` become 0.
 void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write write,
                        Tensor& dpositions);
+
+// Rows of a table that a batch has touched. Where a list of them has room for more, it goes on with
+// kNoRow, which is greater than every row.
+inline constexpr int32_t kNoRow = std::numeric_limits<int32_t>::max();
+// Each token of an order of sort_tokens() once, ascending. rows: int32, room for all that differ;
+// on the CPU DataError where there are more, on a CUDA device those are left out.
+void distinct_tokens(Stream& stream, const Tensor& order, Tensor& rows);
+// values[k] = table[rows[k]], in the dtype of values [rows.numel(), C]; zeros for no row.
+void take_rows(Stream& stream, const Tensor& table, const Tensor& rows, Tensor& values);
+// The rows of several parts, one list of distinct_tokens() after the other, summed in fp32 in the
+// order of the parts: table[r] = (or +=) the sum of values[k] over the places k with rows[k] == r.
+// Rows that no part has stay as they were. The sum is rounded to the dtype of the values before it
+// goes into a table of 16 bits, as a reduction would give it.
+void sum_rows(Stream& stream, const Tensor& rows, const Tensor& values, int64_t parts, Write write,
+              Tensor& table);
 
 }  // namespace ds::kernels

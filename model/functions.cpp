@@ -169,6 +169,7 @@ Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingS
           }
           GradSlot slot = store.grad_slot(spec.table);
           kernels::embedding_backward(stream, order, dy, slot.write, slot.grad);
+          store.rows_touched(spec.table, order);
           store.grad_ready(spec.table);
         });
   };

@@ -28,6 +28,16 @@ ParamId BuildContext::param(std::string_view name, const Shape& shape, Initializ
                     .unit = unit});
 }
 
+ParamId BuildContext::table(std::string_view name, const Shape& shape, Initializer init) const {
+  return store.add({.name = child(name).path,
+                    .shape = shape,
+                    .dtype = dtype,
+                    .init = init,
+                    .module = ModuleKind::kEmbedding,
+                    .looked_up = true,
+                    .unit = unit});
+}
+
 Initializer zeros() { return {Initializer::Kind::kZeros, 0}; }
 Initializer ones() { return {Initializer::Kind::kOnes, 0}; }
 Initializer normal(double standard_deviation) {

@@ -22,6 +22,8 @@ struct BuildContext {
   BuildContext in_unit(int unit_number) const;
   ParamId param(std::string_view name, const Shape& shape, Initializer init,
                 ModuleKind module = ModuleKind::kOther) const;
+  // Of an embedding of tokens: [vocabulary, width].
+  ParamId table(std::string_view name, const Shape& shape, Initializer init) const;
 };
 
 Initializer zeros();

@@ -45,9 +45,10 @@ struct ParamSpec {
   DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
   Initializer init{};
   ModuleKind module = ModuleKind::kOther;
-  int unit = 0;    // number of the model block it belongs to: buckets do not span units
-  Shape global{};  // of the logical tensor, where there is a cut
-  Cut cut{};       // what is kept of it here; none: all
+  bool looked_up = false;  // a table of which the forward pass reads rows by their tokens
+  int unit = 0;            // number of the model block it belongs to: buckets do not span units
+  Shape global{};          // of the logical tensor, where there is a cut
+  Cut cut{};               // what is kept of it here; none: all
   ParamGroup group = ParamGroup::kDense;
   Replicas replicas{};
 
@@ -99,6 +100,9 @@ class ParameterStore {
   // This contribution is complete. A parameter expects `uses` contributions per backward (see
   // expect_uses); with the last one its bucket may be reduced.
   virtual void grad_ready(ParamId id) = 0;
+  // Before grad_ready() of a table that is looked up: the order of the tokens whose rows this
+  // contribution has; others are zero in it.
+  virtual void rows_touched(ParamId /*id*/, const Tensor& /*order*/) {}
   // A tied weight gets several contributions per backward; default 1. Called before seal().
   virtual void expect_uses(ParamId id, int uses) = 0;
 

@@ -21,6 +21,7 @@ class WatchedStore final : public ParameterStore {
   Lease acquire(ParamId id) override;
   GradSlot grad_slot(ParamId id) override;
   void grad_ready(ParamId id) override;
+  void rows_touched(ParamId id, const Tensor& order) override { store_.rows_touched(id, order); }
   void expect_uses(ParamId id, int uses) override { store_.expect_uses(id, uses); }
   void begin_micro_step() override { store_.begin_micro_step(); }
   void end_micro_step() override { store_.end_micro_step(); }

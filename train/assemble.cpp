@@ -390,10 +390,14 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
         "in a micro-batch",
         batch.micro_batch, length, kMostTokensOfMicroBatch));
   }
+  ZeroOptions zero = zero_options(config, dtype, batch.accumulation);
+  if (config.sparse_gradients) {
+    zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
+  }
   return {.model = model,
           .dtype = dtype,
           .operands = operands_of(config),
-          .zero = zero_options(config, dtype, batch.accumulation),
+          .zero = std::move(zero),
           .optimizer = optimizer_of(config),
           .schedule = schedule_of(config),
           .gradient_clipping = config.gradient_clipping,

@@ -22,6 +22,8 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
       quantized_(peers.quantized),
       streams_(streams),
       slots_(slots),
+      exchange_(comm_, options_.rows, options_.wire_dtype, streams_, slots_),
+      touched_(uses_.size()),
       states_(layout.buckets().size()),
       written_(uses_.size(), 0) {
   refuse_what_cannot_be();
@@ -49,7 +51,9 @@ void GradReducer::make_slice(int bucket) {
       keeps_whole() &&
       (accumulates() || (options_.micro_steps == 1 && options_.dtype == options_.slice_dtype));
   if (is_alone() || options_.state == Sharding::kWhole) {
-    state.reduced = accumulates() || options_.dtype == options_.slice_dtype
+    // Rows are added up where their sums are to stay, and `whole` is of one micro-step.
+    const bool adds_rows = exchanges_rows() && options_.micro_steps > 1;
+    state.reduced = accumulates() || (options_.dtype == options_.slice_dtype && !adds_rows)
                         ? state.whole
                         : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype,
                                         streams_.compute, MemoryTag::kGradients);
@@ -92,6 +96,10 @@ void GradReducer::refuse_what_cannot_be() const {
         "zero: gradients of offloaded optimizer state are reduced after each micro-step, within "
         "one group of ranks; pipelines, 1-bit optimizers and MiCS keep it on the device");
   }
+  DS_CHECK(!options_.rows.any() || (options_.reduce == Reduce::kEachMicroStep && summed_.empty() &&
+                                    options_.state == Sharding::kWhole),
+           "gradients: rows of tables are exchanged after each micro-step, of whole state, within "
+           "one group of ranks");
   if (options_.reduce == Reduce::kEachMicroStep || is_alone()) return;
   if (options_.sharding == Sharding::kSharded) {
     throw Unsupported(
@@ -196,11 +204,17 @@ void GradReducer::ready(int param) {
   if (--state.contributions == 0 && options_.reduce == Reduce::kEachMicroStep) reduce(bucket);
 }
 
+void GradReducer::rows_touched(int param, const Tensor& order) {
+  if (exchanges_rows()) nth(touched_, param) = exchange_.list(order);
+}
+
 void GradReducer::reduce(int bucket) {
   if (is_alone() && !options_.offloaded) return;
   State& state = nth(states_, bucket);
   streams_.peers.wait(streams_.compute.mark());
-  if (!options_.offloaded) {
+  if (exchanges_rows()) {
+    reduce_rows(bucket);
+  } else if (!options_.offloaded) {
     reduce_kept(bucket);
   } else if (is_alone()) {
     hand_over_alone(bucket);
@@ -230,6 +244,25 @@ void GradReducer::reduce_kept(int bucket) {
     reduce_scatter(from, first ? state.slice : sum);
     if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
     slots_.give_back(sum, streams_.peers);
+  }
+}
+
+// The first micro-step of several clears what rows of the later ones are added to; where sums stay in
+// `whole`, every row that this rank does not touch is zero already.
+void GradReducer::reduce_rows(int bucket) {
+  State& state = nth(states_, bucket);
+  const bool apart = !state.reduced.aliases(state.whole);
+  if (apart && micro_step_ == 0) kernels::fill(streams_.peers, state.reduced, 0.0F);
+  const int64_t columns = options_.rows.columns;
+  for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
+    Tensor& lists = nth(touched_, at.param);
+    DS_CHECK(lists.defined(), "gradient of parameter {}: nobody has said which rows it has",
+             at.param);
+    const Shape shape{at.numel / columns, columns};
+    Tensor sum = view(state.reduced, at.param, shape);
+    exchange_.add_up(lists, view(state.whole, at.param, shape),
+                     micro_step_ == 0 ? kernels::Write::kOverwrite : kernels::Write::kAccumulate,
+                     sum);
   }
 }
 
@@ -292,14 +325,27 @@ void GradReducer::forget_events() {
   for (State& state : states_) state.reduced_at = {};
 }
 
+bool GradReducer::narrows(const State& state) const {
+  return wire_.defined() && size_of(wire_.dtype()) < size_of(state.reduced.dtype());
+}
+
+// Sums of rows are on every rank already, and are given the bits that those would have which are
+// sent.
+void GradReducer::round_as_sent(State& state) {
+  if (!narrows(state)) return;
+  Tensor sent = wire_.narrow(0, state.reduced.numel());
+  kernels::cast(streams_.peers, state.reduced, sent);
+  kernels::cast(streams_.peers, sent, state.reduced);
+}
+
 // What is sent in fewer bits is rounded on this rank too, so that all have the same.
 void GradReducer::gather(State& state, int64_t numel) {
-  const bool narrows = wire_.defined() && size_of(wire_.dtype()) < size_of(state.reduced.dtype());
-  Tensor whole = narrows ? wire_.narrow(0, state.reduced.numel()) : state.reduced;
+  const bool is_narrow = narrows(state);
+  Tensor whole = is_narrow ? wire_.narrow(0, state.reduced.numel()) : state.reduced;
   Tensor place = whole.narrow(comm_.rank() * numel, numel);
   if (!place.aliases(state.slice)) kernels::cast(streams_.peers, state.slice, place);
   comm_.all_gather(place, whole, streams_.peers);
-  if (narrows) kernels::cast(streams_.peers, whole, state.reduced);
+  if (is_narrow) kernels::cast(streams_.peers, whole, state.reduced);
 }
 
 void GradReducer::end_step() {
@@ -320,7 +366,8 @@ void GradReducer::end_step() {
     for (Communicator* const others : summed_) {
       others->all_reduce(state.slice, ReduceOp::kSum, streams_.peers);
     }
-    if (gathers) gather(state, layout_.slice_numel(b));
+    if (!gathers) continue;
+    exchanges_rows() ? round_as_sent(state) : gather(state, layout_.slice_numel(b));
   }
   streams_.compute.wait(streams_.peers.mark());
 }

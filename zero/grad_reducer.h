@@ -26,6 +26,7 @@
 #include "zero/bucket_layout.h"
 #include "zero/bucket_slots.h"
 #include "zero/policy.h"
+#include "zero/row_exchange.h"
 
 namespace ds {
 
@@ -51,6 +52,8 @@ struct GradOptions {
   int micro_steps = 1;
   // Sums over micro-steps are kept by a ShardHome (keep_in()), and not here.
   bool offloaded = false;
+  // Parameters are tables of which others are sent only what is touched (rows_touched()).
+  TouchedRows rows{};
 };
 
 // With whom gradients are summed.
@@ -75,6 +78,8 @@ class GradReducer {
   void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
   GradSlot slot(int param, const Shape& shape);
   void ready(int param);
+  // Of a table, before its ready(): the tokens by whose order the contribution was made.
+  void rows_touched(int param, const Tensor& order);
   // Where reduction is due each micro-step, checks that every bucket was reduced.
   void end_micro_step();
   // A micro-step like one before it has been given to the streams by others.
@@ -108,6 +113,7 @@ class GradReducer {
   // Micro-batches are added up in `whole`: nothing is reduced between them, or nobody is there.
   bool accumulates() const { return options_.reduce != Reduce::kEachMicroStep || is_alone(); }
   bool is_alone() const { return comm_.size() == 1; }
+  bool exchanges_rows() const { return options_.rows.any() && !is_alone(); }
   // Contributions of a parameter in a period: a micro-step, or the step where they come in turn.
   int expected(int param) const;
   Tensor view(const Tensor& whole, int param, const Shape& shape) const;
@@ -127,6 +133,9 @@ class GradReducer {
   Tensor sent(const Tensor& whole) const;
   void reduce_scatter(const Tensor& from, Tensor& slice);
   void gather(State& state, int64_t numel);
+  void reduce_rows(int bucket);
+  bool narrows(const State& state) const;
+  void round_as_sent(State& state);
   void clear_gaps(int bucket, Tensor& whole);
   void reduce(int bucket);
 
@@ -138,6 +147,8 @@ class GradReducer {
   QuantizedReduce* const quantized_;
   const StoreStreams streams_;
   BucketSlots& slots_;
+  RowExchange exchange_;
+  std::vector<Tensor> touched_;  // of each parameter that is a table, from rows_touched() on
   std::vector<State> states_;
   Tensor wire_;                // room for the copy of the largest bucket, where one is needed
   ShardHome* home_ = nullptr;  // of sums that are kept elsewhere

@@ -88,6 +88,27 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
   return key;
 }
 
+// Not of a table that is the head's weight, too: that use touches every row.
+TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
+                         const ZeroOptions& options, int ranks) {
+  const bool may = options.sparse_tokens > 0 && spec.looked_up && uses == 1 && ranks > 1 &&
+                   options.policy.state.sharding == Sharding::kWhole &&
+                   options.reduce == Reduce::kEachMicroStep && key.summed.empty() &&
+                   spec.cut.is_whole();
+  if (!may) return {};
+  const TouchedRows touched{.columns = spec.shape[1],
+                            .at_most = std::min(options.sparse_tokens, spec.shape[0])};
+  const DType sent = key.wire.value_or(spec.dtype);
+  const TableTraffic traffic{.rows = spec.shape[0],
+                             .ranks = ranks,
+                             .micro_steps = options.micro_steps,
+                             .sent_bytes = size_of(sent),
+                             .sum_bytes = std::min(key.wire ? size_of(sent) : sizeof(double),
+                                                   size_of(options.grad_slice_dtype))};
+  const bool is_less = bytes_by_rows(touched, traffic) < bytes_as_whole(touched, traffic);
+  return is_less ? touched : TouchedRows{};
+}
+
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
                        Mesh& mesh, StoreStreams streams, BucketSlots& slots,
                        OffloadedWeights* offloaded, const OffloadPlace& offload, std::string name)
@@ -126,7 +147,8 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                   .wire_dtype = key.wire,
                   .reduce = options.reduce,
                   .micro_steps = options.micro_steps,
-                  .offloaded = options.offloads_state()},
+                  .offloaded = options.offloads_state(),
+                  .rows = key.rows},
       layout_, std::move(uses),
       GradPeers{.shard = comm_,
                 .summed = std::move(summed),

@@ -31,6 +31,7 @@ struct GroupKey {
   std::vector<Axis> summed{};    // their ranks have the same slices, and other parts of the sum
   std::vector<Axis> repeated{};  // their ranks have the same slices, and the same gradients
   std::optional<DType> wire{};   // of gradients on their way to other ranks; nothing: as written
+  TouchedRows rows{};            // of tables of which only these travel
   int kind = 0;                  // of the optimizer's
   bool operator==(const GroupKey&) const = default;
 };
@@ -46,6 +47,9 @@ struct ZeroOptions {
   // In which dtype gradients travel, of all modules or of some; nothing: as they are written.
   std::optional<DType> grad_wire_dtype = std::nullopt;
   std::vector<ModuleKind> wire_modules = {};  // none: all
+  // Of tables that are looked up others are sent the rows that so many tokens of a micro-batch
+  // touch, where that is less than the whole; 0: always the whole.
+  int64_t sparse_tokens = 0;
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
   WeightOffload offload{};         // where policy.params is on another tier
@@ -80,6 +84,9 @@ struct OffloadPlace {
 };
 
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
+// Of a parameter with so many uses per micro-step, with whose key `ranks` reduce its gradient.
+TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
+                         const ZeroOptions& options, int ranks);
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket, or a part of it.
 // Written to checkpoints.

@@ -58,6 +58,7 @@ void ShardedStore::seal() {
     const ParamPlace place = places_.empty() ? ParamPlace{} : nth(places_, id);
     GroupKey key = group_key(param.spec, options_);
     key.kind = place.kind;
+    key.rows = touched_rows(param.spec, param.uses, key, options_, mesh_.group(key.shard).size());
     const auto known = std::ranges::find(keys, key);
     param.group = narrow<int>(known - keys.begin());
     if (known == keys.end()) {
@@ -144,6 +145,11 @@ GradSlot ShardedStore::grad_slot(ParamId id) {
 void ShardedStore::grad_ready(ParamId id) {
   const Param& of = param(id);
   group_of(of).grads().ready(of.index);
+}
+
+void ShardedStore::rows_touched(ParamId id, const Tensor& order) {
+  const Param& of = param(id);
+  group_of(of).grads().rows_touched(of.index, order);
 }
 
 void ShardedStore::begin_step(GradientsOf gradients) {

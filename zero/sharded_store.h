@@ -33,6 +33,7 @@ class ShardedStore final : public ParameterStore {
   Lease acquire(ParamId id) override;
   GradSlot grad_slot(ParamId id) override;
   void grad_ready(ParamId id) override;
+  void rows_touched(ParamId id, const Tensor& order) override;
 
   // A step is begin_step(), then per micro-step begin_micro_step(), forward, backward,
   // end_micro_step(), then reduce_gradients(), update(), publish(). With Reduce::kStepEnd and whole

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "core/dispatch.h"
 #include "core/index.h"
@@ -94,6 +96,51 @@ void fold_columns(const Tensor& dy, int64_t length, Write write, Tensor& y, int6
   });
 }
 
+// Rows of a table, or zeros, to places [begin, end) of y.
+void take_places(const Tensor& table, const int32_t* rows, Tensor& y, int64_t begin, int64_t end) {
+  on_float(table.dtype(), [&]<class TX>() {
+    on_float(y.dtype(), [&]<class TY>() {
+      const Lanes d;
+      const int64_t columns = table.shape()[1];
+      for (int64_t k = begin; k < end; ++k) {
+        const TX* from = rows[k] == kNoRow ? nullptr : table.data<TX>() + rows[k] * columns;
+        TY* to = y.data<TY>() + k * columns;
+        for (int64_t c = 0; c < columns; c += lane_count()) {
+          const int64_t lanes = at_most_lanes(columns - c);
+          put(from == nullptr ? hn::Zero(d) : get(d, from + c, lanes), d, to + c, lanes);
+        }
+      }
+    });
+  });
+}
+
+// y = (or +=) the sum of values' rows `places`, one after the other.
+void sum_places(const Tensor& values, std::span<const int64_t> places, Write write, Tensor& table,
+                int64_t row) {
+  on_float(values.dtype(), [&]<class TX>() {
+    on_float(table.dtype(), [&]<class TY>() {
+      const Lanes d;
+      const int64_t columns = table.shape()[1];
+      const TX* from = values.data<TX>();
+      TY* y = table.data<TY>() + row * columns;
+      for (int64_t c = 0; c < columns; c += lane_count()) {
+        const int64_t lanes = at_most_lanes(columns - c);
+        auto total = get(d, from + places[0] * columns + c, lanes);
+        for (const int64_t place : places.subspan(1)) {
+          total = hn::Add(total, get(d, from + place * columns + c, lanes));
+        }
+        if constexpr (sizeof(TY) < sizeof(float)) {
+          HWY_ALIGN TX rounded[hn::MaxLanes(Lanes())];
+          store(total, d, rounded);
+          total = load(d, rounded);
+        }
+        if (write == Write::kAccumulate) total = hn::Add(get(d, y + c, lanes), total);
+        put(total, d, y + c, lanes);
+      }
+    });
+  });
+}
+
 }  // namespace ds::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -104,6 +151,8 @@ namespace {
 DS_SIMD_EXPORT(embed_rows);
 DS_SIMD_EXPORT(scatter_columns);
 DS_SIMD_EXPORT(fold_columns);
+DS_SIMD_EXPORT(take_places);
+DS_SIMD_EXPORT(sum_places);
 
 constexpr int64_t kColumnGrain = 64;
 
@@ -114,6 +163,39 @@ void check_tokens(std::string_view op, const int32_t* tokens, int64_t rows, int6
           fmt::format("{}: row {} has token {}, expected 0 <= token < {} (the vocabulary)", op, row,
                       tokens[row], vocabulary));
     }
+  }
+}
+
+void check_rows(std::string_view op, std::span<const int32_t> rows, int64_t of_table) {
+  for (const int32_t row : rows) {
+    if (row != kNoRow && (row < 0 || row >= of_table)) {
+      throw DataError(fmt::format("{}: row {}, expected 0 <= row < {}", op, row, of_table));
+    }
+  }
+}
+
+std::span<const int32_t> ids_of(const Tensor& tensor) {
+  return {tensor.data<int32_t>(), to_size(tensor.numel())};
+}
+
+// Where a part has a row, or -1.
+int64_t place_of(std::span<const int32_t> part, int32_t row) {
+  const auto found = std::ranges::lower_bound(part, row);
+  return found == part.end() || *found != row ? -1 : found - part.begin();
+}
+
+// The places of all parts that have the row at `place`, in order; none where a part before has it.
+void places_of(std::span<const int32_t> rows, int64_t parts, int64_t place,
+               std::vector<int64_t>& places) {
+  const int64_t count = narrow<int64_t>(rows.size()) / parts;
+  const int64_t mine = place / count;
+  places.clear();
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t at =
+        place_of(rows.subspan(to_size(part * count), to_size(count)), rows[to_size(place)]);
+    if (at < 0) continue;
+    if (part < mine) return;
+    places.push_back(part * count + at);
   }
 }
 
@@ -159,6 +241,44 @@ void position_backward_cpu(Stream& stream, const Tensor& dy, int64_t length, Wri
   if (write == Write::kOverwrite) fill(stream, dpositions, 0.0F);
   stream.pool().parallel_for(dpositions.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
     DS_SIMD(fold_columns)(dy, length, write, dpositions, begin, end);
+  });
+}
+
+void distinct_tokens_cpu(const Tensor& order, Tensor& rows) {
+  const auto tokens = ids_of(order).subspan(to_size(order.numel() / 2));
+  auto* const into = rows.data<int32_t>();
+  int64_t count = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0 && tokens[i] == tokens[i - 1]) continue;
+    if (count == rows.numel()) {
+      throw DataError(
+          fmt::format("distinct_tokens: more than {} tokens that differ", rows.numel()));
+    }
+    into[count++] = tokens[i];
+  }
+  std::fill(into + count, into + rows.numel(), kNoRow);
+}
+
+void take_rows_cpu(Stream& stream, const Tensor& table, const Tensor& rows, Tensor& values) {
+  check_rows("take_rows", ids_of(rows), table.shape()[0]);
+  const auto* const from = rows.data<int32_t>();
+  stream.pool().parallel_for(rows.numel(), 4, [&](int64_t begin, int64_t end) {
+    DS_SIMD(take_places)(table, from, values, begin, end);
+  });
+}
+
+void sum_rows_cpu(Stream& stream, const Tensor& rows, const Tensor& values, int64_t parts,
+                  Write write, Tensor& table) {
+  const auto all = ids_of(rows);
+  check_rows("sum_rows", all, table.shape()[0]);
+  stream.pool().parallel_for(rows.numel(), 4, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> places;
+    for (int64_t k = begin; k < end; ++k) {
+      const int32_t row = all[to_size(k)];
+      if (row == kNoRow) continue;
+      places_of(all, parts, k, places);
+      if (!places.empty()) DS_SIMD(sum_places)(values, places, write, table, row);
+    }
   });
 }
 

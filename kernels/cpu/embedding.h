@@ -13,5 +13,9 @@ void embedding_backward_cpu(Stream& stream, const Tensor& order, const Tensor& d
                             Tensor& dtable);
 void position_backward_cpu(Stream& stream, const Tensor& dy, int64_t length, Write write,
                            Tensor& dpositions);
+void distinct_tokens_cpu(const Tensor& order, Tensor& rows);
+void take_rows_cpu(Stream& stream, const Tensor& table, const Tensor& rows, Tensor& values);
+void sum_rows_cpu(Stream& stream, const Tensor& rows, const Tensor& values, int64_t parts,
+                  Write write, Tensor& table);
 
 }  // namespace ds::kernels::detail

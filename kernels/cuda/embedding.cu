@@ -116,6 +116,118 @@ __global__ void fold_kernel(int64_t rows, int64_t columns, int64_t length, Write
   }
 }
 
+constexpr int kScanThreads = 256;
+
+// One block. Each thread counts in a piece of the tokens of its own how many of them are another
+// than the one before, and then writes these where those of the threads before end.
+__global__ void distinct_tokens_kernel(int64_t tokens, const int32_t* sorted, int64_t room,
+                                       int32_t* rows) {
+  DS_SHARED(int64_t, counts, kScanThreads + 1);
+  const int64_t piece = (tokens + kScanThreads - 1) / kScanThreads;
+  const int64_t first = int64_t{threadIdx.x} * piece;
+  const int64_t past = first + piece < tokens ? first + piece : tokens;
+  const auto is_new = [&](int64_t i) { return i == 0 || sorted[i] != sorted[i - 1]; };
+  int64_t mine = 0;
+  for (int64_t i = first; i < past; ++i) mine += is_new(i) ? 1 : 0;
+  counts[threadIdx.x + 1] = mine;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    counts[0] = 0;
+    for (int t = 0; t < kScanThreads; ++t) counts[t + 1] += counts[t];
+  }
+  __syncthreads();
+  int64_t place = counts[threadIdx.x];
+  for (int64_t i = first; i < past; ++i) {
+    if (!is_new(i)) continue;
+    if (place < room) rows[place] = sorted[i];
+    ++place;
+  }
+  for (int64_t i = counts[kScanThreads] + threadIdx.x; i < room; i += kScanThreads) {
+    rows[i] = kNoRow;
+  }
+}
+
+template <int N, class TX, class TY>
+__global__ void take_rows_kernel(int64_t count, int64_t columns, int64_t vocabulary,
+                                 const TX* table, const int32_t* rows, TY* values,
+                                 uint32_t* flags) {
+  for (int64_t k = blockIdx.x; k < count; k += gridDim.x) {
+    const int64_t row = rows[k];
+    const bool known = row >= 0 && row < vocabulary;
+    if (!known && row != kNoRow && threadIdx.x == 0) {
+      cuda::set_flag(DeviceFlag::kTokenOutsideVocabulary, flags);
+    }
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+      Pack<TX, N> read = {};
+      if (known) read = cuda::load<N>(table + row * columns + c);
+      Pack<TY, N> result;
+      for (int i = 0; i < N; ++i) {
+        result.values[i] = static_cast<TY>(static_cast<float>(read.values[i]));
+      }
+      cuda::store(result, values + k * columns + c);
+    }
+  }
+}
+
+// Where an ascending list has a row, or -1.
+__device__ inline int64_t place_of(const int32_t* list, int64_t count, int32_t row) {
+  int64_t low = 0, high = count;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (list[middle] < row) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < count && list[low] == row ? low : -1;
+}
+
+struct PartRows {
+  int64_t parts, count, columns, vocabulary;
+};
+
+// A block takes a place, and adds up its row where no part before has it.
+template <int N, class TX, class TY>
+__global__ void sum_rows_kernel(PartRows of, const int32_t* rows, const TX* values, Write write,
+                                TY* table, uint32_t* flags) {
+  for (int64_t place = blockIdx.x; place < of.parts * of.count; place += gridDim.x) {
+    const int32_t row = rows[place];
+    if (row == kNoRow) continue;
+    if (row < 0 || row >= of.vocabulary) {
+      if (threadIdx.x == 0) cuda::set_flag(DeviceFlag::kTokenOutsideVocabulary, flags);
+      continue;
+    }
+    const int64_t part = place / of.count;
+    bool is_first = true;
+    for (int64_t p = 0; p < part && is_first; ++p) {
+      is_first = place_of(rows + p * of.count, of.count, row) < 0;
+    }
+    if (!is_first) continue;
+    for (int64_t c = int64_t{threadIdx.x} * N; c < of.columns; c += int64_t{blockDim.x} * N) {
+      float total[N];
+      const Pack<TX, N> own = cuda::load<N>(values + place * of.columns + c);
+      for (int i = 0; i < N; ++i) total[i] = static_cast<float>(own.values[i]);
+      for (int64_t p = part + 1; p < of.parts; ++p) {
+        const int64_t at = place_of(rows + p * of.count, of.count, row);
+        if (at < 0) continue;
+        const Pack<TX, N> read = cuda::load<N>(values + (p * of.count + at) * of.columns + c);
+        for (int i = 0; i < N; ++i) total[i] += static_cast<float>(read.values[i]);
+      }
+      TY* const to = table + row * of.columns + c;
+      Pack<TY, N> result = {};
+      if (write == Write::kAccumulate) result = cuda::load<N>(static_cast<const TY*>(to));
+      for (int i = 0; i < N; ++i) {
+        float sum = total[i];
+        if (sizeof(TY) < sizeof(float)) sum = static_cast<float>(static_cast<TX>(sum));
+        if (write == Write::kAccumulate) sum = static_cast<float>(result.values[i]) + sum;
+        result.values[i] = static_cast<TY>(sum);
+      }
+      cuda::store(result, to);
+    }
+  }
+}
+
 }  // namespace
 
 void embedding_forward_cuda(Stream& stream, const Tensor& tokens, const Tensor& table,
@@ -175,6 +287,50 @@ void position_backward_cuda(Stream& stream, const Tensor& dy, int64_t length, Wr
                    packed ? fold_kernel<kPack, TX, TY> : fold_kernel<1, TX, TY>,
                    cuda::shape_for_rows(std::min(length, rows), packed ? columns / kPack : columns),
                    stream, rows, columns, length, write, from, to);
+    });
+  });
+}
+
+void distinct_tokens_cuda(Stream& stream, const Tensor& order, Tensor& rows) {
+  const int64_t tokens = order.numel() / 2;
+  cuda::launch("distinct_tokens", distinct_tokens_kernel, {.blocks = 1, .threads = kScanThreads},
+               stream, tokens, elements<const int32_t>(order) + tokens, rows.numel(),
+               elements<int32_t>(rows));
+}
+
+void take_rows_cuda(Stream& stream, const Tensor& table, const Tensor& rows, Tensor& values) {
+  const int64_t columns = table.shape()[1];
+  on_float(table.dtype(), [&]<class TX>() {
+    on_float(values.dtype(), [&]<class TY>() {
+      constexpr int kPack = cuda::kPackOf<TX, TY>;
+      const auto* from = elements<const TX>(table);
+      auto* to = elements<TY>(values);
+      const bool packed = cuda::rows_are_packs<kPack>(columns, from, to);
+      cuda::launch("take_rows",
+                   packed ? take_rows_kernel<kPack, TX, TY> : take_rows_kernel<1, TX, TY>,
+                   cuda::shape_for_rows(rows.numel(), packed ? columns / kPack : columns), stream,
+                   rows.numel(), columns, table.shape()[0], from, elements<const int32_t>(rows), to,
+                   DeviceFlags(stream).word());
+    });
+  });
+}
+
+void sum_rows_cuda(Stream& stream, const Tensor& rows, const Tensor& values, int64_t parts,
+                   Write write, Tensor& table) {
+  const int64_t columns = table.shape()[1];
+  const PartRows of{.parts = parts,
+                    .count = rows.numel() / parts,
+                    .columns = columns,
+                    .vocabulary = table.shape()[0]};
+  on_float(values.dtype(), [&]<class TX>() {
+    on_float(table.dtype(), [&]<class TY>() {
+      constexpr int kPack = cuda::kPackOf<TX, TY>;
+      const auto* from = elements<const TX>(values);
+      auto* to = elements<TY>(table);
+      const bool packed = cuda::rows_are_packs<kPack>(columns, from, to);
+      cuda::launch("sum_rows", packed ? sum_rows_kernel<kPack, TX, TY> : sum_rows_kernel<1, TX, TY>,
+                   cuda::shape_for_rows(rows.numel(), packed ? columns / kPack : columns), stream,
+                   of, elements<const int32_t>(rows), from, write, to, DeviceFlags(stream).word());
     });
   });
 }

@@ -89,7 +89,7 @@ Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, Laye
   Stage::Parts parts{.config = config, .dtype = root.dtype};
   if (layers.has(0)) {
     parts.embedding = {
-        .spec = {.table = body.child("wte").param("weight", table, init, ModuleKind::kEmbedding),
+        .spec = {.table = body.child("wte").table("weight", table, init),
                  .positions = body.child("wpe").param("weight", {dims.positions, dims.width}, init,
                                                       ModuleKind::kEmbedding),
                  .width = dims.width},

@@ -87,8 +87,7 @@ Stage::Parts llama_stage(const LlamaConfig& config, const BuildContext& root, La
   const bool tied = config.tie_word_embeddings;
   Stage::Parts parts{.config = config, .dtype = root.dtype};
   if (layers.has(0)) {
-    parts.embedding = {.spec = {.table = body.child("embed_tokens")
-                                             .param("weight", table, init, ModuleKind::kEmbedding),
+    parts.embedding = {.spec = {.table = body.child("embed_tokens").table("weight", table, init),
                                 .width = dims.width}};
   }
   add_blocks<LlamaBlock>(parts, config, body, "layers", layers);

@@ -1,15 +1,12 @@
 // The mesh over many sizes: that axes are independent, that groups are found from both ends, and
-// what sizes are refused. And row-sparse gradients over random matrices.
+// what sizes are refused.
 #include <map>
-#include <numeric>
 #include <set>
 #include <vector>
 
 #include "comm/mesh.h"
 #include "comm/mesh_layout.h"
-#include "comm/sparse_rows.h"
 #include "comm/traced_comm.h"
-#include "core/rng.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -148,67 +145,6 @@ TEST_CASE("a mesh of nobody has every group of every rank", "[comm]") {
   }
   CHECK_THROWS_WITH(Mesh::meta(16, sizes), Catch::Contains("rank 16 of 16"));
   CHECK_THROWS_WITH(Mesh::meta(-1, sizes), Catch::Contains("rank -1 of 16"));
-}
-
-// A matrix in which about half of the rows are zero.
-std::vector<float> half_empty(uint64_t seed, int64_t rows, int64_t columns) {
-  const Rng rng(seed, "rows");
-  std::vector<float> dense(static_cast<size_t>(rows * columns), 0.0F);
-  for (int64_t row = 0; row < rows; ++row) {
-    if (rng.derive(static_cast<uint64_t>(row)).bits(0) % 2 == 0) continue;
-    for (int64_t c = 0; c < columns; ++c) {
-      const auto at = static_cast<size_t>(row * columns + c);
-      dense[at] = 1.0F + rng.uniform(at);
-    }
-  }
-  return dense;
-}
-
-TEST_CASE("a matrix goes through its touched rows and back unchanged", "[comm]") {
-  for (uint64_t seed = 0; seed < 30; ++seed) {
-    const auto rows = static_cast<int64_t>(seed % 7), columns = static_cast<int64_t>(seed % 5);
-    const std::vector<float> dense = half_empty(seed, rows, columns);
-    const SparseRows sparse = SparseRows::from_dense(dense, rows, columns);
-    CHECK(sparse.to_dense() == dense);
-    CHECK(sparse.dense_numel() == rows * columns);
-    CHECK(sparse.stored_numel() == static_cast<int64_t>(sparse.indices.size()) * (columns + 1));
-    std::vector<int64_t> all(static_cast<size_t>(rows));
-    std::iota(all.begin(), all.end(), int64_t{0});
-    CHECK(SparseRows::from_rows(dense, rows, columns, all).to_dense() == dense);
-  }
-}
-
-TEST_CASE("the average over ranks is that of the dense matrices, and rows stay in rank order",
-          "[comm]") {
-  constexpr int64_t kRows = 9, kColumns = 4;
-  std::vector<SparseRows> parts;
-  std::vector<double> expected(kRows * kColumns, 0.0);
-  std::vector<int64_t> order;
-  for (uint64_t rank = 0; rank < 5; ++rank) {
-    const std::vector<float> dense = half_empty(rank + 50, kRows, kColumns);
-    parts.push_back(SparseRows::from_dense(dense, kRows, kColumns));
-    for (size_t i = 0; i < dense.size(); ++i) expected[i] += static_cast<double>(dense[i]) / 5;
-    order.insert(order.end(), parts.back().indices.begin(), parts.back().indices.end());
-  }
-  const SparseRows average = average_over_ranks(parts);
-  CHECK(average.indices == order);
-  const std::vector<float> dense = average.to_dense();
-  for (size_t i = 0; i < dense.size(); ++i) CHECK(dense[i] == Approx(expected[i]));
-}
-
-TEST_CASE("row-sparse matrices refuse what does not fit, in numbers", "[comm]") {
-  const std::vector<float> six(6, 1.0F);
-  CHECK_THROWS_WITH(SparseRows::from_dense(six, 2, 4),
-                    Catch::Contains("6 numbers given for a matrix of 2 x 4"));
-  CHECK_THROWS_WITH(SparseRows::from_dense(six, -2, -3), Catch::Contains("-2 x -3"));
-  for (const int64_t row : {int64_t{-1}, int64_t{3}}) {
-    CHECK_THROWS_WITH(SparseRows::from_rows(six, 3, 2, std::vector<int64_t>{row}),
-                      Catch::Contains(fmt::format("row {} of 3", row)));
-  }
-  SparseRows sum = SparseRows::from_dense(six, 3, 2);
-  CHECK_THROWS_WITH(sum.add(SparseRows::from_dense(six, 2, 3)),
-                    Catch::Contains("cannot add a 2 x 3 matrix to one of 3 x 2"));
-  CHECK(sum.to_dense() == six);
 }
 
 }  // namespace

@@ -184,6 +184,22 @@ TEST_CASE("what is missing in a section that is off, or at another stage, is not
              Catch::Contains("error zero_optimization.zeropp_loco_param: not available"));
 }
 
+TEST_CASE("embeddings' gradients travel by rows at stage 0 alone, and not where they have all rows",
+          "[config]") {
+  CHECK_THAT(said_of(R"({"sparse_gradients": true, "zero_optimization": {"stage": 1}})"),
+             Catch::Contains("error sparse_gradients: works with ZeRO stage 0, the stage is 1"));
+  CHECK_THAT(said_of(R"({"sparse_gradients": true, "optimizer": {"type": "OneBitAdam"}})"),
+             Catch::Contains("error sparse_gradients: excludes 1-bit optimizers"));
+  const char* const gpt2 = R"({{"sparse_gradients": true, "model": {{"family": "gpt2",
+      "tie_word_embeddings": {}}}}})";
+  CHECK_THAT(said_of(fmt::format(fmt::runtime(gpt2), true)),
+             Catch::Contains("note sparse_gradients: has no effect where the embedding's table is "
+                             "the head's weight, too"));
+  CHECK_THAT(said_of(fmt::format(fmt::runtime(gpt2), false)), !Catch::Contains("sparse_gradients"));
+  CHECK_THAT(said_of(R"({"sparse_gradients": true, "model": "folder"})"),
+             Catch::Contains("note sparse_gradients: has no effect if"));
+}
+
 TEST_CASE("what 1-bit optimizers do in one way only is said, and what they cannot is refused",
           "[config]") {
   for (const char* type : {"OneBitAdam", "ZeroOneAdam", "OneBitLamb"}) {
