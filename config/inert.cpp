@@ -79,6 +79,9 @@ void Rules::zero() {
   } else {
     notes(kSection, {"allgather_partitions", "allgather_bucket_size", "round_robin_gradients"},
           why);
+    if (!c_.zero_optimization.zero_quantized_gradients) {
+      note("zero_optimization.zeropp_loco_param", "without zero_quantized_gradients");
+    }
     if (c_.zero_optimization.stage3_gather_16bit_weights_on_model_save && !gathered_dtype(c_)) {
       note("zero_optimization.stage3_gather_16bit_weights_on_model_save", "without fp16 or bf16");
     }

@@ -88,6 +88,9 @@ struct ExtraSpec {
   // Of a parameter's own numbers, one per weight: the slot that they begin as where they are lost;
   // -1: as `initial`.
   int like_slot = -1;
+  // Numbers per unit of a gradient as it is reduced: of those of another loss scale they are as much
+  // fewer as that is larger.
+  bool per_gradient = false;
 };
 
 // Of an update, where the optimizer is_staged().

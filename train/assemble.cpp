@@ -162,6 +162,11 @@ void set_neighbours(const ZeroConfig& config, ZeroPolicy& policy) {
   policy.plus_plus = {.quantized_weights = config.zero_quantized_weights,
                       .quantized_gradients = config.zero_quantized_gradients,
                       .secondary_weights = config.zero_hpz_partition_size > 1};
+  if (const std::optional<LocoConfig>& loco = config.zeropp_loco_param) {
+    policy.plus_plus.feedback = {.on = config.zero_quantized_gradients,
+                                 .beta = static_cast<float>(loco->err_beta),
+                                 .reset_steps = loco->reset_steps};
+  }
   if (config.mics_shard_size > 0) policy.shard_over = Axis::kShard;
 }
 

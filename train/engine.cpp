@@ -180,7 +180,7 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   input.observer = observer;
   input.optimizer_step = [&] { update(settings); };
   upload(settings, flags);
-  store_.begin_step(optimizer_->gradients_at(settings.update));
+  store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
   if (store_.updates_ahead()) store_.expect(expected_update(settings));
   input.graphs = graphs_ ? &*graphs_ : nullptr;
   StepRunner(place_, input).run(training_);
@@ -212,7 +212,7 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
     return instruction.op == PipelineOp::kOptimizerStep;
   });
   upload(settings, 0);
-  store_.begin_step(optimizer_->gradients_at(settings.update));
+  store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
   StepRunner(place, input).run(program);
   store_.add_sum_of_squares(scalars_.squares());
   reduce_sums({.is_update = false});

@@ -59,46 +59,76 @@ bool has_extra(const CheckpointReader& reader, const ExtraPlace& place) {
   return reader.contains(place.name) && reader.info(place.name).shape == place.shape;
 }
 
+// Files have those per gradient as of one that is not scaled.
+enum class Scaled : uint8_t { kFromFile, kToFile };
+void change_scale(Engine& engine, const ExtraPart& part, Tensor& values, Scaled to) {
+  if (!part.spec.per_gradient) return;
+  const double scale = engine.scaling().scaler.scale;
+  kernels::scale(part.stream, static_cast<float>(to == Scaled::kToFile ? scale : 1 / scale),
+                 values);
+}
+
 void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
   engine.store().visit_extras(Visit::kSave, [&](ExtraPart& part) {
     const ExtraPlace place = place_of(engine, part);
-    writer.put({.name = place.name,
-                .global_shape = place.shape,
-                .region = place.region,
-                .data = part.values},
-               through);
+    Tensor values = part.values;
+    if (part.spec.per_gradient) {
+      values = Tensor::empty(values.shape(), values.dtype(), part.stream, MemoryTag::kScratch);
+      kernels::cast(part.stream, part.values, values);
+      change_scale(engine, part, values, Scaled::kToFile);
+    }
+    writer.put(
+        {.name = place.name, .global_shape = place.shape, .region = place.region, .data = values},
+        through);
   });
 }
 
-void fill_extras(Engine& engine) {
-  engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
-    kernels::fill(part.stream, part.values, part.spec.initial);
-    part.lost = true;
-  });
+void begin_extras_anew(Engine& engine) { engine.store().visit_extras(Visit::kRestore, begin_anew); }
+
+std::string kind_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+// Of all that are known anywhere.
+std::vector<std::string> extra_kinds(Engine& engine) {
+  std::vector<std::string> kinds = engine.optimizer().extra_names();
+  kinds.insert(kinds.end(), {kNearErrors, kNearErrorScales, kFarErrors, kFarErrorScales});
+  return kinds;
+}
+
+// Those of the optimizer, and those of gradients' codes; empty: none.
+std::string words_of(Engine& engine, const std::set<std::string>& lost) {
+  if (lost.empty()) return "";
+  const bool of_codes = lost.contains(kNearErrors) || lost.contains(kFarErrors);
+  const std::string what = of_codes
+                               ? std::string("errors of quantized gradients (zeropp_loco_param)")
+                               : fmt::format("{} of the optimizer {}", fmt::join(lost, " and "),
+                                             engine.optimizer().family());
+  return fmt::format(
+      "{} begin anew: each rank has its own, and the checkpoint is of {}; the bits are not those "
+      "of a run without a stop, and convergence hardly differs",
+      what, of_codes ? "other ranks or buckets" : "another number of ranks");
 }
 
 // What is not there is as at the start; returns why that is so, where it is.
 std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& through) {
-  std::set<std::string> lost, known;
+  std::set<std::string> lost, known, wanted;
+  const std::vector<std::string> of_optimizer = engine.optimizer().extra_names();
+  wanted.insert(of_optimizer.begin(), of_optimizer.end());
   engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
     const ExtraPlace place = place_of(engine, part);
     known.insert(place.name);
-    if (has_extra(reader, place)) return reader.get(place.name, place.region, part.values, through);
-    kernels::fill(part.stream, part.values, part.spec.initial);
-    part.lost = true;
-    lost.insert(part.spec.name);
+    wanted.insert(kind_of(place.name));
+    if (has_extra(reader, place)) {
+      reader.get(place.name, place.region, part.values, through);
+      return change_scale(engine, part, part.values, Scaled::kFromFile);
+    }
+    begin_anew(part);
+    lost.insert(kind_of(part.spec.name));
   });
-  const std::vector<std::string> kinds = engine.optimizer().extra_names();
   for (const std::string& name : reader.names()) {
-    const std::string kind = name.substr(name.rfind('/') + 1);
-    if (std::ranges::find(kinds, kind) != kinds.end() && !known.contains(name)) lost.insert(kind);
+    const std::string kind = kind_of(name);
+    if (wanted.contains(kind) && !known.contains(name)) lost.insert(kind);
   }
-  if (lost.empty()) return "";
-  return fmt::format(
-      "{} of the optimizer {} begin anew: each rank has its own, and the checkpoint is of another "
-      "number of ranks; the bits are not those of a run without a stop, and convergence hardly "
-      "differs",
-      fmt::join(lost, " and "), engine.optimizer().family());
+  return words_of(engine, lost);
 }
 
 }  // namespace
@@ -183,7 +213,7 @@ void clear_slots(Engine& engine) {
       kernels::fill(part.stream, part.slots[i], part.specs[i].initial);
     }
   });
-  fill_extras(engine);
+  begin_extras_anew(engine);
 }
 
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
@@ -195,7 +225,7 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
     slots.push_back(engine.store().slot_names(id));
   }
   std::vector<std::string> found =
-      compare_tensors(reader, specs_of(engine.store()), slots, engine.optimizer().extra_names());
+      compare_tensors(reader, specs_of(engine.store()), slots, extra_kinds(engine));
   if (found.empty()) return "";
   const size_t all = found.size();
   found.resize(std::min(all, kMostNamed));

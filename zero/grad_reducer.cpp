@@ -83,8 +83,8 @@ Tensor GradReducer::sent(const Tensor& whole) const {
   return copy;
 }
 
-void GradReducer::reduce_scatter(const Tensor& from, Tensor& slice) {
-  if (quantized_ != nullptr) return quantized_->reduce_scatter(from, slice);
+void GradReducer::reduce_scatter(int bucket, const Tensor& from, Tensor& slice) {
+  if (quantized_ != nullptr) return quantized_->reduce_scatter(bucket, from, slice);
   comm_.reduce_scatter(from, slice, ReduceOp::kSum, streams_.peers);
 }
 
@@ -232,16 +232,16 @@ void GradReducer::reduce_kept(int bucket) {
   const Tensor from = sent(state.whole);
   if (from.dtype() == options_.slice_dtype || options_.slice_dtype != DType::kF32) {
     Tensor place = from.narrow(comm_.rank() * numel, numel);
-    reduce_scatter(from, place);
+    reduce_scatter(bucket, from, place);
     if (!place.aliases(state.slice)) {
       first ? kernels::cast(streams_.peers, place, state.slice)
             : kernels::accumulate(streams_.peers, place, state.slice);
     }
   } else if (options_.micro_steps == 1) {
-    reduce_scatter(from, state.slice);
+    reduce_scatter(bucket, from, state.slice);
   } else {  // the first micro-step takes what the later ones need: all take the same places
     Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
-    reduce_scatter(from, first ? state.slice : sum);
+    reduce_scatter(bucket, from, first ? state.slice : sum);
     if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
     slots_.give_back(sum, streams_.peers);
   }
@@ -274,7 +274,7 @@ void GradReducer::hand_over(int bucket) {
   const bool widens = from.dtype() != options_.slice_dtype && options_.slice_dtype == DType::kF32;
   Tensor place = widens ? slots_.take(numel, options_.slice_dtype, streams_.peers)
                         : from.narrow(comm_.rank() * numel, numel);
-  reduce_scatter(from, place);
+  reduce_scatter(bucket, from, place);
   if (options_.micro_steps == 1 && place.dtype() == options_.slice_dtype) {
     store(bucket, place);
   } else {

@@ -131,7 +131,7 @@ class GradReducer {
   void make_wire();
   // A bucket as it is sent: itself, or a copy that is good until the next is sent.
   Tensor sent(const Tensor& whole) const;
-  void reduce_scatter(const Tensor& from, Tensor& slice);
+  void reduce_scatter(int bucket, const Tensor& from, Tensor& slice);
   void gather(State& state, int64_t numel);
   void reduce_rows(int bucket);
   bool narrows(const State& state) const;

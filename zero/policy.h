@@ -17,11 +17,19 @@ struct Placement {
   Tier tier = Tier::kDevice;
 };
 
+// Of what codes of gradients lose (zero/code_errors.h); the default: nothing is fed back.
+struct ErrorFeedback {
+  bool on = false;
+  float beta = 0.8F;           // of the average: how much of the one before stays
+  int64_t reset_steps = 1024;  // after as many steps errors begin anew
+};
+
 // ZeRO++ (arXiv 2306.10209), at stage 3. What is near is the group of kShard.
 struct ZeroPlusPlus {
   bool quantized_weights = false;    // qwZ: int8 codes are gathered
   bool quantized_gradients = false;  // qgZ: int4 codes are summed, near first
   bool secondary_weights = false;    // hpZ: gathered once more, they come from near
+  ErrorFeedback feedback{};          // LoCo, of quantized gradients
 
   bool sends_codes() const { return quantized_weights || quantized_gradients; }
   bool is_on() const { return sends_codes() || secondary_weights; }

@@ -1,27 +1,80 @@
 #include "zero/quantized_reduce.h"
 
+#include "core/index.h"
 #include "kernels/elementwise.h"
+#include "kernels/quantize/error_feedback.h"
 
 namespace ds {
 namespace {
 
 constexpr int kGradientBits = 4;
 
+SliceFormat format_of(int64_t slice_numel) { return {.bits = kGradientBits, .numel = slice_numel}; }
+
 }  // namespace
 
-void QuantizedReduce::reduce_scatter(const Tensor& full, Tensor& slice) {
-  const SliceFormat format{.bits = kGradientBits, .numel = slice.numel()};
+// The far hop has codes of its own only where there are two.
+void QuantizedReduce::add(const std::string& name, int64_t slice_numel) {
+  if (!feedback_.on) return;
+  const SliceFormat format = format_of(slice_numel);
+  const int64_t far = far_.size();
+  errors_.push_back(
+      {.name = name,
+       .near = CodeErrors(format, near_.size() * far, feedback_.beta, streams_.compute),
+       .far = CodeErrors(format, has_two_hops() ? far : 0, feedback_.beta, streams_.compute)});
+}
+
+void QuantizedReduce::begin_step(int64_t step) {
+  if (!feedback_.on || (step - 1) % feedback_.reset_steps != 0) return;
+  for (Errors& errors : errors_) {
+    errors.near.clear(streams_.peers);
+    errors.far.clear(streams_.peers);
+  }
+}
+
+void QuantizedReduce::end_step(const StepScalars& scalars) {
+  for (Errors& errors : errors_) {
+    for (CodeErrors* const at : {&errors.near, &errors.far}) {
+      if (at->kept().scale.numel() == 0) continue;
+      kernels::rescale_errors(streams_.compute, scalars, at->kept().scale);
+    }
+  }
+}
+
+std::vector<QuantizedReduce::Kept> QuantizedReduce::kept() {
+  std::vector<Kept> all;
+  for (Errors& errors : errors_) {
+    const auto put = [&](const char* kind, const Tensor& values) {
+      const bool is_scale = values.dtype() == DType::kF32;
+      all.push_back({.spec = {.name = fmt::format("{}/{}", errors.name, kind),
+                              .numel = values.numel(),
+                              .initial = is_scale ? 1.0F : 0.0F,
+                              .per_gradient = is_scale},
+                     .values = values});
+    };
+    put(kNearErrors, errors.near.kept().q);
+    put(kNearErrorScales, errors.near.kept().scale);
+    if (!has_two_hops()) continue;
+    put(kFarErrors, errors.far.kept().q);
+    put(kFarErrorScales, errors.far.kept().scale);
+  }
+  return all;
+}
+
+void QuantizedReduce::reduce_scatter(int bucket, const Tensor& full, Tensor& slice) {
+  const SliceFormat format = format_of(slice.numel());
   const int64_t slices = int64_t{near_.size()} * far_.size();
-  CodeWork work(slots_, stream_, format, slices);
+  Errors* const errors = errors_of(bucket);
+  CodeWork work(slots_, streams_.peers, format, slices);
   kernels::IntCodes sent = work.take(slices), received = work.take(slices);
-  quantize(work, format, full, sent);
-  const bool both = near_.size() > 1 && far_.size() > 1;
+  quantize(work, format, errors, full, sent);
+  const bool both = has_two_hops();
   Communicator& first = near_.size() > 1 ? near_ : far_;
   exchange(first, sent, received);
   if (both) {
     const kernels::IntCodes sums = slices_of(sent, format, 0, far_.size());
     kernels::IntCodes of_others = slices_of(received, format, 0, far_.size());
-    work.sum(received, near_.size(), sums);
+    requantize(work, format, errors, received, sums);
     exchange(far_, sums, of_others);
   }
   work.give_back(sent);
@@ -30,39 +83,63 @@ void QuantizedReduce::reduce_scatter(const Tensor& full, Tensor& slice) {
 }
 
 // All slices of one neighbour after those of another: theirs are `near_.size()` apart.
-void QuantizedReduce::quantize(CodeWork& work, const SliceFormat& format, const Tensor& full,
-                               const kernels::IntCodes& codes) {
+void QuantizedReduce::quantize(CodeWork& work, const SliceFormat& format, Errors* errors,
+                               const Tensor& full, const kernels::IntCodes& codes) {
   const int near = near_.size(), far = far_.size();
-  if (near == 1 || far == 1) return work.quantize(full, codes);
+  if (errors == nullptr && !has_two_hops()) return work.quantize(full, codes);
   for (int to = 0; to < near; ++to) {
     for (int place = 0; place < far; ++place) {
       const int64_t slice = int64_t{place} * near + to;
-      work.quantize(full.narrow(slice * format.numel, format.numel),
-                    slices_of(codes, format, int64_t{to} * far + place, 1));
+      const Tensor from = full.narrow(slice * format.numel, format.numel);
+      const kernels::IntCodes into = slices_of(codes, format, int64_t{to} * far + place, 1);
+      if (errors == nullptr) {
+        work.quantize(from, into);
+      } else {
+        errors->near.quantize(slots_, streams_.peers, work, slice, from, into);
+      }
     }
   }
 }
 
 void QuantizedReduce::exchange(Communicator& with, const kernels::IntCodes& sent,
                                kernels::IntCodes& received) {
-  with.all_to_all(sent.q, received.q, stream_);
-  with.all_to_all(sent.scale, received.scale, stream_);
+  with.all_to_all(sent.q, received.q, streams_.peers);
+  with.all_to_all(sent.scale, received.scale, streams_.peers);
+}
+
+void QuantizedReduce::requantize(CodeWork& work, const SliceFormat& format, Errors* errors,
+                                 const kernels::IntCodes& received, const kernels::IntCodes& sums) {
+  const int far = far_.size();
+  if (errors == nullptr) return work.sum(received, near_.size(), sums);
+  Tensor sum = slots_.take(format.numel, DType::kF32, streams_.peers);
+  for (int place = 0; place < far; ++place) {
+    sum_slices(work, format, received, place, far, near_.size(), sum);
+    errors->far.quantize(slots_, streams_.peers, work, place, sum,
+                         slices_of(sums, format, place, 1));
+  }
+  slots_.give_back(sum, streams_.peers);
 }
 
 void QuantizedReduce::add_up(CodeWork& work, const SliceFormat& format,
                              const kernels::IntCodes& codes, int ranks, Tensor& slice) {
   const bool in_place = slice.dtype() == DType::kF32;
-  Tensor sum = in_place ? slice : slots_.take(format.numel, DType::kF32, stream_);
-  Tensor one = slots_.take(format.numel, DType::kF32, stream_);
-  work.dequantize(slices_of(codes, format, 0, 1), sum);
-  for (int rank = 1; rank < ranks; ++rank) {
-    work.dequantize(slices_of(codes, format, rank, 1), one);
-    kernels::accumulate(stream_, one, sum);
-  }
-  slots_.give_back(one, stream_);
+  Tensor sum = in_place ? slice : slots_.take(format.numel, DType::kF32, streams_.peers);
+  sum_slices(work, format, codes, 0, 1, ranks, sum);
   if (in_place) return;
-  kernels::cast(stream_, sum, slice);
-  slots_.give_back(sum, stream_);
+  kernels::cast(streams_.peers, sum, slice);
+  slots_.give_back(sum, streams_.peers);
+}
+
+void QuantizedReduce::sum_slices(CodeWork& work, const SliceFormat& format,
+                                 const kernels::IntCodes& codes, int64_t first, int64_t apart,
+                                 int ranks, Tensor& sum) {
+  Tensor one = slots_.take(format.numel, DType::kF32, streams_.peers);
+  work.dequantize(slices_of(codes, format, first, 1), sum);
+  for (int rank = 1; rank < ranks; ++rank) {
+    work.dequantize(slices_of(codes, format, first + rank * apart, 1), one);
+    kernels::accumulate(streams_.peers, one, sum);
+  }
+  slots_.give_back(one, streams_.peers);
 }
 
 }  // namespace ds

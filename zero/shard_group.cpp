@@ -130,8 +130,11 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
               comm_, near_of(options, key, mesh), streams_, slots_),
       weights_(layout_.buckets().size()) {
   if (options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
-    quantized_reduce_.emplace(near_of(options, key, mesh), mesh.group(Axis::kReplica), streams_,
-                              slots_);
+    quantized_reduce_.emplace(near_of(options, key, mesh), mesh.group(Axis::kReplica),
+                              options.policy.plus_plus.feedback, streams_, slots_);
+    for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+      quantized_reduce_->add(fmt::format("{}/{}", name, b), layout_.slice_numel(b));
+    }
   }
   const int buckets = narrow<int>(weights_.size());
   for (int b = 0; b < buckets; ++b) make_weights(b);
@@ -169,18 +172,36 @@ void ShardGroup::make_extras() {
   }
 }
 
+ExtraPart ShardGroup::extra_part(const ExtraSpec& spec, const Tensor& values) {
+  return {.spec = spec,
+          .values = values,
+          .rank = comm_.rank(),
+          .ranks = comm_.size(),
+          .stream = streams_.compute};
+}
+
 void ShardGroup::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
   for (size_t i = 0; i < extras_.size(); ++i) {
     const bool shared = extra_specs_[i].scope == ExtraScope::kShared;
     if (shared && what == Visit::kSave && (comm_.rank() != 0 || !answers_)) continue;
-    ExtraPart part{.spec = extra_specs_[i],
-                   .values = extras_[i],
-                   .rank = comm_.rank(),
-                   .ranks = comm_.size(),
-                   .stream = streams_.compute};
+    ExtraPart part = extra_part(extra_specs_[i], extras_[i]);
     visitor(part);
     if (part.lost) lost_extras_.push_back(narrow<int>(i));
   }
+  if (!quantized_reduce_) return;
+  for (const QuantizedReduce::Kept& kept : quantized_reduce_->kept()) {
+    ExtraPart part = extra_part(kept.spec, kept.values);
+    visitor(part);
+  }
+}
+
+void begin_anew(ExtraPart& part) {
+  if (part.values.dtype() == DType::kF32) {
+    kernels::fill(part.stream, part.values, part.spec.initial);
+  } else {
+    part.stream.fill_bytes(part.values.address(), 0, part.values.bytes());
+  }
+  part.lost = true;
 }
 
 // Those that begin as a slot, which is whole by now.
@@ -375,6 +396,15 @@ void ShardGroup::store_offloaded() {
     offloaded_->store(nth(weights_, part.bucket).offloaded, part.begin, shard.master);
   });
   offloaded_->end_stores();
+}
+
+void ShardGroup::begin_step(GradientsOf gradients, int64_t step) {
+  grads_->begin_step(gradients);
+  if (quantized_reduce_) quantized_reduce_->begin_step(step);
+}
+
+void ShardGroup::end_step(const StepScalars& scalars) {
+  if (quantized_reduce_) quantized_reduce_->end_step(scalars);
 }
 
 UpdateGroup ShardGroup::update_group(std::span<const ParamPlace> places) const {

@@ -101,11 +101,14 @@ struct OwnedPart {
 // Of it, what this rank saves and restores.
 struct ExtraPart {
   const ExtraSpec& spec;
-  Tensor values;    // fp32
+  Tensor values;    // fp32, or codes of 8 bits
   int rank, ranks;  // of those that have one each
   Stream& stream;
   bool lost = false;  // the visitor says so where it found none to restore
 };
+
+// As of an optimizer that has made no step.
+void begin_anew(ExtraPart& part);
 
 // Of several ranks that hold the same slices one writes them and counts them in the norm: the one
 // whose coordinate is 0 along every axis that repeats them. All of them are restored.
@@ -149,6 +152,10 @@ class ShardGroup {
   void release(int bucket);
   Tensor weight(int param) const;  // while its bucket is whole here; what is computed waits for it
 
+  // Around all that a step reduces. scalars: of the finished step.
+  void begin_step(GradientsOf gradients, int64_t step);
+  void end_step(const StepScalars& scalars);
+
   // Weights that are gathered between these are kept near, where the policy says so.
   void begin_micro_step() { gather_.begin_micro_step(); }
   void end_micro_step() { gather_.end_micro_step(); }
@@ -186,6 +193,7 @@ class ShardGroup {
   WeightMaker weight_maker() const;
   std::vector<HomeSlice> home_slices() const;
   void make_extras();
+  ExtraPart extra_part(const ExtraSpec& spec, const Tensor& values);
   void begin_lost_extras();
   void settle_restored();
   bool has_agreed_weights() const;

@@ -152,8 +152,8 @@ void ShardedStore::rows_touched(ParamId id, const Tensor& order) {
   group_of(of).grads().rows_touched(of.index, order);
 }
 
-void ShardedStore::begin_step(GradientsOf gradients) {
-  for (const auto& group : groups_) group->grads().begin_step(gradients);
+void ShardedStore::begin_step(GradientsOf gradients, int64_t step) {
+  for (const auto& group : groups_) group->begin_step(gradients, step);
 }
 
 void ShardedStore::expect(const ExpectedUpdate& update) {
@@ -219,6 +219,7 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
 
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars,
                           const UpdateNumber& number) {
+  for (const auto& group : groups_) group->end_step(scalars);
   if (host_scalars_) {
     settle_ahead(scalars);
     offload_.host->wait(streams_.compute.mark());  // has waited for them, and so has its clock

@@ -39,7 +39,8 @@ class ShardedStore final : public ParameterStore {
   // end_micro_step(), then reduce_gradients(), update(), publish(). With Reduce::kStepEnd and whole
   // weights several micro-steps may be under way at once.
   // gradients: of whom the update is to have them, where Reduce::kIfAsked leaves that open.
-  void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
+  // step: its number, from 1, by which errors of quantized gradients begin anew now and then.
+  void begin_step(GradientsOf gradients = GradientsOf::kAllRanks, int64_t step = 1);
   // After begin_step(), where state is updated ahead: what is expected of this step's update. Where
   // it turns out to be another one, that is made, and nothing is left of the expected one.
   struct ExpectedUpdate {

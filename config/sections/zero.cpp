@@ -92,8 +92,14 @@ void fields(Visitor& v, OffloadOptimizerConfig& c) {
 }
 
 void fields(Visitor& v, LocoConfig& c) {
-  v.field("err_beta", c.err_beta, {.meaning = "Decay of the error average."});
-  v.field("reset_T", c.reset_steps, {.meaning = "Steps between resets of the error buffer."});
+  v.field("err_beta", c.err_beta,
+          {.meaning = "Decay of the error average: how much of the one before stays.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .max = 1});
+  v.field(
+      "reset_T", c.reset_steps,
+      {.meaning = "Steps between resets of the error buffers.", .effect = Effect::kUsed, .min = 1});
 }
 
 void fields(Visitor& v, LeafModuleConfig& c) {
@@ -315,8 +321,9 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
            .effect = Effect::kAlwaysSo,
            .here = "every weight is trained, and none is frozen"});
   v.section("zeropp_loco_param", c.zeropp_loco_param,
-            {.meaning = "Error-feedback (LoCo) parameters for quantised gradients.",
-             .effect = Effect::kNotYet});
+            {.meaning = "Error feedback (LoCo) for quantised gradients: what their codes lose is "
+                        "kept on each rank, in a byte and a fraction per weight of the whole "
+                        "model, and added to the next ones."});
   v.field("mics_shard_size", c.mics_shard_size,
           {.meaning = "Ranks per MiCS shard, which share out what stage 3 shares out over all "
                       "ranks; -1 and 0 mean off.",

@@ -180,8 +180,23 @@ TEST_CASE("what is missing in a section that is off, or at another stage, is not
   CHECK_THAT(said_of(R"({"quantize_training": {"a": 1}, "datastates_ckpt": {}})"),
              Catch::Contains("error quantize_training: not available") &&
                  Catch::Contains("error datastates_ckpt: not available"));
-  CHECK_THAT(said_of(R"({"zero_optimization": {"stage": 3, "zeropp_loco_param": {}}})"),
-             Catch::Contains("error zero_optimization.zeropp_loco_param: not available"));
+}
+
+TEST_CASE("error feedback of quantized gradients goes with them, and its numbers are looked at",
+          "[config]") {
+  const auto said = [](const char* keys) {
+    return said_of(fmt::format(R"({{"zero_optimization": {{"stage": 3, {}}}}})", keys));
+  };
+  CHECK_THAT(said(R"("zeropp_loco_param": {})"),
+             Catch::Contains("note zero_optimization.zeropp_loco_param: has no effect without "
+                             "zero_quantized_gradients"));
+  CHECK_THAT(said(R"("zero_quantized_gradients": true,
+                     "zeropp_loco_param": {"err_beta": 0.5, "reset_T": 10})"),
+             !Catch::Contains("loco"));
+  CHECK_THAT(said(R"("zero_quantized_gradients": true,
+                     "zeropp_loco_param": {"err_beta": 1.5, "reset_T": 0})"),
+             Catch::Contains("error zero_optimization.zeropp_loco_param.err_beta") &&
+                 Catch::Contains("error zero_optimization.zeropp_loco_param.reset_T"));
 }
 
 TEST_CASE("embeddings' gradients travel by rows at stage 0 alone, and not where they have all rows",

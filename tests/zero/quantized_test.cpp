@@ -11,74 +11,13 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/zero/device_rank.h"
+#include "tests/zero/quantized_reference.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
 namespace {
 
-using test::require;
-
-// Reference ---------------------------------------------------------------------------------------
-// x, run by run: levels of equal width up to the largest magnitude, the largest positive one lost.
-std::vector<float> through_codes(std::vector<float> x, int bits, int64_t slice) {
-  const int64_t runs = (slice + 2047) / 2048;
-  const auto run = static_cast<size_t>(slice / runs);
-  const float half = std::exp2(static_cast<float>(bits - 1));
-  for (size_t begin = 0; begin < x.size(); begin += run) {
-    float largest = 0;
-    for (size_t i = begin; i < begin + run; ++i) largest = std::max(largest, std::abs(x[i]));
-    if (largest == 0) continue;
-    const float scale = half / largest;
-    for (size_t i = begin; i < begin + run; ++i) {
-      x[i] = std::min(std::nearbyint(x[i] * scale), half - 1) / scale;
-    }
-  }
-  return x;
-}
-
-std::vector<float> sum_of(const std::vector<std::vector<float>>& all) {
-  std::vector<float> sum = all.front();
-  for (size_t i = 1; i < all.size(); ++i) {
-    for (size_t j = 0; j < sum.size(); ++j) sum[j] += all[i][j];
-  }
-  return sum;
-}
-
-struct Hops {
-  int near = 1, far = 1;
-  int ranks() const { return near * far; }
-};
-
-// Neighbours one after the other: those near add up first, then their sums.
-std::vector<float> reduced(const std::vector<std::vector<float>>& of_ranks, Hops hops,
-                           int64_t slice) {
-  std::vector<std::vector<float>> far;
-  for (int place = 0; place < hops.far; ++place) {
-    std::vector<std::vector<float>> near;
-    for (int i = 0; i < hops.near; ++i) {
-      near.push_back(through_codes(nth(of_ranks, place * hops.near + i), 4, slice));
-    }
-    far.push_back(sum_of(near));
-    if (hops.near > 1 && hops.far > 1) far.back() = through_codes(far.back(), 4, slice);
-  }
-  return sum_of(far);
-}
-
-std::vector<float> numbers(uint64_t seed, int64_t count) {
-  const Rng rng(seed, "gradient");
-  std::vector<float> values(to_size(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(static_cast<int>(rng.bits(i) % 20001) - 10000) / 4096.0F;
-  }
-  return values;
-}
-
-Mesh traced_mesh(Communicator& world, const MeshSizes& sizes, CommVolume& volume) {
-  return Mesh::over(world, sizes, [&](Axis axis, Communicator& group) {
-    return std::make_unique<TracedComm>(group, std::string(to_string(axis)),
-                                        TracedComm::Sinks{.volume = &volume});
-  });
-}
+using namespace testing;
 
 // Bytes that one of n ranks sends of S in all, where everybody sends to everybody.
 int64_t to_others(int n, int64_t bytes) { return (n - 1) * bytes / n; }
@@ -101,7 +40,7 @@ TEST_CASE("a quantized reduction is the reference's, and as near as its levels a
         CommVolume volume;
         Mesh mesh = traced_mesh(own.comm(), {.data = hops.ranks(), .shard = hops.near}, volume);
         BucketSlots slots(own.comm().memory());
-        QuantizedReduce reduce(mesh.group(Axis::kShard), mesh.group(Axis::kReplica),
+        QuantizedReduce reduce(mesh.group(Axis::kShard), mesh.group(Axis::kReplica), {},
                                {own.stream(), own.stream()}, slots);
         const Tensor wide =
             testing::upload(numbers(to_size(world.rank()), numel), Shape({numel}), own.stream());
@@ -110,7 +49,7 @@ TEST_CASE("a quantized reduction is the reference's, and as near as its levels a
         const std::vector<float> given = testing::floats_of(full);
         Tensor sum = Tensor::empty({slice}, DType::kF32, own.stream());
         volume.reset();
-        reduce.reduce_scatter(full, sum);
+        reduce.reduce_scatter(0, full, sum);
         const std::vector<float> mine = testing::floats_of(sum);
         const std::lock_guard lock(mutex);
         nth(inputs, world.rank()) = given;
@@ -157,7 +96,7 @@ TEST_CASE("what is not finite stays so on its way", "[zero][device]") {
       testing::DeviceRank own(world);
       Mesh mesh = Mesh::over(own.comm(), {.data = hops.ranks(), .shard = hops.near});
       BucketSlots slots(own.comm().memory());
-      QuantizedReduce reduce(mesh.group(Axis::kShard), mesh.group(Axis::kReplica),
+      QuantizedReduce reduce(mesh.group(Axis::kShard), mesh.group(Axis::kReplica), {},
                              {own.stream(), own.stream()}, slots);
       std::vector<float> values(to_size(64 * hops.ranks()), 1.0F);
       if (world.rank() == 0) values[5] = INFINITY;  // of rank 0
@@ -165,7 +104,7 @@ TEST_CASE("what is not finite stays so on its way", "[zero][device]") {
       const Tensor full =
           testing::upload(values, Shape({64 * int64_t{hops.ranks()}}), own.stream());
       Tensor sum = Tensor::empty({64}, DType::kF32, own.stream());
-      reduce.reduce_scatter(full, sum);
+      reduce.reduce_scatter(0, full, sum);
       const std::vector<float> got = testing::floats_of(sum);
       const bool finite = std::ranges::all_of(got, [](float x) { return std::isfinite(x); });
       if (finite != (world.rank() > 1)) ++lost;
