@@ -303,7 +303,7 @@ void GradReducer::store(int bucket, const Tensor& sum) {
                                  squares_.narrow(bucket, 1));
   }
   home_->store_gradient(bucket, sum, streams_.peers);
-  if (is_last_micro_step()) home_->gradient_is_final(bucket);
+  if (is_last_micro_step()) home_->gradient_is_final(bucket, sum, streams_.peers);
 }
 
 void GradReducer::check_contributions() {

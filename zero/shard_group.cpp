@@ -1,6 +1,7 @@
 #include "zero/shard_group.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/failpoint.h"
@@ -8,6 +9,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "model/initializer.h"
+#include "zero/zenflow/zenflow_home.h"
 
 namespace ds {
 namespace {
@@ -56,6 +58,14 @@ Communicator& near_of(const ZeroOptions& options, const GroupKey& key, Mesh& mes
 bool sees_parameters(const Optimizer* optimizer, int kind) {
   return optimizer != nullptr &&
          (optimizer->needs_whole_parameters(kind) || optimizer->sums_per_param() > 0);
+}
+
+std::vector<SlotSpec> slots_of(const ZeroOptions& options, int kind) {
+  std::vector<SlotSpec> slots =
+      options.optimizer != nullptr ? options.optimizer->slots_of(kind) : options.slots;
+  if (options.zenflow)
+    std::ranges::copy(ZenflowHome::slots(*options.zenflow), std::back_inserter(slots));
+  return slots;
 }
 
 bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
@@ -114,8 +124,7 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                        OffloadedWeights* offloaded, const OffloadPlace& offload, std::string name)
     : options_(options),
       dtype_(key.dtype),
-      slot_specs_(options.optimizer != nullptr ? options.optimizer->slots_of(key.kind)
-                                               : options.slots),
+      slot_specs_(slots_of(options, key.kind)),
       sees_parameters_(sees_parameters(options.optimizer, key.kind)),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
@@ -165,6 +174,8 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
 void ShardGroup::make_extras() {
   if (options_.optimizer == nullptr) return;
   extra_specs_ = options_.optimizer->extras_of(home_->resident(), comm_.size());
+  if (home_->zenflow() != nullptr)
+    std::ranges::copy(home_->zenflow()->extras(), std::back_inserter(extra_specs_));
   for (const ExtraSpec& spec : extra_specs_) {
     Tensor& made = extras_.emplace_back(
         Tensor::empty({spec.numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer));
@@ -181,6 +192,8 @@ ExtraPart ShardGroup::extra_part(const ExtraSpec& spec, const Tensor& values) {
 }
 
 void ShardGroup::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
+  if (home_->zenflow() != nullptr && what == Visit::kSave)
+    home_->zenflow()->write_extras(zenflow_extras());
   for (size_t i = 0; i < extras_.size(); ++i) {
     const bool shared = extra_specs_[i].scope == ExtraScope::kShared;
     if (shared && what == Visit::kSave && (comm_.rank() != 0 || !answers_)) continue;
@@ -301,9 +314,11 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
       "all of it",
       options_.offload_ratio);
   if (!sees_parameters_) home.part_numel = options_.sub_group_numel;
-  const HostPlace host{.stream = *offload.host,
-                       .pinned = options_.pin_memory ? offload.pinned : nullptr,
-                       .updater = options_.update_ahead ? offload.updater : nullptr};
+  const HostPlace host{
+      .stream = *offload.host,
+      .pinned = options_.pin_memory ? offload.pinned : nullptr,
+      .updater = options_.update_ahead || options_.zenflow ? offload.updater : nullptr};
+  if (options_.zenflow) return make_zenflow_home(home, slices, host);
   const auto beside = [&](const HomeOptions& of) {
     if (options_.policy.state.tier == Tier::kHost) {
       return make_host_home(of, slices, streams_.compute, host);
@@ -423,6 +438,10 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
     return optimizer.step(shards(), scalars, group, streams_.compute);
   }
   DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
+  if (home_->zenflow() != nullptr) {
+    return home_->zenflow()->update(
+        {.optimizer = optimizer, .group = group, .scalars = scalars, .host = *host});
+  }
   const Tensor sums = optimizer.sums_per_param() > 0 ? sums_of(optimizer, group, *host) : Tensor();
   home_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
     if (open.is_ahead) return refresh_copy(open.shard, open.stream);
@@ -501,6 +520,8 @@ const ParamSpec* ShardGroup::spec_of(ParamId id) const {
 void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visitor) {
   if (!visits(what)) return;
   const bool writes = what == Visit::kRestore;
+  // What is restored goes on with the columns that there are, unless these are restored, too.
+  if (writes && home_->zenflow() != nullptr) home_->zenflow()->write_extras(zenflow_extras());
   home_->visit(writes ? PartAccess::kChange : PartAccess::kRead, [&](OpenPart& open) {
     show(open, what, visitor);
     if (writes) refresh_copy(open.shard, open.stream);
@@ -519,8 +540,12 @@ void ShardGroup::show(const OpenPart& open, Visit what,
   Tensor shown =
       is_plain ? kept : Tensor::empty({numel}, DType::kF32, open.stream, MemoryTag::kScratch);
   if (!is_plain) kernels::cast(open.stream, kept, shown);
-  OwnedPart part{
-      .master = shown, .slots = {}, .specs = specs, .fields = fields, .stream = open.stream};
+  OwnedPart part{.master = shown,
+                 .slots = {},
+                 .specs = specs,
+                 .fields = fields,
+                 .stream = open.stream,
+                 .seen_slot = seen_slot()};
   std::vector<kernels::StateTensor> states;
   for (size_t i = 0; i < specs.size(); ++i) {
     const Tensor& scale = open.shard.scales[i];
@@ -575,6 +600,7 @@ void ShardGroup::restore_from_owned() {
       refresh_copy(shard, streams_.compute);
     }
   }
+  if (home_->zenflow() != nullptr) home_->zenflow()->read_extras(zenflow_extras());
   settle_restored();
   publish();
 }

@@ -21,6 +21,7 @@
 #include "zero/quantized_reduce.h"
 #include "zero/shard_home.h"
 #include "zero/weight_gather.h"
+#include "zero/zenflow/schedule.h"
 
 namespace ds {
 
@@ -65,6 +66,8 @@ struct ZeroOptions {
   // Where policy.state is on the host: its update begins as soon as gradients are final, before
   // their norm is known, and is undone where it turns out to have been another one.
   bool update_ahead = false;
+  // Likewise: important weights are updated on the device, the others now and then.
+  std::optional<ZenflowOptions> zenflow = std::nullopt;
   // Where policy.state is not on the device: the share of each slice that is offloaded, and how.
   double offload_ratio = 1;
   bool pin_memory = false;
@@ -96,6 +99,8 @@ struct OwnedPart {
   std::span<const SlotSpec> specs;  // of the slots
   const std::vector<ShardField>& fields;
   Stream& stream;  // whose device they are on
+  // The slot that has weights which are seen in place of the masters for now; -1: none has.
+  int seen_slot = -1;
 };
 
 // Of it, what this rank saves and restores.
@@ -200,6 +205,11 @@ class ShardGroup {
   UpdateGroup update_group(std::span<const ParamPlace> places = {}) const;
   Tensor shown_weights(const Shard& shard) const;
   std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
+  std::unique_ptr<ShardHome> make_zenflow_home(const HomeOptions& home,
+                                               std::span<const HomeSlice> slices,
+                                               const HostPlace& host) const;
+  std::span<const Tensor> zenflow_extras() const;
+  int seen_slot() const;
   Tensor sums_of(const Optimizer& optimizer, const UpdateGroup& group, const StepScalars& host);
   static void refresh_copy(const Shard& shard, Stream& stream);
   void store_offloaded();
@@ -234,7 +244,7 @@ class ShardGroup {
   std::unique_ptr<GradReducer> grads_;
   std::unique_ptr<ShardHome> home_;
   std::vector<ExtraSpec> extra_specs_;
-  std::vector<Tensor> extras_;  // one for each
+  std::vector<Tensor> extras_;  // one for each; ZenFlow's come last
   std::vector<int> lost_extras_{};
 };
 

@@ -187,7 +187,7 @@ class HostHome final : public ShardHome {
       work(open);
     });
   }
-  void gradient_is_final(int bucket) override {
+  void gradient_is_final(int bucket, const Tensor& /*slice*/, Stream& /*stream*/) override {
     if (!ahead_ || !ahead_->has_begun()) return;
     for (size_t i = 0; i < all_.parts().size(); ++i) {
       if (all_.parts()[i].bucket == bucket) ahead_->add(narrow<int>(i), all_.moved());
@@ -237,9 +237,9 @@ class SplitHome final : public ShardHome {
     first_->begin_ahead(work);
     second_->begin_ahead(work);
   }
-  void gradient_is_final(int bucket) override {
-    first_->gradient_is_final(bucket);
-    second_->gradient_is_final(bucket);
+  void gradient_is_final(int bucket, const Tensor& slice, Stream& stream) override {
+    first_->gradient_is_final(bucket, slice, stream);
+    second_->gradient_is_final(bucket, slice, stream);
   }
   void hand_over_ahead() override {
     first_->hand_over_ahead();

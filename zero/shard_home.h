@@ -57,6 +57,8 @@ struct OpenPart {
   bool is_ahead = false;
 };
 
+class ZenflowHome;
+
 class ShardHome {
  public:
   virtual ~ShardHome() = default;
@@ -67,6 +69,8 @@ class ShardHome {
   // stream.
   using Work = std::function<void(OpenPart&)>;
   virtual void visit(PartAccess access, const Work& work) = 0;
+  // Itself, where it is one, which says itself what an update of it is.
+  virtual ZenflowHome* zenflow() { return nullptr; }
   // All parts at once, for rules that need more than one; empty where they are not open at once.
   virtual std::span<Shard> resident() { return {}; }
   // The parts on the device, which need no visit; none where all lie beside it.
@@ -82,8 +86,9 @@ class ShardHome {
   // are final, and what they were is kept. `work` is called on another thread, and no copy is to be
   // made. What was begun before has to be ended first.
   virtual void begin_ahead(const Work& /*work*/) {}
-  // What was stored last of the bucket is that of the whole step.
-  virtual void gradient_is_final(int /*bucket*/) {}
+  // What was stored last of the bucket is that of the whole step, and still lies in `slice`, in the
+  // order of the stream's work.
+  virtual void gradient_is_final(int /*bucket*/, const Tensor& /*slice*/, Stream& /*stream*/) {}
   // Waits for gradients on their way, not for the work on them.
   virtual void hand_over_ahead() {}
   // Waits for all work ahead. kUndo: everything is as it was.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/index.h"
+#include "zero/zenflow/zenflow_home.h"
 
 namespace ds {
 
@@ -277,6 +278,13 @@ std::vector<std::vector<ShardField>> ShardedStore::owned_fields(Visit what) cons
   std::vector<std::vector<ShardField>> fields;
   for (const auto& group : groups_) group->append_fields(what, fields);
   return fields;
+}
+
+std::vector<std::string> ShardedStore::extra_names() const {
+  std::vector<std::string> names;
+  if (options_.optimizer != nullptr) names = options_.optimizer->extra_names();
+  if (options_.zenflow) names.emplace_back(ZenflowHome::kColumnsState);
+  return names;
 }
 
 std::vector<std::string> ShardedStore::slot_names(ParamId id) const {

@@ -85,6 +85,8 @@ class ShardedStore final : public ParameterStore {
   void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
   // Which elements the parts hold, in the order of the visit: known without opening them.
   std::vector<std::vector<ShardField>> owned_fields(Visit what) const;
+  // That extras may have, the optimizer's and others.
+  std::vector<std::string> extra_names() const;
   // Of the state that is kept of a parameter.
   std::vector<std::string> slot_names(ParamId id) const;
   // After a visit that wrote: low-precision copies and whole weights follow. With whole state

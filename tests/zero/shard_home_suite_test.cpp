@@ -146,9 +146,10 @@ void fill(ShardHome& home) {
 void store_gradients(ShardHome& home, Place& place, std::string_view what) {
   for (int b = narrow<int>(kSlices.size()) - 1; b >= 0; --b) {  // as a backward pass has them
     const HomePart all{.bucket = b, .numel = nth(kSlices, b)};
-    home.store_gradient(b, testing::upload(values_of(what, all), {all.numel}, place.device.stream),
-                        place.device.stream);
-    home.gradient_is_final(b);
+    Stream& stream = place.device.stream;
+    const Tensor slice = testing::upload(values_of(what, all), {all.numel}, stream);
+    home.store_gradient(b, slice, stream);
+    home.gradient_is_final(b, slice, stream);
   }
 }
 

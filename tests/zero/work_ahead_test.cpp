@@ -152,7 +152,7 @@ TEST_CASE("a home that works ahead leaves the weights alone until the visit", "[
       for (int64_t i = 0; i < 32; ++i) open.shard.master.data<float>()[i] += 1;
     });
     home->store_gradient(0, gradient, place.host);
-    home->gradient_is_final(0);
+    home->gradient_is_final(0, gradient, place.host);
     home->hand_over_ahead();
     home->end_ahead(verdict);
     CHECK(floats_of(weights) == std::vector<float>(64, static_cast<float>(works)));
@@ -171,7 +171,7 @@ TEST_CASE("a home that works ahead leaves the weights alone until the visit", "[
   // A visit of another kind undoes what nobody has ended.
   home->begin_ahead([](OpenPart& open) { open.shard.master.data<float>()[0] = 7; });
   home->store_gradient(0, gradient, place.host);
-  home->gradient_is_final(0);
+  home->gradient_is_final(0, gradient, place.host);
   home->visit(PartAccess::kRead,
               [](OpenPart& open) { CHECK(open.shard.master.data<float>()[0] == 1); });
 }

@@ -1,0 +1,33 @@
+#include "zero/zenflow/late_work.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace ds {
+
+LateWork::~LateWork() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void LateWork::begin(std::function<void(Stream& stream)> work) {
+  DS_CHECK(!thread_.joinable(), "late work: begun while other work is under way");
+  if (stream_.device().is_meta()) return work(stream_);
+  thread_ = std::thread([this, work = std::move(work)] {
+    try {
+      work(stream_);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  });
+}
+
+void LateWork::end() {
+  if (thread_.joinable()) thread_.join();
+  ended_at_ = stream_.mark();
+  if (const std::exception_ptr error = std::exchange(error_, nullptr); error != nullptr) {
+    std::rethrow_exception(error);
+  }
+}
+
+}  // namespace ds

@@ -1,0 +1,35 @@
+// LateWork: one piece of work at a time on a thread of its own, waited for later. On meta it is done
+// at once, on the clock of its stream.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <thread>
+
+#include "core/stream.h"
+
+namespace ds {
+
+// All calls come from one thread.
+class LateWork {
+ public:
+  // The stream is nobody else's while there is work.
+  explicit LateWork(Stream& stream) : stream_(stream) {}
+  ~LateWork();                         // what is under way is finished
+  LateWork(const LateWork&) = delete;  // its thread refers to it
+  LateWork& operator=(const LateWork&) = delete;
+
+  void begin(std::function<void(Stream& stream)> work);
+  // Waits for it, and throws its error; nothing where none has begun.
+  void end();
+  // What the stream had been given by the end.
+  const Event& ended_at() const { return ended_at_; }
+
+ private:
+  Stream& stream_;
+  std::thread thread_;  // none on meta
+  std::exception_ptr error_;
+  Event ended_at_{};
+};
+
+}  // namespace ds

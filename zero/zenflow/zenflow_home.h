@@ -1,0 +1,119 @@
+// ZenflowHome: optimizer state on the host, of which the important elements live on the device
+// meanwhile (schedule.h says what they are). The host has all of every slice: where elements are
+// important its numbers are stale until they are written back, which every visit asks for.
+//
+// Beside the optimizer's slots it keeps the sum of gradients that wait for the rest's update and,
+// where that is made late, the weights that are seen meanwhile. Both are slots of checkpoints, and
+// what is important is state of each matrix: with them a run goes on as if it had not stopped, by
+// any number of ranks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "zero/shard_home.h"
+#include "zero/weights_out.h"
+#include "zero/zenflow/column_sums.h"
+#include "zero/zenflow/important_part.h"
+#include "zero/zenflow/late_work.h"
+#include "zero/zenflow/schedule.h"
+
+namespace ds {
+
+// What an update is made with.
+struct ZenflowUpdate {
+  const Optimizer& optimizer;
+  const UpdateGroup& group;
+  const StepScalars& scalars;  // on the device
+  const StepScalars& host;     // the same ones
+};
+
+class ZenflowHome final : public ShardHome {
+ public:
+  // Slots beside the optimizer's, after them.
+  static std::vector<SlotSpec> slots(const ZenflowOptions& options);
+  // What checkpoints call its state of a matrix.
+  static constexpr const char* kColumnsState = "zenflow_columns";
+
+  // home.slots: all. matrices: of the group's parameters, in the order of these. ranks: who have
+  // the other slices; all outlive the home.
+  ZenflowHome(const HomeOptions& home, const ZenflowOptions& options,
+              std::span<const HomeSlice> slices, std::vector<ZenflowMatrix> matrices,
+              Communicator& ranks, Stream& compute, const HostPlace& host);
+
+  std::span<const HomePart> parts() const override { return parts_; }
+  ZenflowHome* zenflow() override { return this; }
+  // Not with kUpdate and kSums: see update().
+  void visit(PartAccess access, const Work& work) override;
+  void store_gradient(int bucket, const Tensor& slice, Stream& stream) override;
+  void load_gradient(int bucket, const Tensor& slice, Stream& stream) override;
+  void gradient_is_final(int bucket, const Tensor& slice, Stream& stream) override;
+
+  // Collective where columns are chosen, and where their gradients say when the interval ends.
+  void update(const ZenflowUpdate& update);
+
+  // Of each matrix, the same on all ranks.
+  std::vector<ExtraSpec> extras() const;
+  void write_extras(std::span<const Tensor> extras);
+  void read_extras(std::span<const Tensor> extras);
+
+ private:
+  struct Slice {
+    Shard all;                // of the host: master, gradient, the optimizer's slots
+    Tensor sum;               // of gradients that wait for the rest's update
+    Tensor taken{}, shown{};  // where that is made late: what is under way, and weights until then
+    std::unique_ptr<ImportantPart> important;
+    bool has_rest() const { return important->has_rest(); }
+  };
+  // Of a matrix, since the rest was updated last: sums over updates.
+  struct Sizes {
+    float important = 0, rest = 0;
+  };
+  bool is_meta() const { return compute_.device().is_meta(); }
+  bool is_late() const { return late_.has_value(); }
+  void add_slice(const HomeOptions& home, const HomeSlice& slice, const HostPlace& host);
+  void make_room(const HostPlace& host);
+  const ZenflowMatrix* matrix_of(int param) const;
+  void choose_places();
+
+  bool selects(int64_t update) const {
+    return !warms_up(options_, update) && (!has_columns_ || selects_at(options_, update));
+  }
+  bool needs_squares(int64_t update) const {
+    return !warms_up(options_, update) && (selects(update) || !options_.update_every);
+  }
+  void update_all(const ZenflowUpdate& update);
+  void select(const ZenflowUpdate& update, std::span<const double> squares);
+  void add_rest(const ZenflowUpdate& update, std::span<const double> squares);
+  bool is_due() const;
+  void end_interval(const ZenflowUpdate& update);
+  void set_mean(const ZenflowUpdate& update);
+  void update_rest(const ZenflowUpdate& update);
+  void begin_late(const ZenflowUpdate& update);
+  void settle_late();
+  void show_masters();
+  void write_back();
+  void take_back();
+
+  const ZenflowOptions options_;
+  Stream& compute_;
+  Stream& host_;
+  const std::vector<ZenflowMatrix> matrices_;
+  const std::vector<HomePart> parts_;
+  std::vector<Slice> slices_;  // one for each part
+  ColumnSums sums_;
+  WeightsOut out_;
+  ImportantRoom room_{};
+  StepScalars mean_;  // by which the rest is updated
+  Event moved_{};     // the last gradient
+  int64_t updates_ = 0;
+  int64_t waiting_ = 0;  // updates whose gradients wait in the sums
+  bool has_columns_ = false;
+  std::vector<std::vector<uint8_t>> chosen_;  // of each matrix
+  std::vector<Sizes> sizes_;                  // likewise
+  std::optional<LateWork> late_;              // the last: it works with all the others
+};
+
+}  // namespace ds
