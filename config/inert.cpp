@@ -107,6 +107,16 @@ void Rules::offload() {
   if (optimizer && !optimizer->super_offload) {
     note("zero_optimization.offload_optimizer.cpuadam_cores_perc", "unless super_offload is true");
   }
+  if (const auto& zenflow = c_.zero_optimization.zenflow) {
+    const std::string_view section = "zero_optimization.zenflow";
+    if (zenflow->select_strategy == ZenflowStrategy::kAuto) {
+      notes(section, {"select_interval"}, "where select_strategy is auto, which is every epoch");
+    }
+    if (zenflow->update_interval) notes(section, {"auto_ratio"}, "unless update_interval is auto");
+    if (!zenflow->overlap_step) {
+      notes(section, {"pt_reserved_cores_perc"}, "unless overlap_step is true");
+    }
+  }
   if (!nvme) all_in("aio", "", "unless something is offloaded to nvme");
 }
 

@@ -321,6 +321,52 @@ void neighbour_rules(const RuleContext& r) {
   }
 }
 
+void zenflow_interval_rules(const RuleContext& r, const ZenflowConfig& zenflow) {
+  const bool by_default = zenflow.select_strategy == ZenflowStrategy::kAuto;
+  if (!by_default && !zenflow.select_interval) {
+    r.refuse_early("zero_optimization.zenflow.select_interval",
+                   "must be a number unless select_strategy is auto");
+  }
+  if (zenflow.select_interval && *zenflow.select_interval < 1) {
+    r.refuse_early("zero_optimization.zenflow.select_interval",
+                   fmt::format("{}, expected at least 1", *zenflow.select_interval));
+  } else if (zenflow.select_interval && zenflow.update_interval &&
+             zenflow.select_strategy != ZenflowStrategy::kEpoch &&
+             *zenflow.select_interval < *zenflow.update_interval) {
+    r.refuse_early("zero_optimization.zenflow.select_interval", "must be >= update_interval");
+  }
+}
+
+void zenflow_rules(const RuleContext& r, const ZenflowConfig& zenflow) {
+  const Config& c = r.config;
+  const ZeroConfig& zero = c.zero_optimization;
+  const std::string key = "zero_optimization.zenflow";
+  zenflow_interval_rules(r, zenflow);
+  if (!zero.offload_optimizer) return r.refuse_early(key, "needs offload_optimizer");
+  const auto exclude = [&](bool on, const char* why) {
+    if (on && zero.stage > 0) r.refuse_early(key, why);
+  };
+  const OffloadOptimizerConfig& offload = *zero.offload_optimizer;
+  exclude(offload.device != OffloadDevice::kCpu,
+          "keeps the rest's state in the host's memory, expected offload_optimizer.device \"cpu\"");
+  exclude(offload.ratio < 1.0,
+          "shares state out by columns; remove offload_optimizer.ratio, which shares it out, too");
+  exclude(offload.super_offload, "hides the host's update as super_offload does; give one of them");
+  exclude(zero.offload_param && zero.offload_param->device != OffloadDevice::kNone,
+          "updates important weights on the device, where offload_param does not keep them; remove "
+          "one of them");
+  exclude(c.optimizer.type && !has_adam(c.optimizer),
+          "works with Adam and AdamW; use one of these, or remove zenflow");
+  exclude(c.optimizer.moment_dtype != MomentType::kFp32,
+          "keeps its moments in fp32; remove optimizer.moment_dtype");
+  exclude(c.bf16.bf16_master_weights_and_grads || c.fp16.fp16_master_weights_and_grads,
+          "keeps its master weights in fp32; remove the key *_master_weights_and_grads");
+  if (zenflow.offload && zero.stage == 3 && r.given("zero_optimization.overlap_comm") &&
+      !zero.overlap_comm) {
+    r.refuse_early(key + ".offload", "needs overlap_comm at stage 3; set it to true");
+  }
+}
+
 void zero_rules(const RuleContext& r) {
   const ZeroConfig& zero = r.config.zero_optimization;
   offload_rules(r);
@@ -333,20 +379,7 @@ void zero_rules(const RuleContext& r) {
     r.note("zero_optimization.elastic_checkpoint",
            "is not needed at stage 3: every checkpoint loads into any number of ranks");
   }
-  if (zero.zenflow) {
-    const ZenflowConfig& zenflow = *zero.zenflow;
-    if (!zero.offload_optimizer) {
-      r.refuse_early("zero_optimization.zenflow", "needs offload_optimizer");
-    }
-    if (zenflow.select_strategy != ZenflowStrategy::kAuto && !zenflow.select_interval) {
-      r.refuse_early("zero_optimization.zenflow.select_interval",
-                     "must be a number unless select_strategy is auto");
-    }
-    if (zenflow.select_interval && zenflow.update_interval &&
-        *zenflow.select_interval < *zenflow.update_interval) {
-      r.refuse_early("zero_optimization.zenflow.select_interval", "must be >= update_interval");
-    }
-  }
+  if (zero.zenflow) zenflow_rules(r, *zero.zenflow);
 }
 
 void one_bit_rules(const RuleContext& r) {
@@ -446,6 +479,13 @@ std::string host_update_begins(const Config& config) {
   const auto& offload = config.zero_optimization.offload_optimizer;
   if (offload && offload->super_offload) {
     return "begins during the backward pass, and is undone where the norm asks for another one";
+  }
+  if (const auto& zenflow = config.zero_optimization.zenflow) {
+    return "of what zenflow finds less important " +
+           (zenflow->update_interval
+                ? fmt::format("is made every {} steps", *zenflow->update_interval)
+                : std::string("is made when its gradients have added up")) +
+           (zenflow->overlap_step ? ", while the next ones go on" : "");
   }
   const auto after_norm = [](const std::string& why) {
     return "begins after the norm is known: " + why;

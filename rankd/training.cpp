@@ -354,6 +354,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   require_within(run_plan, limits);
   DS_FAILPOINT("train.planned");
   const TrainingData data = open_data(config.data, model, inputs);
+  count_epochs(options, config, data.train, plan.world_size);
   const FolderFrame frame = frame_of(plan, config, model, files);
   tell_tokenizer(plan, control, config, model, data);
 

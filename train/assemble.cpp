@@ -214,6 +214,22 @@ bool updates_ahead(const OffloadOptimizerConfig& offload) {
   return offload.super_offload && offload.device == OffloadDevice::kCpu;
 }
 
+std::optional<ZenflowOptions> zenflow_options(const Config& config) {
+  const std::optional<ZenflowConfig>& zenflow = config.zero_optimization.zenflow;
+  if (!zenflow || config.zero_optimization.stage == 0) return std::nullopt;
+  const int64_t interval = zenflow->select_interval.value_or(1);
+  const bool by_step = zenflow->select_strategy == ZenflowStrategy::kStep;
+  const bool by_default = zenflow->select_strategy == ZenflowStrategy::kAuto;
+  return ZenflowOptions{.topk_ratio = zenflow->topk_ratio,
+                        .select_every = by_step ? interval : 0,
+                        .select_epochs = by_step ? 0 : (by_default ? 1 : interval),
+                        .update_every = zenflow->update_interval,
+                        .auto_ratio = zenflow->auto_ratio,
+                        .warm_up = zenflow->full_warm_up_rounds,
+                        .overlaps = zenflow->overlap_step,
+                        .offloads_moments = zenflow->offload};
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -237,6 +253,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .masters = has_masters ? Masters::kFp32 : Masters::kWeights,
                    .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
                    .update_ahead = updates_ahead(offload),
+                   .zenflow = zenflow_options(config),
                    .offload_ratio = offload.ratio,
                    .pin_memory = offload.pin_memory,
                    .rolling = rolling_options(offload)};
@@ -304,6 +321,11 @@ BatchShape batch_shape(const Config& config, int world_size) {
 
 int updater_threads(const Config& config, int threads) {
   const OffloadOptimizerConfig offload = offload_optimizer(config);
+  if (const auto zenflow = zenflow_options(config); zenflow && zenflow->overlaps) {
+    const double share = config.zero_optimization.zenflow->pt_reserved_cores_perc;
+    const int kept = static_cast<int>(std::ceil(share * threads));
+    return kept < threads ? threads - kept : threads;
+  }
   if (!updates_ahead(offload)) return 0;
   return std::max(1, static_cast<int>(offload.cpuadam_cores_perc * threads));
 }
@@ -516,6 +538,22 @@ int64_t samples_per_epoch(const Config& config, const BatchShape& batch, const S
                     samples.size(), batch.global_batch()));
   }
   return whole;
+}
+
+void count_epochs(EngineOptions& options, const Config& config, const SampleSet& samples,
+                  int world_size) {
+  if (!options.zero.zenflow || options.zero.zenflow->select_epochs == 0) return;
+  ZenflowOptions& zenflow = *options.zero.zenflow;
+  const BatchShape batch = batch_shape(config, world_size);
+  const int64_t whole = batch.global_batch();
+  const int64_t steps_per_epoch = (samples_per_epoch(config, batch, samples) + whole - 1) / whole;
+  zenflow.select_every = std::exchange(zenflow.select_epochs, 0) * steps_per_epoch;
+  if (zenflow.update_every && zenflow.select_every < *zenflow.update_every) {
+    throw ConfigError(fmt::format(
+        "zero_optimization.zenflow.update_interval: {}, but columns are chosen every {} steps, an "
+        "epoch having {}; expected at most that",
+        *zenflow.update_every, zenflow.select_every, steps_per_epoch));
+  }
 }
 
 uint64_t sampler_seed(const Config& config) {

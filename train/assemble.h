@@ -31,7 +31,8 @@ int64_t sequence_ranks(const Config& config);
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host);
 BatchShape batch_shape(const Config& config, int world_size);
 
-// Of those of a rank, that work ahead on offloaded optimizer state; 0: that is updated in turn.
+// Of those of a rank, that work on offloaded optimizer state while it computes, ahead of an update
+// or after it; 0: that is updated in turn.
 int updater_threads(const Config& config, int threads);
 
 // memory.device_limit and memory.host_limit.
@@ -69,6 +70,9 @@ int64_t total_steps(const TrainSection& train, const BatchShape& batch, int64_t 
 // All of them or, with dataloader_drop_last, those that make whole batches. ConfigError where that
 // is none.
 int64_t samples_per_epoch(const Config& config, const BatchShape& batch, const SampleSet& samples);
+// What is said in epochs, in steps. ConfigError where it does not go with what is said in steps.
+void count_epochs(EngineOptions& options, const Config& config, const SampleSet& samples,
+                  int world_size);
 // In which order samples come: train.seed's or, where data efficiency is on, that of its own seed.
 uint64_t sampler_seed(const Config& config);
 std::string order_text(const Config& config);  // what makes two orders another, in words

@@ -1,6 +1,7 @@
 #include "train/engine_pieces.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/failpoint.h"
@@ -15,6 +16,14 @@ namespace {
 constexpr const char* kOptimizerState = "optimizer";
 constexpr const char* kLossScaleState = "loss_scale";
 constexpr const char* kWeight = "weight";  // the fp32 master, among the slots of the optimizer
+
+// Whose slots they are: the optimizer's, and those of how its updates are made.
+std::string family_of(Engine& engine) {
+  const std::optional<ZenflowOptions>& zenflow = engine.options().zero.zenflow;
+  const std::string_view how =
+      !zenflow ? "" : (zenflow->overlaps ? ", zenflow with overlap_step" : ", zenflow");
+  return fmt::format("{}{}", engine.optimizer().family(), how);
+}
 
 // Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
 std::string another_optimizer(const CheckpointReader& reader, std::string_view family,
@@ -89,7 +98,7 @@ std::string kind_of(const std::string& name) { return name.substr(name.rfind('/'
 
 // Of all that are known anywhere.
 std::vector<std::string> extra_kinds(Engine& engine) {
-  std::vector<std::string> kinds = engine.optimizer().extra_names();
+  std::vector<std::string> kinds = engine.store().extra_names();
   kinds.insert(kinds.end(), {kNearErrors, kNearErrorScales, kFarErrors, kFarErrorScales});
   return kinds;
 }
@@ -111,8 +120,8 @@ std::string words_of(Engine& engine, const std::set<std::string>& lost) {
 // What is not there is as at the start; returns why that is so, where it is.
 std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& through) {
   std::set<std::string> lost, known, wanted;
-  const std::vector<std::string> of_optimizer = engine.optimizer().extra_names();
-  wanted.insert(of_optimizer.begin(), of_optimizer.end());
+  const std::vector<std::string> of_store = engine.store().extra_names();
+  wanted.insert(of_store.begin(), of_store.end());
   engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
     const ExtraPlace place = place_of(engine, part);
     known.insert(place.name);
@@ -135,14 +144,13 @@ std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& t
 
 int64_t owned_bytes(Engine& engine) {
   // The master, and state in fp32, however it is kept.
-  const Optimizer& optimizer = engine.optimizer();
-  const size_t slots = optimizer.slots().size() - (optimizer.has_agreed_weights() ? 1 : 0);
-  const size_t per_weight = size_of(DType::kF32) * (1 + slots);
-  int64_t numel = 0;
+  int64_t bytes = 0;
   for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kSave)) {
-    for (const ShardField& field : part) numel += field.numel;
+    for (const ShardField& field : part) {
+      const size_t slots = engine.store().slot_names(field.param).size();
+      bytes += field.numel * narrow<int64_t>(size_of(DType::kF32) * (1 + slots));
+    }
   }
-  int64_t bytes = numel * static_cast<int64_t>(per_weight);
   engine.store().visit_extras(
       Visit::kSave, [&](ExtraPart& part) { bytes += narrow<int64_t>(part.values.bytes()); });
   return bytes;
@@ -179,7 +187,7 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
   put_extras(engine, writer, through);
   if (rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
-    writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
+    writer.put_state(kOptimizerState, fmt::format("\"{}\"", family_of(engine)));
     if (engine.options().loss_scale.kind != LossScaling::kNone || engine.scaling().skipped > 0) {
       writer.put_state(kLossScaleState, to_text(engine.scaling()));
     }
@@ -210,14 +218,18 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
 void clear_slots(Engine& engine) {
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (size_t i = 0; i < part.slots.size(); ++i) {
-      kernels::fill(part.stream, part.slots[i], part.specs[i].initial);
+      if (std::cmp_equal(i, part.seen_slot)) {
+        kernels::cast(part.stream, part.master, part.slots[i]);
+      } else {
+        kernels::fill(part.stream, part.slots[i], part.specs[i].initial);
+      }
     }
   });
   begin_extras_anew(engine);
 }
 
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
-  if (std::string why = another_optimizer(reader, engine.optimizer().family(), label); !why.empty())
+  if (std::string why = another_optimizer(reader, family_of(engine), label); !why.empty())
     return why;
   constexpr size_t kMostNamed = 4;
   std::vector<std::vector<std::string>> slots;

@@ -122,29 +122,58 @@ void fields(Visitor& v, LeafModuleConfig& c) {
 
 void fields(Visitor& v, ZenflowConfig& c) {
   v.field("topk_ratio", c.topk_ratio,
-          {.meaning = "Fraction of gradient columns updated at once.", .above = 0, .below = 1});
+          {.meaning = "Share of a matrix's columns, one at least, that are important: those with "
+                      "the largest gradients. They are updated on the device at every step, and so "
+                      "is what is no matrix.",
+           .effect = Effect::kUsed,
+           .above = 0,
+           .below = 1});
   v.field("select_strategy", c.select_strategy,
-          {.meaning = "When the important columns are chosen anew."});
+          {.meaning = "Whether select_interval counts steps or epochs; auto is every epoch.",
+           .effect = Effect::kUsed});
   v.field("select_interval", c.select_interval,
-          {.meaning = "Interval of that choice.",
+          {.meaning = "Steps or epochs after which the important columns are chosen anew. They are "
+                      "chosen first after full_warm_up_rounds.",
+           .effect = Effect::kUsed,
            .refuse_null = true,
            .refuse_text = true,
            .unset_text = "auto"});
   v.field("update_interval", c.update_interval,
-          {.meaning = "Interval at which accumulated unimportant gradients are applied.",
+          {.meaning = "Steps whose gradients the host adds up of all other columns, before it "
+                      "updates them by the mean; auto: until they have grown as large as those of "
+                      "important columns. Columns are chosen anew between two intervals.",
+           .effect = Effect::kUsed,
            .min = 1,
            .refuse_null = true,
            .refuse_text = true,
            .unset_text = "auto"});
   v.field("overlap_step", c.overlap_step,
-          {.meaning = "Overlap the CPU step with forward and backward."});
-  v.field("offload", c.offload, {.meaning = "Offload the selective optimizer's own state."});
-  v.field("auto_ratio", c.auto_ratio,
-          {.meaning = "Threshold of the automatic update interval.", .min = 0, .max = 1});
+          {.meaning = "Make the host's update on threads of its own while training goes on; what "
+                      "it comes to is seen one interval later.",
+           .effect = Effect::kUsed});
+  v.field(
+      "offload", c.offload,
+      {.meaning = "Keep the moments of important columns on the host, too, from where they come "
+                  "for each update.",
+       .effect = Effect::kUsed});
+  v.field(
+      "auto_ratio", c.auto_ratio,
+      {.meaning = "With update_interval auto: share of matrices in which gradients have to have "
+                  "grown as large.",
+       .effect = Effect::kUsed,
+       .min = 0,
+       .max = 1});
   v.field("full_warm_up_rounds", c.full_warm_up_rounds,
-          {.meaning = "Initial rounds with full updates.", .min = 0, .own_range = true});
+          {.meaning = "First steps that update everything, as without ZenFlow.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .own_range = true});
   v.field("pt_reserved_cores_perc", c.pt_reserved_cores_perc,
-          {.meaning = "Share of cores kept for the framework's threads.", .min = 0, .max = 1});
+          {.meaning = "Share of a rank's threads that overlap_step leaves to training; the host's "
+                      "update has the others, or all where there are none.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .max = 1});
 }
 
 // Beyond 70 lines in one piece, hence four, in the order of the documentation.
@@ -265,8 +294,8 @@ void shard_fields(Visitor& v, ZeroConfig& c) {
   v.field("sub_group_size", c.sub_group_size,
           {.meaning = "Parameter elements per tile of the stage-3 optimizer step, where its state "
                       "is offloaded: what is updated, and swapped, in one piece. Tiles are "
-                      "multiples of 32 elements; of Lamb, and of Muon's matrices, a rank's slice "
-                      "of a bucket is one.",
+                      "multiples of 32 elements; of Lamb, of Muon's matrices, and with zenflow, a "
+                      "rank's slice of a bucket is one.",
            .effect = Effect::kUsed,
            .min = 0});
   v.field("elastic_checkpoint", c.elastic_checkpoint,
@@ -359,11 +388,12 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
             {.meaning = "Module classes or names whose hooks are not installed below them (treated "
                         "as one unit).",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
-  v.section("zenflow", c.zenflow,
-            {.meaning = "ZenFlow: update the most important gradient columns on the device at once "
-                        "and the rest asynchronously on the CPU.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet});
+  v.section(
+      "zenflow", c.zenflow,
+      {.meaning = "ZenFlow: update the columns with the largest gradients on the device at once, "
+                  "and the rest now and then on the CPU. With offload_optimizer on cpu, Adam "
+                  "or AdamW.",
+       .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
 }
 
 }  // namespace

@@ -129,7 +129,6 @@ TEST_CASE("a feature that is missing is the one error of its section", "[config]
               "partition_config": {
                 "strict_mode": true, "layer_specs": [{"patterns": ["a"],
                     "gather_output": true}]}}})",
-           R"({"zero_optimization": {"stage": 2, "zenflow": {"topk_ratio": 0.1}}})",
        }) {
     CAPTURE(text);
     CHECK(only_lacks_features(text));

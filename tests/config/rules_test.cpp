@@ -24,8 +24,8 @@ std::string said_of(const std::string& text) {
 struct Rule {
   const char* path;
   const char* message;
-  const char* broken;
-  const char* kept;
+  std::string broken;
+  std::string kept;
 };
 
 void check_rules(const std::string& severity, const std::vector<Rule>& rules) {
@@ -291,6 +291,74 @@ TEST_CASE("an update ahead of the norm is of state on the cpu, element by elemen
             "offload_optimizer": {"device": "cpu", "super_offload": true}}})",
         R"({"optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 2,
             "offload_optimizer": {"device": "cpu"}}})"}});
+}
+
+namespace {
+
+// Of a file with ZenFlow at stage 3, and with more in its sections.
+std::string with_zenflow(const std::string& zenflow, const std::string& offload = "",
+                         const std::string& zero = "", const std::string& more = "") {
+  return fmt::format(
+      R"({{"zero_optimization": {{"stage": 3, "offload_optimizer": {{"device": "cpu"{}}},
+          "zenflow": {{{}}}{}}}{}}})",
+      offload, zenflow, zero, more);
+}
+
+}  // namespace
+
+TEST_CASE("ZenFlow is of Adam's state on the cpu, and shares it out alone", "[config]") {
+  const std::string plain = with_zenflow("");
+  constexpr const char* kPath = "zero_optimization.zenflow";
+  check_rules(
+      "error",
+      {{kPath,
+        "keeps the rest's state in the host's memory, expected offload_optimizer.device \"cpu\"",
+        R"({"zero_optimization": {"stage": 3, "zenflow": {},
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/tmp"}}})",
+        plain},
+       {kPath, "shares state out by columns; remove offload_optimizer.ratio",
+        with_zenflow("", R"(, "ratio": 0.5)"), plain},
+       {kPath, "hides the host's update as super_offload does",
+        with_zenflow("", R"(, "super_offload": true)"), plain},
+       {kPath, "updates important weights on the device, where offload_param does not keep them",
+        with_zenflow("", "", R"(, "offload_param": {"device": "cpu"})"), plain},
+       {kPath, "works with Adam and AdamW",
+        with_zenflow("", "", "", R"(, "optimizer": {"type": "Lion"})"),
+        with_zenflow("", "", "", R"(, "optimizer": {"type": "Adam"})")},
+       {kPath, "works with Adam and AdamW",
+        with_zenflow("", "", "", R"(, "optimizer": {"type": "Muon"})"), plain},
+       {kPath, "keeps its moments in fp32",
+        with_zenflow("", "", "", R"(, "optimizer": {"type": "AdamW", "moment_dtype": "bf16"})"),
+        plain},
+       {"zero_optimization.zenflow.offload", "needs overlap_comm at stage 3",
+        with_zenflow(R"("offload": true)", "", R"(, "overlap_comm": false)"),
+        with_zenflow(R"("offload": true)")},
+       {"zero_optimization.zenflow.select_interval", "must be >= update_interval",
+        with_zenflow(R"("select_strategy": "step", "select_interval": 3, "update_interval": 4)"),
+        with_zenflow(R"("select_strategy": "epoch", "select_interval": 3, "update_interval": 4)")},
+       {"zero_optimization.zenflow.select_interval", "0, expected at least 1",
+        with_zenflow(R"("select_strategy": "step", "select_interval": 0)"),
+        with_zenflow(R"("select_strategy": "step", "select_interval": 1)")}});
+}
+
+TEST_CASE("keys of ZenFlow that others make idle are told so, and when its rest is updated",
+          "[config]") {
+  const std::string all =
+      with_zenflow(R"("select_strategy": "epoch", "select_interval": 2, "overlap_step": true,
+                      "pt_reserved_cores_perc": 0.25, "auto_ratio": 0.5)");
+  check_rules(
+      "note",
+      {{"zero_optimization.zenflow.select_interval", "has no effect where select_strategy is auto",
+        with_zenflow(R"("select_interval": 2)"), all},
+       {"zero_optimization.zenflow.auto_ratio", "has no effect unless update_interval is auto",
+        with_zenflow(R"("auto_ratio": 0.5, "update_interval": 4)"), all},
+       {"zero_optimization.zenflow.pt_reserved_cores_perc",
+        "has no effect unless overlap_step is true",
+        with_zenflow(R"("pt_reserved_cores_perc": 0.25)"), all},
+       {"zero_optimization.offload_optimizer",
+        "the host's update of what zenflow finds less important is made every 4 steps, while the "
+        "next ones go on",
+        with_zenflow(R"("update_interval": 4, "overlap_step": true)"), all}});
 }
 
 TEST_CASE("a file is told when the host's update begins, and why", "[config]") {

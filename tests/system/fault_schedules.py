@@ -3,10 +3,12 @@ kill -9, SIGSTOP, errors of the disk), and in most the launcher has trouble of i
 reads what it prints, somebody launches again in its directory). It must end with code 0, the weights of the
 undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75.
 
-usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE] [--offload]
+usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE] [--offload |
+       --zenflow]
 
 --offload keeps state and weights outside of the device in each (the weights' bits stay those of the run without), and
-puts half of the faults there: nothing may be left of the swap files either.
+puts half of the faults there: nothing may be left of the swap files either. --zenflow trains with ZenFlow in each,
+and in the undisturbed run, and puts half of the faults there.
 
 Schedule k has seed FIRST + k; `--count 1 --seed S` runs one again (what the clock decides may differ).
 Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the build has no failpoints.
@@ -42,6 +44,10 @@ CONFIG = {
 EVERY_RUN = []  # what each is told besides
 ZERO = "zero_optimization."
 OFFLOADED_PLACES = ("swap", "offload")
+# Columns are chosen, and the rest's update is under way, at most steps at which somebody may have to go on.
+ZENFLOW = [f"{ZERO}offload_optimizer.device=cpu", f"{ZERO}zenflow.topk_ratio=0.25",
+           f"{ZERO}zenflow.select_strategy=step", f"{ZERO}zenflow.select_interval=5",
+           f"{ZERO}zenflow.update_interval=2", f"{ZERO}zenflow.overlap_step=true"]
 
 
 def state_on(device, **more):
@@ -327,6 +333,7 @@ def main():
     parser.add_argument("--device", default="cpu", help="where ranks compute")
     parser.add_argument("--seconds", type=float, default=0, help="begin no schedule after so many")
     parser.add_argument("--offload", action="store_true", help="state and weights outside of the device")
+    parser.add_argument("--zenflow", action="store_true", help="important columns at once, the rest later")
     args = parser.parse_args()
     if args.device != "cpu":
         EVERY_RUN.extend(["--device", args.device])
@@ -334,14 +341,19 @@ def main():
     listed = subprocess.run([args.binaries / "rankd", "--list-failpoints"], capture_output=True, text=True)
     everything = listed.stdout.split()
     offloaded = [name for name in everything if name.split(".")[0] in OFFLOADED_PLACES]
+    zenflow = [name for name in everything if name.split(".")[0] == "zenflow"]
     # A place that no run comes to tests nothing.
-    names = [name for name in everything if name not in offloaded]
+    names = [name for name in everything if name not in offloaded + zenflow]
     if not names:
         print("SKIPPED: this build has no failpoints")
         return 77
+    if args.zenflow:
+        EVERY_RUN.extend(ZENFLOW)
+        OFFLOADS[:] = [([1, 2, 3], [])]
+    special = zenflow if args.zenflow else offloaded if args.offload else []
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="dslaunch-faults-"))
     try:
-        return run_all(args, args.binaries, scratch, (names, offloaded if args.offload else []))
+        return run_all(args, args.binaries, scratch, (names, special))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

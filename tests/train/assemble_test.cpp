@@ -57,6 +57,57 @@ TEST_CASE("super_offload updates ahead, with its share of a rank's threads", "[r
   CHECK(threads(R"("super_offload": true, "device": "none")", 10) == 0);
 }
 
+TEST_CASE("zenflow says what is important, and when the rest is updated", "[rankd]") {
+  const auto config = [](const std::string& keys, int stage = 2) {
+    return config_of(fmt::format(
+        R"("train_micro_batch_size_per_gpu": 1, "zero_optimization": {{"stage": {},
+           "offload_optimizer": {{}}, "zenflow": {{{}}}}})",
+        stage, keys));
+  };
+  const auto zenflow = [&](const std::string& keys) {
+    return engine_options(config(keys), Gpt2Config{}, 2).zero.zenflow;
+  };
+  CHECK(zenflow("") == ZenflowOptions{.select_epochs = 1});
+  CHECK(zenflow(R"("topk_ratio": 0.3, "select_strategy": "step", "select_interval": 7,
+                   "update_interval": 4, "auto_ratio": 0.5, "full_warm_up_rounds": 3,
+                   "overlap_step": true, "offload": true)") ==
+        ZenflowOptions{.topk_ratio = 0.3,
+                       .select_every = 7,
+                       .update_every = 4,
+                       .auto_ratio = 0.5,
+                       .warm_up = 3,
+                       .overlaps = true,
+                       .offloads_moments = true});
+  CHECK_FALSE(engine_options(config("", 0), Gpt2Config{}, 2).zero.zenflow.has_value());
+  const auto threads = [&](const std::string& keys, int of) {
+    return updater_threads(config(keys), of);
+  };
+  CHECK(threads("", 10) == 0);
+  CHECK(threads(R"("overlap_step": true)", 10) == 5);
+  CHECK(threads(R"("overlap_step": true, "pt_reserved_cores_perc": 0.75)", 10) == 2);
+  CHECK(threads(R"("overlap_step": true, "pt_reserved_cores_perc": 1)", 10) == 10);
+  CHECK(threads(R"("overlap_step": true)", 1) == 1);
+
+  MemoryFileSystem fs;
+  fs.create("/t.txt")->write(0, std::as_bytes(std::span(std::string_view("0123456789abcdef"))));
+  const SampleSet samples(
+      open_token_sources(fs, std::vector<std::string>{"/t.txt"}, ByteTokenizer()), 2, 256);
+  const auto counted = [&](const std::string& keys) {
+    const Config of = config(keys);
+    EngineOptions options = engine_options(of, Gpt2Config{}, 2);
+    count_epochs(options, of, samples, 2);
+    return *options.zero.zenflow;
+  };
+  // Of 7 samples, 4 of which make a batch.
+  REQUIRE(samples.size() == 7);
+  CHECK(counted("") == ZenflowOptions{.select_every = 2});
+  CHECK(counted(R"("select_strategy": "epoch", "select_interval": 3)").select_every == 6);
+  CHECK(counted(R"("select_strategy": "step", "select_interval": 3)").select_every == 3);
+  CHECK_THROWS_WITH(counted(R"("update_interval": 3)"),
+                    Catch::Contains("zero_optimization.zenflow.update_interval: 3, but columns are "
+                                    "chosen every 2 steps"));
+}
+
 TEST_CASE("offload_optimizer says where state lies, and how it gets there", "[rankd]") {
   const auto zero = [](const std::string& section) {
     return options_of(R"("train_micro_batch_size_per_gpu": 1, "zero_optimization": )" + section)

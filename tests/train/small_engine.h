@@ -83,6 +83,7 @@ struct Setting {
   std::function<SwapOpener(const char* of, int rank)> swap_files = {};
   Masters masters = Masters::kFp32;
   std::optional<uint64_t> rounding_seed = std::nullopt;
+  std::optional<ZenflowOptions> zenflow = std::nullopt;
 };
 
 // Of the rate of the optimizer itself.
@@ -136,6 +137,7 @@ inline EngineOptions options_of(const Setting& s) {
                    .rounding_seed = s.rounding_seed,
                    .sub_group_numel = s.sub_group_numel,
                    .update_ahead = s.update_ahead,
+                   .zenflow = s.zenflow,
                    .offload_ratio = s.offload_ratio,
                    .rolling = s.rolling},
           .optimizer = s.optimizer,

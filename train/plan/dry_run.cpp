@@ -19,7 +19,10 @@ class NoData final : public BatchSource {
   int64_t first_sample(int) const override { throw InternalError("dry run: asked for data"); }
 };
 
-int updater_threads(const EngineOptions& options) { return options.zero.update_ahead ? 1 : 0; }
+int updater_threads(const EngineOptions& options) {
+  const std::optional<ZenflowOptions>& zenflow = options.zero.zenflow;
+  return options.zero.update_ahead || (zenflow && zenflow->overlaps) ? 1 : 0;
+}
 
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
 // state; every micro-step allocates alike. A second micro-step follows the plan of gathers and
@@ -126,7 +129,9 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
         resources.pinned);
   }
   Engine engine(options, resources, plan.step);
-  const std::vector<int64_t> updates = engine.optimizer().kinds_of_updates(options.last_step);
+  const std::vector<int64_t> updates = options.zero.zenflow
+                                           ? std::vector{usual_update(*options.zero.zenflow)}
+                                           : engine.optimizer().kinds_of_updates(options.last_step);
   clocks.begin_step();
   play_update(engine, updates.front());
   clocks.tell(plan);

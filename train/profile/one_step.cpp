@@ -36,6 +36,7 @@ StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerCo
   // Where things lie between their uses is no part of the model.
   ZeroPolicy& policy = one.zero.policy;
   policy.params.tier = policy.grads.tier = policy.state.tier = Tier::kDevice;
+  one.zero.zenflow.reset();
   one.offload_activations = false;
   const std::unique_ptr<Communicator> alone = std::move(make_thread_group(1).front());
   CallQueue calls;

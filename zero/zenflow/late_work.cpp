@@ -10,8 +10,9 @@ LateWork::~LateWork() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LateWork::begin(std::function<void(Stream& stream)> work) {
+void LateWork::begin(std::function<void(Stream& stream)> work, const Event& after) {
   DS_CHECK(!thread_.joinable(), "late work: begun while other work is under way");
+  stream_.wait(after);
   if (stream_.device().is_meta()) return work(stream_);
   thread_ = std::thread([this, work = std::move(work)] {
     try {

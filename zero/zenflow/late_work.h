@@ -19,7 +19,8 @@ class LateWork {
   LateWork(const LateWork&) = delete;  // its thread refers to it
   LateWork& operator=(const LateWork&) = delete;
 
-  void begin(std::function<void(Stream& stream)> work);
+  // Of what was given to other streams until `after`.
+  void begin(std::function<void(Stream& stream)> work, const Event& after = {});
   // Waits for it, and throws its error; nothing where none has begun.
   void end();
   // What the stream had been given by the end.

@@ -291,15 +291,17 @@ void ZenflowHome::begin_late(const ZenflowUpdate& update) {
     kernels::fill(host_, slice.sum, 0);
   }
   DS_FAILPOINT("zenflow.rest_taken");
-  late_->begin([this, &optimizer = update.optimizer, group = update.group](Stream& stream) {
-    for (const Slice& slice : slices_) {
-      if (!slice.has_rest()) continue;
-      Shard part = slice.all;
-      part.grad = slice.taken;
-      optimizer.step({&part, 1}, mean_, group, stream);
-      DS_FAILPOINT("zenflow.rest_updated_late");
-    }
-  });
+  late_->begin(
+      [this, &optimizer = update.optimizer, group = update.group](Stream& stream) {
+        for (const Slice& slice : slices_) {
+          if (!slice.has_rest()) continue;
+          Shard part = slice.all;
+          part.grad = slice.taken;
+          optimizer.step({&part, 1}, mean_, group, stream);
+          DS_FAILPOINT("zenflow.rest_updated_late");
+        }
+      },
+      host_.mark());
 }
 
 void ZenflowHome::settle_late() {
