@@ -29,12 +29,20 @@ Extents check(std::string_view op, const Stream& stream, const Tensor& table, co
   return {rows, columns};
 }
 
+void check(std::string_view op, const Tensor& table, const TablePart& part) {
+  DS_CHECK(part.first >= 0 && part.first + table.shape()[0] <= part.vocabulary_of(table),
+           "{}: rows [{}, {}) of a vocabulary of {}", op, part.first, part.first + table.shape()[0],
+           part.vocabulary_of(table));
+}
+
 }  // namespace
 
 void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table,
-                       const Tensor& positions, int64_t length, int64_t first_position, Tensor& y) {
+                       const Tensor& positions, int64_t length, int64_t first_position, Tensor& y,
+                       const TablePart& part) {
   constexpr std::string_view kOp = "embedding_forward";
   const auto [rows, columns] = check(kOp, stream, table, y);
+  check(kOp, table, part);
   detail::require_numel(kOp, "tokens", stream, tokens, rows);
   detail::require_dtype(kOp, "tokens", tokens, DType::kI32);
   detail::require_dtype(kOp, "table", table, y.dtype());
@@ -50,10 +58,12 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
   on_device(
       stream,
       [&](Cpu) {
-        detail::embedding_forward_cpu(stream, tokens, table, positions, length, first_position, y);
+        detail::embedding_forward_cpu(stream, tokens, table, positions, length, first_position, y,
+                                      part);
       },
       [&](Cuda) {
-        detail::embedding_forward_cuda(stream, tokens, table, positions, length, first_position, y);
+        detail::embedding_forward_cuda(stream, tokens, table, positions, length, first_position, y,
+                                       part);
       });
 }
 
@@ -87,9 +97,10 @@ Tensor token_order(Stream& stream, const Tensor& tokens) {
 }
 
 void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
-                        Tensor& dtable) {
+                        Tensor& dtable, const TablePart& part) {
   constexpr std::string_view kOp = "embedding_backward";
   const auto [rows, columns] = check(kOp, stream, dtable, dy);
+  check(kOp, dtable, part);
   detail::require_numel(kOp, "order", stream, order, 2 * rows);
   detail::require_dtype(kOp, "order", order, DType::kI32);
   stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
@@ -97,8 +108,8 @@ void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, W
                                (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
                                                            : 2 * static_cast<double>(dy.bytes()))});
   on_device(
-      stream, [&](Cpu) { detail::embedding_backward_cpu(stream, order, dy, write, dtable); },
-      [&](Cuda) { detail::embedding_backward_cuda(stream, order, dy, write, dtable); });
+      stream, [&](Cpu) { detail::embedding_backward_cpu(stream, order, dy, write, dtable, part); },
+      [&](Cuda) { detail::embedding_backward_cuda(stream, order, dy, write, dtable, part); });
 }
 
 void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write write,

@@ -67,6 +67,18 @@ void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
            name_of(logits), name_of(gradients), name_of(logits));
 }
 
+int64_t check(std::string_view op, const Stream& stream, const SoftmaxCrossEntropyArgs& args,
+              const VocabularyPart& part, const Tensor& numbers) {
+  check(stream, args);
+  const int64_t columns = args.logits.shape()[1];
+  DS_CHECK(part.first >= 0 && part.first + columns <= part.vocabulary,
+           "{}: columns [{}, {}) of a vocabulary of {}", op, part.first, part.first + columns,
+           part.vocabulary);
+  detail::require_dtype(op, "numbers", numbers, DType::kF32);
+  const int64_t of_rank = args.logits.shape()[0] * kNumbersOfPart;
+  return of_rank == 0 ? 1 : numbers.numel() / of_rank;
+}
+
 MatrixView rows_of_matrix(const Tensor& tensor, int64_t first, int64_t count, int64_t width) {
   return {tensor, count, width, width, first * width};
 }
@@ -76,6 +88,17 @@ MatrixView gradient_view(const Tensor& logits, DType dtype, int64_t count, int64
   const auto of_logit = static_cast<int64_t>(size_of(logits.dtype()) / size_of(dtype));
   const int64_t stride = vocabulary * of_logit;
   return {logits.reinterpret(dtype), count, vocabulary, stride, 0};
+}
+
+SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args, const Tensor& logits,
+                                         int64_t first, int64_t count) {
+  const int64_t vocabulary = args.weight.shape()[0];
+  return {.logits = logits.narrow(0, count * vocabulary).reshape({count, vocabulary}),
+          .targets = args.targets.narrow(first, count),
+          .losses = args.losses.narrow(first, count),
+          .grad_scale = args.grad_scale,
+          .loss_scale = args.loss_scale,
+          .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt};
 }
 
 void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logits, int64_t first,
@@ -88,13 +111,8 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
                   .b = weight,
                   .c = {logits, count, vocabulary, vocabulary, 0},
                   .transpose_b = Transpose::kYes});
-  softmax_cross_entropy(
-      stream, {.logits = logits.narrow(0, count * vocabulary).reshape({count, vocabulary}),
-               .targets = args.targets.narrow(first, count),
-               .losses = args.losses.narrow(first, count),
-               .grad_scale = args.grad_scale,
-               .loss_scale = args.loss_scale,
-               .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt});
+  const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits, first, count);
+  args.shared != nullptr ? args.shared->softmax(block) : softmax_cross_entropy(stream, block);
   if (!args.dx.defined()) return;
   const MatrixView dlogits = gradient_view(logits, args.x.dtype(), count, vocabulary);
   matmul(stream, {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, count, width)});
@@ -117,6 +135,33 @@ void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) 
       [&](Cuda) { detail::softmax_cross_entropy_cuda(stream, args); });
 }
 
+void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
+                  Tensor& numbers) {
+  constexpr std::string_view kOp = "softmax_part";
+  check(kOp, stream, args, part, numbers);
+  detail::require_numel(kOp, "numbers", stream, numbers, args.logits.shape()[0] * kNumbersOfPart);
+  stream.report(kOp, {.flops = 10 * static_cast<double>(args.logits.numel()),
+                      .bytes = static_cast<double>(args.logits.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::softmax_part_cpu(stream, args, part, numbers); },
+      [&](Cuda) { detail::softmax_part_cuda(stream, args, part, numbers); });
+}
+
+void softmax_cross_entropy_of_parts(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                    const VocabularyPart& part, const Tensor& numbers) {
+  constexpr std::string_view kOp = "softmax_cross_entropy_of_parts";
+  const int64_t ranks = check(kOp, stream, args, part, numbers);
+  detail::require_numel(kOp, "numbers", stream, numbers,
+                        ranks * args.logits.shape()[0] * kNumbersOfPart);
+  const bool backward = args.gradients.has_value();
+  stream.report(kOp, {.flops = backward ? 10 * static_cast<double>(args.logits.numel()) : 0.0,
+                      .bytes = static_cast<double>(numbers.bytes()) +
+                               (backward ? 2.0 * static_cast<double>(args.logits.bytes()) : 0.0)});
+  on_device(
+      stream, [&](Cpu) { detail::softmax_cross_entropy_of_parts_cpu(stream, args, part, numbers); },
+      [&](Cuda) { detail::softmax_cross_entropy_of_parts_cuda(stream, args, part, numbers); });
+}
+
 int64_t loss_block_bytes(Device device) {
   return device.kind == Device::Kind::kCuda ? int64_t{1} << 30 : int64_t{64} << 20;
 }
@@ -134,8 +179,10 @@ int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary) {
 
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   const auto [rows, width, vocabulary] = check(stream, args);
+  const SharedVocabulary* const shared = args.shared;
+  const int64_t all = shared != nullptr ? shared->part.vocabulary : vocabulary;
   on_device(
-      stream, [&](Cpu) { detail::check_targets_cpu(kOp, args.targets, vocabulary); },
+      stream, [&](Cpu) { detail::check_targets_cpu(kOp, args.targets, all); },
       [](Cuda) {});  // there the kernel finds them
   if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
     Tensor dweight = args.dweight;
@@ -143,7 +190,9 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   }
   const Device device = stream.stands_for();
   const DType dtype = args.x.dtype();
-  const int64_t block = std::min(rows, linear_cross_entropy_rows(device, dtype, vocabulary));
+  // Alike on all ranks, some of which have a row of the vocabulary more.
+  const int64_t share = shared != nullptr ? (all + shared->ranks - 1) / shared->ranks : vocabulary;
+  const int64_t block = std::min(rows, linear_cross_entropy_rows(device, dtype, share));
   Tensor logits =
       Tensor::empty({block, vocabulary}, logits_dtype(device, dtype), stream, MemoryTag::kScratch);
   for (int64_t first = 0; first < rows; first += block) {

@@ -2,6 +2,7 @@
 // exist for one block of rows at a time and are never materialised whole.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "core/tensor.h"
@@ -39,6 +40,33 @@ struct SoftmaxCrossEntropyArgs {
 // DeviceFlag::kTargetOutsideVocabulary is set (core/cuda/device_flags.h).
 void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args);
 
+// Where each rank of a group has some columns of the logits, of a vocabulary that is cut: those of
+// [first, first + columns). Ranks tell each other three numbers of each row, and no logits.
+struct VocabularyPart {
+  int64_t first = 0;
+  int64_t vocabulary = 0;  // of all ranks
+};
+inline constexpr int64_t kNumbersOfPart = 3;
+// numbers, fp32 [n, 3]: the largest logit that is here, the sum of e^(logit - largest), and the
+// logit of the target, or 0 where another rank has it. Reads logits and targets of `args`; a target
+// outside of the vocabulary is found as above.
+void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
+                  Tensor& numbers);
+// softmax_cross_entropy() of rows of which `args` has this rank's columns. numbers, fp32 [ranks, n,
+// 3]: what softmax_part() gave on each rank, in the order of the ranks, so that all of them get the
+// same losses to the bit.
+void softmax_cross_entropy_of_parts(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                    const VocabularyPart& part, const Tensor& numbers);
+
+// A head of which each rank of a group has some rows.
+struct SharedVocabulary {
+  VocabularyPart part;
+  int ranks = 1;
+  // In place of softmax_cross_entropy(), whose operands it is given: of all ranks together, block
+  // by block, for which it meets the others.
+  std::function<void(const SoftmaxCrossEntropyArgs& block)> softmax;
+};
+
 struct LinearCrossEntropyArgs {
   Tensor x;       // [N, C]
   Tensor weight;  // [V, C]
@@ -53,6 +81,7 @@ struct LinearCrossEntropyArgs {
   Tensor dx = {};                      // [N, C]
   Tensor dweight = {};                 // [V, C]
   Write write_dweight = Write::kOverwrite;
+  const SharedVocabulary* shared = nullptr;  // where `weight` has some rows of a vocabulary
 };
 // Bytes of logits that a block of rows may have. More means fewer passes over dweight, which every
 // block reads and writes whole, and more scratch; what that is worth depends on the device. A GPU

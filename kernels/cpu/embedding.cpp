@@ -38,21 +38,29 @@ void add_rows(const TX* dy, const RowAt& row_at, int64_t count, int64_t columns,
 }  // namespace
 
 void embed_rows(const int32_t* tokens, const Tensor& table, const Tensor& positions, int64_t length,
-                int64_t first_position, Tensor& y, int64_t begin, int64_t end) {
+                int64_t first_position, Tensor& y, int64_t first_token, int64_t begin,
+                int64_t end) {
   on_float(y.dtype(), [&]<class T>() {
     const Lanes d;
     const int64_t columns = table.shape()[-1];
+    const int64_t known = table.shape()[0];
     const T* table_rows = table.data<T>();
     const T* position_rows = positions.defined() ? positions.data<T>() : nullptr;
     T* y_rows = y.data<T>();
     for (int64_t row = begin; row < end; ++row) {
-      const T* from = table_rows + tokens[row] * columns;
+      const int64_t token = tokens[row] - first_token;
+      const bool is_here = token >= 0 && token < known;
+      const T* from = table_rows + (is_here ? token : 0) * columns;
+      const T* position = position_rows == nullptr
+                              ? nullptr
+                              : position_rows + (first_position + row % length) * columns;
       T* to = y_rows + row * columns;
-      if (position_rows == nullptr) {
-        std::copy(from, from + columns, to);
+      if (position == nullptr || !is_here) {
+        const T* const only = is_here ? from : position;
+        only == nullptr ? std::fill_n(to, columns, static_cast<T>(0.0F))
+                        : std::copy_n(only, columns, to);
         continue;
       }
-      const T* position = position_rows + (first_position + row % length) * columns;
       for (int64_t c = 0; c < columns; c += lane_count()) {
         const int64_t lanes = at_most_lanes(columns - c);
         put(hn::Add(get(d, from + c, lanes), get(d, position + c, lanes)), d, to + c, lanes);
@@ -63,16 +71,19 @@ void embed_rows(const int32_t* tokens, const Tensor& table, const Tensor& positi
 
 // order: row numbers, those of one target consecutive; targets[i] is the target of order[i].
 void scatter_columns(const Tensor& dy, const int32_t* order, const int32_t* targets, int64_t rows,
-                     Write write, Tensor& y, int64_t begin, int64_t end) {
+                     Write write, Tensor& y, int64_t first_target, int64_t begin, int64_t end) {
   on_float(dy.dtype(), [&]<class TX>() {
     on_float(y.dtype(), [&]<class TY>() {
       const int64_t columns = y.shape()[-1];
       for (int64_t i = 0; i < rows;) {
         int64_t next = i + 1;
         while (next < rows && targets[next] == targets[i]) ++next;
-        add_rows(
-            dy.data<TX>(), [rows = order + i](int64_t k) { return int64_t{rows[k]}; }, next - i,
-            columns, write, y.data<TY>() + targets[i] * columns, begin, end);
+        const int64_t target = targets[i] - first_target;
+        if (target >= 0 && target < y.shape()[0]) {
+          add_rows(
+              dy.data<TX>(), [rows = order + i](int64_t k) { return int64_t{rows[k]}; }, next - i,
+              columns, write, y.data<TY>() + target * columns, begin, end);
+        }
         i = next;
       }
     });
@@ -214,25 +225,26 @@ namespace detail {
 
 void embedding_forward_cpu(Stream& stream, const Tensor& tokens, const Tensor& table,
                            const Tensor& positions, int64_t length, int64_t first_position,
-                           Tensor& y) {
+                           Tensor& y, const TablePart& part) {
   const int64_t rows = tokens.numel();
   const auto* ids = tokens.data<int32_t>();
-  check_tokens("embedding_forward", ids, rows, table.shape()[0]);
+  check_tokens("embedding_forward", ids, rows, part.vocabulary_of(table));
   stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-    DS_SIMD(embed_rows)(ids, table, positions, length, first_position, y, begin, end);
+    DS_SIMD(embed_rows)(ids, table, positions, length, first_position, y, part.first, begin, end);
   });
 }
 
 void embedding_backward_cpu(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
-                            Tensor& dtable) {
+                            Tensor& dtable, const TablePart& part) {
   constexpr std::string_view kOp = "embedding_backward";
   const int64_t rows = order.numel() / 2;
   const auto* sorted = order.data<int32_t>();
   check_order(kOp, sorted, rows);
-  check_tokens(kOp, sorted + rows, rows, dtable.shape()[0]);
+  check_tokens(kOp, sorted + rows, rows, part.vocabulary_of(dtable));
   if (write == Write::kOverwrite) fill(stream, dtable, 0.0F);
   stream.pool().parallel_for(dtable.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
-    DS_SIMD(scatter_columns)(dy, sorted, sorted + rows, rows, write, dtable, begin, end);
+    DS_SIMD(scatter_columns)
+    (dy, sorted, sorted + rows, rows, write, dtable, part.first, begin, end);
   });
 }
 

@@ -120,6 +120,81 @@ void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients
   });
 }
 
+void part_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part, Tensor& numbers,
+               int64_t begin, int64_t end) {
+  const int64_t columns = args.logits.shape()[1];
+  const auto* targets = args.targets.data<int32_t>();
+  on_float(args.logits.dtype(), [&]<class T>() {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* const logits = args.logits.data<T>() + row * columns;
+      float* const out = numbers.data<float>() + row * kNumbersOfPart;
+      const int64_t target = targets[row] - part.first;
+      const bool is_here = targets[row] >= 0 && target >= 0 && target < columns;
+      out[0] = row_max(logits, columns);
+      out[1] = row_exp_sum(logits, out[0], 1.0F, columns);
+      out[2] = is_here ? static_cast<float>(logits[target]) : 0.0F;
+    }
+  });
+}
+
+namespace {
+
+// Of a whole row, from what all ranks have of it.
+struct WholeRow {
+  float largest, total, at_target;
+};
+WholeRow join_parts(const float* numbers, int64_t ranks, int64_t stride) {
+  WholeRow whole{.largest = numbers[0], .total = 0, .at_target = 0};
+  for (int64_t r = 1; r < ranks; ++r) whole.largest = std::max(whole.largest, numbers[r * stride]);
+  for (int64_t r = 0; r < ranks; ++r) {
+    const float* const of_rank = numbers + r * stride;
+    whole.total += of_rank[1] * std::exp(of_rank[0] - whole.largest);
+    whole.at_target += of_rank[2];
+  }
+  return whole;
+}
+
+// Over the logits of a row, their gradients; `target` may be outside of them.
+template <class G, class T>
+void part_gradient(T* logits, const WholeRow& whole, int64_t target, float scale, int64_t n) {
+  G* const grad = reinterpret_cast<G*>(logits);
+  row_exp(logits, whole.largest, 1.0F, scale / whole.total, grad, n);
+  if (target < 0 || target >= n) return;
+  const float at_target = std::exp(whole.at_target - whole.largest) / whole.total;
+  grad[target] = static_cast<G>((at_target - 1.0F) * scale);
+}
+
+}  // namespace
+
+void loss_of_parts_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
+                        const Tensor& numbers, int64_t begin, int64_t end) {
+  const int64_t rows = args.logits.shape()[0], columns = args.logits.shape()[1];
+  const int64_t stride = rows * kNumbersOfPart;
+  const int64_t ranks = numbers.numel() / stride;
+  const float scale = detail::scaled(args.grad_scale, args.loss_scale);
+  const auto* targets = args.targets.data<int32_t>();
+  auto* losses = args.losses.data<float>();
+  on_float(args.logits.dtype(), [&]<class T>() {
+    on_float(args.gradients.value_or(args.logits.dtype()), [&]<class G>() {
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
+        for (int64_t row = begin; row < end; ++row) {
+          T* const logits = args.logits.data<T>() + row * columns;
+          const bool is_ignored = targets[row] < 0;
+          const WholeRow whole =
+              join_parts(numbers.data<float>() + row * kNumbersOfPart, ranks, stride);
+          losses[row] = is_ignored ? 0.0F : std::log(whole.total) + whole.largest - whole.at_target;
+          if (!args.gradients) continue;
+          if (is_ignored) {
+            std::fill(logits, logits + columns, static_cast<T>(0.0F));
+          } else {
+            part_gradient<G>(logits, whole, targets[row] - part.first, scale, columns);
+          }
+        }
+      }
+    });
+  });
+}
+
 }  // namespace ds::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -129,6 +204,8 @@ namespace {
 
 DS_SIMD_EXPORT(loss_rows);
 DS_SIMD_EXPORT(loss_and_gradient_rows);
+DS_SIMD_EXPORT(part_rows);
+DS_SIMD_EXPORT(loss_of_parts_rows);
 
 }  // namespace
 
@@ -152,6 +229,21 @@ void softmax_cross_entropy_cpu(Stream& stream, const SoftmaxCrossEntropyArgs& ar
     } else {
       DS_SIMD(loss_rows)(args, begin, end);
     }
+  });
+}
+
+void softmax_part_cpu(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                      const VocabularyPart& part, Tensor& numbers) {
+  check_targets_cpu("softmax_part", args.targets, part.vocabulary);
+  stream.pool().parallel_for(args.targets.numel(), 1, [&](int64_t begin, int64_t end) {
+    DS_SIMD(part_rows)(args, part, numbers, begin, end);
+  });
+}
+
+void softmax_cross_entropy_of_parts_cpu(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                        const VocabularyPart& part, const Tensor& numbers) {
+  stream.pool().parallel_for(args.targets.numel(), 1, [&](int64_t begin, int64_t end) {
+    DS_SIMD(loss_of_parts_rows)(args, part, numbers, begin, end);
   });
 }
 

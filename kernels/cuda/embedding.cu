@@ -18,7 +18,9 @@ using cuda::elements;
 using cuda::Pack;
 
 struct Lookup {
-  int64_t rows, columns, vocabulary, length, first_position;
+  int64_t rows, columns, vocabulary;
+  int64_t length = 1, first_position = 0;
+  int64_t first, here;  // the table has rows [first, first + here) of the vocabulary
 };
 
 // positions may be null.
@@ -32,13 +34,16 @@ __global__ void embedding_kernel(Lookup lookup, const int32_t* tokens, const T* 
     if (!known && threadIdx.x == 0) {
       cuda::set_flag(DeviceFlag::kTokenOutsideVocabulary, flags);
     }
+    const int64_t in_table = token - lookup.first;
+    const bool is_here = known && in_table >= 0 && in_table < lookup.here;
     const int64_t place = positions == nullptr ? 0 : lookup.first_position + row % lookup.length;
     for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
       Pack<T, N> result;
-      if (!known) {
-        for (int i = 0; i < N; ++i) result.values[i] = static_cast<T>(NAN);
+      if (is_here) {
+        result = cuda::load<N>(table + in_table * columns + c);
       } else {
-        result = cuda::load<N>(table + token * columns + c);
+        const float other = known ? 0.0F : NAN;
+        for (int i = 0; i < N; ++i) result.values[i] = static_cast<T>(other);
       }
       if (known && positions != nullptr) {
         const Pack<T, N> position = cuda::load<N>(positions + place * columns + c);
@@ -82,16 +87,19 @@ __device__ void add_rows(const TX* dy, const RowAt& row_at, int64_t count, int64
 // order: row numbers, those of one target consecutive; targets[i] is the target of order[i]. Where
 // a target's rows begin, a block adds up all of them.
 template <int N, class TX, class TY>
-__global__ void scatter_kernel(int64_t rows, int64_t columns, int64_t vocabulary, Write write,
-                               const int32_t* order, const TX* dy, TY* dtable, uint32_t* flags) {
+__global__ void scatter_kernel(Lookup table, Write write, const int32_t* order, const TX* dy,
+                               TY* dtable, uint32_t* flags) {
+  const int64_t rows = table.rows;
   const int32_t* const targets = order + rows;
   for (int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
     const int64_t target = targets[i];
     if (i > 0 && targets[i - 1] == target) continue;
-    if (target < 0 || target >= vocabulary) {
+    if (target < 0 || target >= table.vocabulary) {
       if (threadIdx.x == 0) cuda::set_flag(DeviceFlag::kTokenOutsideVocabulary, flags);
       continue;
     }
+    const int64_t in_table = target - table.first;
+    if (in_table < 0 || in_table >= table.here) continue;
     int64_t end = i + 1;
     while (end < rows && targets[end] == target) ++end;
     const auto row_at = [&](int64_t k) {
@@ -100,7 +108,7 @@ __global__ void scatter_kernel(int64_t rows, int64_t columns, int64_t vocabulary
       cuda::set_flag(DeviceFlag::kRowOutsideOrder, flags);
       return int64_t{-1};
     };
-    add_rows<N>(dy, row_at, end - i, columns, write, dtable + target * columns);
+    add_rows<N>(dy, row_at, end - i, table.columns, write, dtable + in_table * table.columns);
   }
 }
 
@@ -232,13 +240,15 @@ __global__ void sum_rows_kernel(PartRows of, const int32_t* rows, const TX* valu
 
 void embedding_forward_cuda(Stream& stream, const Tensor& tokens, const Tensor& table,
                             const Tensor& positions, int64_t length, int64_t first_position,
-                            Tensor& y) {
+                            Tensor& y, const TablePart& part) {
   const int64_t columns = table.shape()[1];
   const Lookup lookup{.rows = y.numel() / columns,
                       .columns = columns,
-                      .vocabulary = table.shape()[0],
+                      .vocabulary = part.vocabulary_of(table),
                       .length = length,
-                      .first_position = first_position};
+                      .first_position = first_position,
+                      .first = part.first,
+                      .here = table.shape()[0]};
   on_float(y.dtype(), [&]<class T>() {
     constexpr int kPack = cuda::kPackOf<T>;
     const auto* from = elements<const T>(table);
@@ -253,21 +263,24 @@ void embedding_forward_cuda(Stream& stream, const Tensor& tokens, const Tensor& 
 }
 
 void embedding_backward_cuda(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
-                             Tensor& dtable) {
+                             Tensor& dtable, const TablePart& part) {
   if (write == Write::kOverwrite) fill(stream, dtable, 0.0F);  // rows that no token has
   const int64_t columns = dtable.shape()[1];
-  const int64_t rows = dy.numel() / columns;
+  const Lookup table{.rows = dy.numel() / columns,
+                     .columns = columns,
+                     .vocabulary = part.vocabulary_of(dtable),
+                     .first = part.first,
+                     .here = dtable.shape()[0]};
   on_float(dy.dtype(), [&]<class TX>() {
     on_float(dtable.dtype(), [&]<class TY>() {
       constexpr int kPack = cuda::kPackOf<TX, TY>;
       const auto* from = elements<const TX>(dy);
       auto* to = elements<TY>(dtable);
       const bool packed = cuda::rows_are_packs<kPack>(columns, from, to);
-      cuda::launch("embedding_backward",
-                   packed ? scatter_kernel<kPack, TX, TY> : scatter_kernel<1, TX, TY>,
-                   cuda::shape_for_rows(rows, packed ? columns / kPack : columns), stream, rows,
-                   columns, dtable.shape()[0], write, elements<const int32_t>(order), from, to,
-                   DeviceFlags(stream).word());
+      cuda::launch(
+          "embedding_backward", packed ? scatter_kernel<kPack, TX, TY> : scatter_kernel<1, TX, TY>,
+          cuda::shape_for_rows(table.rows, packed ? columns / kPack : columns), stream, table,
+          write, elements<const int32_t>(order), from, to, DeviceFlags(stream).word());
     });
   });
 }

@@ -8,9 +8,9 @@ namespace ds::kernels::detail {
 
 void embedding_forward_cuda(Stream& stream, const Tensor& tokens, const Tensor& table,
                             const Tensor& positions, int64_t length, int64_t first_position,
-                            Tensor& y);
+                            Tensor& y, const TablePart& part);
 void embedding_backward_cuda(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
-                             Tensor& dtable);
+                             Tensor& dtable, const TablePart& part);
 void position_backward_cuda(Stream& stream, const Tensor& dy, int64_t length, Write write,
                             Tensor& dpositions);
 void distinct_tokens_cuda(Stream& stream, const Tensor& order, Tensor& rows);

@@ -30,6 +30,8 @@ constexpr float kLowest = -3.40282347e38F;
 
 struct Operands {
   int64_t rows, columns;
+  int64_t first = 0;       // the logits are columns [first, first + columns)
+  int64_t vocabulary = 0;  // of so many
   float grad_scale;
   const double* loss_scale;  // or null
   const int32_t* targets;
@@ -192,6 +194,82 @@ __global__ void __launch_bounds__(kMostThreads) gradient_kernel(Operands o, T* l
   }
 }
 
+// The numbers of each row, see softmax_part(). What is wrong with a target is found here.
+template <class T>
+__global__ void __launch_bounds__(kMostThreads) part_kernel(Operands o, T* logits, float* numbers) {
+  for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
+    const int64_t target = o.targets[i];
+    const Row<T> row(logits + i * o.columns, o.columns);
+    const Softmax softmax = softmax_of(row);
+    if (threadIdx.x != 0) continue;
+    if (target >= o.vocabulary) cuda::set_flag(DeviceFlag::kTargetOutsideVocabulary, o.flags);
+    const bool is_here = target >= 0 && row.has(target - o.first);
+    float* const out = numbers + i * kNumbersOfPart;
+    out[0] = softmax.largest;
+    out[1] = softmax.total;
+    out[2] = is_here ? static_cast<float>(row.logits[target - o.first]) : 0.0F;
+  }
+}
+
+struct WholeRow {
+  Softmax softmax;
+  float at_target;
+};
+__device__ inline WholeRow join_parts(const float* numbers, int ranks, int64_t stride) {
+  WholeRow whole{.softmax = {.largest = numbers[0], .total = 0}, .at_target = 0};
+  for (int r = 1; r < ranks; ++r) {
+    whole.softmax.largest = fmaxf(whole.softmax.largest, numbers[r * stride]);
+  }
+  for (int r = 0; r < ranks; ++r) {
+    const float* const of_rank = numbers + r * stride;
+    whole.softmax.total += of_rank[1] * exponential(of_rank[0] - whole.softmax.largest);
+    whole.at_target += of_rank[2];
+  }
+  return whole;
+}
+
+// The loss of every row; nothing of its logits. Where there is no such target, see write_no_loss().
+__global__ void losses_of_parts_kernel(Operands o, const float* numbers, int ranks) {
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < o.rows;
+       i += threads) {
+    const int64_t target = o.targets[i];
+    const WholeRow whole = join_parts(numbers + i * kNumbersOfPart, ranks, o.rows * kNumbersOfPart);
+    const float loss = logf(whole.softmax.total) + whole.softmax.largest - whole.at_target;
+    o.losses[i] = target < 0 ? 0.0F : target < o.vocabulary ? loss : NAN;
+  }
+}
+
+template <class T, class G>
+__global__ void __launch_bounds__(kMostThreads)
+    gradients_of_parts_kernel(Operands o, T* logits, const float* numbers, int ranks) {
+  const float scale = scaled(o.grad_scale, o.loss_scale);
+  for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
+    const int64_t target = o.targets[i];
+    const Row<T> row(logits + i * o.columns, o.columns);
+    if (target >= 0 && target < o.vocabulary) {
+      const WholeRow whole =
+          join_parts(numbers + i * kNumbersOfPart, ranks, o.rows * kNumbersOfPart);
+      write_gradients<G>(row, target - o.first, whole.softmax, scale);
+    } else {
+      fill_gradients<G>(row, target < 0 ? 0.0F : NAN);
+    }
+  }
+}
+
+Operands operands_of(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                     const VocabularyPart& part) {
+  return {.rows = args.logits.shape()[0],
+          .columns = args.logits.shape()[1],
+          .first = part.first,
+          .vocabulary = part.vocabulary,
+          .grad_scale = args.grad_scale,
+          .loss_scale = args.loss_scale,
+          .targets = elements<const int32_t>(args.targets),
+          .losses = elements<float>(args.losses),
+          .flags = DeviceFlags(stream).word()};
+}
+
 template <class T>
 cuda::LaunchShape shape_for_rows_of(int64_t rows, int64_t columns) {
   const int64_t packs = columns / Row<T>::kPack + 1;
@@ -205,13 +283,7 @@ cuda::LaunchShape shape_for_rows_of(int64_t rows, int64_t columns) {
 
 void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   constexpr std::string_view kName = "softmax_cross_entropy";
-  const Operands o{.rows = args.logits.shape()[0],
-                   .columns = args.logits.shape()[1],
-                   .grad_scale = args.grad_scale,
-                   .loss_scale = args.loss_scale,
-                   .targets = elements<const int32_t>(args.targets),
-                   .losses = elements<float>(args.losses),
-                   .flags = DeviceFlags(stream).word()};
+  const Operands o = operands_of(stream, args, {.vocabulary = args.logits.shape()[1]});
   on_float(args.logits.dtype(), [&]<class T>() {
     const cuda::LaunchShape shape = shape_for_rows_of<T>(o.rows, o.columns);
     auto* logits = elements<T>(args.logits);
@@ -219,6 +291,35 @@ void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& a
     on_float(*args.gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
         cuda::launch(kName, gradient_kernel<T, G>, shape, stream, o, logits);
+      }
+    });
+  });
+}
+
+void softmax_part_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                       const VocabularyPart& part, Tensor& numbers) {
+  const Operands o = operands_of(stream, args, part);
+  on_float(args.logits.dtype(), [&]<class T>() {
+    cuda::launch("softmax_part", part_kernel<T>, shape_for_rows_of<T>(o.rows, o.columns), stream, o,
+                 elements<T>(args.logits), elements<float>(numbers));
+  });
+}
+
+void softmax_cross_entropy_of_parts_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                         const VocabularyPart& part, const Tensor& numbers) {
+  constexpr std::string_view kName = "softmax_cross_entropy_of_parts";
+  const Operands o = operands_of(stream, args, part);
+  if (o.rows == 0) return;
+  const auto ranks = static_cast<int>(numbers.numel() / (o.rows * kNumbersOfPart));
+  const auto* const of_parts = elements<const float>(numbers);
+  cuda::launch(kName, losses_of_parts_kernel, cuda::shape_for(o.rows), stream, o, of_parts, ranks);
+  if (!args.gradients) return;
+  on_float(args.logits.dtype(), [&]<class T>() {
+    on_float(*args.gradients, [&]<class G>() {
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
+        cuda::launch(kName, gradients_of_parts_kernel<T, G>,
+                     shape_for_rows_of<T>(o.rows, o.columns), stream, o, elements<T>(args.logits),
+                     of_parts, ranks);
       }
     });
   });

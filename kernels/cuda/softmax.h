@@ -6,5 +6,9 @@
 namespace ds::kernels::detail {
 
 void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args);
+void softmax_part_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                       const VocabularyPart& part, Tensor& numbers);
+void softmax_cross_entropy_of_parts_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                         const VocabularyPart& part, const Tensor& numbers);
 
 }  // namespace ds::kernels::detail
