@@ -25,6 +25,8 @@ std::string_view to_string(Axis axis) {
       return "shard";
     case Axis::kReplica:
       return "replica";
+    case Axis::kWorld:
+      return "world";
   }
   return "?";
 }
@@ -86,6 +88,8 @@ int MeshLayout::size(Axis axis) const {
       return sizes_.shard;
     case Axis::kReplica:
       return sizes_.data / sizes_.shard;
+    case Axis::kWorld:
+      return world_size();
   }
   return 1;
 }
@@ -134,6 +138,8 @@ int MeshLayout::coordinate(int rank, Axis axis) const {
       return data % sizes_.shard;
     case Axis::kReplica:
       return data / sizes_.shard;
+    case Axis::kWorld:
+      return rank;
   }
   return 0;
 }
@@ -174,6 +180,8 @@ int MeshLayout::neighbour(int rank, Axis axis, int coordinate) const {
     case Axis::kReplica:
       data = coordinate * sizes_.shard + data % sizes_.shard;
       break;
+    case Axis::kWorld:
+      return coordinate;
   }
   return rank_at(pipe, data, sequence, tensor);
 }

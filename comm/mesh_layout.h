@@ -20,12 +20,13 @@ enum class Axis {
   kDataSequence,  // data x sequence: ranks with the same weights, that see other tokens
   kExpert,
   kExpertData,
-  kShard,   // neighbours in data, that share out what the whole axis could share out
-  kReplica  // ranks in the same place of such groups
+  kShard,    // neighbours in data, that share out what the whole axis could share out
+  kReplica,  // ranks in the same place of such groups
+  kWorld     // all of them
 };
-inline constexpr std::array kAllAxes{Axis::kPipe,       Axis::kData,         Axis::kSequence,
-                                     Axis::kTensor,     Axis::kDataSequence, Axis::kExpert,
-                                     Axis::kExpertData, Axis::kShard,        Axis::kReplica};
+inline constexpr std::array kAllAxes{
+    Axis::kPipe,   Axis::kData,       Axis::kSequence, Axis::kTensor,  Axis::kDataSequence,
+    Axis::kExpert, Axis::kExpertData, Axis::kShard,    Axis::kReplica, Axis::kWorld};
 std::string_view to_string(Axis axis);
 
 // How the data axis splits: neighbours in data are different experts (E + D), or copies of one
@@ -62,6 +63,11 @@ class MeshLayout {
   // kDataSequence, or kData where that is the same: over it weights are shared out, and gradients
   // summed.
   Axis token_axis() const { return sizes_.sequence > 1 ? Axis::kDataSequence : Axis::kData; }
+  // Over which the sums of a step are made: that of the tokens, or kWorld where ranks have other
+  // weights, whose squares count.
+  Axis sums_axis() const {
+    return size(token_axis()) == world_size() ? token_axis() : Axis::kWorld;
+  }
   // Every group along `axis`, once: by pipe, sequence, tensor, then what is left of the data axis.
   std::vector<std::vector<int>> groups(Axis axis) const;
   // The rank with the same coordinates but this one.

@@ -17,6 +17,8 @@ struct Peers {
 
   // Ranks with the same weights, that see other tokens: of other samples, or of the same ones.
   Communicator& tokens() const { return mesh.group(mesh.layout().token_axis()); }
+  // Those with whom the sums of a step are made.
+  Communicator& sums() const { return mesh.group(mesh.layout().sums_axis()); }
 };
 
 // Connections: both ends over one communicator of all ranks, each counted under a name of its own:

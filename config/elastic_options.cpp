@@ -22,10 +22,24 @@ ElasticOptions elastic_options(const ElasticityConfig& config) {
   return options;
 }
 
+int64_t tensor_ranks(const Config& config) {
+  const TensorParallelConfig& tensor = config.tensor_parallel;
+  return std::max({int64_t{1}, tensor.autotp_size, tensor.tp.tp_size});
+}
+
+int64_t sequence_ranks(const Config& config) {
+  return std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
+}
+
+TensorSplit tensor_split(const Config& config) {
+  return {.ranks = tensor_ranks(config),
+          .grain = config.tensor_parallel.tp.tp_grain_size,
+          .sequence = sequence_ranks(config)};
+}
+
 int64_t model_ranks(const Config& config) {
-  return std::max<int64_t>(1, config.pipeline.stages.value_or(1)) *
-         std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
-         std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
+  return std::max<int64_t>(1, config.pipeline.stages.value_or(1)) * tensor_ranks(config) *
+         sequence_ranks(config);
 }
 
 std::optional<int64_t> mesh_data_size(const Config& config) {

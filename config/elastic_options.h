@@ -7,12 +7,17 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
+#include "config/sections/tensor_split.h"
 
 namespace ds {
 
 ElasticOptions elastic_options(const ElasticityConfig& config);
 
 struct Config;
+// Ranks that share each layer, and those that share each sequence.
+int64_t tensor_ranks(const Config& config);
+int64_t sequence_ranks(const Config& config);
+TensorSplit tensor_split(const Config& config);
 // Ranks that work on one sample together.
 int64_t model_ranks(const Config& config);
 // data_parallel_size, where it is read: together with sequence_parallel_size.

@@ -8,6 +8,7 @@
 #include "config/rules.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
+#include "config/sections/tensor_split.h"
 #include "core/number_text.h"
 
 namespace ds::detail {
@@ -341,14 +342,16 @@ void other_rules(const RuleContext& r) {
   }
 }
 
+// What neighbourhoods are cut out of.
+bool cuts_neighbours(const ZeroConfig& zero) { return near_ranks(zero) || is_near_by_host(zero); }
+
 // How long the sequences are is known where the model is; a folder's is looked at later.
 void sequence_rules(const RuleContext& r) {
   const Config& c = r.config;
   const std::string key = "sequence_parallel_size";
   const int64_t ranks = c.sequence_parallel_size.value_or(1);
   if (ranks <= 1) return;
-  const ZeroConfig& zero = c.zero_optimization;
-  if (near_ranks(zero) || is_near_by_host(zero)) {
+  if (cuts_neighbours(c.zero_optimization)) {
     r.refuse_early(key,
                    "excludes mics_shard_size, zero_hpz_partition_size and "
                    "zero_quantized_gradients: weights are shared out over all ranks that have the "
@@ -359,6 +362,55 @@ void sequence_rules(const RuleContext& r) {
     const ModelDimensions sizes = dimensions(model);
     const std::string why =
         sequence_conflict(sizes, c.data.sequence_length.value_or(sizes.positions), ranks);
+    if (!why.empty()) r.refuse_early(key, why);
+  };
+  if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);
+  if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
+}
+
+// They look at whole parameters, or exchange themselves what others sum.
+bool sees_whole_parameters(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kOneBitAdam:
+    case OptimizerType::kZeroOneAdam:
+    case OptimizerType::kLamb:
+    case OptimizerType::kOneBitLamb:
+    case OptimizerType::kMuon:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void tensor_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const TensorSplit split = tensor_split(c);
+  if (split.ranks <= 1) return;
+  const std::string key = c.tensor_parallel.autotp_size > 1 ? "tensor_parallel.autotp_size"
+                                                            : "tensor_parallel.tp.tp_size";
+  if (cuts_neighbours(c.zero_optimization)) {
+    r.refuse_early(key,
+                   "excludes mics_shard_size, zero_hpz_partition_size and "
+                   "zero_quantized_gradients, whose neighbours are counted without the ranks that "
+                   "share layers; give one of them");
+  }
+  if (c.optimizer.type && sees_whole_parameters(*c.optimizer.type)) {
+    r.refuse_early(key,
+                   "excludes optimizers of whole parameters (Lamb, Muon and the 1-bit ones): of a "
+                   "layer that is split no rank has them; take another, as AdamW");
+  }
+  if (c.zero_optimization.zenflow) {
+    r.refuse_early(key,
+                   "excludes zenflow, which weighs the columns of whole matrices: of a layer that "
+                   "is split no rank has them; remove one of them");
+  }
+  if (c.sparse_gradients) {
+    r.refuse_early(key,
+                   "excludes sparse_gradients, which send rows of whole tables: each rank has a "
+                   "part of the vocabulary; remove one of them");
+  }
+  const auto refuse_conflict = [&](const ModelConfig& model) {
+    const std::string why = tensor_conflict(dimensions(model), split);
     if (!why.empty()) r.refuse_early(key, why);
   };
   if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);
@@ -378,6 +430,7 @@ void check_feature_rules(const RuleContext& context) {
   data_efficiency_rules(context);
   compression_rules(context);
   sequence_rules(context);
+  tensor_rules(context);
   other_rules(context);
 }
 

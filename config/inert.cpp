@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "config/elastic_options.h"
+
 namespace ds {
 
 namespace {
@@ -153,6 +155,7 @@ void Rules::reduction() {
     note("communication_data_type",
          "with sequence parallelism, where seq_parallel_communication_data_type is the one");
   }
+  if (tensor_ranks(c_) == 1) note("tensor_parallel.tp.tp_grain_size", "without tensor parallelism");
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
     notes("train", {"eval_every", "eval_batches"}, "without validation data");
   }

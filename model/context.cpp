@@ -33,6 +33,6 @@ void Context::show(NumberKind kind, std::string_view name, const Tensor& made) {
   if (numbers != nullptr) numbers->look(kind, stream.label(), name, made);
 }
 
-Saved Context::save(const Tensor& tensor) { return tape != nullptr ? tape->save(tensor) : Saved(); }
+Saved Context::save(const Tensor& kept) { return tape != nullptr ? tape->save(kept) : Saved(); }
 
 }  // namespace ds

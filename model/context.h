@@ -52,6 +52,9 @@ struct Context {
   // Ranks that have the other parts of the same sequences, in the order of the positions (Ulysses,
   // arXiv 2309.14509); null: rows are those of whole sequences.
   Communicator* sequence = nullptr;
+  // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
+  // layers are whole.
+  Communicator* tensor = nullptr;
   Recompute recompute{};           // of the block that is being run
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 

@@ -8,6 +8,7 @@
 #include "kernels/layer_norm.h"
 #include "model/module_label.h"
 #include "model/parallel/sequence.h"
+#include "model/parallel/tensor.h"
 
 namespace ds {
 namespace {
@@ -149,26 +150,29 @@ Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingS
   ParameterStore& store = context.store;
   DS_CHECK(!context.differentiates() || rows.order.defined(),
            "embed: its gradient needs the order of the tokens");
+  const kernels::TablePart part = table_part(store.spec(spec.table));
   Tensor y = Tensor::empty({rows.tokens.numel(), spec.width}, dtype, stream);
   {
     const Span span(stream, module_label(store, spec.table));
     const Lease table = store.acquire(spec.table);
     std::optional<Lease> positions;
     if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
+    const bool adds = positions && adds_what_all_have(context);
     kernels::embedding_forward(stream, rows.tokens, table.weight(),
-                               positions ? positions->weight() : Tensor(), rows.length,
-                               rows.first_position, y);
+                               adds ? positions->weight() : Tensor(), rows.length,
+                               rows.first_position, y, part);
+    sum_over_tensor(context, y);
   }
-  auto backward = [&stream, &store, spec, length = rows.length, first = rows.first_position,
+  auto backward = [&stream, &store, spec, part, length = rows.length, first = rows.first_position,
                    order_saved = context.save(rows.order)](GradientFlow& flow) mutable {
     flow.later(
-        [&stream, &store, spec, length, first, order = take(order_saved), dy = flow.take(0)] {
+        [&stream, &store, spec, part, length, first, order = take(order_saved), dy = flow.take(0)] {
           if (spec.positions != kNoParam) {
             add_positions(stream, dy, length, first, store.grad_slot(spec.positions));
             store.grad_ready(spec.positions);
           }
           GradSlot slot = store.grad_slot(spec.table);
-          kernels::embedding_backward(stream, order, dy, slot.write, slot.grad);
+          kernels::embedding_backward(stream, order, dy, slot.write, slot.grad, part);
           store.rows_touched(spec.table, order);
           store.grad_ready(spec.table);
         });

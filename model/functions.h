@@ -34,6 +34,9 @@ struct LinearSpec {
   std::vector<LinearPart> parts;
   int64_t in = 0;
   WeightLayout layout = WeightLayout::kOutIn;
+  // Each rank of context.tensor has some rows of the weight, and a part of the sum that the product
+  // is: the bias, which all of them have, is added by one.
+  bool is_part_of_sum = false;
   int64_t out() const;
 };
 // x [N, in] -> x * W + b [N, out()].

@@ -56,6 +56,20 @@ void check_cache(const Context& context, const AttentionShape& shape) {
            cache.capacity());
 }
 
+// Of the ranks that have heads of the same sequences: first they are cut among those that share the
+// layer, then among those that share the samples.
+struct HeadPlace {
+  int64_t place = 0, places = 1;
+};
+HeadPlace place_among_heads(const Context& context) {
+  HeadPlace at;
+  for (const Communicator* const others : {context.tensor, context.sequence}) {
+    if (others == nullptr) continue;
+    at = {at.place * others->size() + others->rank(), at.places * others->size()};
+  }
+  return at;
+}
+
 // Of the rows and heads that are here.
 Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
                   const DropoutSpec& dropout) {
@@ -72,12 +86,11 @@ Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv,
   const Tensor input = as_operand(stream, qkv.value, context.operands);
   Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, input.dtype(), stream);
   Tensor log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
-  const Communicator* const others = context.sequence;  // have the other heads
-  const kernels::AttentionDropout drop{
-      .p = context.mode == RunMode::kTrain ? dropout.p : 0,
-      .mask = {context.micro, dropout.site},
-      .all_heads = others != nullptr ? others->size() * shape.heads : 0,
-      .first_head = others != nullptr ? others->rank() * shape.heads : 0};
+  const auto [place, places] = place_among_heads(context);
+  const kernels::AttentionDropout drop{.p = context.mode == RunMode::kTrain ? dropout.p : 0,
+                                       .mask = {context.micro, dropout.site},
+                                       .all_heads = places > 1 ? places * shape.heads : 0,
+                                       .first_head = place * shape.heads};
   kernels::attention_forward(stream, shape, input, y, log_sum_exp, drop);
 
   auto backward = [&stream, shape, drop, dtype, qkv_saved = context.save(input),

@@ -1,6 +1,7 @@
 #include "model/functions.h"
 #include "model/linear_products.h"
 #include "model/module_label.h"
+#include "model/parallel/tensor.h"
 
 namespace ds {
 
@@ -19,7 +20,8 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
   const Tensor input = as_operand(stream, x.value, context.operands);
   {
     const Span span(stream, module_label(store, spec.parts.front().weight));
-    project(stream, store, spec, input, {}, y);
+    const bool adds_bias = !spec.is_part_of_sum || adds_what_all_have(context);
+    project(stream, store, spec, input, {.adds_bias = adds_bias}, y);
   }
 
   auto backward = [&stream, &store, spec, operands = context.operands,

@@ -1,5 +1,6 @@
 #include "kernels/softmax.h"
 #include "model/functions.h"
+#include "model/parallel/tensor.h"
 
 namespace ds {
 
@@ -13,6 +14,11 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
       .weight = as_operand(stream, lease.weight(), context.operands),
       .targets = targets,
       .losses = losses};
+  kernels::SharedVocabulary shared;
+  if (context.tensor != nullptr) {
+    shared = shared_vocabulary(context, context.store.spec(weight));
+    args.shared = &shared;
+  }
   if (!context.differentiates()) {
     kernels::linear_cross_entropy(stream, args);
     return losses;
@@ -26,6 +32,7 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
   kernels::linear_cross_entropy(stream, args);
   context.show(NumberKind::kOutput, "linear_cross_entropy", losses);
   context.store.grad_ready(weight);
+  sum_over_tensor(context, args.dx);
   // Not saved: it is what the backward pass begins with, so it would come back at once.
   auto backward = [&stream, dtype = x.value.dtype(), dx = args.dx](GradientFlow& flow) mutable {
     flow.give(0, as_value(stream, std::move(dx), dtype));

@@ -1,6 +1,7 @@
 #include "model/functions.h"
 #include "model/linear_products.h"
 #include "model/module_label.h"
+#include "model/parallel/tensor.h"
 
 namespace ds {
 namespace {
@@ -71,7 +72,8 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   Inner inner = activate(context, spec, input, x.value.dtype());
   inner.after = as_operand(stream, inner.after, context.operands);
   Tensor y = Tensor::empty({x.value.shape()[0], spec.down.out()}, x.value.dtype(), stream);
-  project_in_module(context, spec.down, inner.after, {}, y);
+  const bool adds_bias = !spec.down.is_part_of_sum || adds_what_all_have(context);
+  project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
 
   auto backward = [&stream, &store, spec, operands = context.operands,
                    x_saved = context.save(input), before_saved = context.save(inner.before),

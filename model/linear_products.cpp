@@ -102,7 +102,7 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
          .b = weight_view(as_operand(stream, part.weight, x.dtype()), spec, part.out),
          .c = kernels::columns_of(kernels::matrix(y, rows, spec.out()), column, part.out),
          .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kYes : Transpose::kNo,
-         .bias = part.bias,
+         .bias = epilogue.adds_bias ? part.bias : Tensor(),
          .activation = epilogue.activation,
          .pre_activation = epilogue.pre_activation});
     column += part.out;

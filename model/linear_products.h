@@ -23,6 +23,7 @@ std::vector<PartMemory> join_neighbours(const std::vector<PartMemory>& parts, We
 
 // What a product does to its result: y = activation(x * W + b), and what it was before that.
 struct Epilogue {
+  bool adds_bias = true;
   kernels::Activation activation = kernels::Activation::kNone;
   Tensor pre_activation = {};  // [N, out] or undefined
 };

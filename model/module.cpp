@@ -1,6 +1,38 @@
 #include "model/module.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "core/index.h"
+
 namespace ds {
+
+namespace {
+
+ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape& shape,
+                  Initializer init, ModuleKind module, std::vector<std::vector<Range>> kept) {
+  ParamSpec spec{.name = build.child(name).path,
+                 .shape = shape,
+                 .dtype = build.dtype,
+                 .init = init,
+                 .module = module,
+                 .unit = build.unit};
+  const auto is_cut = [](const std::vector<Range>& of_axis) { return !of_axis.empty(); };
+  if (std::ranges::any_of(kept, is_cut)) {
+    spec.global = shape;
+    spec.cut.axes = std::move(kept);
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      std::vector<Range>& ranges = nth(spec.cut.axes, axis);
+      if (ranges.empty()) ranges = {{0, shape[axis]}};
+    }
+    spec.shape = spec.cut.shape_in(shape);
+  } else if (build.tensor) {
+    spec.replicas.same = {Axis::kTensor};
+  }
+  return spec;
+}
+
+}  // namespace
 
 BuildContext BuildContext::child(std::string_view name) const {
   BuildContext below = *this;
@@ -19,23 +51,15 @@ BuildContext BuildContext::in_unit(int unit_number) const {
 }
 
 ParamId BuildContext::param(std::string_view name, const Shape& shape, Initializer init,
-                            ModuleKind module) const {
-  return store.add({.name = child(name).path,
-                    .shape = shape,
-                    .dtype = dtype,
-                    .init = init,
-                    .module = module,
-                    .unit = unit});
+                            ModuleKind module, std::vector<std::vector<Range>> kept) const {
+  return store.add(spec_of(*this, name, shape, init, module, std::move(kept)));
 }
 
 ParamId BuildContext::table(std::string_view name, const Shape& shape, Initializer init) const {
-  return store.add({.name = child(name).path,
-                    .shape = shape,
-                    .dtype = dtype,
-                    .init = init,
-                    .module = ModuleKind::kEmbedding,
-                    .looked_up = true,
-                    .unit = unit});
+  ParamSpec table =
+      spec_of(*this, name, shape, init, ModuleKind::kEmbedding, {vocabulary_cut(*this), {}});
+  table.looked_up = true;
+  return store.add(std::move(table));
 }
 
 Initializer zeros() { return {Initializer::Kind::kZeros, 0}; }
@@ -44,14 +68,57 @@ Initializer normal(double standard_deviation) {
   return {Initializer::Kind::kNormal, static_cast<float>(standard_deviation)};
 }
 
+namespace {
+
+int64_t numel_of(const std::vector<Range>& kept, int64_t all) {
+  if (kept.empty()) return all;
+  int64_t sum = 0;
+  for (const Range& range : kept) sum += range.numel();
+  return sum;
+}
+
+Range scaled(const Range& range, int64_t factor) {
+  return {range.begin * factor, range.end * factor};
+}
+
+}  // namespace
+
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
-                       Bias bias, double standard_deviation) {
-  const Shape shape = layout == WeightLayout::kOutIn ? Shape{out, in} : Shape{in, out};
+                       Bias bias, double standard_deviation, const LinearCut& cut) {
+  const bool out_in = layout == WeightLayout::kOutIn;
   LinearPart part;
-  part.weight = build.param("weight", shape, normal(standard_deviation), ModuleKind::kLinear);
-  if (bias == Bias::kZeros) part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear);
-  part.out = out;
+  part.weight =
+      build.param("weight", out_in ? Shape{out, in} : Shape{in, out}, normal(standard_deviation),
+                  ModuleKind::kLinear, {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out});
+  if (bias == Bias::kZeros) {
+    part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear, {cut.out});
+  }
+  part.out = numel_of(cut.out, out);
   return part;
+}
+
+LinearSpec linear_layer(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                        Bias bias, double standard_deviation, const LinearCut& cut) {
+  return {.parts = {linear_part(build, in, out, layout, bias, standard_deviation, cut)},
+          .in = numel_of(cut.in, in),
+          .layout = layout,
+          .is_part_of_sum = !cut.in.empty()};
+}
+
+BlockCut block_cut(const BuildContext& build, int64_t head_dim) {
+  if (!build.tensor) return {};
+  return {.queries = {scaled(build.tensor->heads, head_dim)},
+          .keys = {scaled(build.tensor->kv_heads, head_dim)},
+          .inner = {build.tensor->inner}};
+}
+
+std::vector<Range> vocabulary_cut(const BuildContext& build) {
+  if (!build.tensor) return {};
+  return {build.tensor->vocabulary};
+}
+
+ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions& dims) {
+  return build.tensor ? dimensions_of_share(dims, *build.tensor) : dims;
 }
 
 NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps) {

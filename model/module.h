@@ -3,25 +3,32 @@
 // objects that keep ParamIds; they run through a Context and hold no weights.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/functions.h"
+#include "model/parallel/tensor.h"
 #include "model/param.h"
 
 namespace ds {
 
 struct BuildContext {
   ParameterStore& store;
-  DType dtype = DType::kF32;  // of every parameter
-  std::string path;           // "transformer.h.0.attn", empty at the root
-  int unit = 0;               // see ParamSpec::unit
+  DType dtype = DType::kF32;                         // of every parameter
+  std::string path;                                  // "transformer.h.0.attn", empty at the root
+  int unit = 0;                                      // see ParamSpec::unit
+  std::optional<TensorShare> tensor = std::nullopt;  // of each layer; nothing: layers are whole
 
   BuildContext child(std::string_view name) const;
   BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"
   BuildContext in_unit(int unit_number) const;
+  // kept: by axis, what this rank has of it; none, of an axis: all. What all that share layers
+  // have whole is known to be the same.
   ParamId param(std::string_view name, const Shape& shape, Initializer init,
-                ModuleKind module = ModuleKind::kOther) const;
+                ModuleKind module = ModuleKind::kOther,
+                std::vector<std::vector<Range>> kept = {}) const;
   // Of an embedding of tokens: [vocabulary, width].
   ParamId table(std::string_view name, const Shape& shape, Initializer init) const;
 };
@@ -32,9 +39,27 @@ Initializer normal(double standard_deviation);
 
 enum class Bias : uint8_t { kNone, kZeros };
 
+// Which inputs and outputs of a linear layer a rank has; none: all of them.
+struct LinearCut {
+  std::vector<Range> in{}, out{};
+};
 // One linear layer named by build.path: `weight` in the layout's shape, and `bias` [out] if any.
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
-                       Bias bias, double standard_deviation);
+                       Bias bias, double standard_deviation, const LinearCut& cut = {});
+// Alone in its product.
+LinearSpec linear_layer(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                        Bias bias, double standard_deviation, const LinearCut& cut = {});
+
+// Elements of queries, of keys (or values), and between the MLP's products that this rank has; none
+// where layers are whole.
+struct BlockCut {
+  std::vector<Range> queries{}, keys{}, inner{};
+};
+BlockCut block_cut(const BuildContext& build, int64_t head_dim);
+std::vector<Range> vocabulary_cut(const BuildContext& build);
+// As attention and MLP are computed here.
+ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions& dims);
+
 NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps);
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps);
 

@@ -166,11 +166,12 @@ std::string RankDevice::product_words(const EngineOptions& options) const {
 std::string RankDevice::words(const EngineOptions& options) {
   if (!blocks_) return "";
   const ModelDimensions sizes = dimensions(options.model);
-  const int sharers = connections_.peers().mesh.size(Axis::kSequence);
+  const Mesh& mesh = connections_.peers().mesh;
+  const int sharers = mesh.size(Axis::kSequence), parts = mesh.size(Axis::kTensor);
   const kernels::AttentionShape shape = attention_of_share({.batch = options.micro_batch,
                                                             .length = options.length / sharers,
-                                                            .heads = sizes.heads,
-                                                            .kv_heads = sizes.kv_heads,
+                                                            .heads = sizes.heads / parts,
+                                                            .kv_heads = sizes.kv_heads / parts,
                                                             .head_dim = sizes.head_dim},
                                                            sharers);
   const auto attention =

@@ -58,7 +58,8 @@ SamplePlace place_of(const Engine& engine) {
   const Mesh& mesh = engine.mesh();
   return {.rank = mesh.coordinate(Axis::kData),
           .part = mesh.coordinate(Axis::kSequence),
-          .parts = mesh.size(Axis::kSequence)};
+          .parts = mesh.size(Axis::kSequence),
+          .copy = mesh.coordinate(Axis::kTensor)};
 }
 
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,

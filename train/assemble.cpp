@@ -12,6 +12,7 @@
 #include "config/sections/model_limits.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
+#include "config/sections/tensor_split.h"
 #include "core/files/digest.h"
 #include "core/files/file.h"
 #include "core/index.h"
@@ -116,9 +117,14 @@ LossScaleRule loss_scale_of(const Config& config) {
 }
 
 // Divided by the factor before the reduction, by the rest of the ranks after it.
-double gradient_factor(const Config& config, int world_size) {
+double gradient_factor(const Config& config, int64_t ranks) {
   const double factor = config.gradient_predivide_factor;
-  return factor == 1.0 || config.prescale_gradients ? 1.0 : world_size / factor;
+  return factor == 1.0 || config.prescale_gradients ? 1.0 : static_cast<double>(ranks) / factor;
+}
+
+// Whose gradients of the same weights are summed.
+int64_t token_ranks(const Config& config, int64_t world_size) {
+  return data_ranks(config, world_size) * sequence_ranks(config);
 }
 
 ModuleKind module_kind(TorchModule module) {
@@ -384,12 +390,11 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
   return length;
 }
 
-int64_t sequence_ranks(const Config& config) { return config.sequence_parallel_size.value_or(1); }
-
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
   const int64_t data = data_ranks(config, world_size);
   return {.data = narrow<int>(data),
           .sequence = narrow<int>(sequence_ranks(config)),
+          .tensor = narrow<int>(tensor_ranks(config)),
           .shard = narrow<int>(near_size(config.zero_optimization, data, ranks_of_host))};
 }
 
@@ -411,6 +416,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
       !why.empty()) {
     throw ConfigError(fmt::format("sequence_parallel_size: {}", why));
   }
+  if (const std::string why = tensor_conflict(dimensions(model), tensor_split(config));
+      !why.empty()) {
+    throw ConfigError(fmt::format("tensor_parallel.autotp_size: {}", why));
+  }
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format(
         "train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "
@@ -429,9 +438,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .schedule = schedule_of(config),
           .gradient_clipping = config.gradient_clipping,
           .loss_scale = loss_scale_of(config),
-          .gradient_factor = gradient_factor(config, world_size),
+          .gradient_factor = gradient_factor(config, token_ranks(config, world_size)),
           .micro_batch = batch.micro_batch,
           .length = length,
+          .tensor_grain = config.tensor_parallel.tp.tp_grain_size,
           .seed = static_cast<uint64_t>(config.train.seed),
           .last_step = config.train.steps.value_or(INT64_MAX),
           .recomputed = recomputed_blocks(config.activation_checkpointing),

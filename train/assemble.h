@@ -24,8 +24,6 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files);
 // Everything the engine needs on one of `world_size` ranks. Throws ConfigError for batch sizes that
 // do not fit the world, and sequences that cannot be shared out.
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size);
-// Ranks that share each sequence.
-int64_t sequence_ranks(const Config& config);
 // The axes of the world, and which ranks are near each other, where the configuration cuts them.
 // ranks_of_host: of this one. ConfigError where that does not divide the world.
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host);

@@ -30,6 +30,12 @@ const RankResources& known(const RankResources& resources) {
   return resources;
 }
 
+TensorPlace tensor_place(const EngineOptions& options, const Mesh& mesh) {
+  return {.rank = mesh.coordinate(Axis::kTensor),
+          .ranks = mesh.size(Axis::kTensor),
+          .grain = options.tensor_grain};
+}
+
 std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankResources& resources) {
   if (!options.offload_activations) return nullptr;
   return std::make_unique<HostSaves>(
@@ -53,7 +59,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
       store_(with_state_of(options.zero, *optimizer_, resources.peers.mesh.layout()),
              resources.peers.mesh, resources.streams(), resources.comm_memory,
              resources.weight_places(), resources.state_place()),
-      scalars_(resources.peers.tokens().size(), resources.stream, resources.pinned),
+      scalars_(resources.peers.sums().size(), resources.stream, resources.pinned),
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
       evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
@@ -63,7 +69,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
                 .copies = resources.copies},
                resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model),
-                        recomputed_blocks())),
+                        recomputed_blocks(), tensor_place(options, resources.peers.mesh))),
       saves_(saves_of(options, resources)),
       place_{.stream = resources.stream,
              .store = store_,
@@ -76,7 +82,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
              .length = tokens_here() / options.micro_batch,
-             .sequence = resources.sequence()},
+             .sequence = resources.sequence(),
+             .tensor = resources.tensor()},
       results_(results_late_, resources.pinned) {
   kernels::set_matmul_rules(resources.stream, options.matmul);
   // What is made once and stays has no place among what comes and goes.
@@ -100,7 +107,7 @@ int64_t Engine::tokens_here() const {
 
 void Engine::reduce_sums(const FinishRule& rule) {
   Tensor gathered = scalars_.gathered();
-  resources_.peers.tokens().all_gather(scalars_.sums(), gathered, resources_.stream);
+  resources_.peers.sums().all_gather(scalars_.sums(), gathered, resources_.stream);
   kernels::finish_step(resources_.stream, gathered, rule, scalars_);
 }
 
@@ -204,7 +211,9 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
                   .numbers = &numbers,
                   .chunks = place_.chunks,
                   .micro_batch = place_.micro_batch,
-                  .length = place_.length};
+                  .length = place_.length,
+                  .sequence = place_.sequence,
+                  .tensor = place_.tensor};
   StepInput input = input_of(source, settings);
   input.observer = &observer;
   StepProgram program = training_;

@@ -23,8 +23,9 @@ struct EngineOptions {
   LossScaleRule loss_scale{};
   // What gradients have more than those of the mean loss from the loss to the update.
   double gradient_factor = 1;
-  int64_t micro_batch = 1;  // samples per rank and micro-step
-  int64_t length = 0;       // tokens per sample
+  int64_t micro_batch = 1;   // samples per rank and micro-step
+  int64_t length = 0;        // tokens per sample
+  int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
   RecomputedBlocks recomputed{};

@@ -45,7 +45,7 @@ int64_t LoaderSource::first_sample(int micro_step) const {
 }
 
 void LoaderSource::on_use(int64_t step, int micro_step) {
-  if (observer_ == nullptr || place_.part > 0) return;
+  if (observer_ == nullptr || place_.part > 0 || place_.copy > 0) return;
   observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
 }
 

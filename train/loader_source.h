@@ -12,12 +12,12 @@ struct SamplePlace {
   int rank = 0;   // among those that have other samples
   int part = 0;   // of each sample, of `parts` that are equally long, in the order of its tokens
   int parts = 1;  // on ranks of their own
+  int copy = 0;   // among ranks that have the same part
 };
-
 class LoaderSource final : public BatchSource {
  public:
   // `observer`: null where nobody listens, as in an evaluation. It hears of a sample from the rank
-  // that has its first part.
+  // that has its first part, of several from the first.
   LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
                const SamplePlace& place, StepObserver* observer);
 

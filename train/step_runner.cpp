@@ -164,6 +164,7 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .loss_scale = place_.loss_scale,
           .operands = place_.operands,
           .sequence = place_.sequence,
+          .tensor = place_.tensor,
           .numbers = place_.numbers};
 }
 
@@ -222,8 +223,11 @@ void StepRunner::forward(MicroSlot& slot) {
   slot.losses = stage.losses(context, std::move(in), slot.targets,
                              static_cast<float>(place_.gradient_factor / input_.tokens));
   DS_FAILPOINT("engine.forward_done");
-  kernels::sum_into(place_.stream, slot.losses, input_.tokens, kernels::Write::kAccumulate,
-                    place_.loss);
+  // Of ranks that have the same losses one counts them.
+  if (place_.tensor == nullptr || place_.tensor->rank() == 0) {
+    kernels::sum_into(place_.stream, slot.losses, input_.tokens, kernels::Write::kAccumulate,
+                      place_.loss);
+  }
   slot.finished = !context.differentiates();
 }
 

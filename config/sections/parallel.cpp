@@ -80,13 +80,12 @@ void fields(Visitor& v, PipelineConfig& c) {
 void fields(Visitor& v, TpSizeConfig& c) {
   v.field("tp_size", c.tp_size,
           {.meaning = "Tensor-parallel degree of the parser.",
-           .effect = Effect::kNotYet,
+           .effect = Effect::kUsed,
            .min = 1,
            .own_range = true});
   v.field("tp_grain_size", c.tp_grain_size,
           {.meaning = "Granularity of shard sizes.",
-           .effect = Effect::kAlwaysSo,
-           .here = "layers are not split",
+           .effect = Effect::kUsed,
            .min = 1,
            .own_range = true});
 }
@@ -107,24 +106,24 @@ void fields(Visitor& v, PartitionConfig& c) {
 void fields(Visitor& v, TensorParallelConfig& c) {
   v.field("autotp_size", c.autotp_size,
           {.meaning = "Tensor-parallel degree; 0 off.",
-           .effect = Effect::kNotYet,
-           .only = {"1"},
+           .effect = Effect::kUsed,
            .min = 0,
            .own_range = true});
   v.field("tp_overlap_comm", c.tp_overlap_comm,
           {.meaning = "Overlap the tensor-parallel allreduce with computation.",
            .effect = Effect::kAlwaysSo,
-           .here = "layers are not split"});
+           .here = "sums over the ranks of a layer are made in turn with what is computed"});
   v.section("tp", c.tp,
             {.meaning = "Sizes of the tensor-parallel group.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
-  v.field(
-      "dtype", c.dtype,
-      {.meaning = "Model data type.", .effect = Effect::kAlwaysSo, .here = "layers are not split"});
+  v.field("dtype", c.dtype,
+          {.meaning = "Model data type.",
+           .effect = Effect::kAlwaysSo,
+           .here = "weights have the type that fp16 and bf16 say"});
   v.field("preset_model", c.preset_model,
           {.meaning = "Built-in partition rules.",
            .effect = Effect::kAlwaysSo,
-           .here = "layers are not split"});
+           .here = "each model family says itself how its layers are split"});
   v.section("partition_config", c.partition_config,
             {.meaning = "Own partition rules.", .effect = Effect::kNotYet});
 }

@@ -24,7 +24,7 @@ constexpr std::array kKeyed{
     KeyedFeature{"parameters off the device", "offload; for NVMe also libaio or liburing",
                  "zero_optimization.offload_param"},
     KeyedFeature{"pipeline parallelism", "stages in the engine", "pipeline.stages"},
-    KeyedFeature{"tensor parallelism", "split layers in the engine", "tensor_parallel"},
+    KeyedFeature{"tensor parallelism", "split layers in the engine", "tensor_parallel.autotp_size"},
     KeyedFeature{"expert parallelism", "mixture-of-experts layers", "expert_parallel"},
     KeyedFeature{"sequence parallelism", "split sequences in the engine", "sequence_parallel_size"},
     KeyedFeature{"curriculum", "a sampler by difficulty",

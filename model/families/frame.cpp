@@ -8,7 +8,8 @@ void add_head(Stage::Parts& parts, const NormSpec& norm, const HeadWeight& weigh
   parts.head = {.norm = norm,
                 .weight = has_table ? parts.embedding->spec.table
                                     : place.in_unit(unit).param("weight", weight.shape, weight.init,
-                                                                ModuleKind::kLinear)};
+                                                                ModuleKind::kLinear,
+                                                                {vocabulary_cut(place), {}})};
 }
 
 void share_table(Stage::Parts& parts, ParameterStore& store) {

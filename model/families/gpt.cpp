@@ -23,19 +23,30 @@ class Gpt2Block final : public Block {
   MlpSpec mlp_;
 };
 
-LinearSpec conv1d(const BuildContext& build, int64_t in, int64_t out, double deviation) {
-  return {.parts = {linear_part(build, in, out, WeightLayout::kInOut, Bias::kZeros, deviation)},
-          .in = in,
-          .layout = WeightLayout::kInOut};
+LinearSpec conv1d(const BuildContext& build, int64_t in, int64_t out, double deviation,
+                  const LinearCut& cut) {
+  return linear_layer(build, in, out, WeightLayout::kInOut, Bias::kZeros, deviation, cut);
+}
+
+// Queries, keys and values side by side, and of each the same heads.
+std::vector<Range> packed_cut(const std::vector<Range>& of_each, int64_t width) {
+  std::vector<Range> packed;
+  for (int64_t part = 0; part < 3; ++part) {
+    for (const Range& heads : of_each) {
+      packed.push_back({part * width + heads.begin, part * width + heads.end});
+    }
+  }
+  return packed;
 }
 
 Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_t layer)
-    : Block(build.path), dims_(dimensions(config)), layer_(layer) {
+    : Block(build.path), dims_(dimensions_here(build, dimensions(config))), layer_(layer) {
   const double deviation = config.initializer_range;
   // Each block adds two branches to the residual stream; scaled so that its variance does not grow
   // with depth (GPT-2 paper, section 2.3).
   const double into_residual = deviation / std::sqrt(2.0 * static_cast<double>(dims_.layers));
-  const int64_t width = dims_.width;
+  const int64_t width = dims_.width, inner = dimensions(config).inner;
+  const BlockCut cut = block_cut(build, dims_.head_dim);
   const BuildContext attn = build.child("attn");
   const BuildContext mlp = build.child("mlp");
   ln_1_ = layer_norm_params(build.child("ln_1"), width, config.layer_norm_epsilon);
@@ -44,11 +55,12 @@ Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_
   attention_dropout_ = {static_cast<float>(config.attn_pdrop), site};
   attention_out_dropout_ = {residual_p, site + 1};
   mlp_dropout_ = {residual_p, site + 2};
-  c_attn_ = conv1d(attn.child("c_attn"), width, 3 * width, deviation);
-  attn_c_proj_ = conv1d(attn.child("c_proj"), width, width, into_residual);
+  c_attn_ = conv1d(attn.child("c_attn"), width, 3 * width, deviation,
+                   {.out = packed_cut(cut.queries, width)});
+  attn_c_proj_ = conv1d(attn.child("c_proj"), width, width, into_residual, {.in = cut.queries});
   ln_2_ = layer_norm_params(build.child("ln_2"), width, config.layer_norm_epsilon);
-  mlp_.up = conv1d(mlp.child("c_fc"), width, dims_.inner, deviation);
-  mlp_.down = conv1d(mlp.child("c_proj"), dims_.inner, width, into_residual);
+  mlp_.up = conv1d(mlp.child("c_fc"), width, inner, deviation, {.out = cut.inner});
+  mlp_.down = conv1d(mlp.child("c_proj"), inner, width, into_residual, {.in = cut.inner});
   mlp_.activation = parse_activation(config.activation_function);
 }
 
@@ -64,17 +76,18 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
   Var branch = recompute_part(
       context, RecomputedPart::kAttention, std::move(normed.y),
       [this, shape, length](Context& inside, Var y) {
-        Var qkv = linear(inside, y, c_attn_);
-        y = {};
+        Var qkv = linear(inside, enter_tensor(inside, std::move(y)), c_attn_);
         Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
         qkv = {};
-        return dropout(inside, linear(inside, heads, attn_c_proj_), attention_out_dropout_, length);
+        return dropout(inside, leave_tensor(inside, linear(inside, heads, attn_c_proj_)),
+                       attention_out_dropout_, length);
       });
   normed = norm(context, normed.sum, branch, ln_2_);
-  branch = recompute_part(context, RecomputedPart::kMlp, std::move(normed.y),
-                          [this, length](Context& inside, const Var& y) {
-                            return dropout(inside, mlp(inside, y, mlp_), mlp_dropout_, length);
-                          });
+  branch = recompute_part(
+      context, RecomputedPart::kMlp, std::move(normed.y), [this, length](Context& inside, Var y) {
+        y = mlp(inside, enter_tensor(inside, std::move(y)), mlp_);
+        return dropout(inside, leave_tensor(inside, std::move(y)), mlp_dropout_, length);
+      });
   return {std::move(normed.sum), std::move(branch)};
 }
 

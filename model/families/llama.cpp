@@ -23,36 +23,42 @@ class LlamaBlock final : public Block {
 
 LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int64_t layer)
     : Block(build.path),
-      dims_(dimensions(config)),
+      dims_(dimensions_here(build, dimensions(config))),
       layer_(layer),
       theta_(static_cast<float>(config.rope_theta)) {
   attention_dropout_ = {static_cast<float>(config.attention_dropout),
                         static_cast<uint64_t>(layer + 1)};
-  const auto part = [&](const BuildContext& parent, const char* name, int64_t in, int64_t out,
-                        bool biased) {
-    return linear_part(parent.child(name), in, out, WeightLayout::kOutIn,
-                       biased ? Bias::kZeros : Bias::kNone, config.initializer_range);
+  const auto bias_of = [](bool biased) { return biased ? Bias::kZeros : Bias::kNone; };
+  const auto part = [&](const BuildContext& parent, const char* name, int64_t out, bool biased,
+                        const std::vector<Range>& kept) {
+    return linear_part(parent.child(name), config.hidden_size, out, WeightLayout::kOutIn,
+                       bias_of(biased), config.initializer_range, {.out = kept});
   };
-  const int64_t width = dims_.width;
-  const int64_t queries = dims_.heads * dims_.head_dim;
-  const int64_t keys = dims_.kv_heads * dims_.head_dim;
+  const auto back = [&](const BuildContext& build_of, int64_t in, bool biased,
+                        const std::vector<Range>& kept) {
+    return linear_layer(build_of, in, config.hidden_size, WeightLayout::kOutIn, bias_of(biased),
+                        config.initializer_range, {.in = kept});
+  };
+  const ModelDimensions all = dimensions(config);
+  const BlockCut cut = block_cut(build, all.head_dim);
+  const int64_t width = all.width;
+  const int64_t queries = all.heads * all.head_dim;
+  const int64_t keys = all.kv_heads * all.head_dim;
   const BuildContext attn = build.child("self_attn");
   const BuildContext mlp = build.child("mlp");
   input_norm_ = rms_norm_params(build.child("input_layernorm"), width, config.rms_norm_eps);
   qkv_.in = width;
-  qkv_.parts = {part(attn, "q_proj", width, queries, config.attention_bias),
-                part(attn, "k_proj", width, keys, config.attention_bias),
-                part(attn, "v_proj", width, keys, config.attention_bias)};
-  o_.in = queries;
-  o_.parts = {part(attn, "o_proj", queries, width, config.attention_bias)};
+  qkv_.parts = {part(attn, "q_proj", queries, config.attention_bias, cut.queries),
+                part(attn, "k_proj", keys, config.attention_bias, cut.keys),
+                part(attn, "v_proj", keys, config.attention_bias, cut.keys)};
+  o_ = back(attn.child("o_proj"), queries, config.attention_bias, cut.queries);
   post_attention_norm_ =
       rms_norm_params(build.child("post_attention_layernorm"), width, config.rms_norm_eps);
   mlp_.gate = MlpGate::kSilu;
   mlp_.up.in = width;
-  mlp_.up.parts = {part(mlp, "gate_proj", width, dims_.inner, config.mlp_bias),
-                   part(mlp, "up_proj", width, dims_.inner, config.mlp_bias)};
-  mlp_.down.in = dims_.inner;
-  mlp_.down.parts = {part(mlp, "down_proj", dims_.inner, width, config.mlp_bias)};
+  mlp_.up.parts = {part(mlp, "gate_proj", all.inner, config.mlp_bias, cut.inner),
+                   part(mlp, "up_proj", all.inner, config.mlp_bias, cut.inner)};
+  mlp_.down = back(mlp.child("down_proj"), all.inner, config.mlp_bias, cut.inner);
 }
 
 Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
@@ -67,13 +73,18 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
   Var branch = recompute_part(
       context, RecomputedPart::kAttention, std::move(normed.y),
       [this, shape, first_position](Context& inside, Var y) {
+        y = enter_tensor(inside, std::move(y));
         Var qkv = rope(inside, shape, theta_, first_position, linear(inside, y, qkv_));
         y = {};
-        return linear(inside, attention(inside, shape, qkv, layer_, attention_dropout_), o_);
+        const Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
+        return leave_tensor(inside, linear(inside, heads, o_));
       });
   normed = norm(context, normed.sum, branch, post_attention_norm_);
   branch = recompute_part(context, RecomputedPart::kMlp, std::move(normed.y),
-                          [this](Context& inside, const Var& y) { return mlp(inside, y, mlp_); });
+                          [this](Context& inside, Var y) {
+                            y = enter_tensor(inside, std::move(y));
+                            return leave_tensor(inside, mlp(inside, y, mlp_));
+                          });
   return {std::move(normed.sum), std::move(branch)};
 }
 

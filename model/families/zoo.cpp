@@ -50,14 +50,16 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype
 }
 
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
-                                  LayerRange layers, const RecomputedBlocks& recomputed) {
+                                  LayerRange layers, const RecomputedBlocks& recomputed,
+                                  const TensorPlace& tensor) {
   check(config);
   const int64_t count = all_layers(config).end;
   DS_CHECK(0 <= layers.begin && layers.begin < layers.end && layers.end <= count,
            "make_stage: layers [{}, {}) of {}", layers.begin, layers.end, count);
   DS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16,
            "make_stage: weights of {}", name_of(dtype));
-  const BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
+  BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
+  if (tensor.is_shared()) root.tensor = tensor_share(dimensions(config), tensor);
   return std::make_unique<Stage>(std::visit(Maker{root, layers}, config), recomputed);
 }
 

@@ -6,6 +6,7 @@
 
 #include "model/language_model.h"
 #include "model/parallel/pipeline_cut.h"
+#include "model/parallel/tensor.h"
 #include "model/stage.h"
 
 namespace ds {
@@ -18,8 +19,10 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype
 
 // Some layers of the model, and only their parameters, by the names and units that they have in the
 // whole. A last stage that is not the first has a tied embedding's table too: Stage::shared().
+// `tensor`: the rank that they are for, which has its part of each layer.
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
-                                  LayerRange layers, const RecomputedBlocks& recomputed = {});
+                                  LayerRange layers, const RecomputedBlocks& recomputed = {},
+                                  const TensorPlace& tensor = {});
 
 // What cut_layers() balances: each layer with the parameters of a stage that has it alone. Class
 // names are those of Hugging Face's blocks, "Embedding" and "Head".

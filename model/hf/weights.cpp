@@ -37,9 +37,9 @@ std::string join_some(const std::vector<std::string>& items) {
 }
 
 void check_stored(const std::string& folder, const ParamSpec& spec, const SafetensorsInfo& info) {
-  if (!(info.shape == spec.shape)) {
+  if (!(info.shape == spec.logical_shape())) {
     throw DataError(fmt::format("{}: {} has shape {}, config.json says {}", folder, spec.name,
-                                info.shape.to_string(), spec.shape.to_string()));
+                                info.shape.to_string(), spec.logical_shape().to_string()));
   }
   const DType dtype = info.dtype();
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) {
@@ -49,6 +49,18 @@ void check_stored(const std::string& folder, const ParamSpec& spec, const Safete
 }
 
 constexpr const char* kHead = "lm_head.weight";
+
+std::vector<Run> in_chunks(std::span<const Run> runs) {
+  std::vector<Run> chunks;
+  for (const Run& run : runs) {
+    for (int64_t done = 0; done < run.numel; done += kChunkNumel) {
+      chunks.push_back({.first = run.first + done,
+                        .numel = std::min(kChunkNumel, run.numel - done),
+                        .inside = run.inside + done});
+    }
+  }
+  return chunks;
+}
 
 bool is_embedding(const std::string& parameter) {
   return parameter == "transformer.wte.weight" || parameter == "model.embed_tokens.weight";
@@ -114,12 +126,14 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
     }
     check_stored(folder, spec, folder_.info(stored));
     if (is_embedding(spec.name) && !has_head && present.contains(kHead)) {
-      check_stored(folder, {.name = kHead, .shape = spec.shape, .dtype = spec.dtype, .init = {}},
+      check_stored(folder,
+                   {.name = kHead, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
                    folder_.info(kHead));
       tied_embeddings_ = stored_names_.size();
     }
     used.insert(stored);
     stored_names_.push_back(std::move(stored));
+    cuts_.push_back(spec.cut);
   }
   if (!missing.empty()) {
     throw DataError(fmt::format("{}: weights without {}", folder, join_some(missing)));
@@ -137,20 +151,29 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
 
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
   DS_CHECK(index < stored_names_.size(), "read: parameter {} of {}", index, stored_names_.size());
-  read_stored(stored_names_[index], begin, range);
-  if (tied_embeddings_ == index) compare_tied_head(begin, range);
+  const std::string& name = stored_names_[index];
+  const Region region{.cut = cuts_[index], .within = {begin, begin + range.numel()}};
+  const std::vector<Run> runs = runs_of(region, folder_.info(name).shape);
+  read_runs(name, runs, range);
+  if (tied_embeddings_ == index) compare_tied_head(runs, range);
+}
+
+void HfWeights::read_runs(const std::string& name, std::span<const Run> runs, Tensor& range) const {
+  for (const Run& run : runs) {
+    Tensor part = range.narrow(run.inside, run.numel);
+    read_stored(name, run.first, part);
+  }
 }
 
 // Tied, the head is the embeddings; one that was trained apart would be lost without a word.
-void HfWeights::compare_tied_head(int64_t begin, const Tensor& range) const {
-  std::vector<std::byte> bytes(to_size(std::min(kChunkNumel, range.numel())) *
-                               size_of(range.dtype()));
-  for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
-    const int64_t count = std::min(kChunkNumel, range.numel() - done);
-    Tensor head = Tensor::borrow(bytes.data(), {count}, range.dtype());
-    read_stored(kHead, begin + done, head);
+void HfWeights::compare_tied_head(std::span<const Run> runs, const Tensor& range) const {
+  std::vector<std::byte> bytes;
+  for (const Run& run : in_chunks(runs)) {
+    bytes.resize(to_size(run.numel) * size_of(range.dtype()));
+    Tensor head = Tensor::borrow(bytes.data(), {run.numel}, range.dtype());
+    read_stored(kHead, run.first, head);
     const std::byte* const embeddings = static_cast<const std::byte*>(range.raw()) +
-                                        done * static_cast<int64_t>(size_of(range.dtype()));
+                                        run.inside * static_cast<int64_t>(size_of(range.dtype()));
     if (std::memcmp(embeddings, bytes.data(), head.bytes()) != 0) {
       throw DataError(fmt::format(
           "{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "

@@ -34,8 +34,9 @@ class HfWeights {
   HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel())
-  // of parameter `index` of `specs`, converted from the stored dtype. DataError where these are
-  // tied embeddings and the stored lm_head.weight has other values there. Thread-safe.
+  // of parameter `index` of `specs`, converted from the stored dtype; of one that is cut, elements
+  // of what is here, and no others are read. DataError where these are tied embeddings and the
+  // stored lm_head.weight has other values there. Thread-safe.
   void read(size_t index, int64_t begin, Tensor& range) const;
   // The folder's own name for parameter `index`: an export keeps it.
   const std::string& stored_name(size_t index) const { return stored_names_[index]; }
@@ -43,12 +44,14 @@ class HfWeights {
   int64_t bytes() const;
 
  private:
+  void read_runs(const std::string& name, std::span<const Run> runs, Tensor& range) const;
   void read_stored(const std::string& name, int64_t begin, Tensor& range) const;
-  void compare_tied_head(int64_t begin, const Tensor& range) const;
+  void compare_tied_head(std::span<const Run> runs, const Tensor& range) const;
 
   std::string path_;
   SafetensorsFolder folder_;
   std::vector<std::string> stored_names_;  // by parameter
+  std::vector<Cut> cuts_;                  // likewise
   std::optional<size_t>
       tied_embeddings_;  // the parameter of which lm_head.weight is stored besides
 };

@@ -8,8 +8,10 @@
 #include <functional>
 #include <optional>
 
+#include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/sections/sequence_split.h"
+#include "config/sections/tensor_split.h"
 #include "core/files/input_files.h"
 #include "core/memory/adaptors.h"
 #include "core/thread_pool.h"
@@ -82,6 +84,8 @@ void Looker::look_at_model() {
     const int64_t length = sequence_length(config_.data, *model_);
     const std::string why = sequence_conflict(dimensions(*model_), length, sequence_ranks(config_));
     if (!why.empty()) add(ConfigError(why), "sequence_parallel_size");
+    const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
+    if (!tensor.empty()) add(ConfigError(tensor), "tensor_parallel.autotp_size");
   });
   if (section.folder) look_at_weights(*section.folder);
 }

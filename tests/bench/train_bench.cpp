@@ -37,6 +37,7 @@ struct Args {
   std::string moments = "fp32";
   int threads = 1;  // per rank
   int ranks = 1;
+  int tensor = 1;  // of them share each layer
   int stage = 0;
   int64_t batch = 4;  // global
   int64_t length = 64;
@@ -55,6 +56,8 @@ void require_moments(const std::string& dtype) {
                   dtype));
 }
 
+MeshSizes mesh_of(const Args& args) { return mesh_sizes(args.ranks, {.tensor = args.tensor}); }
+
 EngineOptions options_of(const Args& args) {
   require_moments(args.moments);
   const DType dtype = parse_dtype(args.dtype);
@@ -69,7 +72,7 @@ EngineOptions options_of(const Args& args) {
                         .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
                         .schedule = {},
                         .gradient_clipping = 1.0,
-                        .micro_batch = args.batch / args.ranks,
+                        .micro_batch = args.batch / mesh_of(args).data,
                         .length = args.length};
   if (args.recomputed > 0)
     options.recomputed = {.recompute = {.part = RecomputedPart::kBlock},
@@ -87,7 +90,7 @@ class BenchRank {
         blocks_(blocks_of(device_, plan.blocks)),
         pool_(args.threads),
         tensors_(tensor_group(world)),
-        connections_(Connections::over(world, tensors_ ? *tensors_ : world, {.data = args.ranks})),
+        connections_(Connections::over(world, tensors_ ? *tensors_ : world, mesh_of(args))),
         workspace_(
             {.device = device_, .threads = args.threads, .blocks = blocks_ ? &*blocks_ : nullptr},
             connections_.peers()),
@@ -204,7 +207,7 @@ double flops_per_token(const Args& args, const EngineOptions& options, const Run
 
 std::string figures(const Args& args) {
   const EngineOptions options = options_of(args);
-  const RunPlan plan = dry_run(options, {.data = args.ranks}, ceilings_of(args, options));
+  const RunPlan plan = dry_run(options, mesh_of(args), ceilings_of(args, options));
   const Measured measured = run(args, options, plan);
   const double flops = flops_per_token(args, options, plan);
   std::string mfu;
@@ -234,6 +237,7 @@ int main(int argc, char** argv) {
   app.add_option("--moments", args.moments, "dtype of the optimizer's state");
   app.add_option("--threads", args.threads);
   app.add_option("--ranks", args.ranks, "They share the device");
+  app.add_option("--tensor", args.tensor, "Of the ranks share each layer");
   app.add_option("--stage", args.stage);
   app.add_option("--batch", args.batch);
   app.add_option("--length", args.length);

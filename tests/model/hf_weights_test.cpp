@@ -57,6 +57,23 @@ TEST_CASE("a rank reads its range of a parameter in its own dtype", "[model]") {
   CHECK_THROWS_AS(weights.read(1, 2, part), InternalError);
 }
 
+TEST_CASE("of a parameter that is cut a rank reads what it has", "[model]") {
+  MemoryFileSystem fs;
+  write_safetensors(
+      fs, "/model.safetensors",
+      {{table("transformer.wte.weight"), bias("transformer.ln_f.bias"), table("lm_head.weight")}});
+  std::vector<ParamSpec> specs = kSpecs;
+  specs[0].global = specs[0].shape;
+  specs[0].cut = {{{{0, 2}}, {{0, 1}, {2, 3}}}};  // both rows of the columns 0 and 2
+  specs[0].shape = {2, 2};
+  const HfWeights weights(fs, "/", specs);
+  CpuStream cpu;
+  Tensor part = Tensor::empty({3}, DType::kF32, cpu.stream);
+  weights.read(0, 1, part);
+  CHECK(std::vector(part.data<float>(), part.data<float>() + 3) == std::vector<float>{3, 4, 6});
+  CHECK_THROWS_AS(weights.read(0, 2, part), InternalError);
+}
+
 TEST_CASE("names without the body's prefix, old buffers and a tied head are taken", "[model]") {
   CHECK(refusal({table("wte.weight"), bias("ln_f.bias"), bias("h.0.attn.bias"),
                  table("lm_head.weight")}) == "accepted");

@@ -27,6 +27,7 @@ USED_IN_CONFIG = {
     ("ElasticityConfig", "num_gpus_per_node"): "config/elastic_options.cpp makes the batch of it",
     ("Bf16Config", "bf16_master_weights_and_grads"): "key_without_masters() in config/config.cpp asks it",
     ("Fp16Config", "fp16_master_weights_and_grads"): "key_without_masters() in config/config.cpp asks it",
+    ("TpSizeConfig", "tp_size"): "tensor_ranks() in config/elastic_options.cpp makes the mesh of it",
     ("ZeroConfig", "stage3_gather_16bit_weights_on_model_save"): "gathered_dtype() in config/config.cpp asks it",
 }
 

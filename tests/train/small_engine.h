@@ -52,6 +52,7 @@ class CountingSource final : public BatchSource {
 struct Setting {
   int ranks = 1;
   int sequence = 1;  // of them share each sample
+  int tensor = 1;    // of them share each layer
   int stage = 0;
   DType dtype = DType::kF32;
   int micro_steps = 1;
@@ -110,7 +111,7 @@ inline ZeroPolicy policy_of(const Setting& s) {
 }
 
 inline MeshSizes mesh_of(const Setting& s) {
-  return {.data = s.ranks / s.sequence, .sequence = s.sequence};
+  return {.data = s.ranks / s.sequence / s.tensor, .sequence = s.sequence, .tensor = s.tensor};
 }
 
 inline EngineOptions options_of(const Setting& s) {
@@ -145,7 +146,7 @@ inline EngineOptions options_of(const Setting& s) {
           .gradient_clipping = s.clipping,
           .loss_scale = s.loss_scale,
           .gradient_factor = s.gradient_factor,
-          .micro_batch = s.global_batch / (s.ranks / s.sequence) / s.micro_steps,
+          .micro_batch = s.global_batch / mesh_of(s).data / s.micro_steps,
           .length = 16,
           .seed = 5,
           .recomputed = s.recomputed,
@@ -174,9 +175,12 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const auto copy = [&](const std::string& slot, const Tensor& from) {
         std::vector<float>& into = outcome.state[spec.name + "/" + slot];
-        into.resize(static_cast<size_t>(spec.shape.numel()));
-        const Tensor range = from.narrow(field.offset, field.numel);
-        engine.stream().copy(range.address(), into.data() + field.param_begin, range.bytes());
+        into.resize(static_cast<size_t>(spec.logical_shape().numel()));
+        const Region region = spec.region(field.param_begin, field.param_begin + field.numel);
+        for (const Run& run : runs_of(region, spec.logical_shape())) {
+          const Tensor range = from.narrow(field.offset + run.inside, run.numel);
+          engine.stream().copy(range.address(), into.data() + run.first, range.bytes());
+        }
       };
       copy("weight", part.master);
       for (size_t i = 0; i < part.specs.size(); ++i) copy(part.specs[i].name, part.slots[i]);

@@ -5,6 +5,7 @@
 
 #include "comm/peers.h"
 #include "core/index.h"
+#include "model/parallel/tensor.h"
 #include "train/step/prefetching_source.h"
 #include "train/workspace.h"
 
@@ -155,11 +156,29 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
 
 }  // namespace
 
-std::vector<std::vector<int>> rank_classes(const MeshSizes& sizes) {
+std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const MeshSizes& sizes) {
   const MeshLayout layout(sizes);
-  std::vector<std::vector<int>> classes(to_size(sizes.pipe));
+  const ModelDimensions dims = dimensions(options.model);
+  struct Kind {
+    int pipe;
+    TensorShare share;
+  };
+  std::vector<Kind> kinds;
+  std::vector<std::vector<int>> classes;
   for (int rank = 0; rank < layout.world_size(); ++rank) {
-    nth(classes, layout.coordinate(rank, Axis::kPipe)).push_back(rank);
+    const Kind own{.pipe = layout.coordinate(rank, Axis::kPipe),
+                   .share = tensor_share(dims, {.rank = layout.coordinate(rank, Axis::kTensor),
+                                                .ranks = sizes.tensor,
+                                                .grain = options.tensor_grain})};
+    const auto known = std::ranges::find_if(kinds, [&](const Kind& kind) {
+      return kind.pipe == own.pipe && kind.share.has_size_of(own.share);
+    });
+    if (known == kinds.end()) {
+      kinds.push_back(own);
+      classes.push_back({rank});
+    } else {
+      nth(classes, known - kinds.begin()).push_back(rank);
+    }
   }
   return classes;
 }
@@ -170,7 +189,7 @@ RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
                .device = ceilings.device,
                .classes = {},
                .calibrated = !ceilings.slowdown.empty()};
-  for (std::vector<int>& ranks : rank_classes(sizes)) {
+  for (std::vector<int>& ranks : rank_classes(options, sizes)) {
     plan.classes.push_back(play(options, sizes, std::move(ranks), ceilings));
   }
   return plan;
@@ -190,7 +209,12 @@ Busy RankPlan::bound() const {
 
 int64_t RunPlan::parameters() const {
   int64_t sum = 0;
-  for (const RankPlan& one : classes) sum += one.parameters;
+  // Those that share the layers of a stage have each of its parameters.
+  const auto has_first = [&](const RankPlan& one) {
+    return std::ranges::any_of(
+        one.ranks, [&](int rank) { return MeshLayout(mesh).coordinate(rank, Axis::kTensor) == 0; });
+  };
+  for (const RankPlan& one : classes) sum += has_first(one) ? one.parameters : 0;
   return sum;
 }
 

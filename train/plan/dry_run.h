@@ -46,8 +46,9 @@ struct RunPlan {
   double seconds_per_step() const;  // of the slowest
 };
 
-// Ranks that do the same, by ascending rank (pure): those of one stage of the pipeline.
-std::vector<std::vector<int>> rank_classes(const MeshSizes& sizes);
+// Ranks that do the same, by ascending rank (pure): those of one stage of the pipeline, with as
+// much of each layer.
+std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const MeshSizes& sizes);
 
 RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
                 const DeviceCeilings& ceilings);

@@ -86,21 +86,24 @@ std::optional<Fit> largest_fit(const EngineOptions& like, const MeshSizes& sizes
                                const MachineRoom& room, const DeviceCeilings& ceilings,
                                int64_t guess) {
   std::optional<Fit> best;
+  // Ranks that share the heads have as many of them each.
+  const int64_t sharers = int64_t{sizes.tensor} * sizes.sequence;
+  const int64_t most = std::max<int64_t>(1, kMostHeads / sharers);
   const auto fits = [&](int64_t heads) {
     EngineOptions options = like;
-    options.model = with_heads(like.model, heads);
+    options.model = with_heads(like.model, heads * sharers);
     RunPlan plan = dry_run(options, sizes, ceilings);
     if (!has_room_for(room, plan)) return false;
     best = Fit{.model = options.model, .plan = std::move(plan)};
     return true;
   };
-  int64_t known = 0;                // the largest that fits
-  int64_t beyond = kMostHeads + 1;  // the smallest that does not
-  int64_t next = std::clamp<int64_t>(guess, 1, kMostHeads);
+  int64_t known = 0;          // of a rank, the largest that fits
+  int64_t beyond = most + 1;  // the smallest that does not
+  int64_t next = std::clamp<int64_t>(guess / sharers, 1, most);
   while (beyond - known > 1) {
     if (fits(next)) {
       known = next;
-      next = beyond > kMostHeads ? std::min(kMostHeads, known + known / 2 + 1) : 0;
+      next = beyond > most ? std::min(most, known + known / 2 + 1) : 0;
     } else {
       beyond = next;
       next = 0;

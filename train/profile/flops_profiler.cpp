@@ -56,6 +56,7 @@ ProfileFigures FlopsProfiler::figures() const {
   return {.step = config_.profile_step,
           .world_size = engine_.host().size(),
           .data_ranks = engine_.mesh().size(Axis::kData),
+          .model_shards = engine_.mesh().size(Axis::kTensor),
           .micro_batch = engine_.options().micro_batch,
           .forward_s = times.forward / micro_steps,
           .backward_s = times.backward / micro_steps,

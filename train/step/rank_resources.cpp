@@ -5,11 +5,10 @@
 namespace ds {
 
 void RankResources::require_known_mesh() const {
-  for (const Axis axis : {Axis::kPipe, Axis::kTensor}) {
-    if (peers.mesh.size(axis) == 1) continue;
-    throw Unsupported(
-        fmt::format("engine: {} ranks along the {} axis, and it trains over data and sequences",
-                    peers.mesh.size(axis), to_string(axis)));
+  if (peers.mesh.size(Axis::kPipe) > 1) {
+    throw Unsupported(fmt::format(
+        "engine: {} ranks along the pipe axis, and it trains over data, sequences and tensors",
+        peers.mesh.size(Axis::kPipe)));
   }
   if (peers.mesh.size(Axis::kSequence) > 1 && peers.mesh.size(Axis::kShard) > 1) {
     throw Unsupported(
@@ -18,13 +17,23 @@ void RankResources::require_known_mesh() const {
   }
 }
 
-Communicator* RankResources::sequence() const {
-  return peers.mesh.size(Axis::kSequence) > 1 ? &peers.mesh.group(Axis::kSequence) : nullptr;
+namespace {
+
+Communicator* others_along(Mesh& mesh, Axis axis) {
+  return mesh.size(axis) > 1 ? &mesh.group(axis) : nullptr;
 }
+
+}  // namespace
+
+Communicator* RankResources::sequence() const { return others_along(peers.mesh, Axis::kSequence); }
+
+Communicator* RankResources::tensor() const { return others_along(peers.mesh, Axis::kTensor); }
 
 std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
-  if (Communicator* const others = sequence(); others != nullptr) all.push_back(others);
+  for (Communicator* const others : {sequence(), tensor(), &peers.sums()}) {
+    if (others != nullptr && std::ranges::find(all, others) == all.end()) all.push_back(others);
+  }
   return all;
 }
 

@@ -68,6 +68,8 @@ struct RankResources {
   void require_known_mesh() const;
   // Ranks that have the other parts of the same samples; null: this one has all of them.
   Communicator* sequence() const;
+  // Ranks that have the other parts of the same layers; null: this one has them whole.
+  Communicator* tensor() const;
   // Those whose calls are part of steps.
   std::vector<Communicator*> groups() const;
   bool are_recordable() const;  // into graphs

@@ -57,7 +57,10 @@ std::vector<std::string> state_lines(Engine& engine, const Workspace& workspace)
   const int data = engine.mesh().size(Axis::kData);
   out.add("global batch", options.micro_batch * options.micro_steps() * data);
   out.add("sequence length", options.length);
-  if (data < ranks) out.add("ranks for each sequence", ranks / data);
+  for (const auto& [axis, what] : {std::pair{Axis::kSequence, "ranks for each sequence"},
+                                   std::pair{Axis::kTensor, "ranks for each layer"}}) {
+    if (engine.mesh().size(axis) > 1) out.add(what, engine.mesh().size(axis));
+  }
   out.add("weights", placed(options.zero.policy.params));
   out.add("gradients", placed(options.zero.policy.grads));
   out.add("optimizer state", placed(options.zero.policy.state));

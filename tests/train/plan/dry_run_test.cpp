@@ -193,11 +193,19 @@ TEST_CASE("a plan for programs has an entry for every rank, whose parts make its
   CHECK(json.find("seconds_from")->as_string() == "ceilings");
 }
 
-TEST_CASE("ranks are alike that have the same stage of a pipeline", "[train]") {
+TEST_CASE("ranks are alike that have the same stage of a pipeline and as much of its layers",
+          "[train]") {
   using Classes = std::vector<std::vector<int>>;
-  CHECK(rank_classes({.data = 3}) == Classes{{0, 1, 2}});
-  CHECK(rank_classes({.pipe = 2, .data = 2, .tensor = 2}) == Classes{{0, 1, 2, 3}, {4, 5, 6, 7}});
-  CHECK(rank_classes({.data = 4, .expert = 2, .shard = 2}) == Classes{{0, 1, 2, 3}});
+  EngineOptions options;
+  const auto classes_of = [&](int64_t vocabulary, const MeshSizes& sizes) {
+    options.model = Gpt2Config{.n_head = 4, .n_embd = 32, .vocab_size = vocabulary};
+    return rank_classes(options, sizes);
+  };
+  CHECK(classes_of(29, {.data = 3}) == Classes{{0, 1, 2}});
+  CHECK(classes_of(29, {.data = 4, .expert = 2, .shard = 2}) == Classes{{0, 1, 2, 3}});
+  const MeshSizes mesh{.pipe = 2, .data = 2, .tensor = 2};
+  CHECK(classes_of(30, mesh) == Classes{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(classes_of(29, mesh) == Classes{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
 }
 
 TEST_CASE("a plan of several classes tells each, and what the largest of them comes to",

@@ -1,0 +1,48 @@
+#include "config/sections/tensor_split.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "config/sections/model_families.h"
+
+namespace ds {
+namespace {
+
+std::string heads_conflict(const ModelDimensions& model, const TensorSplit& split) {
+  const int64_t heads = std::gcd(model.heads, model.kv_heads);
+  const std::string of_keys = model.kv_heads == model.heads
+                                  ? ""
+                                  : fmt::format(" and {} of keys and values", model.kv_heads);
+  if (heads % split.ranks != 0) {
+    return fmt::format("{} ranks cannot share {} heads{} equally; expected a divisor of {}",
+                       split.ranks, model.heads, of_keys, heads);
+  }
+  if (heads / split.ranks % split.sequence == 0) return "";
+  return fmt::format(
+      "{} ranks for each layer times sequence_parallel_size {} cannot share {} heads{} equally; "
+      "expected a product that divides {}",
+      split.ranks, split.sequence, model.heads, of_keys, heads);
+}
+
+// Less than a grain is shared out one by one.
+bool has_some_for_all(int64_t total, const TensorSplit& split) {
+  return (total >= split.grain ? total / split.grain : total) >= split.ranks;
+}
+
+}  // namespace
+
+std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& split) {
+  if (std::string why = heads_conflict(model, split); !why.empty()) return why;
+  const auto too_few = [&](const char* what, int64_t total) {
+    return fmt::format("{} ranks cannot each have some of {} {} in grains of {} (tp.tp_grain_size)",
+                       split.ranks, total, what, split.grain);
+  };
+  if (!has_some_for_all(model.inner, split)) return too_few("columns of the MLP", model.inner);
+  if (!has_some_for_all(model.vocabulary, split)) {
+    return too_few("rows of the vocabulary", model.vocabulary);
+  }
+  return "";
+}
+
+}  // namespace ds

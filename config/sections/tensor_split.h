@@ -1,0 +1,20 @@
+// What tensor parallelism asks of a model (pure): every rank of a group has as many heads of
+// attention, and something of the vocabulary and of what lies between the products of the MLP.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ds {
+
+struct ModelDimensions;
+
+struct TensorSplit {
+  int64_t ranks = 1;     // that share each layer
+  int64_t grain = 1;     // rows of the vocabulary and columns of the MLP that stay together
+  int64_t sequence = 1;  // ranks that share each sample, and so the heads of a rank
+};
+// Why a model cannot be split so; empty: it can.
+std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& split);
+
+}  // namespace ds

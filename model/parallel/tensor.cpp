@@ -1,0 +1,109 @@
+#include "model/parallel/tensor.h"
+
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/index.h"
+#include "kernels/elementwise.h"
+#include "model/parallel/tensor_shard.h"
+
+namespace ds {
+namespace {
+
+Range range_of(int64_t total, const TensorPlace& place, const TensorShardRule& rule) {
+  const std::vector<int64_t> sizes = tensor_shard_sizes(total, place.ranks, rule);
+  int64_t begin = 0;
+  for (int rank = 0; rank < place.rank; ++rank) begin += nth(sizes, rank);
+  const Range range{begin, begin + nth(sizes, place.rank)};
+  DS_CHECK(range.numel() > 0, "tensor parallelism: rank {} of {} has nothing of {} elements",
+           place.rank, place.ranks, total);
+  return range;
+}
+
+int64_t first_row(const ParamSpec& spec) {
+  return spec.cut.is_whole() ? 0 : spec.cut.axes.front().front().begin;
+}
+
+}  // namespace
+
+bool TensorShare::has_size_of(const TensorShare& other) const {
+  return heads.numel() == other.heads.numel() && kv_heads.numel() == other.kv_heads.numel() &&
+         inner.numel() == other.inner.numel() && vocabulary.numel() == other.vocabulary.numel();
+}
+
+TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place) {
+  DS_CHECK(dims.heads % place.ranks == 0 && dims.kv_heads % place.ranks == 0,
+           "tensor parallelism: {} heads and {} of keys and values, which {} ranks cannot share",
+           dims.heads, dims.kv_heads, place.ranks);
+  return {
+      .heads = range_of(dims.heads, place, {.layer = "attention"}),
+      .kv_heads = range_of(dims.kv_heads, place, {.layer = "attention"}),
+      .inner = range_of(dims.inner, place, {.layer = "mlp", .grain = place.grain}),
+      .vocabulary = range_of(dims.vocabulary, place, {.layer = "lm_head", .grain = place.grain})};
+}
+
+ModelDimensions dimensions_of_share(ModelDimensions dims, const TensorShare& share) {
+  dims.heads = share.heads.numel();
+  dims.kv_heads = share.kv_heads.numel();
+  dims.inner = share.inner.numel();
+  return dims;
+}
+
+kernels::TablePart table_part(const ParamSpec& table) {
+  return {.first = first_row(table), .vocabulary = table.logical_shape()[0]};
+}
+
+bool adds_what_all_have(const Context& context) {
+  return context.tensor == nullptr || context.tensor->rank() == 0;
+}
+
+void sum_over_tensor(Context& context, Tensor& y) {
+  if (context.tensor != nullptr) context.tensor->all_reduce(y, ReduceOp::kSum, context.stream);
+}
+
+Var enter_tensor(Context& context, Var x) {
+  if (context.tensor == nullptr || !context.differentiates()) return x;
+  Stream& stream = context.stream;
+  auto backward = [&stream, &group = *context.tensor](GradientFlow& flow) {
+    Tensor dx = flow.take(0);
+    if (!dx.is_sole_owner()) {
+      Tensor own = Tensor::empty(dx.shape(), dx.dtype(), stream);
+      kernels::cast(stream, dx, own);
+      dx = std::move(own);
+    }
+    group.all_reduce(dx, ReduceOp::kSum, stream);
+    flow.give(0, std::move(dx));
+  };
+  Tensor value = std::move(x.value);
+  return context.record("enter tensor", {&x, 1}, {std::move(value)}, std::move(backward)).front();
+}
+
+Var leave_tensor(Context& context, Var y) {
+  if (context.tensor == nullptr) return y;
+  DS_CHECK(y.value.is_sole_owner(), "leave tensor: sums in place, but somebody else holds y");
+  sum_over_tensor(context, y.value);
+  context.show(NumberKind::kOutput, "leave tensor", y.value);
+  return y;
+}
+
+kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& head) {
+  Stream& stream = context.stream;
+  Communicator& group = *context.tensor;
+  const kernels::VocabularyPart part{.first = first_row(head),
+                                     .vocabulary = head.logical_shape()[0]};
+  const auto softmax = [&stream, &group, part](const kernels::SoftmaxCrossEntropyArgs& block) {
+    const int64_t rows = block.logits.shape()[0];
+    const auto numbers_of = [&](int ranks) {
+      return Tensor::empty({ranks * rows, kernels::kNumbersOfPart}, DType::kF32, stream,
+                           MemoryTag::kScratch);
+    };
+    Tensor mine = numbers_of(1), all = numbers_of(group.size());
+    kernels::softmax_part(stream, block, part, mine);
+    group.all_gather(mine, all, stream);
+    kernels::softmax_cross_entropy_of_parts(stream, block, part, all);
+  };
+  return {.part = part, .ranks = group.size(), .softmax = softmax};
+}
+
+}  // namespace ds

@@ -1,0 +1,56 @@
+// Tensor parallelism as Megatron-LM does it (Shoeybi et al., arXiv 1909.08053): each rank of a
+// group has some columns of the first of two products and the rows of the second that meet them, so
+// one sum over the ranks ends each pair; heads of attention, and rows of the vocabulary, are shared
+// out likewise. What lies between pairs (norms, dropout, the residual stream) every rank has whole,
+// and computes alike to the bit.
+#pragma once
+
+#include <cstdint>
+
+#include "config/sections/model_families.h"
+#include "core/region.h"
+#include "kernels/embedding.h"
+#include "kernels/softmax.h"
+#include "model/context.h"
+
+namespace ds {
+
+// One of the ranks that share each layer.
+struct TensorPlace {
+  int rank = 0;
+  int ranks = 1;
+  int64_t grain = 1;  // rows of the vocabulary and elements between the MLP's products that stay
+                      // together
+  bool is_shared() const { return ranks > 1; }
+};
+
+// What of a model's layers that one has.
+struct TensorShare {
+  Range heads, kv_heads, inner, vocabulary;
+  bool has_size_of(const TensorShare& other) const;
+};
+// Heads alike on all ranks, the rest as evenly as grains permit. InternalError for what
+// tensor_conflict() refuses.
+TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place);
+// The dimensions of that share, as of a model: of attention and MLP, not of the vocabulary.
+ModelDimensions dimensions_of_share(ModelDimensions dims, const TensorShare& share);
+
+// The rows of the vocabulary that a parameter [V, C] has here, as kernels are told.
+kernels::TablePart table_part(const ParamSpec& table);
+
+// Before and after a pair of products that ranks share; as they are where nobody does. What enters
+// is whole on every rank, and its gradient is the sum of theirs; what leaves is a part of a sum on
+// each, which is made in place, and its gradient is whole. Collective over context.tensor.
+Var enter_tensor(Context& context, Var x);
+Var leave_tensor(Context& context, Var y);
+// Whether this rank is the one that adds what all have whole (a bias, positions) to its part of a
+// sum.
+bool adds_what_all_have(const Context& context);
+// In place; nothing to do where nobody shares layers.
+void sum_over_tensor(Context& context, Tensor& y);
+
+// How the losses of a head of which each rank has some rows are made: logits stay where they are,
+// three numbers of each token go to the other ranks.
+kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& head);
+
+}  // namespace ds

@@ -1,0 +1,104 @@
+// Tensor parallelism in a file: what cannot be shared out, what excludes it, what has no effect.
+#include <fmt/format.h>
+
+#include "config/available.h"
+#include "config/elastic_options.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+std::string problems_of(const std::string& text, Severity severity) {
+  ReadConfig config = read_config_text(text, "f");
+  check_available(config.config, config.origins, config.problems);
+  std::string found;
+  for (const Problem& problem : config.problems.all()) {
+    if (problem.severity == severity) found += problem.path + ": " + problem.message + "\n";
+  }
+  return found;
+}
+
+std::string gpt2(int ranks, const std::string& more = "", const std::string& grain = "") {
+  return fmt::format(R"({{"model": {{"family": "gpt2", "n_head": 12, "n_positions": 32}},
+                         "tensor_parallel": {{"autotp_size": {}{}}}{}}})",
+                     ranks, grain, more);
+}
+
+TEST_CASE("heads that ranks of a layer cannot share are one error", "[config]") {
+  for (const int ranks : {0, 1, 2, 4, 12}) {
+    CHECK(problems_of(gpt2(ranks), Severity::kError).empty());
+  }
+  CHECK(problems_of(gpt2(8), Severity::kError) ==
+        "tensor_parallel.autotp_size: 8 ranks cannot share 12 heads equally; expected a divisor of "
+        "12\n");
+  const std::string grouped = R"({"model": {"family": "llama", "num_attention_heads": 8,
+      "num_key_value_heads": 2, "hidden_size": 64}, "tensor_parallel": {"tp": {"tp_size": 4}}})";
+  CHECK(problems_of(grouped, Severity::kError) ==
+        "tensor_parallel.tp.tp_size: 4 ranks cannot share 8 heads and 2 of keys and values "
+        "equally; expected a divisor of 2\n");
+  CHECK(problems_of(gpt2(2, R"(, "sequence_parallel_size": 2)"), Severity::kError).empty());
+  CHECK(problems_of(gpt2(6, R"(, "sequence_parallel_size": 4)"), Severity::kError) ==
+        "tensor_parallel.autotp_size: 6 ranks for each layer times sequence_parallel_size 4 cannot "
+        "share 12 heads equally; expected a product that divides 12\n");
+}
+
+TEST_CASE("grains that leave a rank nothing are one error", "[config]") {
+  const auto with_grain = [](int64_t grain) {
+    return gpt2(2, "", fmt::format(R"(, "tp": {{"tp_grain_size": {}}})", grain));
+  };
+  CHECK(problems_of(with_grain(64), Severity::kError).empty());
+  CHECK_THAT(problems_of(with_grain(2000), Severity::kError),
+             Catch::Contains("2 ranks cannot each have some of 3072 columns of the MLP in grains "
+                             "of 2000"));
+}
+
+TEST_CASE("what looks beyond a rank's part of a layer excludes tensor parallelism", "[config]") {
+  for (const char* key : {R"("mics_shard_size": 2)", R"("zero_hpz_partition_size": 2)",
+                          R"("zero_quantized_gradients": true)"}) {
+    const std::string zero = fmt::format(R"(, "zero_optimization": {{"stage": 3, {}}})", key);
+    CHECK_THAT(problems_of(gpt2(2, zero), Severity::kError),
+               Catch::StartsWith("tensor_parallel.autotp_size: excludes mics_shard_size"));
+    CHECK(problems_of(gpt2(1, zero), Severity::kError).empty());
+  }
+  for (const char* type : {"Lamb", "Muon", "OneBitAdam", "ZeroOneAdam", "OneBitLamb"}) {
+    const std::string optimizer = fmt::format(R"(, "optimizer": {{"type": "{}"}})", type);
+    CAPTURE(type);
+    CHECK_THAT(problems_of(gpt2(2, optimizer), Severity::kError),
+               Catch::Contains("tensor_parallel.autotp_size: excludes optimizers of whole"));
+    CHECK_THAT(problems_of(gpt2(1, optimizer), Severity::kError),
+               !Catch::Contains("tensor_parallel"));
+  }
+  const char* const zenflow =
+      R"(, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow": {}})";
+  CHECK_THAT(problems_of(gpt2(2, zenflow), Severity::kError),
+             Catch::Contains("tensor_parallel.autotp_size: excludes zenflow"));
+  CHECK(problems_of(gpt2(1, zenflow), Severity::kError).empty());
+  const char* const rows = R"(, "sparse_gradients": true)";
+  CHECK_THAT(problems_of(gpt2(2, rows), Severity::kError),
+             Catch::Contains("tensor_parallel.autotp_size: excludes sparse_gradients"));
+  CHECK(problems_of(gpt2(1, rows), Severity::kError).empty());
+}
+
+TEST_CASE("a grain has no effect where layers are whole, and rules of one's own are missing",
+          "[config]") {
+  CHECK_THAT(problems_of(R"({"tensor_parallel": {"tp": {"tp_grain_size": 8}}})", Severity::kNote),
+             Catch::Contains("tp_grain_size: has no effect without tensor parallelism"));
+  CHECK_THAT(problems_of(gpt2(2, "", R"(, "partition_config": {})"), Severity::kError),
+             Catch::Contains("tensor_parallel.partition_config"));
+}
+
+TEST_CASE("a world is data times sequence times tensor", "[config]") {
+  const Config two = read_config_text(gpt2(2), "f").config;
+  CHECK(data_ranks(two, 8) == 4);
+  CHECK_THROWS_WITH(data_ranks(two, 3), Catch::Contains("3 ranks cannot be split"));
+  const Config both = read_config_text(gpt2(2, R"(, "sequence_parallel_size": 2)"), "f").config;
+  CHECK(data_ranks(both, 8) == 2);
+  CHECK(tensor_ranks(both) == 2);
+  CHECK(tensor_ranks(
+            read_config_text(R"({"tensor_parallel": {"tp": {"tp_size": 3}}})", "f").config) == 3);
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,86 @@
+// Layers that several ranks share: who has what of every parameter, and what each rank is told.
+#include "model/families/zoo.h"
+#include "model/parallel/tensor.h"
+#include "model/plain_store.h"
+#include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
+
+namespace ds {
+namespace {
+
+using testing::CpuStream;
+
+std::vector<ParamSpec> specs_of_rank(const ModelConfig& model, const TensorPlace& place) {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 0, PlainStore::Gradients::kNone);
+  make_stage(model, DType::kF32, store, all_layers(model), {}, place);
+  std::vector<ParamSpec> specs;
+  for (ParamId id = 0; id < store.count(); ++id) specs.push_back(store.spec(id));
+  return specs;
+}
+
+TEST_CASE("every element of a model is one rank's, or known to be everybody's", "[model]") {
+  const Gpt2Config gpt2{.n_layer = 1, .n_head = 4, .n_embd = 8, .n_positions = 4, .vocab_size = 13};
+  const LlamaConfig llama{.num_hidden_layers = 1,
+                          .num_attention_heads = 8,
+                          .num_key_value_heads = 4,
+                          .hidden_size = 16,
+                          .intermediate_size = 11,
+                          .max_position_embeddings = 4,
+                          .vocab_size = 13,
+                          .attention_bias = true,
+                          .mlp_bias = true};
+  for (const ModelConfig& model : {ModelConfig(gpt2), ModelConfig(llama)}) {
+    const std::vector<ParamSpec> whole = specs_of_rank(model, {});
+    for (const int ranks : {2, 4}) {
+      std::vector<std::vector<int>> owners(whole.size());
+      for (size_t i = 0; i < whole.size(); ++i) {
+        owners[i].resize(static_cast<size_t>(whole[i].shape.numel()));
+      }
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto specs = specs_of_rank(model, {.rank = rank, .ranks = ranks});
+        REQUIRE(specs.size() == whole.size());
+        for (size_t i = 0; i < specs.size(); ++i) {
+          CAPTURE(specs[i].name);
+          CHECK(specs[i].name == whole[i].name);
+          CHECK(specs[i].logical_shape() == whole[i].shape);
+          const bool is_same = specs[i].replicas.same == std::vector{Axis::kTensor};
+          CHECK(is_same == specs[i].cut.is_whole());
+          for (const Run& run : runs_of(specs[i].region(), whole[i].shape)) {
+            for (int64_t e = run.first; e < run.first + run.numel; ++e) {
+              owners[i][static_cast<size_t>(e)] += is_same ? rank == 0 : 1;
+            }
+          }
+        }
+      }
+      for (size_t i = 0; i < whole.size(); ++i) {
+        CAPTURE(model.index(), ranks, whole[i].name);
+        CHECK(owners[i] == std::vector<int>(owners[i].size(), 1));
+        CHECK(whole[i].replicas.same.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("shares are even but for a grain, and heads for nothing", "[model]") {
+  const ModelDimensions dims{.vocabulary = 50257, .heads = 8, .kv_heads = 4, .inner = 512};
+  const auto share = [&](int rank, int64_t grain) {
+    return tensor_share(dims, {.rank = rank, .ranks = 4, .grain = grain});
+  };
+  CHECK(share(0, 1).vocabulary == Range{0, 12565});
+  CHECK(share(3, 1).vocabulary == Range{37693, 50257});
+  CHECK(share(1, 64).vocabulary == Range{12608, 25152});
+  CHECK(share(3, 64).vocabulary == Range{37696, 50257});
+  CHECK(share(2, 1).heads == Range{4, 6});
+  CHECK(share(2, 1).kv_heads == Range{2, 3});
+  CHECK(share(1, 1).inner == Range{128, 256});
+  CHECK(share(1, 1).has_size_of(share(2, 1)));
+  CHECK_FALSE(share(0, 1).has_size_of(share(1, 1)));
+  CHECK_THROWS_WITH(tensor_share(dims, {.rank = 0, .ranks = 3}),
+                    Catch::Contains("8 heads and 4 of keys and values, which 3 ranks cannot"));
+  CHECK_THROWS_WITH(tensor_share(dims, {.rank = 2, .ranks = 4, .grain = 200}),
+                    Catch::Contains("rank 2 of 4 has nothing of 512"));
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,289 @@
+// Training with layers that several ranks share (Megatron-LM), over whole steps of the engine: the
+// losses and weights of one rank, on every stage and beside shared samples, what is moved and kept,
+// and checkpoints of any mesh.
+#include <cmath>
+#include <mutex>
+
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/train/small_run.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+// Neither the vocabulary nor the inner dimension of Llama's MLP divides by 2 or 4.
+Gpt2Config gpt2(bool tied, double dropout = 0) {
+  return {.n_layer = 2,
+          .n_head = 4,
+          .n_embd = 32,
+          .n_positions = 16,
+          .vocab_size = 29,
+          .resid_pdrop = dropout,
+          .embd_pdrop = dropout,
+          .attn_pdrop = dropout,
+          .tie_word_embeddings = tied};
+}
+
+LlamaConfig llama(bool tied, double dropout = 0) {
+  return {.num_hidden_layers = 2,
+          .num_attention_heads = 8,
+          .num_key_value_heads = 4,
+          .hidden_size = 32,
+          .intermediate_size = 41,
+          .max_position_embeddings = 16,
+          .vocab_size = 29,
+          .attention_bias = true,
+          .mlp_bias = true,
+          .attention_dropout = dropout,
+          .tie_word_embeddings = tied};
+}
+
+EngineOptions options_with(const Setting& setting, const ModelConfig& model) {
+  EngineOptions options = options_of(setting);
+  options.model = model;
+  return options;
+}
+
+Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
+  return train(setting, options_with(setting, model), files, until);
+}
+
+Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
+  MemoryFileSystem disk;
+  return run(setting, model, disk, until);
+}
+
+// Adam's first updates hardly depend on how large a gradient is, but on its sign: where it is
+// nearly nothing, weights may go apart by twice the rate.
+void require_near(const Outcome& got, const Outcome& expected, double within) {
+  REQUIRE(got.losses.size() == expected.losses.size());
+  for (size_t i = 0; i < got.losses.size(); ++i) {
+    CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(within));
+  }
+  CHECK(got.validation_loss == Approx(expected.validation_loss).epsilon(within));
+  REQUIRE(got.state.size() == expected.state.size());
+  for (const auto& [name, values] : expected.state) {
+    const std::vector<float>& own = got.state.at(name);
+    REQUIRE(own.size() == values.size());
+    double apart = 0, length = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      apart += std::pow(own[i] - values[i], 2);
+      length += std::pow(values[i], 2);
+    }
+    CAPTURE(name);
+    CHECK(std::sqrt(apart) <= 1e-2 * std::sqrt(length) + 1e-7);
+  }
+}
+
+struct Meshed {
+  int ranks;
+  int tensor;
+  int sequence = 1;
+};
+
+Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
+  return {.ranks = mesh.ranks,
+          .sequence = mesh.sequence,
+          .tensor = mesh.tensor,
+          .stage = stage,
+          .micro_steps = micro_steps};
+}
+
+TEST_CASE("ranks that share layers have the losses of one that has them whole", "[train]") {
+  for (const ModelConfig& model : {ModelConfig(gpt2(true)), ModelConfig(gpt2(false)),
+                                   ModelConfig(llama(true)), ModelConfig(llama(false))}) {
+    const Outcome alone = run({}, model);
+    CHECK(alone.losses.back() != alone.losses.front());
+    for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}}) {
+      CAPTURE(model.index(), mesh.ranks, mesh.tensor);
+      require_near(run(setting_of(mesh, 0), model), alone, 1e-5);
+    }
+  }
+}
+
+TEST_CASE("layers are shared on every stage, beside other samples and other parts of them",
+          "[train]") {
+  const ModelConfig model = GENERATE(ModelConfig(gpt2(true, 0.2)), ModelConfig(llama(false, 0.2)));
+  for (const int micro_steps : {1, 3}) {
+    const Outcome alone = run({.micro_steps = micro_steps}, model);
+    for (const int stage : {0, 1, 3}) {
+      CAPTURE(model.index(), micro_steps, stage);
+      require_near(run(setting_of({4, 2}, stage, micro_steps), model), alone, 1e-5);
+    }
+    require_near(run(setting_of({4, 2, 2}, 3, micro_steps), model), alone, 1e-5);
+  }
+}
+
+TEST_CASE("all three axes go together at stage 3", "[train]") {
+  const ModelConfig model = gpt2(true, 0.2);
+  require_near(run(setting_of({8, 2, 2}, 3, 2), model, 3), run({.micro_steps = 2}, model, 3), 1e-5);
+}
+
+TEST_CASE("stages of ZeRO agree to the bit over ranks that share layers", "[train]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
+  Setting setting = setting_of({4, 2}, 0, 3);
+  setting.host_access = access;
+  setting.clipping = 0.5;
+  const Outcome expected = run(setting, gpt2(true), 3);
+  for (int stage = 1; stage <= 3; ++stage) {
+    setting.stage = stage;
+    const Outcome got = run(setting, gpt2(true), 3);
+    CHECK(got.state == expected.state);
+    CHECK(got.losses == expected.losses);
+  }
+}
+
+TEST_CASE("shared layers train in narrow types, and come near whole ones", "[train]") {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Setting alone{.dtype = dtype};
+    if (dtype == DType::kF16) {
+      alone.loss_scale = {.kind = LossScaling::kDynamic,
+                          .options = {.init_scale = 0x1p10, .window = 100}};
+    }
+    Setting shared = alone;
+    shared.ranks = 4;
+    shared.tensor = 2;
+    shared.stage = 3;
+    const Outcome got = run(shared, llama(true)), expected = run(alone, llama(true));
+    for (size_t i = 0; i < got.losses.size(); ++i) {
+      CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(3e-2));
+    }
+  }
+}
+
+TEST_CASE("blocks that are run again meet the others again, with the same bits", "[train]") {
+  Setting setting = setting_of({4, 2}, 3, 3);
+  setting.dtype = DType::kBF16;
+  const ModelConfig model = gpt2(true, 0.1);
+  const Outcome kept = run(setting, model, 2);
+  for (const RecomputedPart part :
+       {RecomputedPart::kBlock, RecomputedPart::kAttention, RecomputedPart::kMlp}) {
+    setting.recomputed = {.recompute = {.part = part}};
+    const Outcome again = run(setting, model, 2);
+    CHECK(again.state == kept.state);
+    CHECK(again.losses == kept.losses);
+  }
+  setting.recomputed = {};
+  setting.offload_activations = true;
+  CHECK(run(setting, model, 2).state == kept.state);
+}
+
+TEST_CASE("a run goes on with other numbers of ranks for a layer", "[train]") {
+  const ModelConfig model = gpt2(true, 0.1);
+  const Outcome whole = run({}, model, 5);
+  const std::vector<Meshed> meshes{{1, 1}, {4, 4}, {4, 2}, {2, 1}, {2, 2}, {4, 2, 2}};
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    for (const size_t apart : {1, 4}) {  // every mesh is gone on from twice
+      const Meshed& first = meshes[i];
+      const Meshed& second = meshes[(i + apart) % meshes.size()];
+      CAPTURE(first.ranks, first.tensor, second.ranks, second.tensor);
+      MemoryFileSystem disk;
+      const Outcome saved = run(setting_of(first, 3), model, disk, 3);
+      CHECK(run(setting_of(second, 1), model, disk, 3).state == saved.state);
+      const Outcome resumed = run(setting_of(second, 1), model, disk, 5);
+      REQUIRE(resumed.losses.size() == 2);
+      CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+    }
+  }
+}
+
+// One step, what it moves along each axis and what that was planned to be.
+struct Moved {
+  CommVolume::ByAxis traffic;
+  std::map<std::string, std::map<std::string, double>> planned;
+};
+
+Moved moved_by(const Setting& setting, const EngineOptions& options) {
+  const MeshSizes sizes = mesh_of(setting);
+  const RunPlan plan = dry_run(options, sizes, {});
+  Moved out{.traffic = {}, .planned = plan.of_rank(0).wire_bytes};
+  test::run_ranks(setting.ranks, [&](Communicator& world) {
+    CommVolume volume;
+    Connections connections = Connections::over(world, sizes, {.volume = &volume});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
+    const RankPlan& own = plan.of_rank(world.rank());
+    Engine engine(options, workspace.resources(), own.step);
+    engine.initialize();
+    volume.reset();
+    const Mesh& mesh = engine.mesh();
+    CountingSource source(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
+                          mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence));
+    train_step(engine, source);
+    const CommVolume::ByAxis traffic = volume.totals();
+    engine.evaluate(source, 1);
+    test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
+                      nth(own.memory, Tier::kDevice).tag_bytes_at_peak,
+                  "rank {}: another peak than planned", world.rank());
+    if (world.rank() == 0) out.traffic = traffic;
+  });
+  return out;
+}
+
+TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "[train]") {
+  for (const Meshed& mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
+    for (const auto part : {RecomputedPart::kNone, RecomputedPart::kBlock}) {
+      CAPTURE(mesh.ranks, mesh.tensor, mesh.sequence, static_cast<int>(part));
+      Setting setting = setting_of(mesh, 2, 3);
+      setting.recomputed = {.recompute = {.part = part}};
+      const EngineOptions options = options_with(setting, gpt2(true));
+      const Moved moved = moved_by(setting, options);
+      // Per layer two sums of activations each pass (arXiv 1909.08053, section 3), one for the
+      // embedding and one for the head's gradient.
+      const int64_t ranks = mesh.tensor, layers = 2, width = 32, item = 4;
+      const int64_t tokens = options.micro_batch * options.length / mesh.sequence;
+      const int64_t passes = part == RecomputedPart::kBlock ? 3 : 2;
+      const int64_t sum = 2 * tokens * width * item * (ranks - 1) / ranks;
+      const int64_t numbers = 3 * tokens * item * (ranks - 1);
+      const auto& tensor = moved.traffic.at("tensor");
+      CHECK(tensor.at("all_reduce").wire_bytes == 3 * (2 * passes * layers + 2) * sum);
+      CHECK(tensor.at("all_gather").wire_bytes == 3 * numbers);
+      CHECK(tensor.size() == 2);
+      CHECK(moved.traffic.at("world").size() == 1);
+      for (const auto& [axis, ops] : moved.traffic) {
+        for (const auto& [op, count] : ops) {
+          CAPTURE(axis, op);
+          CHECK(moved.planned.at(axis).at(op) == static_cast<double>(count.wire_bytes));
+        }
+      }
+    }
+  }
+}
+
+MemoryUsage planned_memory(const EngineOptions& options, int tensor) {
+  const RunPlan plan = dry_run(options, {.tensor = tensor}, {});
+  CHECK(plan.parameters() == dry_run(options, {}, {}).parameters());
+  return nth(plan.of_rank(0).memory, Tier::kDevice);
+}
+
+TEST_CASE("shared layers leave a rank its part of weights and state", "[train]") {
+  EngineOptions options = options_of({.global_batch = 1});
+  options.model =
+      Gpt2Config{.n_layer = 4, .n_head = 8, .n_embd = 256, .n_positions = 64, .vocab_size = 30001};
+  const MemoryUsage alone = planned_memory(options, 1);
+  for (const int ranks : {2, 4}) {
+    const MemoryUsage shared = planned_memory(options, ranks);
+    for (const MemoryTag tag : {MemoryTag::kParameters, MemoryTag::kOptimizer}) {
+      CAPTURE(ranks, name_of(tag));
+      CHECK(ranks * static_cast<double>(nth(shared.tag_bytes_at_peak, tag)) <
+            1.06 * static_cast<double>(nth(alone.tag_bytes_at_peak, tag)));
+    }
+    CHECK(ranks * static_cast<double>(shared.bytes_peak) <
+          1.2 * static_cast<double>(alone.bytes_peak));
+  }
+}
+
+TEST_CASE("no rank has more than its part of the logits", "[train]") {
+  EngineOptions options = options_of({.global_batch = 1});
+  options.model =
+      Gpt2Config{.n_layer = 1, .n_head = 4, .n_embd = 8, .n_positions = 256, .vocab_size = 30001};
+  options.length = 256;
+  const auto alone = static_cast<double>(planned_memory(options, 1).bytes_peak);
+  CHECK(alone > 256 * 30001 * 4);
+  CHECK(static_cast<double>(planned_memory(options, 2).bytes_peak) < 0.53 * alone);
+  CHECK(static_cast<double>(planned_memory(options, 4).bytes_peak) < 0.29 * alone);
+}
+
+}  // namespace
+}  // namespace ds
