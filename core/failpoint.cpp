@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 140> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 148> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -176,7 +176,15 @@ constexpr std::array<std::string_view, 140> kNames{"ckpt.after_fsync",
                                                    "train.saved",
                                                    "train.step_begin",
                                                    "train.step_done",
-                                                   "train.step_reported"};
+                                                   "train.step_reported",
+                                                   "zenflow.columns_chosen",
+                                                   "zenflow.important_updated",
+                                                   "zenflow.masters_shown",
+                                                   "zenflow.rest_added",
+                                                   "zenflow.rest_taken",
+                                                   "zenflow.rest_updated",
+                                                   "zenflow.rest_updated_late",
+                                                   "zenflow.updated"};
 
 struct Term {
   enum class Action { kOff, kKill, kStop, kExit, kSleep, kError, kChance };

@@ -35,21 +35,21 @@ ImportantPart::ImportantPart(const Options& options, const HomeSlice& slice,
                   matrix->chosen);
   }
   if (most_ == 0) return;
-  const auto on_device = [&](DType dtype, MemoryTag tag) {
+  const auto zeros = [&](DType dtype, MemoryTag tag) {
     return Tensor::zeros({most_}, dtype, compute_, tag);
   };
-  places_ = on_device(DType::kI32, MemoryTag::kOptimizer);
-  shard_.master = on_device(DType::kF32, MemoryTag::kOptimizer);
-  shard_.grad = on_device(options_.grad_dtype, MemoryTag::kGradients);
+  places_ = zeros(DType::kI32, MemoryTag::kOptimizer);
+  shard_.master = zeros(DType::kF32, MemoryTag::kOptimizer);
+  shard_.grad = zeros(options_.grad_dtype, MemoryTag::kGradients);
   if (weights_.dtype() != DType::kF32) {
-    shard_.copy = on_device(weights_.dtype(), MemoryTag::kOptimizer);
+    shard_.copy = zeros(weights_.dtype(), MemoryTag::kOptimizer);
   }
   const MemoryScope scope(host_, host.pinned != nullptr ? *host.pinned : host_.memory());
   host_places_ = Tensor::zeros({most_}, DType::kI32, host_, MemoryTag::kOptimizer);
   for (size_t i = 0; i < options_.slots.size(); ++i) {
     shard_.slots.push_back(options_.offloads_slots
                                ? Tensor::zeros({most_}, DType::kF32, host_, MemoryTag::kOptimizer)
-                               : on_device(DType::kF32, MemoryTag::kOptimizer));
+                               : zeros(DType::kF32, MemoryTag::kOptimizer));
   }
   if (is_meta()) count_ = most_;
 }
