@@ -17,7 +17,7 @@ struct Placement {
   Tier tier = Tier::kDevice;
 };
 
-// Of what codes of gradients lose (zero/code_errors.h); the default: nothing is fed back.
+// Of what codes of gradients lose (zero/reduce/code_errors.h); the default: nothing is fed back.
 struct ErrorFeedback {
   bool on = false;
   float beta = 0.8F;           // of the average: how much of the one before stays

@@ -173,61 +173,24 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
 
 void ShardGroup::make_extras() {
   if (options_.optimizer == nullptr) return;
-  extra_specs_ = options_.optimizer->extras_of(home_->resident(), comm_.size());
+  std::vector<ExtraSpec> specs = options_.optimizer->extras_of(home_->resident(), comm_.size());
   if (home_->zenflow() != nullptr)
-    std::ranges::copy(home_->zenflow()->extras(), std::back_inserter(extra_specs_));
-  for (const ExtraSpec& spec : extra_specs_) {
-    Tensor& made = extras_.emplace_back(
-        Tensor::empty({spec.numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer));
-    kernels::fill(streams_.compute, made, spec.initial);
-  }
-}
-
-ExtraPart ShardGroup::extra_part(const ExtraSpec& spec, const Tensor& values) {
-  return {.spec = spec,
-          .values = values,
-          .rank = comm_.rank(),
-          .ranks = comm_.size(),
-          .stream = streams_.compute};
+    std::ranges::copy(home_->zenflow()->extras(), std::back_inserter(specs));
+  extras_ = GroupExtras(std::move(specs), comm_.rank(), comm_.size(), streams_.compute);
 }
 
 void ShardGroup::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
   if (home_->zenflow() != nullptr && what == Visit::kSave)
     home_->zenflow()->write_extras(zenflow_extras());
-  for (size_t i = 0; i < extras_.size(); ++i) {
-    const bool shared = extra_specs_[i].scope == ExtraScope::kShared;
-    if (shared && what == Visit::kSave && (comm_.rank() != 0 || !answers_)) continue;
-    ExtraPart part = extra_part(extra_specs_[i], extras_[i]);
-    visitor(part);
-    if (part.lost) lost_extras_.push_back(narrow<int>(i));
-  }
+  extras_.visit(what, comm_.rank() == 0 && answers_, visitor);
   if (!quantized_reduce_) return;
   for (const QuantizedReduce::Kept& kept : quantized_reduce_->kept()) {
-    ExtraPart part = extra_part(kept.spec, kept.values);
+    ExtraPart part{.spec = kept.spec,
+                   .values = kept.values,
+                   .rank = comm_.rank(),
+                   .ranks = comm_.size(),
+                   .stream = streams_.compute};
     visitor(part);
-  }
-}
-
-void begin_anew(ExtraPart& part) {
-  if (part.values.dtype() == DType::kF32) {
-    kernels::fill(part.stream, part.values, part.spec.initial);
-  } else {
-    part.stream.fill_bytes(part.values.address(), 0, part.values.bytes());
-  }
-  part.lost = true;
-}
-
-// Those that begin as a slot, which is whole by now.
-void ShardGroup::begin_lost_extras() {
-  for (const int lost : std::exchange(lost_extras_, {})) {
-    const ExtraSpec& spec = nth(extra_specs_, lost);
-    for (const Shard& shard : shards()) {
-      for (const ShardField& field : shard.fields) {
-        if (spec.like_slot < 0 || field.param != spec.param) continue;
-        const Tensor from = nth(shard.slots, spec.like_slot).narrow(field.offset, field.numel);
-        streams_.compute.copy(from.address(), nth(extras_, lost).address(), from.bytes());
-      }
-    }
   }
 }
 
@@ -424,7 +387,7 @@ void ShardGroup::end_step(const StepScalars& scalars) {
 
 UpdateGroup ShardGroup::update_group(std::span<const ParamPlace> places) const {
   UpdateGroup group(comm_, places);
-  group.extras = extras_;
+  group.extras = extras_.values();
   group.rounding_seed = options_.rounding_seed;
   return group;
 }
@@ -607,7 +570,7 @@ void ShardGroup::restore_from_owned() {
 
 void ShardGroup::settle_restored() {
   if (options_.optimizer == nullptr || options_.offloads_state()) return;
-  begin_lost_extras();
+  extras_.begin_lost(shards());
   if (!has_agreed_weights()) return;
   const UpdateGroup group = update_group();
   for (Shard& shard : shards()) {

@@ -14,11 +14,12 @@
 #include "optim/optimizer.h"
 #include "zero/bucket_layout.h"
 #include "zero/bucket_slots.h"
+#include "zero/extras.h"
 #include "zero/gather_plan.h"
-#include "zero/grad_reducer.h"
 #include "zero/offloaded_weights.h"
 #include "zero/policy.h"
-#include "zero/quantized_reduce.h"
+#include "zero/reduce/grad_reducer.h"
+#include "zero/reduce/quantized_reduce.h"
 #include "zero/shard_home.h"
 #include "zero/weight_gather.h"
 #include "zero/zenflow/schedule.h"
@@ -103,22 +104,6 @@ struct OwnedPart {
   int seen_slot = -1;
 };
 
-// Of it, what this rank saves and restores.
-struct ExtraPart {
-  const ExtraSpec& spec;
-  Tensor values;    // fp32, or codes of 8 bits
-  int rank, ranks;  // of those that have one each
-  Stream& stream;
-  bool lost = false;  // the visitor says so where it found none to restore
-};
-
-// As of an optimizer that has made no step.
-void begin_anew(ExtraPart& part);
-
-// Of several ranks that hold the same slices one writes them and counts them in the norm: the one
-// whose coordinate is 0 along every axis that repeats them. All of them are restored.
-enum class Visit : uint8_t { kSave, kRestore };
-
 class ShardGroup {
  public:
   struct Param {
@@ -198,8 +183,6 @@ class ShardGroup {
   WeightMaker weight_maker() const;
   std::vector<HomeSlice> home_slices() const;
   void make_extras();
-  ExtraPart extra_part(const ExtraSpec& spec, const Tensor& values);
-  void begin_lost_extras();
   void settle_restored();
   bool has_agreed_weights() const;
   UpdateGroup update_group(std::span<const ParamPlace> places = {}) const;
@@ -243,9 +226,7 @@ class ShardGroup {
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
   std::unique_ptr<ShardHome> home_;
-  std::vector<ExtraSpec> extra_specs_;
-  std::vector<Tensor> extras_;  // one for each; ZenFlow's come last
-  std::vector<int> lost_extras_{};
+  GroupExtras extras_;  // ZenFlow's come last
 };
 
 }  // namespace ds

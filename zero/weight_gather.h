@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "zero/slice_codes.h"
+#include "zero/reduce/slice_codes.h"
 
 namespace ds {
 

@@ -10,7 +10,7 @@
 #include "tests/support/ranks.h"
 #include "tests/zero/device_rank.h"
 #include "tests/zero/quantized_reference.h"
-#include "zero/quantized_reduce.h"
+#include "zero/reduce/quantized_reduce.h"
 
 namespace ds {
 namespace {

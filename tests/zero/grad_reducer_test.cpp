@@ -1,7 +1,7 @@
 // The gradient reducer by itself, over ranks as threads: what each rank's slice holds after one
 // micro-step and after several, in every combination of stage and dtypes, what stays whole, and
 // that padding stays zero.
-#include "zero/grad_reducer.h"
+#include "zero/reduce/grad_reducer.h"
 
 #include <cmath>
 #include <mutex>

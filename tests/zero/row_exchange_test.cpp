@@ -1,6 +1,6 @@
 // Gradients of tables that are exchanged by rows: the bits of the reduction of whole tables in
 // every combination of dtypes, ranks and micro-steps, what travels, and when it is worth it.
-#include "zero/row_exchange.h"
+#include "zero/reduce/row_exchange.h"
 
 #include <cmath>
 #include <mutex>

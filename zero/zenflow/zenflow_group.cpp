@@ -47,7 +47,7 @@ int ShardGroup::seen_slot() const {
 }
 
 std::span<const Tensor> ShardGroup::zenflow_extras() const {
-  return std::span(extras_).last(home_->zenflow()->extras().size());
+  return extras_.values().last(home_->zenflow()->extras().size());
 }
 
 }  // namespace ds

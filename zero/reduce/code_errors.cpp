@@ -1,4 +1,4 @@
-#include "zero/code_errors.h"
+#include "zero/reduce/code_errors.h"
 
 #include "kernels/elementwise.h"
 #include "kernels/quantize/error_feedback.h"

@@ -1,4 +1,4 @@
-#include "zero/row_exchange.h"
+#include "zero/reduce/row_exchange.h"
 
 #include "comm/operation.h"
 

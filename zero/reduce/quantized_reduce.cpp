@@ -1,4 +1,4 @@
-#include "zero/quantized_reduce.h"
+#include "zero/reduce/quantized_reduce.h"
 
 #include "core/index.h"
 #include "kernels/elementwise.h"

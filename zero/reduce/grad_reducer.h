@@ -26,7 +26,7 @@
 #include "zero/bucket_layout.h"
 #include "zero/bucket_slots.h"
 #include "zero/policy.h"
-#include "zero/row_exchange.h"
+#include "zero/reduce/row_exchange.h"
 
 namespace ds {
 

@@ -1,4 +1,4 @@
-#include "zero/grad_reducer.h"
+#include "zero/reduce/grad_reducer.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "core/index.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
-#include "zero/quantized_reduce.h"
+#include "zero/reduce/quantized_reduce.h"
 #include "zero/shard_home.h"
 
 namespace ds {

@@ -1,4 +1,4 @@
-#include "zero/slice_codes.h"
+#include "zero/reduce/slice_codes.h"
 
 #include "core/error.h"
 #include "core/index.h"

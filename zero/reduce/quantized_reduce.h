@@ -3,7 +3,7 @@
 // codes of the sums; then among the ranks at the same place of other neighbourhoods, who add these
 // up in fp32. Each number is made a code at most twice, whatever the number of ranks, and between
 // neighbourhoods a quarter of 16-bit gradients travels. What codes lose can be added to the next
-// ones (zero/code_errors.h), at each hop by who makes them.
+// ones (zero/reduce/code_errors.h), at each hop by who makes them.
 //
 // Neighbours are numbered one after the other among all ranks, so that what one of them answers for
 // lies apart in the bucket: slices are put in the order of the first hop when codes are made.
@@ -15,9 +15,9 @@
 #include "comm/communicator.h"
 #include "core/index.h"
 #include "optim/optimizer.h"
-#include "zero/code_errors.h"
 #include "zero/policy.h"
-#include "zero/slice_codes.h"
+#include "zero/reduce/code_errors.h"
+#include "zero/reduce/slice_codes.h"
 
 namespace ds {
 

@@ -3,7 +3,7 @@
 // next. Kept as codes of 8 bits, because it is as many numbers as the whole bucket has.
 #pragma once
 
-#include "zero/slice_codes.h"
+#include "zero/reduce/slice_codes.h"
 
 namespace ds {
 

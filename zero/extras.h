@@ -1,0 +1,51 @@
+// State of a group of parameters that is no number per weight: what its optimizer keeps beside the
+// slots, and ZenFlow beside those.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/stream.h"
+#include "core/tensor.h"
+#include "optim/optimizer.h"
+
+namespace ds {
+
+// Of several ranks that hold the same slices one writes them and counts them in the norm: the one
+// whose coordinate is 0 along every axis that repeats them. All of them are restored.
+enum class Visit : uint8_t { kSave, kRestore };
+
+// Of it, what this rank saves and restores.
+struct ExtraPart {
+  const ExtraSpec& spec;
+  Tensor values;    // fp32, or codes of 8 bits
+  int rank, ranks;  // of those that have one each
+  Stream& stream;
+  bool lost = false;  // the visitor says so where it found none to restore
+};
+
+// As of an optimizer that has made no step.
+void begin_anew(ExtraPart& part);
+
+class GroupExtras {
+ public:
+  GroupExtras() = default;  // nothing is kept
+  // Made on the stream, as the specs begin; rank: of `ranks` that have one each.
+  GroupExtras(std::vector<ExtraSpec> specs, int rank, int ranks, Stream& stream);
+
+  std::span<const Tensor> values() const { return values_; }  // one for each of the specs
+  // In the same order every time. saves_shared: this rank shows at kSave those that all have alike.
+  void visit(Visit what, bool saves_shared, const std::function<void(ExtraPart&)>& visitor);
+  // Of those that were lost since, the ones that begin as a slot, which is whole by now.
+  void begin_lost(std::span<const Shard> shards);
+
+ private:
+  std::vector<ExtraSpec> specs_;
+  std::vector<Tensor> values_;
+  std::vector<size_t> lost_;
+  int rank_ = 0, ranks_ = 1;
+  Stream* stream_ = nullptr;
+};
+
+}  // namespace ds
