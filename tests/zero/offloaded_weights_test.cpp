@@ -28,6 +28,8 @@ Floats numbers(int64_t numel, float first) {
 struct Rank {
   TestStream device;
   HostMemory heap;
+  ThreadPool pool{1};
+  Stream host{{.memory = &heap, .pool = &pool}};
   MemoryAccount nvme;
   testing::TemporaryDirectory directory;
   BucketSlots slots{heap};
