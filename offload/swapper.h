@@ -64,9 +64,9 @@ class Swapper {
   // Begins to read what the last put() of the key kept; `into` has its length.
   SwapTicket get(std::string_view key, std::span<std::byte> into);
   // Waits until the transfer is done, and of a get() until its bytes are checked. SwapCorrupt where
-  // they are not those of the put; else IoError, DiskFull, IoTimeout; each is a SwapFault, too. What
-  // a failed get() leaves in the memory is undefined. After a failed put() the key has to be put
-  // again.
+  // they are not those of the put; else IoError, DiskFull, IoTimeout; each is a SwapFault, too.
+  // What a failed get() leaves in the memory is undefined. After a failed put() the key has to be
+  // put again.
   void wait(SwapTicket ticket);
 
   // Forgets the key; its room is free again.

@@ -46,8 +46,8 @@ struct WorkspaceOptions {
   Trace* saves_trace = nullptr;
   Trace* fetches_trace = nullptr;
   Trace* disk_trace = nullptr;
-  // Of the host beside a device, and of who updates ahead there; a CPU that plays both parts has one
-  // time for all. Null: that of the device.
+  // Of the host beside a device, and of who updates ahead there; a CPU that plays both parts has
+  // one time for all. Null: that of the device.
   Trace* host_trace = nullptr;
   Trace* updater_trace = nullptr;
   BesideLog* beside = nullptr;  // told of what all streams do beside computing; outlives them

@@ -53,8 +53,8 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   return plan;
 }
 
-// One for each stream; what is over last ends the step. What is made before that begins, as zeros of
-// the state, is not counted.
+// One for each stream; what is over last ends the step. What is made before that begins, as zeros
+// of the state, is not counted.
 struct Clocks {
   explicit Clocks(const DeviceCeilings& ceilings)
       : of_host(ceilings.of_host()),
