@@ -33,17 +33,17 @@ class Adam final : public GroupedOptimizer {
     for (const Shard& shard : parts) {
       for_each_range(shard, group, [&](int options, const Shard& part, const Noise& noise) {
         const std::vector<kernels::StateTensor> states = states_of(part, slots_, family());
-        is_plain_&& part.master.dtype() == DType::kF32
-            ? update(part, rule_of(options), scalars, stream)
-            : rule_update(
-                  stream,
-                  {.master = part.master,
-                   .grad = part.grad,
-                   .states = states,
-                   .copy = part.copy,
-                   .noise = noise},
-                  kernels::AdamStateRule{.adam = rule_of(options), .amsgrad = params_.amsgrad},
-                  scalars);
+        const kernels::AdamRule rule = rule_of(options);
+        if (is_plain_ && part.master.dtype() == DType::kF32) {
+          return update(part, rule, scalars, stream);
+        }
+        rule_update(stream,
+                    {.master = part.master,
+                     .grad = part.grad,
+                     .states = states,
+                     .copy = part.copy,
+                     .noise = noise},
+                    kernels::AdamStateRule{.adam = rule, .amsgrad = params_.amsgrad}, scalars);
       });
     }
   }
