@@ -63,7 +63,7 @@ std::vector<double> ColumnSums::of_all_ranks() {
   if (offsets_.back() == 0) return {};
   if (ranks_.size() > 1) ranks_.all_gather(sums_, gathered_, compute_);
   copy_across(compute_, Link::kToHost, gathered_.address(), host_gathered_.address(),
-              gathered_.bytes());
+              gathered_.bytes(), {.what = "squares of columns"});
   if (compute_.device().is_meta()) return {};
   compute_.synchronize();
   const int64_t columns = offsets_.back();

@@ -75,8 +75,8 @@ void ImportantPart::choose(const MatrixOf& matrix_of, const ChosenOf& chosen_of)
   count_ = narrow<int64_t>(places.size());
   DS_CHECK(count_ <= most_, "zenflow: {} important elements, expected at most {}", count_, most_);
   std::memcpy(host_places_.address(), places.data(), places.size() * sizeof(int32_t));
-  copy_across(compute_, Link::kToDevice, host_places_.address(), places_.address(),
-              places_.bytes());
+  copy_across(compute_, Link::kToDevice, host_places_.address(), places_.address(), places_.bytes(),
+              {.what = "places of columns"});
 }
 
 // The elements of what the host has, through the room between.
@@ -84,7 +84,8 @@ void ImportantPart::bring(const Tensor& all, const Tensor& to, const ImportantRo
   Tensor staged = Tensor::borrow(room.staging.address(), {count_}, all.dtype(), host_.device());
   kernels::take(host_, all, used(host_places_), staged);
   compute_.wait(host_.mark());
-  copy_across(compute_, Link::kToDevice, staged.address(), to.address(), staged.bytes());
+  copy_across(compute_, Link::kToDevice, staged.address(), to.address(), staged.bytes(),
+              {.what = "state of columns"});
   host_.wait(compute_.mark());
 }
 
@@ -109,7 +110,8 @@ void ImportantPart::write_back(const Shard& all, const Tensor& shown, const Impo
   if (count_ == 0) return;
   const Tensor staged = used(room.staging);
   const auto send = [&](const Tensor& from, Tensor to) {
-    copy_across(compute_, Link::kToHost, from.address(), staged.address(), staged.bytes());
+    copy_across(compute_, Link::kToHost, from.address(), staged.address(), staged.bytes(),
+                {.what = "state of columns"});
     host_.wait(compute_.mark());
     kernels::put(host_, staged, used(host_places_), to);
   };
@@ -150,12 +152,14 @@ void ImportantPart::step(const Optimizer& optimizer, const StepScalars& scalars,
     const Tensor own = used(shard_.slots[i]);
     part.slots.push_back(options_.offloads_slots ? used(room.slots[i]) : own);
     if (!options_.offloads_slots) continue;
-    copy_across(compute_, Link::kToDevice, own.address(), part.slots[i].address(), own.bytes());
+    copy_across(compute_, Link::kToDevice, own.address(), part.slots[i].address(), own.bytes(),
+                {.what = "moments of columns"});
   }
   optimizer.step({&part, 1}, scalars, group, compute_);
   for (size_t i = 0; options_.offloads_slots && i < shard_.slots.size(); ++i) {
     const Tensor own = used(shard_.slots[i]);
-    copy_across(compute_, Link::kToHost, part.slots[i].address(), own.address(), own.bytes());
+    copy_across(compute_, Link::kToHost, part.slots[i].address(), own.address(), own.bytes(),
+                {.what = "moments of columns"});
   }
 }
 

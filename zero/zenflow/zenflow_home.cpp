@@ -125,7 +125,7 @@ void ZenflowHome::store_gradient(int bucket, const Tensor& slice, Stream& stream
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].bucket != bucket) continue;
     copy_across(stream, Link::kToHost, slice.address(), slices_[i].all.grad.address(),
-                slice.bytes());
+                slice.bytes(), {.what = "gradients of bucket", .number = bucket});
   }
   moved_ = stream.mark();
 }
@@ -135,7 +135,7 @@ void ZenflowHome::load_gradient(int bucket, const Tensor& slice, Stream& stream)
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].bucket != bucket) continue;
     copy_across(stream, Link::kToDevice, slices_[i].all.grad.address(), slice.address(),
-                slice.bytes());
+                slice.bytes(), {.what = "gradients of bucket", .number = bucket});
   }
   moved_ = stream.mark();
 }
