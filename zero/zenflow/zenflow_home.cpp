@@ -11,6 +11,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/selection/selection.h"
 #include "zero/home_slots.h"
+#include "zero/home_work.h"
 
 namespace ds {
 namespace {
@@ -183,7 +184,11 @@ void ZenflowHome::update_all(const ZenflowUpdate& update) {
     Slice& slice = slices_[i];
     Shard part = slice.all;
     part.copy = out_.place(parts_[i], host_);
-    update.optimizer.step({&part, 1}, update.host, update.group, host_);
+    {
+      const BesideSpan span(host_, BesideKind::kUpdate, {.what = "part", .number = narrow<int>(i)},
+                            bytes_of(part));
+      update.optimizer.step({&part, 1}, update.host, update.group, host_);
+    }
     if (is_late()) kernels::cast(host_, part.master, slice.shown);
     out_.send(parts_[i], host_);
   }
@@ -276,7 +281,11 @@ void ZenflowHome::update_rest(const ZenflowUpdate& update) {
     Shard part = slice.all;
     part.grad = slice.sum;
     part.copy = out_.place(parts_[i], host_);
-    update.optimizer.step({&part, 1}, mean_, update.group, host_);
+    {
+      const BesideSpan span(host_, BesideKind::kUpdate,
+                            {.what = "rest of part", .number = narrow<int>(i)}, bytes_of(part));
+      update.optimizer.step({&part, 1}, mean_, update.group, host_);
+    }
     if (is_late()) kernels::cast(host_, part.master, slice.shown);
     out_.send(parts_[i], host_);
     kernels::fill(host_, slice.sum, 0);
@@ -297,6 +306,9 @@ void ZenflowHome::begin_late(const ZenflowUpdate& update) {
           if (!slice.has_rest()) continue;
           Shard part = slice.all;
           part.grad = slice.taken;
+          const auto number = narrow<int>(&slice - slices_.data());
+          const BesideSpan span(stream, BesideKind::kUpdate,
+                                {.what = "rest of part", .number = number}, bytes_of(part));
           optimizer.step({&part, 1}, mean_, group, stream);
           DS_FAILPOINT("zenflow.rest_updated_late");
         }
