@@ -68,27 +68,26 @@ bool has_extra(const CheckpointReader& reader, const ExtraPlace& place) {
   return reader.contains(place.name) && reader.info(place.name).shape == place.shape;
 }
 
-// Files have those per gradient as of one that is not scaled.
+// Files have those per gradient as of one that is not scaled. In place, without memory that no plan
+// has: scales that move are powers of two, with which nothing is rounded.
 enum class Scaled : uint8_t { kFromFile, kToFile };
-void change_scale(Engine& engine, const ExtraPart& part, Tensor& values, Scaled to) {
-  if (!part.spec.per_gradient) return;
+void change_scale(Engine& engine, ExtraPart& part, Scaled to) {
   const double scale = engine.scaling().scaler.scale;
+  if (!part.spec.per_gradient || scale == 1) return;
   kernels::scale(part.stream, static_cast<float>(to == Scaled::kToFile ? scale : 1 / scale),
-                 values);
+                 part.values);
 }
 
 void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
   engine.store().visit_extras(Visit::kSave, [&](ExtraPart& part) {
     const ExtraPlace place = place_of(engine, part);
-    Tensor values = part.values;
-    if (part.spec.per_gradient) {
-      values = Tensor::empty(values.shape(), values.dtype(), part.stream, MemoryTag::kScratch);
-      kernels::cast(part.stream, part.values, values);
-      change_scale(engine, part, values, Scaled::kToFile);
-    }
-    writer.put(
-        {.name = place.name, .global_shape = place.shape, .region = place.region, .data = values},
-        through);
+    change_scale(engine, part, Scaled::kToFile);
+    writer.put({.name = place.name,
+                .global_shape = place.shape,
+                .region = place.region,
+                .data = part.values},
+               through);
+    change_scale(engine, part, Scaled::kFromFile);
   });
 }
 
@@ -128,7 +127,7 @@ std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& t
     wanted.insert(kind_of(place.name));
     if (has_extra(reader, place)) {
       reader.get(place.name, place.region, part.values, through);
-      return change_scale(engine, part, part.values, Scaled::kFromFile);
+      return change_scale(engine, part, Scaled::kFromFile);
     }
     begin_anew(part);
     lost.insert(kind_of(part.spec.name));

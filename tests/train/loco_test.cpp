@@ -69,13 +69,21 @@ Run train(const EngineOptions& options, Ranks ranks, FileSystem& files, int64_t 
   return run;
 }
 
+bool says_anew(const std::vector<std::string>& notices) {
+  return std::ranges::any_of(notices, [](const std::string& notice) {
+    return notice.find("errors of quantized gradients (zeropp_loco_param) begin anew") !=
+           std::string::npos;
+  });
+}
+
 TEST_CASE("with error feedback losses stay nearer to those of a run without codes", "[train]") {
   constexpr int64_t kSteps = 40;
   const Ranks ranks;
   const auto losses = [&](Codes codes) {
     MemoryFileSystem disk;
     Setting setting = setting_of(ranks);
-    setting.optimizer = {.type = OptimizerType::kSgd, .sgd = {.lr = 0.3}};
+    setting.optimizer = {.type = OptimizerType::kSgd, .sgd = {.lr = 0.02}};
+    setting.clipping = 0;
     return train(with_codes(setting, codes), ranks, disk, kSteps).outcome.losses;
   };
   const std::vector<double> exact = losses(Codes::kNone);
@@ -109,7 +117,7 @@ TEST_CASE("a run with error feedback that is resumed has the bits of one that wa
       const Run rest = train(options, ranks, disk, 7);
       CHECK(rest.outcome.state == whole.outcome.state);
       CHECK(rest.outcome.losses.back() == whole.outcome.losses.back());
-      CHECK(rest.notices.empty());
+      CHECK_FALSE(says_anew(rest.notices));
     }
   }
 }
@@ -121,16 +129,10 @@ TEST_CASE("errors begin anew where they are another rank's, and a note says so",
     train(with_codes(setting_of(ranks), before), ranks, disk, 2);
     return train(with_codes(setting_of(after), codes), after, disk, 3).notices;
   };
-  const auto says = [](const std::vector<std::string>& notices) {
-    return std::ranges::any_of(notices, [](const std::string& notice) {
-      return notice.find("errors of quantized gradients (zeropp_loco_param) begin anew") !=
-             std::string::npos;
-    });
-  };
-  CHECK(says(notes_of(Codes::kFedBack, {2, 2}, Codes::kFedBack)));
-  CHECK(says(notes_of(Codes::kPlain, {4, 2}, Codes::kFedBack)));
-  CHECK_FALSE(says(notes_of(Codes::kFedBack, {4, 2}, Codes::kFedBack)));
-  CHECK_FALSE(says(notes_of(Codes::kFedBack, {4, 2}, Codes::kPlain)));  // which has none
+  CHECK(says_anew(notes_of(Codes::kFedBack, {2, 2}, Codes::kFedBack)));
+  CHECK(says_anew(notes_of(Codes::kPlain, {4, 2}, Codes::kFedBack)));
+  CHECK_FALSE(says_anew(notes_of(Codes::kFedBack, {4, 2}, Codes::kFedBack)));
+  CHECK_FALSE(says_anew(notes_of(Codes::kFedBack, {4, 2}, Codes::kPlain)));  // which has none
 }
 
 TEST_CASE("a plan counts errors, a byte for each number of a rank's codes, and no more traffic",
