@@ -88,8 +88,8 @@ struct ExtraSpec {
   // Of a parameter's own numbers, one per weight: the slot that they begin as where they are lost;
   // -1: as `initial`.
   int like_slot = -1;
-  // Numbers per unit of a gradient as it is reduced: of those of another loss scale they are as much
-  // fewer as that is larger.
+  // Numbers per unit of a gradient as it is reduced: a loss scale that is larger by a factor makes
+  // them smaller by it.
   bool per_gradient = false;
 };
 

@@ -10,7 +10,7 @@ namespace ds::kernels {
 // finite. All fp32 and of one size.
 void feed_back(Stream& stream, const Tensor& x, const Tensor& y, float beta, Tensor& error);
 
-// Errors that are kept as codes with these scales, levels per unit, fp32: after a finished step they
+// Errors that are kept as codes with these scales, levels a unit, fp32: after a finished step they
 // are of gradients with the loss scale of the next one, or, if it was skipped, 0.
 void rescale_errors(Stream& stream, const StepScalars& scalars, Tensor& scales);
 

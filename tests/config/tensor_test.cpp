@@ -70,8 +70,8 @@ TEST_CASE("what looks beyond a rank's part of a layer excludes tensor parallelis
     CHECK_THAT(problems_of(gpt2(1, optimizer), Severity::kError),
                !Catch::Contains("tensor_parallel"));
   }
-  const char* const zenflow =
-      R"(, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow": {}})";
+  const char* const zenflow = R"(, "zero_optimization": {
+      "stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow": {}})";
   CHECK_THAT(problems_of(gpt2(2, zenflow), Severity::kError),
              Catch::Contains("tensor_parallel.autotp_size: excludes zenflow"));
   CHECK(problems_of(gpt2(1, zenflow), Severity::kError).empty());

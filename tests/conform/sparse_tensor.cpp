@@ -1,4 +1,4 @@
-// Area sparse_tensor: row-sparse gradients by the kernels of kernels/embedding. Which rows travel is
+// Area sparse_tensor: row-sparse gradients by the kernels of kernels/embedding. What rows travel is
 // known there by the batch's tokens; the cases have matrices alone, of which DeepSpeed keeps the
 // rows whose sum is not zero.
 #include <algorithm>

@@ -21,7 +21,7 @@ using Floats = std::vector<float>;
 constexpr int64_t kSlice = 4320;  // three runs of 1440
 constexpr float kBeta = 0.75F;
 
-// The definition: h = g + e is sent as Q(h), and e = beta e + (1 - beta) (h - Q(h)), kept in 8 bits.
+// The definition: h = g + e is sent as Q(h), and e = beta e + (1 - beta)(h - Q(h)), kept in 8 bits.
 class Reference {
  public:
   Reference(Hops hops, int64_t slice) : hops_(hops), slice_(slice) { begin_anew(); }

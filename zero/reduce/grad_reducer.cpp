@@ -247,7 +247,7 @@ void GradReducer::reduce_kept(int bucket) {
   }
 }
 
-// The first micro-step of several clears what rows of the later ones are added to; where sums stay in
+// The first micro-step of several clears what rows of the later are added to; where sums stay in
 // `whole`, every row that this rank does not touch is zero already.
 void GradReducer::reduce_rows(int bucket) {
   State& state = nth(states_, bucket);

@@ -1,4 +1,4 @@
-// LateWork: one piece of work at a time on a thread of its own, waited for later. On meta it is done
+// LateWork: a piece of work at a time on a thread of its own, waited for later. On meta it is done
 // at once, on the clock of its stream.
 #pragma once
 
