@@ -88,7 +88,7 @@ here() {  # an example's command line as it is run
 run_example() {
   local verb=$1 line code
   line=$(here "$2")
-  timeout 60 bash -c "$line" > out 2> err < /dev/null
+  timeout 120 bash -c "$line" > out 2> err < /dev/null
   code=$?
   [ $code -eq 0 ] || fail "example of $verb: '$line' ends with $code"
 }
