@@ -40,6 +40,6 @@ ip netns exec "${nodes[1]}" /usr/sbin/sshd -D -e -f "$scratch/ssh/sshd2.conf" 2>
 wait_until "sshd on $net.4" answers "$net.4" || finish
 echo "$net.4 slots=1" >> hosts
 run_on_hosts 78 "${by_ssh[@]}" --num-threads 1 "${same[@]}"
-expect_text err "hosts have different numbers of ranks; use as many on each"
+expect_text err "of 4 are on this one); use as many on each"
 wait_until "an empty cluster" nobody_left
 finish
