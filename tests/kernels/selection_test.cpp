@@ -97,9 +97,11 @@ TEST_CASE("operands that do not go together are refused before anything is done"
   Tensor parts = Tensor::empty({4}, DType::kF64, s.stream);
   Tensor totals = Tensor::empty({4}, DType::kF64, s.stream);
   CHECK_THROWS_WITH(take(s.stream, x, places, one), Catch::Contains("take: to has shape [1]"));
-  CHECK_THROWS_WITH(take(s.stream, x, places, half), Catch::Contains("take: from is float32"));
+  CHECK_THROWS_WITH(take(s.stream, x, places, half),
+                    Catch::Contains("take: from is fp32, expected fp16"));
   CHECK_THROWS_WITH(put(s.stream, one, places, half), Catch::Contains("put: from has shape [1]"));
-  CHECK_THROWS_WITH(add_scaled(s.stream, 1, x, half), Catch::Contains("add_scaled: y is float16"));
+  CHECK_THROWS_WITH(add_scaled(s.stream, 1, x, half),
+                    Catch::Contains("add_scaled: y is fp16, expected fp32"));
   const auto squares = [&](const MatrixRange& range) {
     column_squares(s.stream, x, range, parts, totals);
   };
