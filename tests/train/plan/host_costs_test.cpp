@@ -124,9 +124,9 @@ struct HomeClocks {
   Stream disk_stream{{.device = Device::meta(), .memory = &memory, .trace = &disk}};
 };
 
-std::vector<HomeSlice> slices_of(HomeClocks& clocks, int count, int64_t numel) {
+std::vector<HomeSlice> slices_of(HomeClocks& clocks, const std::vector<int64_t>& numels) {
   std::vector<HomeSlice> slices;
-  for (int i = 0; i < count; ++i) {
+  for (const int64_t numel : numels) {
     slices.push_back({.weights = Tensor::empty({numel}, DType::kBF16, clocks.device_stream)});
   }
   return slices;
@@ -142,17 +142,18 @@ TEST_CASE("weights go up while the host updates the next part", "[train]") {
   constexpr int64_t kNumel = 1024;
   DeviceCeilings ceilings = free_device();
   ceilings.host_bytes_per_s = kUpdateBytes * kNumel;  // a part takes 1 s
-  const auto seconds = [&](double copy_seconds) {
+  const auto seconds = [&](double copy_seconds, const std::vector<int64_t>& numels) {
     nth(ceilings.link_bytes_per_s, Link::kToDevice) = 2 * kNumel / copy_seconds;
     HomeClocks clocks(ceilings);
-    const auto home = make_host_home(adam_home(), slices_of(clocks, 3, kNumel),
-                                     clocks.device_stream, {clocks.host_stream, nullptr});
+    const auto home = make_host_home(adam_home(), slices_of(clocks, numels), clocks.device_stream,
+                                     {clocks.host_stream, nullptr});
     return clocks.update(*home);
   };
   // Updated 0-1, 1-2, 2-3; sent 1-1.5, 2-2.5, 3-3.5.
-  CHECK(seconds(0.5) == Approx(3.5));
-  // Updated 0-1, 1-2, 3-4 (the first place is free at 3); sent 1-3, 3-5, 5-7.
-  CHECK(seconds(2) == Approx(7));
+  CHECK(seconds(0.5, {kNumel, kNumel, kNumel}) == Approx(3.5));
+  CHECK(seconds(2, {kNumel, kNumel, kNumel}) == Approx(7));
+  // Updated 0-1, 1-2, 3-7 (the first place is free at 3); sent 1-3, 3-5, 7-15.
+  CHECK(seconds(2, {kNumel, kNumel, 4 * kNumel}) == Approx(15));
 }
 
 // Four parts, each read for 1 s (state and gradient), updated for 2 s, written for 1 s.
@@ -165,7 +166,7 @@ TEST_CASE("a part is read and written while the host updates another", "[train]"
   const auto seconds = [&](const RollingHomeOptions& rolling) {
     HomeClocks clocks(ceilings);
     const auto home = make_rolling_home(
-        adam_home(), slices_of(clocks, 4, kNumel), clocks.device_stream,
+        adam_home(), slices_of(clocks, std::vector<int64_t>(4, kNumel)), clocks.device_stream,
         {clocks.host_stream, nullptr},
         {.open = nullptr, .account = clocks.nvme, .disk = &clocks.disk_stream}, rolling);
     return clocks.update(*home);
