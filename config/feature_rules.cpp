@@ -368,20 +368,6 @@ void sequence_rules(const RuleContext& r) {
   if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
 }
 
-// They look at whole parameters, or exchange themselves what others sum.
-bool sees_whole_parameters(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kOneBitAdam:
-    case OptimizerType::kZeroOneAdam:
-    case OptimizerType::kLamb:
-    case OptimizerType::kOneBitLamb:
-    case OptimizerType::kMuon:
-      return true;
-    default:
-      return false;
-  }
-}
-
 void tensor_rules(const RuleContext& r) {
   const Config& c = r.config;
   const TensorSplit split = tensor_split(c);
@@ -394,7 +380,7 @@ void tensor_rules(const RuleContext& r) {
                    "zero_quantized_gradients, whose neighbours are counted without the ranks that "
                    "share layers; give one of them");
   }
-  if (c.optimizer.type && sees_whole_parameters(*c.optimizer.type)) {
+  if (!is_elementwise(c.optimizer)) {
     r.refuse_early(key,
                    "excludes optimizers of whole parameters (Lamb, Muon and the 1-bit ones): of a "
                    "layer that is split no rank has them; take another, as AdamW");

@@ -140,7 +140,7 @@ void master_weight_rules(const RuleContext& r) {
 void update_rules(const RuleContext& r) {
   const Config& c = r.config;
   const std::optional<std::string_view> key = key_without_masters(c);
-  if (key && (whole_parameters_of(c.optimizer) || is_one_bit(c.optimizer))) {
+  if (key && !is_elementwise(c.optimizer)) {
     r.refuse_early(std::string(*key),
                    "Lamb, Muon and 1-bit optimizers have fp32 masters of their weights; take "
                    "another optimizer, or remove the key");
@@ -460,6 +460,10 @@ void scheduler_rules(const RuleContext& r) {
 }
 
 }  // namespace
+
+bool is_elementwise(const OptimizerConfig& optimizer) {
+  return !whole_parameters_of(optimizer) && !is_one_bit(optimizer);
+}
 
 void check_engine_rules(const RuleContext& context) {
   precision_rules(context);

@@ -1,24 +1,16 @@
 // Tensor parallelism in a file: what cannot be shared out, what excludes it, what has no effect.
 #include <fmt/format.h>
 
-#include "config/available.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/config_texts.h"
 
 namespace ds {
 namespace {
 
-std::string problems_of(const std::string& text, Severity severity) {
-  ReadConfig config = read_config_text(text, "f");
-  check_available(config.config, config.origins, config.problems);
-  std::string found;
-  for (const Problem& problem : config.problems.all()) {
-    if (problem.severity == severity) found += problem.path + ": " + problem.message + "\n";
-  }
-  return found;
-}
+using test::problems_of;
 
 std::string gpt2(int ranks, const std::string& more = "", const std::string& grain = "") {
   return fmt::format(R"({{"model": {{"family": "gpt2", "n_head": 12, "n_positions": 32}},

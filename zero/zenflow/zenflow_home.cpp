@@ -181,17 +181,24 @@ void ZenflowHome::update_all(const ZenflowUpdate& update) {
   if (has_columns_) write_back();  // where a warm-up is longer than it was in the run before
   has_columns_ = is_meta();
   for (size_t i = 0; i < slices_.size(); ++i) {
-    Slice& slice = slices_[i];
-    Shard part = slice.all;
-    part.copy = out_.place(parts_[i], host_);
-    {
-      const BesideSpan span(host_, BesideKind::kUpdate, {.what = "part", .number = narrow<int>(i)},
-                            bytes_of(part));
-      update.optimizer.step({&part, 1}, update.host, update.group, host_);
-    }
-    if (is_late()) kernels::cast(host_, part.master, slice.shown);
-    out_.send(parts_[i], host_);
+    update_part(i, "part", slices_[i].all.grad, update.host, update);
   }
+}
+
+// All weights of the part are on the device then.
+void ZenflowHome::update_part(size_t i, std::string_view what, const Tensor& grad,
+                              const StepScalars& by, const ZenflowUpdate& update) {
+  Slice& slice = slices_[i];
+  Shard part = slice.all;
+  part.grad = grad;
+  part.copy = out_.place(parts_[i], host_);
+  {
+    const BesideSpan span(host_, BesideKind::kUpdate, {.what = what, .number = narrow<int>(i)},
+                          bytes_of(part));
+    update.optimizer.step({&part, 1}, by, update.group, host_);
+  }
+  if (is_late()) kernels::cast(host_, part.master, slice.shown);
+  out_.send(parts_[i], host_);
 }
 
 // What waits is settled with the columns that were chosen when it came; then all weights are shown
@@ -278,16 +285,7 @@ void ZenflowHome::update_rest(const ZenflowUpdate& update) {
   for (size_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = slices_[i];
     if (!slice.has_rest()) continue;
-    Shard part = slice.all;
-    part.grad = slice.sum;
-    part.copy = out_.place(parts_[i], host_);
-    {
-      const BesideSpan span(host_, BesideKind::kUpdate,
-                            {.what = "rest of part", .number = narrow<int>(i)}, bytes_of(part));
-      update.optimizer.step({&part, 1}, mean_, update.group, host_);
-    }
-    if (is_late()) kernels::cast(host_, part.master, slice.shown);
-    out_.send(parts_[i], host_);
+    update_part(i, "rest of part", slice.sum, mean_, update);
     kernels::fill(host_, slice.sum, 0);
     DS_FAILPOINT("zenflow.rest_updated");
   }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "zero/shard_home.h"
@@ -85,6 +86,8 @@ class ZenflowHome final : public ShardHome {
     return !warms_up(options_, update) && (selects(update) || !options_.update_every);
   }
   void update_all(const ZenflowUpdate& update);
+  void update_part(size_t i, std::string_view what, const Tensor& grad, const StepScalars& by,
+                   const ZenflowUpdate& update);
   void select(const ZenflowUpdate& update, std::span<const double> squares);
   void add_rest(const ZenflowUpdate& update, std::span<const double> squares);
   bool is_due() const;
