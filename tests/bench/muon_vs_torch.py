@@ -33,7 +33,7 @@ def main():
             theirs.append(seconds([args.python, HERE / "peers/torch_muon.py", str(args.threads), *shapes]))
         ratio = statistics.median(b / a for a, b in zip(ours, theirs))
         print(f"{' '.join(shapes)}: {statistics.median(ours):.3f} s, torch {statistics.median(theirs):.3f} s, "
-              f"ratio {ratio:.2f}")
+              f"ratio {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":

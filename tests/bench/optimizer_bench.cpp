@@ -1,8 +1,10 @@
 // Updates of optimizers beside streaming over as many bytes, interleaved; steps of Muon, for
-// muon_vs_torch.py; and of AdamW, for adam_vs_deepspeed.py.
+// muon_vs_torch.py; of AdamW, for adam_vs_deepspeed.py; and compression to signs, for
+// compress_vs_torch.py.
 // usage: optimizer_bench [THREADS [ROUNDS]]
 //        optimizer_bench --muon THREADS ROWSxCOLUMNS...
 //        optimizer_bench --adam THREADS NUMEL
+//        optimizer_bench --compress THREADS NUMEL
 #include <fmt/format.h>
 
 #include <chrono>
@@ -17,6 +19,7 @@
 #include "core/thread_pool.h"
 #include "kernels/cpu/spans.h"
 #include "kernels/elementwise.h"
+#include "kernels/quantize/signs.h"
 #include "kernels/step/lamb_update.h"
 #include "kernels/step/rule_update.h"
 #include "kernels/update.h"
@@ -174,6 +177,22 @@ void time_adam(int threads, int64_t numel) {
   fmt::print("{:.6f} {:.6f} {:.6f}\n", update, at_once, in_passes);
 }
 
+// Prints the seconds, the least of five, of compression with error feedback, as 1-bit Adam has it.
+void time_compression(int threads, int64_t numel) {
+  Bench bench(threads, 5);
+  const CompressSignsArgs args{
+      .values = bench.room(DType::kF32, numel),
+      .error = bench.room(DType::kF32, numel),
+      .signs = bench.room(DType::kU8, narrow<int64_t>(sign_bytes(to_size(numel)))),
+      .scale = bench.room(DType::kF32, 1)};
+  const Rng rng(1, "compression");
+  for (int64_t i = 0; i < numel; ++i) {
+    args.values.data<float>()[i] = rng.normal(static_cast<uint64_t>(i));
+  }
+  fmt::print("{:.6f}\n",
+             least_seconds(bench.rounds, [&] { compress_signs(bench.stream, args); }));
+}
+
 // Prints the seconds of a step over the matrices, the least of five.
 void time_muon(int threads, const std::vector<std::string>& shapes) {
   Bench bench(threads, 5);
@@ -213,6 +232,10 @@ int main(int argc, char** argv) {
   }
   if (!words.empty() && words[0] == "--adam") {
     ds::kernels::time_adam(std::stoi(words.at(1)), std::stoll(words.at(2)));
+    return 0;
+  }
+  if (!words.empty() && words[0] == "--compress") {
+    ds::kernels::time_compression(std::stoi(words.at(1)), std::stoll(words.at(2)));
     return 0;
   }
   ds::kernels::Bench bench(words.empty() ? 2 : std::stoi(words[0]),

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/index.h"
+#include "kernels/cpu/quantize/code_spans.h"
 #include "kernels/cpu/spans.h"
 
 namespace ds::kernels::detail {
@@ -85,6 +86,8 @@ void for_groups(Stream& stream, const GroupParts& parts, const Source& source, S
 }
 
 Range range_in(int64_t /*group*/, std::span<const float> chunk) { return range_of(chunk); }
+// Where it makes no difference which zero is meant.
+Range any_range_in(int64_t /*group*/, std::span<const float> chunk) { return range_span(chunk); }
 
 void find_scales(Stream& stream, const FakeOperands& o) {
   const FakeQuant& how = o.how;
@@ -124,25 +127,26 @@ struct Codes {
     std::array<int8_t, kChunk> room;
     const std::span<int8_t> codes(room.data(), to.size());
     if (view.bits == 4) {
-      for (size_t i = 0; i < to.size(); ++i) {
-        codes[i] = static_cast<int8_t>(view.code(first + narrow<int64_t>(i)));
-      }
+      const auto lead = to_size(first % 2);  // a group may begin in the middle of a byte
+      if (lead != 0) codes[0] = static_cast<int8_t>(view.code(first));
+      const size_t left = codes.size() - lead;
+      unpack_nibbles_span({view.q + (first + 1) / 2, (left + 1) / 2}, codes.subspan(lead));
     } else {
       std::memcpy(codes.data(), view.q + first, to.size());
     }
     for_runs(to, first, view.group_size, [&](int64_t group, size_t begin, size_t count) {
-      dequantize_int(codes.subspan(begin, count), view.scale_of(group), to.subspan(begin, count));
+      int_values_span(codes.subspan(begin, count), view.scale_of(group), to.subspan(begin, count));
     });
   }
   void write(int64_t first, std::span<const float> from) const {
     std::array<int8_t, kChunk> room;
     const std::span<int8_t> codes(room.data(), from.size());
     for_runs(from, first, view.group_size, [&](int64_t group, size_t begin, size_t count) {
-      quantize_int_part(from.subspan(begin, count), view.bits, view.scale_of(group),
-                        codes.subspan(begin, count));
+      int_codes_span(from.subspan(begin, count), view.bits, view.scale_of(group),
+                     codes.subspan(begin, count));
     });
     if (view.bits == 4) {
-      pack_nibbles(codes, {view.q + first / 2, (codes.size() + 1) / 2});
+      pack_nibbles_span(codes, {view.q + first / 2, (codes.size() + 1) / 2});
     } else {
       std::memcpy(view.q + first, codes.data(), codes.size());
     }
@@ -159,7 +163,7 @@ struct SumOfCodes {
     for (int64_t rank = 0; rank < ranks.ranks; ++rank) {
       const CodesView view = ranks.of(rank);
       Codes{view}.read(first, term);
-      for (size_t i = 0; i < to.size(); ++i) to[i] += term[i];
+      accumulate_span(term.data(), DType::kF32, to.data(), DType::kF32, narrow<int64_t>(to.size()));
     }
   }
 };
@@ -187,7 +191,7 @@ struct Levels {
 template <class Source>
 void quantize(Stream& stream, const Source& source, const GroupParts& parts, Range* ranges,
               const CodesView& to) {
-  for_groups(stream, parts, source, ranges, range_in, [&](int64_t group, Range range) {
+  for_groups(stream, parts, source, ranges, any_range_in, [&](int64_t group, Range range) {
     to.set_scale(group, int_scale_of(to.range, to.bits, range));
   });
   for_chunks(stream, parts.groups * parts.size, source,

@@ -1,4 +1,4 @@
-// 1-bit compression on the CPU: the spans of onebit_math.h, by whole bytes of signs.
+// 1-bit compression on the CPU: the spans of onebit_math.h, vectorised, by whole bytes of signs.
 #include "kernels/cpu/quantize/signs.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/index.h"
+#include "kernels/cpu/quantize/code_spans.h"
 #include "kernels/cpu/spans.h"
 #include "kernels/quantize/levels.h"
 
@@ -37,7 +38,7 @@ void compress_signs_cpu(Stream& stream, const Tensor& squares, const CompressSig
   *args.scale.data<float>() = scale;
   for_chunks(stream, numel, args.signs,
              [&](int64_t first, int64_t count, std::span<uint8_t> signs) {
-               pack_signs(scale, part(args.error, first, count), signs);
+               pack_signs_span(scale, part(args.error, first, count), signs);
              });
 }
 
@@ -45,8 +46,9 @@ void expand_signs_cpu(Stream& stream, const Tensor& signs, const Tensor& scale, 
   const float size = *scale.data<float>();
   const auto bytes_each = static_cast<int64_t>(size_of(y.dtype()));
   for_chunks(stream, y.numel(), signs, [&](int64_t first, int64_t count, std::span<uint8_t> of) {
+    if (y.dtype() == DType::kF32) return expand_signs_span(of, size, part(y, first, count));
     std::array<float, kChunk> numbers;
-    expand_signs(of, size, std::span(numbers).first(to_size(count)));
+    expand_signs_span(of, size, std::span(numbers).first(to_size(count)));
     cast_span(numbers.data(), DType::kF32, static_cast<std::byte*>(y.raw()) + first * bytes_each,
               y.dtype(), count);
   });
@@ -55,7 +57,7 @@ void expand_signs_cpu(Stream& stream, const Tensor& signs, const Tensor& scale, 
 void add_signs_cpu(Stream& stream, const Tensor& signs, const Tensor& scale, const Tensor& y) {
   const float size = *scale.data<float>();
   for_chunks(stream, y.numel(), signs, [&](int64_t first, int64_t count, std::span<uint8_t> of) {
-    add_signs(of, size, part(y, first, count));
+    add_signs_span(of, size, part(y, first, count));
   });
 }
 

@@ -10,7 +10,7 @@ skip() {
 for tool in ip ssh ssh-keygen /usr/sbin/sshd; do
   command -v "$tool" > /dev/null || skip "$tool is missing"
 done
-source "$(dirname "$0")/../launcher.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../launcher.sh"
 
 net=10.213.77
 here=dsl$$h

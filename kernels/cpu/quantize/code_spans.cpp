@@ -1,0 +1,253 @@
+// Loops of compression for each instruction set; what is left of a span is done number by number.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/quantize/code_spans.cpp"
+#include "kernels/cpu/quantize/code_spans.h"
+
+#include <hwy/foreach_target.h>
+
+#include <array>
+
+#include "core/index.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd.inl"
+#include "kernels/quantize/onebit_math.h"
+#include "kernels/quantize/quantize_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
+namespace {
+
+using Floats8 = hn::CappedTag<float, 8>;  // those of one byte of signs, or a part of them
+using Mask8 = hn::Mask<Floats8>;
+
+// Masks have their first lane in the lowest bit, signs in the highest.
+constexpr std::array<uint8_t, 256> reversed_bytes() {
+  std::array<uint8_t, 256> reversed{};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      if ((byte >> bit & 1U) != 0) reversed[byte] |= static_cast<uint8_t>(128U >> bit);
+    }
+  }
+  return reversed;
+}
+constexpr std::array<uint8_t, 256> kReversed = reversed_bytes();
+
+// use(first number, its mask) for the numbers of one byte of bits; a mask is read from `bits`.
+template <class Use>
+HWY_INLINE void for_lanes_of_byte(uint8_t sign_byte, const Use& use) {
+  const Floats8 d;
+  const size_t lanes = hn::Lanes(d);
+  const uint8_t bits = kReversed[sign_byte];
+  for (size_t lane = 0; lane < 8; lane += lanes) {
+    const uint8_t here[8] = {static_cast<uint8_t>(bits >> lane)};  // reads up to 8 bytes
+    use(lane, hn::LoadMaskBits(d, here));
+  }
+}
+
+HWY_INLINE uint8_t pack_byte(hn::Vec<Floats8> positive, hn::Vec<Floats8> negative, float* error) {
+  const Floats8 d;
+  const size_t lanes = hn::Lanes(d);
+  unsigned bits = 0;
+  for (size_t lane = 0; lane < 8; lane += lanes) {
+    const auto v = hn::LoadU(d, error + lane);
+    const auto is_positive = hn::Ge(v, hn::Zero(d));
+    uint8_t here[8] = {};  // writes up to 8 bytes
+    hn::StoreMaskBits(d, is_positive, here);
+    bits |= static_cast<unsigned>(here[0]) << lane;
+    hn::StoreU(hn::Sub(v, hn::IfThenElse(is_positive, positive, negative)), d, error + lane);
+  }
+  return kReversed[bits];
+}
+
+HWY_INLINE float smallest(F32Vector v) {
+  HWY_ALIGN float lanes[hn::MaxLanes(Lanes())];
+  hn::Store(v, Lanes(), lanes);
+  float least = lanes[0];
+  for (int64_t i = 1; i < lane_count(); ++i) least = lower(least, lanes[i]);
+  return least;
+}
+
+HWY_INLINE float largest(F32Vector v) {
+  HWY_ALIGN float lanes[hn::MaxLanes(Lanes())];
+  hn::Store(v, Lanes(), lanes);
+  float most = lanes[0];
+  for (int64_t i = 1; i < lane_count(); ++i) most = higher(most, lanes[i]);
+  return most;
+}
+
+}  // namespace
+
+void pack_signs_loop(float scale, std::span<float> error, std::span<uint8_t> packed) {
+  const Floats8 d;
+  const auto positive = hn::Set(d, scale), negative = hn::Set(d, -scale);
+  const size_t whole = error.size() / 8;
+  for (size_t i = 0; i < whole; ++i) {
+    packed[i] = pack_byte(positive, negative, error.data() + 8 * i);
+  }
+  pack_signs(scale, error.subspan(8 * whole), packed.subspan(whole));
+}
+
+void expand_signs_loop(std::span<const uint8_t> packed, float scale, std::span<float> out) {
+  const Floats8 d;
+  const auto positive = hn::Set(d, scale), negative = hn::Set(d, -scale);
+  const size_t whole = out.size() / 8;
+  for (size_t i = 0; i < whole; ++i) {
+    for_lanes_of_byte(packed[i], [&](size_t lane, Mask8 mask) HWY_ATTR {
+      hn::StoreU(hn::IfThenElse(mask, positive, negative), d, out.data() + 8 * i + lane);
+    });
+  }
+  expand_signs(packed.subspan(whole), scale, out.subspan(8 * whole));
+}
+
+void add_signs_loop(std::span<const uint8_t> packed, float scale, std::span<float> out) {
+  const Floats8 d;
+  const auto positive = hn::Set(d, scale), negative = hn::Set(d, -scale);
+  const size_t whole = out.size() / 8;
+  for (size_t i = 0; i < whole; ++i) {
+    for_lanes_of_byte(packed[i], [&](size_t lane, Mask8 mask) HWY_ATTR {
+      float* const at = out.data() + 8 * i + lane;
+      hn::StoreU(hn::Add(hn::LoadU(d, at), hn::IfThenElse(mask, positive, negative)), d, at);
+    });
+  }
+  add_signs(packed.subspan(whole), scale, out.subspan(8 * whole));
+}
+
+Range range_loop(std::span<const float> x) {
+  const Lanes d;
+  const auto step = to_size(lane_count());
+  const size_t whole = x.size() / step * step;
+  auto low = hn::Set(d, Range{}.low), high = hn::Set(d, Range{}.high);
+  for (size_t i = 0; i < whole; i += step) {
+    const auto v = hn::LoadU(d, x.data() + i);
+    const auto is_nan = hn::Ne(v, v);
+    low = hn::IfThenElse(hn::Or(hn::Lt(v, low), is_nan), v, low);
+    high = hn::IfThenElse(hn::Or(hn::Gt(v, high), is_nan), v, high);
+  }
+  return joined({smallest(low), largest(high)}, range_of(x.subspan(whole)));
+}
+
+void int_codes_loop(std::span<const float> x, int bits, IntScale scale, std::span<int8_t> q) {
+  const Lanes d;
+  const hn::Rebind<int8_t, Lanes> d8;
+  const auto step = to_size(lane_count());
+  const auto half = static_cast<float>(1 << (bits - 1));
+  const auto least = hn::Set(d, -half), most = hn::Set(d, half - 1);
+  const auto factor = hn::Set(d, scale.scale), offset = hn::Set(d, scale.offset);
+  const size_t whole = x.size() / step * step;
+  for (size_t i = 0; i < whole; i += step) {
+    const auto exact = hn::Add(hn::Mul(hn::LoadU(d, x.data() + i), factor), offset);
+    // Before rounding: numbers beyond the integers of 32 bits do not reach it.
+    const auto bounded = hn::IfThenElse(hn::Lt(exact, least), least,
+                                        hn::IfThenElse(hn::Gt(exact, most), most, exact));
+    const auto number = hn::IfThenElseZero(hn::Eq(exact, exact), bounded);
+    hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(number)), d8, q.data() + i);
+  }
+  quantize_int_part(x.subspan(whole), bits, scale, q.subspan(whole));
+}
+
+void int_values_loop(std::span<const int8_t> q, IntScale scale, std::span<float> out) {
+  const Lanes d;
+  const hn::Rebind<int32_t, Lanes> d32;
+  const hn::Rebind<int8_t, Lanes> d8;
+  const auto step = to_size(lane_count());
+  const auto divisor = hn::Set(d, scale.scale), offset = hn::Set(d, scale.offset);
+  const size_t whole = q.size() / step * step;
+  for (size_t i = 0; i < whole; i += step) {
+    const auto code = hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, q.data() + i)));
+    hn::StoreU(hn::Div(hn::Sub(code, offset), divisor), d, out.data() + i);
+  }
+  dequantize_int(q.subspan(whole), scale, out.subspan(whole));
+}
+
+// Two codes are one number of 16 bits, the first its low byte. Where vectors have one lane, there
+// is none to take apart.
+void pack_nibbles_loop(std::span<const int8_t> q, std::span<int8_t> packed) {
+  size_t whole = 0;  // bytes
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const size_t step = hn::Lanes(d);
+  whole = q.size() / 2 / step * step;
+  const auto* const from = reinterpret_cast<const uint8_t*>(q.data());
+  auto* const to = reinterpret_cast<uint8_t*>(packed.data());
+  const hn::Repartition<uint8_t, decltype(d)> bytes;
+  const auto low = hn::Set(d, 15);
+  for (size_t i = 0; i < whole; i += step) {
+    const auto both = hn::BitCast(d, hn::LoadU(bytes, from + 2 * i));
+    const auto byte = hn::Or(hn::ShiftLeft<4>(hn::And(both, low)),
+                             hn::And(hn::ShiftRight<8>(both), low));
+    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<decltype(d)>(), byte)), d8, to + i);
+  }
+#endif
+  pack_nibbles(q.subspan(2 * whole), packed.subspan(whole));
+}
+
+void unpack_nibbles_loop(std::span<const int8_t> packed, std::span<int8_t> q) {
+  const auto* const from = reinterpret_cast<const uint8_t*>(packed.data());
+  size_t whole = 0;  // bytes
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const hn::Repartition<int8_t, decltype(d)> codes;
+  const size_t step = hn::Lanes(d);
+  whole = q.size() / 2 / step * step;
+  const auto eight = hn::Set(codes, 8);
+  for (size_t i = 0; i < whole; i += step) {
+    const auto byte = hn::PromoteTo(d, hn::LoadU(d8, from + i));
+    const auto both = hn::Or(hn::ShiftRight<4>(byte),
+                             hn::ShiftLeft<8>(hn::And(byte, hn::Set(d, 15))));
+    const auto value = hn::Sub(hn::Xor(hn::BitCast(codes, both), eight), eight);
+    hn::StoreU(value, codes, q.data() + 2 * i);
+  }
+#endif
+  for (size_t i = 2 * whole; i < q.size(); ++i) {
+    q[i] = static_cast<int8_t>(signed_nibble(from[i / 2], i % 2 == 0));
+  }
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+DS_SIMD_EXPORT(pack_signs_loop);
+DS_SIMD_EXPORT(expand_signs_loop);
+DS_SIMD_EXPORT(add_signs_loop);
+DS_SIMD_EXPORT(range_loop);
+DS_SIMD_EXPORT(int_codes_loop);
+DS_SIMD_EXPORT(int_values_loop);
+DS_SIMD_EXPORT(pack_nibbles_loop);
+DS_SIMD_EXPORT(unpack_nibbles_loop);
+
+}  // namespace
+
+namespace detail {
+
+void pack_signs_span(float scale, std::span<float> error, std::span<uint8_t> packed) {
+  DS_SIMD(pack_signs_loop)(scale, error, packed);
+}
+void expand_signs_span(std::span<const uint8_t> packed, float scale, std::span<float> out) {
+  DS_SIMD(expand_signs_loop)(packed, scale, out);
+}
+void add_signs_span(std::span<const uint8_t> packed, float scale, std::span<float> out) {
+  DS_SIMD(add_signs_loop)(packed, scale, out);
+}
+Range range_span(std::span<const float> x) { return DS_SIMD(range_loop)(x); }
+void int_codes_span(std::span<const float> x, int bits, IntScale scale, std::span<int8_t> q) {
+  DS_SIMD(int_codes_loop)(x, bits, scale, q);
+}
+void int_values_span(std::span<const int8_t> q, IntScale scale, std::span<float> out) {
+  DS_SIMD(int_values_loop)(q, scale, out);
+}
+void pack_nibbles_span(std::span<const int8_t> q, std::span<int8_t> packed) {
+  DS_SIMD(pack_nibbles_loop)(q, packed);
+}
+void unpack_nibbles_span(std::span<const int8_t> packed, std::span<int8_t> q) {
+  DS_SIMD(unpack_nibbles_loop)(packed, q);
+}
+
+}  // namespace detail
+}  // namespace ds::kernels
+#endif  // HWY_ONCE
