@@ -1,13 +1,14 @@
 """Puts known faults into product files, one at a time, and shows that a named test finds each.
 
-usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--device D] [--jobs J] [--nightly] [--only NAME ...]
+usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--device D] [--jobs J] [--nightly] [--part K/N] [--only NAME ...]
 
 The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
 the changed file is compiled (of a header, the source that `compiled_in` names); it is linked before the libraries into
 a copy of the program, whose run must then fail.
 With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
-Mutants marked `nightly` take longer and are left out without --nightly.
+Mutants marked `nightly` take longer and are left out without --nightly. --part K/N tries every Nth mutant, from the Kth on;
+with `today` for K the next one each day, so that N days try the whole table. That every text is there is seen to of all.
 
 Ends with 0 if every mutant was found. An error, and the end with 2, is: a text that is not there exactly once, a change
 that does not compile or link, a test case that is not there, and a program that fails without any change, rebuilt in
@@ -16,6 +17,7 @@ the same way.
 import argparse
 import concurrent.futures
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
@@ -204,13 +206,28 @@ def hunt(builder, mutant, scratch, device):
     return found, why, time.monotonic() - start
 
 
+def part_of(mutants, part):
+    """Those of `K/N`."""
+    first, _, count = part.partition("/")
+    days = datetime.date.today().toordinal()
+    try:
+        count = int(count)
+        first = days % count if first == "today" else int(first) - 1
+    except (ValueError, ZeroDivisionError):
+        first = -1
+    if count == "" or not 0 <= first < int(count):
+        raise Dishonest(f"--part {part}: expected K/N with K from 1 to N, or today/N")
+    return mutants[first::count]
+
+
 def run_all(args):
     mutants = [mutant for mutant in read_table(args.table)
                if (args.nightly or not mutant.nightly) and (not args.only or mutant.name in args.only)]
-    if not mutants:
-        raise Dishonest("no mutant is left to try")
     for mutant in mutants:
         changed_text(args.source, mutant)
+    mutants = part_of(mutants, args.part)
+    if not mutants:
+        raise Dishonest("no mutant is left to try")
     builder = Builder(args.source, args.build)
     scratch = args.build / "mutants"
     check_unchanged(builder, mutants, scratch, args.device)
@@ -234,6 +251,7 @@ def main():
     parser.add_argument("--device", default="")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nightly", action="store_true")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--only", nargs="*", default=[])
     args = parser.parse_args()
     try:

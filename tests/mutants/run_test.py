@@ -113,6 +113,17 @@ class RunnerTest(unittest.TestCase):
         self.refused("no mutant is left", entry(), options=["--only", "another"])
         self.refused("two mutants are called minus", entry(), entry())
 
+    def test_a_part_of_the_table_is_tried_and_all_of_it_is_read(self):
+        table = [entry(), entry(name="shorter", find="i < 3", replace="i < 2")]
+        code, out = self.run_table(*table, options=["--part", "1/2"])
+        self.assertEqual(code, 0, out)
+        self.assertIn("1 mutants, 0 survived", out)
+        self.assertEqual(self.run_table(*table, options=["--part", "2/2"])[0], 1)
+        self.assertEqual(self.run_table(*table[:1], options=["--part", "today/1"])[0], 0)
+        self.refused("0 times", table[0], entry(name="gone", find="a * b"), options=["--part", "1/2"])
+        for part in ("0/2", "3/2", "1/0", "1", "tomorrow/2", "/"):
+            self.refused(f"--part {part}: expected", entry(), options=["--part", part])
+
     def test_nightly_ones_run_when_asked_for(self):
         code, out = self.run_table(entry(nightly=True), options=["--nightly"])
         self.assertEqual(code, 0, out)
