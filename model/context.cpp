@@ -18,6 +18,22 @@ Tensor as_value(Stream& stream, Tensor x, DType dtype) {
   return value;
 }
 
+Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
+  return {.stream = stream,
+          .store = other_store,
+          .mode = mode,
+          .tape = other_tape,
+          .micro = micro,
+          .loss_scale = loss_scale,
+          .operands = operands,
+          .cache = cache,
+          .sequence = sequence,
+          .tensor = tensor,
+          .recompute = recompute,
+          .mlp_tiles = mlp_tiles,
+          .numbers = numbers};
+}
+
 std::vector<Var> Context::record(std::string_view name, std::span<const Var> inputs,
                                  std::vector<Tensor> outputs, Backward backward) {
   for (const Tensor& output : outputs) show(NumberKind::kOutput, name, output);

@@ -56,8 +56,11 @@ struct Context {
   // layers are whole.
   Communicator* tensor = nullptr;
   Recompute recompute{};           // of the block that is being run
+  int64_t mlp_tiles = 1;           // runs of rows in an MLP: see model/activations/tiles.h
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 
+  // The same with another store and another tape, which outlive it.
+  Context with(ParameterStore& other_store, Tape* other_tape) const;
   // Records on the tape, or, without one, returns the outputs as constants.
   std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
                           std::vector<Tensor> outputs, Backward backward);

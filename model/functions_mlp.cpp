@@ -1,3 +1,4 @@
+#include "model/activations/tiles.h"
 #include "model/functions.h"
 #include "model/linear_products.h"
 #include "model/module_label.h"
@@ -62,10 +63,7 @@ void check(const MlpSpec& spec, const Tensor& x) {
            spec.up.parts.size());
 }
 
-}  // namespace
-
-Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
-  check(spec, x.value);
+Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   Stream& stream = context.stream;
   ParameterStore& store = context.store;
   Tensor input = as_operand(stream, x.value, context.operands);
@@ -94,6 +92,15 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   inner = {};
   input = Tensor();
   return context.record("mlp", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+}  // namespace
+
+Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
+  check(spec, x.value);
+  return in_tiles(
+      context, "mlp", context.mlp_tiles, x,
+      [spec](Context& inside, const Var& rows) { return mlp_at_once(inside, rows, spec); });
 }
 
 }  // namespace ds

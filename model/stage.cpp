@@ -32,7 +32,8 @@ LayerRange all_layers(const ModelConfig& config) { return {0, dimensions(config)
 Stage::Stage(Parts parts, const RecomputedBlocks& recomputed)
     : parts_(std::move(parts)),
       dims_(dimensions(parts_.config)),
-      segments_(segments_of(parts_, recomputed)) {}
+      segments_(segments_of(parts_, recomputed)),
+      mlp_tiles_(recomputed.mlp_tiles) {}
 
 std::vector<Stage::Segment> Stage::segments_of(const Parts& parts,
                                                const RecomputedBlocks& recomputed) {
@@ -108,6 +109,7 @@ Residual Stage::run_segment(Context& context, const Segment& segment, const Sequ
                             Residual in) const {
   Context inside = context;
   inside.recompute = segment.recompute;
+  inside.mlp_tiles = mlp_tiles_;
   if (segment.recompute.part != RecomputedPart::kBlock || !context.differentiates()) {
     return run_blocks(inside, segment, rows, std::move(in));
   }

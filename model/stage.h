@@ -51,8 +51,10 @@ struct LayerRange {
 };
 LayerRange all_layers(const ModelConfig& config);
 
-// Which blocks do without activations until the backward pass (model/activations/recompute.h).
+// Which blocks do without activations until the backward pass (model/activations/recompute.h), and in
+// how many tiles all of them have their MLP (model/activations/tiles.h).
 struct RecomputedBlocks {
+  int64_t mlp_tiles = 1;
   Recompute recompute{};
   int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
   std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
@@ -118,6 +120,7 @@ class Stage {
   Parts parts_;
   ModelDimensions dims_;
   std::vector<Segment> segments_;
+  int64_t mlp_tiles_;
 };
 
 }  // namespace ds

@@ -281,7 +281,7 @@ OptimizerConfig optimizer_of(const Config& config) {
 }
 
 RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
-  if (!c.enabled) return {};
+  if (!c.enabled) return {.mlp_tiles = c.mlp_tiles};
   const auto part = [&] {
     switch (c.granularity) {
       case RecomputeGranularity::kBlock:
@@ -293,7 +293,8 @@ RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
     }
     throw InternalError("unknown granularity");
   };
-  return {.recompute = {.part = part(), .synchronize = c.synchronize_checkpoint_boundary},
+  return {.mlp_tiles = c.mlp_tiles,
+          .recompute = {.part = part(), .synchronize = c.synchronize_checkpoint_boundary},
           .per_segment = c.layers_per_checkpoint,
           .patterns = c.modules};
 }

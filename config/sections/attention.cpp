@@ -45,6 +45,12 @@ void fields(Visitor& v, ActivationCheckpointingConfig& c) {
           {.meaning = "Regular expressions; blocks in whose names one is found. None: all blocks.",
            .effect = Effect::kUsed,
            .one_or_list = true});
+  v.field("mlp_tiles", c.mlp_tiles,
+          {.meaning = "Runs of rows that go through an MLP one after the other, and again in the "
+                      "backward pass: what is between its products needs memory for one. With "
+                      "enabled false, too. 1: all rows at once.",
+           .effect = Effect::kUsed,
+           .min = 1});
   v.field("partition_activations", c.partition_activations,
           {.meaning = "Partition saved activations over the model-parallel ranks.",
            .effect = Effect::kAlwaysSo,

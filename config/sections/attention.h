@@ -25,6 +25,7 @@ struct ActivationCheckpointingConfig {
   RecomputeGranularity granularity = RecomputeGranularity::kBlock;
   int64_t layers_per_checkpoint = 1;
   std::vector<std::string> modules;
+  int64_t mlp_tiles = 1;
   bool partition_activations = false;
   bool cpu_checkpointing = false;
   bool contiguous_memory_optimization = false;

@@ -71,6 +71,42 @@ TEST_CASE("twelve blocks that are run again need less than two fifths of the act
   CHECK(with(recomputed(RecomputedPart::kAttention)) < 0.9 * kept);
 }
 
+TEST_CASE("an MLP in tiles needs memory for one, and moves no more bytes", "[rankd]") {
+  Setting setting{.ranks = 2, .stage = 3, .micro_steps = 2};
+  MemoryFileSystem first_disk, disk;
+  const Outcome at_once = train(setting, first_disk, 2);
+  const RunPlan whole = dry_run(options_of(setting), {.data = 2}, {});
+  setting.recomputed = {.mlp_tiles = 4};
+  const Outcome tiled = train(setting, disk, 2);
+  const RunPlan planned = dry_run(options_of(setting), {.data = 2}, {});
+  CHECK(tiled.memory.bytes_peak == planned_memory(options_of(setting), 2).bytes_peak);
+  CHECK(planned.of_rank(0).wire_bytes == whole.of_rank(0).wire_bytes);
+  for (size_t i = 0; i < at_once.losses.size(); ++i) {
+    CHECK(tiled.losses[i] == Approx(at_once.losses[i]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("with tiles and blocks that are run again the width of MLPs hardly counts", "[train]") {
+  EngineOptions options = options_of({});
+  options.model = Gpt2Config{.n_layer = 2,
+                             .n_head = 4,
+                             .n_embd = 256,
+                             .n_positions = 4096,
+                             .vocab_size = 257,
+                             .resid_pdrop = 0,
+                             .embd_pdrop = 0,
+                             .attn_pdrop = 0};
+  options.length = 4096;
+  options.micro_batch = 1;
+  const auto with = [&](int64_t tiles) {
+    options.recomputed = recomputed(RecomputedPart::kBlock);
+    options.recomputed.mlp_tiles = tiles;
+    return static_cast<double>(activations(planned_memory(options, 1)));
+  };
+  CHECK(with(16) < 0.6 * with(1));
+  CHECK(with(64) < 1.01 * with(16));
+}
+
 TEST_CASE("what is run again is counted as work", "[train]") {
   EngineOptions options = options_of({});
   const double kept = dry_run(options, {}, {}).of_rank(0).flops_per_step;
