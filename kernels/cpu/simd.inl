@@ -55,7 +55,7 @@ HWY_INLINE void store(F32Vector v, Lanes d, BF16* p) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(d32, 0x00400000));
-  const auto nan = hn::RebindMask(d32, hn::Ne(v, v));
+  const auto nan = hn::RebindMask(d32, hn::IsNaN(v));
   const auto high = hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded));
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, high)), d16, &p->bits);
   (void)d;
@@ -143,7 +143,7 @@ HWY_INLINE F32Vector exp(Lanes d, F32Vector x) {
   const auto scale2 = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
   const auto y = hn::Mul(hn::Mul(p, scale1), scale2);
   const auto flushed = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3F)), y);
-  return hn::IfThenElse(hn::Ne(x, x), x, flushed);
+  return hn::IfThenElse(hn::IsNaN(x), x, flushed);
 }
 
 }  // namespace ds::kernels::HWY_NAMESPACE

@@ -168,24 +168,31 @@ TEST_CASE("numbers and codes may begin anywhere", "[kernels][device]") {
 TEST_CASE("a group that is not finite comes back as NaN, and harms no other", "[kernels][device]") {
   TestStream s;
   constexpr float kLargest = std::numeric_limits<float>::max();
-  const Floats good{1, -2, 0.5F, 0.25F, -1, 2, 0, 0.125F};
-  const std::vector<Floats> bad{{1, kNan, 2, 3, 4, 5, 6, 7},
-                                {kNan, kInfinity, 2, 3, 4, 5, 6, 7},
-                                {1, 2, 3, -kInfinity, 5, 6, 7, 8},
-                                {kLargest, -kLargest, 0, 1, 2, 3, 4, 5}};
+  constexpr int64_t kSize = 72;  // more than a vector's numbers, and no multiple of them
+  Floats good;
+  for (int i = 0; i < 9; ++i) {
+    for (const float x : {1.0F, -2.0F, 0.5F, 0.25F, -1.0F, 2.0F, 0.0F, 0.125F}) good.push_back(x);
+  }
+  const std::vector<Floats> bad{
+      {kNan}, {kNan, kInfinity}, {-kInfinity, 5}, {kLargest, -kLargest, 0}, {1, kNan, 1}};
   for (IntQuant how : int_forms()) {
-    how.group_size = 8;
-    for (const Floats& group : bad) {
+    how.group_size = kSize;
+    for (size_t i = 0; i < 10; ++i) {
+      const Floats& poison = bad[i % 5];
+      const auto at = static_cast<std::ptrdiff_t>(i < 5 ? 0 : 7 * i);
+      CAPTURE(how.bits, i, at);
+      Floats group = good;
+      std::ranges::copy(poison, group.begin() + at);
       Floats values = good;
       values.insert(values.end(), group.begin(), group.end());
       values.insert(values.end(), good.begin(), good.end());
-      const IntCodes codes = codes_for(24, how, s.stream);
+      const IntCodes codes = codes_for(3 * kSize, how, s.stream);
       quantize_int(s.stream, numbers(values, DType::kF32, s.stream), how, codes);
-      Tensor y = floats(24, s.stream);
+      Tensor y = floats(3 * kSize, s.stream);
       dequantize_int(s.stream, codes, how, y);
-      Floats expected = decoded(coded(good, how), 8);
+      Floats expected = decoded(coded(good, how), kSize);
       const Floats of_good = expected;
-      expected.insert(expected.end(), 8, kNan);
+      expected.insert(expected.end(), kSize, kNan);
       expected.insert(expected.end(), of_good.begin(), of_good.end());
       CHECK(same(floats_of(y), expected));
       CHECK(std::isnan(floats_of(codes.scale)[1]));

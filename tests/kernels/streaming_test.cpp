@@ -1,5 +1,6 @@
 // Elementwise operations and reductions against the fp64 reference, over dtypes and odd lengths.
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "kernels/elementwise.h"
@@ -65,6 +66,13 @@ TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scala
     cast(s.stream, nan, y);
     for (const double v : values_of(y)) REQUIRE(std::isnan(v));
   }
+  // Of this one nothing is left where it is rounded as a number.
+  const std::vector<float> full(20, std::bit_cast<float>(0x7fffffffU));
+  const Tensor full_nan = Tensor::empty({20}, DType::kF32, s.stream);
+  s.stream.copy(full.data(), full_nan.address(), full_nan.bytes());
+  Tensor y = Tensor::empty({20}, DType::kBF16, s.stream);
+  cast(s.stream, full_nan, y);
+  for (const double v : values_of(y)) REQUIRE(std::isnan(v));
 }
 
 TEST_CASE("runs are copied to their places, and what lies between stays", "[kernels][device]") {

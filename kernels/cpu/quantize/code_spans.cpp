@@ -119,7 +119,7 @@ Range range_loop(std::span<const float> x) {
   auto low = hn::Set(d, Range{}.low), high = hn::Set(d, Range{}.high);
   for (size_t i = 0; i < whole; i += step) {
     const auto v = hn::LoadU(d, x.data() + i);
-    const auto is_nan = hn::Ne(v, v);
+    const auto is_nan = hn::IsNaN(v);
     low = hn::IfThenElse(hn::Or(hn::Lt(v, low), is_nan), v, low);
     high = hn::IfThenElse(hn::Or(hn::Gt(v, high), is_nan), v, high);
   }
