@@ -278,9 +278,10 @@ void service_sections(Visitor& v, Config& c) {
              .off = "enabled is false"});
   v.section("eigenvalue", c.eigenvalue,
             {.meaning = "Estimate of the largest curvature eigenvalue per block by power "
-                        "iteration, to steer quantisation. It takes products with the second "
-                        "derivative of the loss, and the tape here differentiates once.",
-             .effect = Effect::kNotYet,
+                        "iteration, to steer quantisation. Monitors get the magnitude of each "
+                        "block's by the largest of all. An iteration costs two forward and "
+                        "backward passes of a micro-batch, and there are at most layer_num * "
+                        "max_iter of them every gas_boundary_resolution steps.",
              .off = "enabled is false"});
   v.section("nebula", c.nebula,
             {.meaning = "Checkpoints through the Nebula service.",
@@ -289,10 +290,12 @@ void service_sections(Visitor& v, Config& c) {
   v.field(
       "datastates_ckpt", c.datastates_ckpt,
       {.meaning = "Asynchronous checkpoint engine of a third party.", .effect = Effect::kNotYet});
-  v.field("quantize_training", c.quantize_training,
-          {.meaning = "Older container of the eigenvalue section.",
-           .effect = Effect::kNotYet,
-           .object_only = true});
+  v.field(
+      "quantize_training", c.quantize_training,
+      {.meaning = "Older container of the eigenvalue section, which is taken out of it; what else "
+                  "stands in it asks for quantisation while training.",
+       .effect = Effect::kNotYet,
+       .object_only = true});
   v.field("weight_quantization", c.weight_quantization,
           {.meaning = "Weight quantisation at load time for ZeRO inference (top-level section, "
                       "unrelated to compression_training).",

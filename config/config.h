@@ -14,6 +14,7 @@
 #include "config/sections/checkpoint.h"
 #include "config/sections/compression.h"
 #include "config/sections/data_efficiency.h"
+#include "config/sections/eigenvalue.h"
 #include "config/sections/elasticity.h"
 #include "config/sections/monitor.h"
 #include "config/sections/optimizer.h"

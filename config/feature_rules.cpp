@@ -403,6 +403,58 @@ void tensor_rules(const RuleContext& r) {
   if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
 }
 
+// What curvature cannot be measured with, and why; empty: nothing.
+std::string eigenvalue_obstacle(const Config& c) {
+  if (c.zero_optimization.stage >= 2) {
+    return "ZeRO stages 2 and 3: every rank takes gradients of whole weights, and keeps them "
+           "whole; use stage 0 or 1";
+  }
+  if (c.fp16.enabled || c.bf16.enabled || c.amp.enabled || c.torch_autocast.enabled) {
+    return "fp16, bf16, amp and torch_autocast: curvature is a difference of gradients, of which "
+           "16 bits leave nothing; train in fp32";
+  }
+  if (c.zero_optimization.offload_optimizer &&
+      c.zero_optimization.offload_optimizer->device != OffloadDevice::kNone) {
+    return "offload_optimizer: gradients would go to the host; remove one of them";
+  }
+  if (tensor_split(c).ranks > 1 || c.sequence_parallel_size.value_or(1) > 1) {
+    return "tensor and sequence parallelism: of a block that ranks share none has the whole "
+           "gradient; remove one of them";
+  }
+  if (c.sparse_gradients) return "sparse_gradients; remove one of them";
+  if (c.optimizer.type == OptimizerType::kZeroOneAdam) {
+    return "ZeroOneAdam, between whose exchanges each rank has weights of its own; take another "
+           "optimizer";
+  }
+  return "";
+}
+
+// Which blocks there are is known where the model is; a folder's is looked at later.
+void eigenvalue_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (!c.eigenvalue.enabled) return;
+  if (const std::string why = eigenvalue_obstacle(c); !why.empty()) {
+    r.refuse_early("eigenvalue.enabled", fmt::format("excludes {}", why));
+  }
+  if (c.eigenvalue.layer_num == 0) {
+    r.refuse("eigenvalue.layer_num", "must be greater than 0 when eigenvalue is enabled");
+  }
+  const auto refuse_conflicts = [&](const ModelConfig& model) {
+    for (const SizeConflict& conflict : eigenvalue_conflicts(c.eigenvalue, model)) {
+      r.refuse_early(fmt::format("eigenvalue.{}", conflict.key), conflict.why);
+    }
+  };
+  if (c.model.family == ModelFamily::kGpt2) refuse_conflicts(c.model.gpt2);
+  if (c.model.family == ModelFamily::kLlama) refuse_conflicts(c.model.llama);
+  const bool is_watched = c.tensorboard.enabled || c.wandb.enabled || c.comet.enabled ||
+                          c.csv_monitor.enabled || c.eigenvalue.verbose;
+  if (!is_watched) {
+    r.note("eigenvalue.enabled",
+           "eigenvalues are computed, and nobody is told of them: switch on a monitor "
+           "(csv_monitor, tensorboard, ...) or eigenvalue.verbose");
+  }
+}
+
 }  // namespace
 
 void check_feature_rules(const RuleContext& context) {
@@ -417,6 +469,7 @@ void check_feature_rules(const RuleContext& context) {
   compression_rules(context);
   sequence_rules(context);
   tensor_rules(context);
+  eigenvalue_rules(context);
   other_rules(context);
 }
 

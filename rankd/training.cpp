@@ -72,6 +72,7 @@ class TrainingRun {
                                                 .reports = parts.control,
                                                 .calls = parts.calls,
                                                 .ops = parts.ops,
+                                                .batches = source(),
                                                 .batch = batch_,
                                                 .steps = steps_,
                                                 .version = build_id()});

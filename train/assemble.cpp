@@ -452,7 +452,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .matmul = {.allow_tf32 = config.train.allow_tf32},
           .offload_activations = config.train.offload_activations ||
                                  (config.activation_checkpointing.enabled &&
-                                  config.activation_checkpointing.cpu_checkpointing)};
+                                  config.activation_checkpointing.cpu_checkpointing),
+          .eigenvalues = eigenvalue_options(config.eigenvalue, model)};
 }
 
 namespace {

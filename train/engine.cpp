@@ -71,19 +71,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model),
                         recomputed_blocks(), tensor_place(options, resources.peers.mesh))),
       saves_(saves_of(options, resources)),
-      place_{.stream = resources.stream,
-             .store = store_,
-             .uploads = uploads_,
-             .loss = scalars_.loss(),
-             .operands = options.operands,
-             .gradient_factor = options.gradient_factor,
-             .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
-             .saves = saves_.get(),
-             .chunks = {model_.get()},
-             .micro_batch = options.micro_batch,
-             .length = tokens_here() / options.micro_batch,
-             .sequence = resources.sequence(),
-             .tensor = resources.tensor()},
+      place_(place_in(store_)),
       results_(results_late_, resources.pinned) {
   kernels::set_matmul_rules(resources.stream, options.matmul);
   // What is made once and stays has no place among what comes and goes.
@@ -103,6 +91,22 @@ int64_t Engine::tokens_here() const {
   DS_CHECK(options_.length % parts == 0,
            "engine: samples of {} tokens, which {} ranks cannot share", options_.length, parts);
   return options_.micro_batch * options_.length / parts;
+}
+
+StepPlace Engine::place_in(ParameterStore& store) {
+  return {.stream = resources_.stream,
+          .store = store,
+          .uploads = uploads_,
+          .loss = scalars_.loss(),
+          .operands = options_.operands,
+          .gradient_factor = options_.gradient_factor,
+          .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
+          .saves = saves_.get(),
+          .chunks = {model_.get()},
+          .micro_batch = options_.micro_batch,
+          .length = tokens_here() / options_.micro_batch,
+          .sequence = resources_.sequence(),
+          .tensor = resources_.tensor()};
 }
 
 void Engine::reduce_sums(const FinishRule& rule) {
@@ -200,20 +204,8 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   require_at_edge("make a step once more");
   const StepSettings settings = next_settings();
   WatchedStore store(store_, numbers);
-  StepPlace place{.stream = place_.stream,
-                  .store = store,
-                  .uploads = uploads_,
-                  .loss = place_.loss,
-                  .operands = place_.operands,
-                  .gradient_factor = place_.gradient_factor,
-                  .loss_scale = place_.loss_scale,
-                  .saves = place_.saves,
-                  .numbers = &numbers,
-                  .chunks = place_.chunks,
-                  .micro_batch = place_.micro_batch,
-                  .length = place_.length,
-                  .sequence = place_.sequence,
-                  .tensor = place_.tensor};
+  StepPlace place = place_in(store);
+  place.numbers = &numbers;
   StepInput input = input_of(source, settings);
   input.observer = &observer;
   StepProgram program = training_;
@@ -228,6 +220,25 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   const StepOutcome again = scalars_.read_back();
   scalars_.clear_skip();
   return std::isfinite(again.sums.loss) && std::isfinite(again.norm);
+}
+
+void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
+                              ParameterStore& store) {
+  require_at_edge("probe a micro-step");
+  StepPlace place = place_in(store);
+  place.loss = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
+  place.gradient_factor = 1;
+  place.loss_scale = nullptr;
+  StepInput input = input_of(source, rules_.settings_at(step + 1));
+  input.step = step;
+  input.tokens /= options_.micro_steps();
+  StepProgram one = training_;
+  std::erase_if(one.instructions, [&](const PipelineInstruction& instruction) {
+    return instruction.micro_batch != micro_step;
+  });
+  store_.begin_step();
+  StepRunner(place, input).run(one);
+  recompute_times_.places.clear();  // which are those of steps
 }
 
 void Engine::update(const StepSettings& settings) {

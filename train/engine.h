@@ -66,6 +66,11 @@ class Engine {
   // finite this time. Weights, state and numbers of steps stay as they are; on a device it waits
   // where `numbers` does.
   bool replay_step(BatchSource& source, NumberWatch& numbers, StepObserver& observer);
+  // Forward and backward of a micro-step (of step + 1, whose dropout it has) by the weights of
+  // another store over this one's, and into its gradients: those of the mean loss over the tokens
+  // that all ranks have in that micro-step. Nothing of the run changes. Between steps only, and
+  // where store() keeps gradients whole.
+  void probe_micro_step(BatchSource& source, int64_t step, int micro_step, ParameterStore& store);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
   // records.
   void first_micro_step(BatchSource& source);
@@ -85,6 +90,7 @@ class Engine {
   MemoryResource* pinned() const { return resources_.pinned; }
   HostExchange& host() { return resources_.peers.host; }
   const Mesh& mesh() const { return resources_.peers.mesh; }
+  Communicator& token_group() const { return resources_.peers.tokens(); }  // who see other tokens
   // Of a micro-batch: of its samples this rank may have parts only.
   int64_t tokens_here() const;
   int64_t step() const { return step_; }  // steps done, their results taken and good
@@ -108,6 +114,7 @@ class Engine {
   ShardedStore::ExpectedUpdate expected_update(const StepSettings& settings) const;
   [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
+  StepPlace place_in(ParameterStore& store);
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();

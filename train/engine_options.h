@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "config/sections/model_families.h"
 #include "kernels/gemm/matmul.h"
 #include "model/context.h"
 #include "model/stage.h"
 #include "optim/rule_optimizer.h"
+#include "train/eigenvalue/options.h"
 #include "zero/shard_group.h"
 
 namespace ds {
@@ -34,6 +36,7 @@ struct EngineOptions {
   bool cuda_graphs = true;
   kernels::MatmulRules matmul{};     // on CUDA devices
   bool offload_activations = false;  // to memory of the host, until the backward pass needs them
+  std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
 
   int micro_steps() const { return zero.micro_steps; }
 };

@@ -31,6 +31,7 @@ class Rewriter {
     fp32_allreduce();
     misprinted_scale_power();
     clipping_in_optimizer();
+    old_eigenvalue();
   }
 
  private:
@@ -72,6 +73,7 @@ class Rewriter {
   void fp32_allreduce();
   void misprinted_scale_power();
   void clipping_in_optimizer();
+  void old_eigenvalue();
 
   Value& document_;
   Problems& problems_;
@@ -255,6 +257,20 @@ void Rewriter::fp32_allreduce() {
                            fmt::format("contradicts communication_data_type {}", type->excerpt()));
   }
   document_.set("communication_data_type", Value::string("fp32", origin));
+}
+
+// What else stands there is another feature's.
+void Rewriter::old_eigenvalue() {
+  Value* container = object_at("quantize_training");
+  const Member* old = container ? container->find_member("eigenvalue") : nullptr;
+  if (!old) return;
+  const Origin origin = old->origin;
+  const std::string path = "quantize_training.eigenvalue";
+  if (document_.find("eigenvalue")) return both(path, origin, "eigenvalue");
+  note(path, origin, "eigenvalue");
+  Value moved = old->value;
+  container->erase("eigenvalue");
+  document_.set("eigenvalue", std::move(moved));
 }
 
 void Rewriter::misprinted_scale_power() {

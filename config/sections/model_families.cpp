@@ -292,6 +292,10 @@ ModelDimensions dimensions(const ModelConfig& config) {
   return std::visit([](const auto& family) { return dimensions_of(family); }, config);
 }
 
+std::string_view block_list(const ModelConfig& config) {
+  return std::holds_alternative<Gpt2Config>(config) ? "transformer.h" : "model.layers";
+}
+
 std::vector<SizeConflict> size_conflicts(const ModelConfig& config) {
   return std::visit([](const auto& family) { return size_conflicts_of(family); }, config);
 }

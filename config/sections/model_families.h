@@ -119,6 +119,8 @@ struct ModelDimensions {
   int64_t inner = 0;  // of the MLP
 };
 ModelDimensions dimensions(const ModelConfig& config);
+// The list of the blocks, as their parameters are named: "transformer.h".
+std::string_view block_list(const ModelConfig& config);
 
 // Sizes that do not fit each other: the key that is refused, and why. Sizes out of their own range
 // are passed over.

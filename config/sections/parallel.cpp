@@ -234,17 +234,4 @@ void fields(Visitor& v, HybridEngineConfig& c) {
           {.meaning = "Training/generation hybrid engine: capture decoding as a graph."});
 }
 
-void fields(Visitor& v, EigenvalueConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch."});
-  v.field("verbose", c.verbose, {.meaning = "Log every iteration result."});
-  v.field("max_iter", c.max_iter, {.meaning = "Most power iterations per block.", .min = 1});
-  v.field("tol", c.tol, {.meaning = "Relative change at which iteration stops.", .min = 0});
-  v.field("stability", c.stability, {.meaning = "Added to the vector norm.", .min = 0});
-  v.field("gas_boundary_resolution", c.gas_boundary_resolution,
-          {.meaning = "Compute every so many accumulation boundaries.", .min = 1});
-  v.field("layer_name", c.layer_name, {.meaning = "Attribute path of the list of blocks."});
-  v.field("layer_num", c.layer_num,
-          {.meaning = "Number of blocks; must be >0 when enabled.", .min = 0});
-}
-
 }  // namespace ds

@@ -1,5 +1,5 @@
 // How the model is spread: pipeline, tensor_parallel, expert_parallel; and the sections of features
-// that change execution as a whole (compile, hybrid_engine, eigenvalue).
+// that change execution as a whole (compile, hybrid_engine).
 #pragma once
 
 #include <cstdint>
@@ -111,17 +111,5 @@ struct HybridEngineConfig {
   bool enable_cuda_graph = false;
 };
 void fields(Visitor& v, HybridEngineConfig& c);
-
-struct EigenvalueConfig {
-  bool enabled = false;
-  bool verbose = false;
-  int64_t max_iter = 100;
-  double tol = 0.01;
-  double stability = 1e-06;
-  int64_t gas_boundary_resolution = 1;
-  std::string layer_name = "bert.encoder.layer";
-  int64_t layer_num = 0;
-};
-void fields(Visitor& v, EigenvalueConfig& c);
 
 }  // namespace ds

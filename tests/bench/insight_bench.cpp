@@ -63,6 +63,7 @@ class Trainer {
                              .reports = reports_,
                              .calls = calls_,
                              .ops = ops_,
+                             .batches = tokens_,
                              .batch = {.micro_batch = args.batch / kRanks, .ranks = kRanks},
                              .steps = 1 << 30,
                              .version = "bench"});
@@ -76,7 +77,6 @@ class Trainer {
 
   // Seconds per step.
   double block(int steps, Watch watch) {
-    bench::RandomTokens tokens(256);
     calls_.turn(watch == Watch::kEverything);
     StepObservers* const watching = watch == Watch::kNone    ? nullptr
                                     : watch == Watch::kTrace ? &traced_
@@ -86,7 +86,7 @@ class Trainer {
     auto begun = start;
     if (watch == Watch::kTrace) trace_->carry_out({.steps = steps, .ranks = {0, 1}});
     for (int i = 0; i < steps; ++i) {
-      engine_.begin_step(tokens, 0, watching);
+      engine_.begin_step(tokens_, 0, watching);
       const StepResult result = engine_.next_result(Wait::kYes).value();
       if (watching == nullptr) continue;
       const double seconds = seconds_since(begun);
@@ -108,6 +108,7 @@ class Trainer {
   Engine engine_;
   const Config config_ = everything_on();
   JobPlan job_;
+  bench::RandomTokens tokens_{256};
   Silent reports_;
   PhaseWatch phases_{reports_};
   StepObservers observers_, traced_;

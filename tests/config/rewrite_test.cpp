@@ -251,6 +251,20 @@ TEST_CASE("clipping among the optimizer's parameters is refused with where it be
   });
 }
 
+TEST_CASE("eigenvalue is taken out of its older container", "[config]") {
+  check_all({
+      {R"({"quantize_training": {"enabled": true, "eigenvalue": {"enabled": true}}})",
+       R"({"quantize_training":{"enabled":true},"eigenvalue":{"enabled":true}})",
+       "note quantize_training.eigenvalue: is an older spelling of eigenvalue\n"},
+      {R"({"quantize_training": {"eigenvalue": {}}, "eigenvalue": {"tol": 1}})",
+       R"({"quantize_training":{"eigenvalue":{}},"eigenvalue":{"tol":1}})",
+       "error quantize_training.eigenvalue: is an older spelling of eigenvalue, which is given "
+       "too; remove one\n"},
+      {R"({"quantize_training": {"enabled": true}})", R"({"quantize_training":{"enabled":true}})",
+       ""},
+  });
+}
+
 TEST_CASE("all old spellings of one document are rewritten together, each with its note",
           "[config]") {
   const Rewritten out = rewritten(

@@ -471,6 +471,49 @@ TEST_CASE("one value under two of its names is refused with both places", "[conf
                              "\"stage3_max_live_parameters\""));
 }
 
+TEST_CASE("curvature is measured where gradients of whole weights in fp32 are", "[config]") {
+  const auto with = [](const std::string& others, int blocks = 2) {
+    return fmt::format(R"({{"model": {{"family": "gpt2", "n_layer": 2}}{}, "eigenvalue": {{
+        "enabled": true, "layer_name": "transformer.h", "layer_num": {}, "verbose": true}}}})",
+                       others, blocks);
+  };
+  const std::string kept = with(R"(, "zero_optimization": {"stage": 1})");
+  const auto excludes = [&](const char* what, const std::string& others) {
+    return Rule{"eigenvalue.enabled", what, with(", " + others), kept};
+  };
+  check_rules(
+      "error",
+      {excludes("excludes ZeRO stages 2 and 3", R"("zero_optimization": {"stage": 2})"),
+       excludes("excludes fp16, bf16, amp and torch_autocast", R"("bf16": {"enabled": true})"),
+       excludes("excludes fp16, bf16, amp and torch_autocast", R"("fp16": {"enabled": true})"),
+       excludes("excludes fp16, bf16, amp and torch_autocast", R"("amp": {"enabled": true})"),
+       excludes("excludes fp16, bf16, amp and torch_autocast",
+                R"("torch_autocast": {"enabled": true})"),
+       excludes("excludes offload_optimizer", R"("zero_optimization": {"stage": 1,
+            "offload_optimizer": {"device": "cpu"}})"),
+       excludes("excludes tensor and sequence parallelism", R"("sequence_parallel_size": 2)"),
+       excludes("excludes tensor and sequence parallelism",
+                R"("tensor_parallel": {"autotp_size": 2})"),
+       excludes("excludes sparse_gradients", R"("sparse_gradients": true)"),
+       excludes("excludes ZeroOneAdam", R"("optimizer": {"type": "ZeroOneAdam"})"),
+       {"eigenvalue.layer_name",
+        "\"bert.encoder.layer\", but the blocks of this model are "
+        "\"transformer.h\"; set that",
+        R"({"model": {"family": "gpt2"}, "eigenvalue": {"enabled": true, "layer_num": 1}})", kept},
+       {"eigenvalue.layer_name",
+        "\"transformer.h\", but the blocks of this model are "
+        "\"model.layers\"; set that",
+        R"({"model": {"family": "llama"}, "eigenvalue": {"enabled": true, "layer_num": 1,
+            "layer_name": "transformer.h"}})",
+        kept},
+       {"eigenvalue.layer_num", "3, but the model has 2 blocks; expected at most that", with("", 3),
+        kept},
+       {"eigenvalue.layer_num", "must be greater than 0 when eigenvalue is enabled",
+        R"({"eigenvalue": {"enabled": true}})", R"({"eigenvalue": {"enabled": false}})"}});
+  check_rules("note", {{"eigenvalue.enabled", "nobody is told of them: switch on a monitor",
+                        R"({"eigenvalue": {"enabled": true, "layer_num": 1}})", kept}});
+}
+
 TEST_CASE("auto is as good as not given, and cannot stand for what must be given", "[config]") {
   const ReadConfig read = read_config_text(
       R"({"train_batch_size": "auto", "gradient_clipping": "auto",

@@ -20,12 +20,12 @@ cat > wrong.json <<'JSON'
  "data": {"train": ["gone.txt", "empty.txt", "picture.txt"], "validation": "nowhere/*.txt",
           "tokenizer": "tokens", "sequence_length": 9},
  "train": {"steps": 5}, "train_batch_size": 8, "train_batch_size": 16, "gradient_clip": 1,
- "optimizer": {"type": "AdamW"}, "eigenvalue": {"enabled": true}}
+ "optimizer": {"type": "AdamW"}, "nebula": {"enabled": true}}
 JSON
 expect 78 check wrong.json
 for text in 'wrong.json:4:48: duplicate key "train_batch_size"' \
             'wrong.json:4:72: gradient_clip: unknown key, did you mean "gradient_clipping"?' \
-            'eigenvalue: not available in this build' \
+            'nebula: not available in this build' \
             'wrong.json:2:20: data.train: ' gone.txt 'empty.txt: the file is empty' picture.txt \
             'data.validation: ' 'data.tokenizer: ' 'data.sequence_length: 9, but the model has 8 positions'; do
   expect_text out "$text"
@@ -47,7 +47,7 @@ import json
 report = json.load(open("out"))
 assert report["ok"] is False and report["config"] == "wrong.json"
 paths = [p["path"] for p in report["problems"]]
-assert "data.train" in paths and "eigenvalue" in paths, paths
+assert "data.train" in paths and "nebula" in paths, paths
 assert all(p["message"] and (p["line"] is None or p["line"] > 0) for p in report["problems"] + report["notes"])
 PY
 expect 0 check train.json --json

@@ -510,6 +510,26 @@ TEST_CASE("a run's swap files are named after its directory, and no other run's 
   CHECK(owner_in("/" + std::string(200, 'x')).job.size() < kSwapJobBytes);
 }
 
+TEST_CASE("every key of eigenvalue reaches who looks for them", "[train]") {
+  const auto asked = [](const std::string& keys) {
+    return engine_options(config_of(R"("eigenvalue": {)" + keys + "}"), Gpt2Config{}, 1)
+        .eigenvalues;
+  };
+  const std::string on = R"("enabled": true, "layer_name": "transformer.h", "layer_num": 5)";
+  CHECK_FALSE(asked(R"("enabled": false, "layer_num": 5)").has_value());
+  const EigenvalueOptions plain = asked(on).value();
+  CHECK((plain.list == "transformer.h" && plain.blocks == 5 && plain.every == 1));
+  CHECK((plain.rules.most == 100 && plain.rules.tolerance == 0.01 &&
+         plain.rules.stability == 1e-6 && !plain.verbose));
+  const EigenvalueOptions all = asked(on + R"(, "verbose": true, "max_iter": 7, "tol": 0.5,
+      "stability": 0.25, "gas_boundary_resolution": 3)")
+                                    .value();
+  CHECK((all.verbose && all.every == 3));
+  CHECK((all.rules.most == 7 && all.rules.tolerance == 0.5 && all.rules.stability == 0.25));
+  CHECK_THROWS_WITH(asked(R"("enabled": true, "layer_num": 5)"),
+                    Catch::Contains("eigenvalue.layer_name: \"bert.encoder.layer\""));
+}
+
 TEST_CASE("neighbours of ZeRO++ and MiCS are the store's and the mesh's", "[train]") {
   const auto zero = [](const std::string& keys) {
     return config_of(R"("bf16": {"enabled": true}, "zero_optimization": {)" + keys + "}");

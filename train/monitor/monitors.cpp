@@ -8,6 +8,7 @@
 
 #include "core/host.h"
 #include "core/index.h"
+#include "train/eigenvalue/block_eigenvalues.h"
 #include "train/monitor/comet_sink.h"
 #include "train/monitor/csv_sink.h"
 #include "train/monitor/tensorboard_sink.h"
@@ -32,6 +33,10 @@ constexpr std::array kRenamed{Renamed{"loss", "Train/Samples/train_loss"},
                               Renamed{"lr", "Train/Samples/lr"},
                               Renamed{"grad_norm", "Train/Samples/grad_norm"},
                               Renamed{"validation_loss", "Train/Samples/eval_loss"}};
+
+bool is_due(const BlockEigenvalues* eigenvalues, int64_t steps_done) {
+  return eigenvalues != nullptr && eigenvalues->is_due(steps_done);
+}
 
 std::string folder_of(const std::optional<std::string>& output_path, const std::string& job_name,
                       const std::string& otherwise) {
@@ -99,6 +104,14 @@ std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredSte
   return events;
 }
 
+std::vector<MonitorEvent> events_of(std::span<const double> eigenvalues) {
+  std::vector<MonitorEvent> events;
+  for (const double value : eigenvalues) {
+    events.push_back({fmt::format("Train/Eigenvalues/ModelBlockParam_{}", events.size()), value});
+  }
+  return events;
+}
+
 Monitors::Monitors(std::vector<std::unique_ptr<MonitorSink>> sinks, RunReports& reports,
                    const StepTimer& timer, const Options& options)
     : options_(options), reports_(reports), timer_(timer), writer_(options.writer) {
@@ -158,6 +171,19 @@ void Monitors::after_step(const StepReport& report) {
   if (timer_.newest()) times = times_of(*timer_.newest());
   waiting_.push_back(
       {report.step * batch, now, events_of(report, options_.step, times ? &*times : nullptr)});
+  if (!is_due(options_.eigenvalues, report.step)) post_now_and_then();
+}
+
+// What there is of a step at its edge is a part of its events.
+void Monitors::at_edge(int64_t steps_done) {
+  if (!is_due(options_.eigenvalues, steps_done) || waiting_.empty()) return;
+  for (MonitorEvent& event : events_of(options_.eigenvalues->newest())) {
+    waiting_.back().events.push_back(std::move(event));
+  }
+  post_now_and_then();
+}
+
+void Monitors::post_now_and_then() {
   const auto at = std::chrono::steady_clock::now();
   if (at - posted_at_ < options_.gather_for) return;
   posted_at_ = at;

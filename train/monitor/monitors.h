@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "train/watch/step_timer.h"
 
 namespace ds {
+
+class BlockEigenvalues;  // train/eigenvalue/block_eigenvalues.h
 
 // Who writes, and where what names no place goes.
 struct MonitorOrigin {
@@ -39,10 +42,14 @@ struct MonitoredStep {
 std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredStep& step,
                                     const StepTimes* times);
 
+// Of blocks, in their order (BlockEigenvalues::newest()).
+std::vector<MonitorEvent> events_of(std::span<const double> eigenvalues);
+
 class Monitors final : public StepObserver {
  public:
   struct Options {
     MonitoredStep step;
+    const BlockEigenvalues* eigenvalues = nullptr;  // before this one in the list; null: none
     std::chrono::nanoseconds patience = std::chrono::seconds(3);  // at the end
     // Steps whose events wait less than this wait for more of them.
     std::chrono::nanoseconds gather_for = std::chrono::milliseconds(250);
@@ -54,6 +61,7 @@ class Monitors final : public StepObserver {
   ~Monitors() override;  // what waits is written, as far as that goes at once
 
   void after_step(const StepReport& report) override;
+  void at_edge(int64_t steps_done) override;
   void before_exit(RunEnd end) override;
 
  private:
@@ -65,6 +73,7 @@ class Monitors final : public StepObserver {
   using Batches = std::vector<MonitorBatch>;
   void post(const std::function<void(MonitorSink&)>& add);
   void post_waiting();
+  void post_now_and_then();
   void tell_changes();
 
   const Options options_;

@@ -6,6 +6,7 @@
 #include "comm/peers.h"
 #include "core/index.h"
 #include "model/parallel/tensor.h"
+#include "train/eigenvalue/block_eigenvalues.h"
 #include "train/step/prefetching_source.h"
 #include "train/workspace.h"
 
@@ -145,6 +146,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   for (const int64_t other : std::span(updates).subspan(1)) play_update(engine, other);
   engine.evaluate(nothing, 1);
   engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
+  if (options.eigenvalues) rehearse_eigenvalues(engine, nothing);
   plan.memory = workspace.usage();
   plan.blocks = workspace.planned_blocks();
   for (ParamId id = 0; id < engine.store().count(); ++id) {

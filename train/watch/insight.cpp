@@ -1,5 +1,6 @@
 #include "train/watch/insight.h"
 
+#include "train/eigenvalue/block_eigenvalues.h"
 #include "train/monitor/monitors.h"
 #include "train/profile/flops_profiler.h"
 #include "train/watch/comms_logger.h"
@@ -24,7 +25,8 @@ class StateDump final : public StepObserver {
 };
 
 // Null where no monitor is switched on.
-std::unique_ptr<Monitors> monitors_of(const InsightParts& parts, StepTimer& timer) {
+std::unique_ptr<Monitors> monitors_of(const InsightParts& parts, StepTimer& timer,
+                                      const BlockEigenvalues* eigenvalues) {
   const Config& config = parts.config;
   auto sinks = monitor_sinks(config, {.run_dir = parts.plan.run_dir,
                                       .config_text = parts.plan.config_text,
@@ -34,7 +36,8 @@ std::unique_ptr<Monitors> monitors_of(const InsightParts& parts, StepTimer& time
       std::move(sinks), parts.reports, timer,
       Monitors::Options{.step = {.global_batch = parts.batch.global_batch(),
                                  .length = parts.engine.options().length,
-                                 .scales_loss = config.fp16.enabled}});
+                                 .scales_loss = config.fp16.enabled},
+                        .eigenvalues = eigenvalues});
 }
 
 }  // namespace
@@ -55,6 +58,11 @@ StepTimer& add_insight(StepObservers& observers, const InsightParts& parts) {
   if (config.comms_logger.enabled) {
     observers.add(std::make_unique<CommsLogger>(timer, host, parts.reports, config.comms_logger));
   }
+  const BlockEigenvalues* eigenvalues = nullptr;
+  if (config.eigenvalue.enabled) {
+    eigenvalues = &observers.add(
+        std::make_unique<BlockEigenvalues>(parts.engine, parts.batches, parts.reports));
+  }
   if (parts.plan.rank != 0) return timer;
   if (config.flops_profiler.enabled) {
     observers.add(std::make_unique<FlopsProfiler>(
@@ -65,7 +73,7 @@ StepTimer& add_insight(StepObservers& observers, const InsightParts& parts) {
         }));
   }
   if (config.dump_state) observers.add(std::make_unique<StateDump>(parts));
-  if (auto monitors = monitors_of(parts, timer)) observers.add(std::move(monitors));
+  if (auto monitors = monitors_of(parts, timer, eigenvalues)) observers.add(std::move(monitors));
   return timer;
 }
 

@@ -22,8 +22,9 @@ struct InsightParts {
   const Workspace& workspace;
   Engine& engine;
   RunReports& reports;
-  CallQueue& calls;  // of all groups of this rank
-  OpLog& ops;        // of the engine's stream
+  CallQueue& calls;      // of all groups of this rank
+  OpLog& ops;            // of the engine's stream
+  BatchSource& batches;  // that are trained on
   BatchShape batch;
   int64_t steps = 0;    // of the whole run
   std::string version;  // of the program

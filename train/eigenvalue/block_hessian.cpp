@@ -1,0 +1,120 @@
+#include "train/eigenvalue/block_hessian.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace ds {
+namespace {
+
+constexpr double kRounding = 0x1p-24;  // of fp32, relative
+
+double length(std::span<const float> v) {
+  double squares = 0;
+  for (const float x : v) squares += static_cast<double>(x) * static_cast<double>(x);
+  return std::sqrt(squares);
+}
+
+}  // namespace
+
+HeldBatch::HeldBatch(Engine& engine, BatchSource& source, int64_t step, int micro_step)
+    : source_(source), step_(step), micro_step_(micro_step) {
+  if (engine.device().is_meta()) return;
+  tokens_.resize(to_size(engine.tokens_here()));
+  targets_.resize(tokens_.size());
+  source.fill(step, micro_step, tokens_, targets_);
+}
+
+void HeldBatch::fill(int64_t /*step*/, int /*micro_step*/, std::span<int32_t> tokens,
+                     std::span<int32_t> targets) {
+  std::ranges::copy(tokens_, tokens.begin());
+  std::ranges::copy(targets_, targets.begin());
+}
+
+BlockHessian::BlockHessian(Engine& engine, HeldBatch& batch, HostCopy& copy,
+                           std::span<const ParamId> block)
+    : engine_(engine),
+      batch_(batch),
+      copy_(copy),
+      block_(block.begin(), block.end()),
+      store_(engine.store(), block, engine.stream()) {
+  read_weights();
+  if (engine.token_group().size() == 1) return;
+  const MemoryScope scope(engine.stream(), engine.store().slots().memory());
+  sum_ = Tensor::empty({numel()}, DType::kF32, engine.stream(), MemoryTag::kScratch);
+}
+
+void BlockHessian::read_weights() {
+  for (const ParamId id : block_) {
+    const Lease lease = engine_.store().acquire(id);
+    numel_ += lease.weight().numel();
+    if (engine_.device().is_meta()) continue;
+    const size_t begin = weights_.size();
+    weights_.resize(to_size(numel_));
+    copy_.down(lease.weight(), [&](int64_t first, const Tensor& part) {
+      std::copy_n(part.data<float>(), part.numel(), &weights_[begin + to_size(first)]);
+    });
+  }
+}
+
+std::vector<float> BlockHessian::times(const std::vector<float>& v) {
+  DS_CHECK(v.size() == weights_.size(), "block hessian: {} elements, the block has {}", v.size(),
+           weights_.size());
+  std::vector<float> product(v.size());
+  const double of_weights = length(weights_), of_v = length(v);
+  if (of_v == 0 && !engine_.device().is_meta()) return product;  // on all ranks
+  const double h = of_v > 0 ? std::cbrt(kRounding) * (of_weights > 0 ? of_weights : 1) / of_v : 0;
+  const std::vector<float> after = gradient(v, h);
+  const std::vector<float> before = gradient(v, -h);
+  std::ranges::transform(after, before, product.begin(), std::minus<>());
+  add_ranks(product);
+  for (float& x : product) x = static_cast<float>(x / (2 * h));
+  return product;
+}
+
+void BlockHessian::move_weights(const std::vector<float>& v, double by) {
+  size_t begin = 0;
+  for (const ParamId id : block_) {
+    const Tensor& weight = store_.weight(id);
+    copy_.up(weight, [&](int64_t first, Tensor& part) {
+      if (part.is_meta()) return;
+      auto* const to = part.data<float>();
+      for (size_t i = 0; i < to_size(part.numel()); ++i) {
+        const size_t at = begin + to_size(first) + i;
+        to[i] = static_cast<float>(weights_[at] + by * v[at]);
+      }
+    });
+    begin += to_size(weight.numel());
+  }
+}
+
+std::vector<float> BlockHessian::gradient(const std::vector<float>& v, double by) {
+  move_weights(v, by);
+  engine_.probe_micro_step(batch_, batch_.step(), batch_.micro_step(), store_);
+  std::vector<float> out(weights_.size());
+  size_t begin = 0;
+  for (const ParamId id : block_) {
+    const Tensor& gradient = store_.gradient(id);
+    copy_.down(gradient, [&](int64_t first, const Tensor& part) {
+      if (part.is_meta()) return;
+      std::copy_n(part.data<float>(), part.numel(), &out[begin + to_size(first)]);
+    });
+    begin += to_size(gradient.numel());
+  }
+  return out;
+}
+
+void BlockHessian::add_ranks(std::vector<float>& sum) {
+  if (!sum_.defined()) return;
+  copy_.up(sum_, [&](int64_t first, Tensor& part) {
+    if (part.is_meta()) return;
+    std::copy_n(&sum[to_size(first)], part.numel(), part.data<float>());
+  });
+  engine_.token_group().all_reduce(sum_, ReduceOp::kSum, engine_.stream());
+  copy_.down(sum_, [&](int64_t first, const Tensor& part) {
+    if (part.is_meta()) return;
+    std::copy_n(part.data<float>(), part.numel(), &sum[to_size(first)]);
+  });
+}
+
+}  // namespace ds
