@@ -1,5 +1,6 @@
 // Rules of the model, the data and the optional features.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -327,6 +328,12 @@ void other_rules(const RuleContext& r) {
   }
   if (c.autotuning.end_profile_step < c.autotuning.start_profile_step) {
     r.refuse_early("autotuning.end_profile_step", "is before start_profile_step");
+  }
+  for (const std::string& name : c.comms_logger.prof_ops) {
+    if (std::ranges::find(logged_operations(), name) != logged_operations().end()) continue;
+    r.refuse_early("comms_logger.prof_ops",
+                   fmt::format("no operation \"{}\" is known; there are {}", name,
+                               fmt::join(logged_operations(), ", ")));
   }
   const TensorParallelConfig& tp = c.tensor_parallel;
   if (tp.tp.tp_size != 1 && tp.autotp_size != 0 && tp.tp.tp_size != tp.autotp_size) {

@@ -28,6 +28,7 @@ class Rules {
   void offload();
   void precision();
   void reduction();
+  void insight();
   void sections_off(const std::vector<SectionOff>& off);
 
  private:
@@ -161,6 +162,15 @@ void Rules::reduction() {
   }
 }
 
+void Rules::insight() {
+  if (!c_.comms_logger.enabled) return;  // and so the whole section
+  if (c_.comms_logger.prof_all) {
+    note("comms_logger.prof_ops", "where prof_all is true, which records all operations");
+  } else if (c_.comms_logger.prof_ops.empty()) {
+    note("comms_logger.enabled", "where prof_all is false and prof_ops names no operation");
+  }
+}
+
 // Of sections whose switch stands deeper, what they say is enough.
 void Rules::sections_off(const std::vector<SectionOff>& off) {
   for (const SectionOff& part : off) {
@@ -206,6 +216,7 @@ std::vector<InertKeys> inert_keys(const Config& config, const Effects& effects) 
   rules.offload();
   rules.precision();
   rules.reduction();
+  rules.insight();
   rules.sections_off(effects.off);
   return rules.take();
 }

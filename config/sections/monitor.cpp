@@ -105,6 +105,13 @@ void fields(Visitor& v, FlopsProfilerConfig& c) {
            .min = 0});
 }
 
+std::span<const std::string_view> logged_operations() {
+  static constexpr std::string_view kNames[] = {"all_reduce", "all_gather", "reduce_scatter",
+                                                "all_to_all", "broadcast",  "send",
+                                                "recv",       "barrier",    "split"};
+  return kNames;
+}
+
 void fields(Visitor& v, CommsLoggerConfig& c) {
   v.field(
       "enabled", c.enabled,

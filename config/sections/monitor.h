@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/reader/fields.h"
@@ -62,12 +63,15 @@ struct FlopsProfilerConfig {
 };
 void fields(Visitor& v, FlopsProfilerConfig& c);
 
+// The operations that comms_logger can be asked for, as comm/ names them.
+std::span<const std::string_view> logged_operations();
+
 struct CommsLoggerConfig {
   bool enabled = false;
   bool verbose = false;
   bool prof_all = true;
   bool debug = false;
-  std::vector<std::string> prof_ops;
+  std::vector<std::string> prof_ops = {};
 };
 void fields(Visitor& v, CommsLoggerConfig& c);
 

@@ -471,6 +471,23 @@ TEST_CASE("one value under two of its names is refused with both places", "[conf
                              "\"stage3_max_live_parameters\""));
 }
 
+TEST_CASE("the communication log is asked for operations that there are", "[config]") {
+  check_rules("error", {{"comms_logger.prof_ops",
+                         "no operation \"gather_all\" is known; there are all_reduce, all_gather",
+                         R"({"comms_logger": {"enabled": true, "prof_all": false,
+            "prof_ops": ["all_gather", "gather_all"]}})",
+                         R"({"comms_logger": {"enabled": true, "prof_all": false,
+            "prof_ops": ["all_gather", "split"]}})"}});
+  check_rules("note",
+              {{"comms_logger.prof_ops", "has no effect where prof_all is true",
+                R"({"comms_logger": {"enabled": true, "prof_ops": ["all_gather"]}})",
+                R"({"comms_logger": {"enabled": true, "prof_all": false,
+            "prof_ops": ["all_gather"]}})"},
+               {"comms_logger.enabled", "has no effect where prof_all is false and prof_ops names",
+                R"({"comms_logger": {"enabled": true, "prof_all": false}})",
+                R"({"comms_logger": {"enabled": true, "prof_all": true}})"}});
+}
+
 TEST_CASE("curvature is measured where gradients of whole weights in fp32 are", "[config]") {
   const auto with = [](const std::string& others, int blocks = 2) {
     return fmt::format(R"({{"model": {{"family": "gpt2", "n_layer": 2}}{}, "eigenvalue": {{

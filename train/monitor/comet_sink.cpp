@@ -44,8 +44,8 @@ constexpr int kKeyLength = 32;
 
 }  // namespace
 
-std::string CometSink::how_to_upload() const {
-  return fmt::format("; at the end of the run `comet upload {}/*.zip` uploads it", place());
+std::string CometSink::upload_command() const {
+  return fmt::format("comet upload {}/*.zip", place());
 }
 
 void CometSink::put(JsonLine& message, std::string_view type) {

@@ -25,7 +25,7 @@ class CometSink final : public MonitorSink {
 
   std::string_view name() const override { return "comet"; }
   std::string place() const override { return options_.run_dir + "/comet"; }
-  std::string how_to_upload() const override;
+  std::string upload_command() const override;
   void begin(int64_t samples, double wall_s) override;
   void add(const MonitorBatch& batch) override;
   void end(double wall_s) override;

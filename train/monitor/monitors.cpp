@@ -162,8 +162,7 @@ void Monitors::after_step(const StepReport& report) {
   const double now = wall_seconds();
   if (!std::exchange(has_begun_, true)) {
     for (const Place& place : places_) {
-      reports_.report_text(fmt::format("{} writes to {}{}", place.sink->name(), place.sink->place(),
-                                       place.sink->how_to_upload()));
+      reports_.report_text(fmt::format("{} writes to {}", place.sink->name(), place.sink->place()));
     }
     post([from = (report.step - 1) * batch, now](MonitorSink& sink) { sink.begin(from, now); });
   }
@@ -216,6 +215,12 @@ void Monitors::before_exit(RunEnd /*end*/) {
   for (const BackgroundWriter::Left& left : writer_.finish(options_.patience)) {
     reports_.report_text(fmt::format("{}: the last {} writes are lost: {}", left.name, left.jobs,
                                      left.error.empty() ? "the disk does not answer" : left.error));
+  }
+  for (const Place& place : places_) {
+    const std::string command = place.sink->upload_command();
+    if (command.empty()) continue;
+    reports_.report_text(
+        fmt::format("{}: `{}` uploads what was written", place.sink->name(), command));
   }
 }
 

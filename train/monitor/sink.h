@@ -31,8 +31,8 @@ class MonitorSink {
 
   virtual std::string_view name() const = 0;  // "tensorboard", as its section is called
   virtual std::string place() const = 0;      // the file or folder, for people
-  // Behind the place: how what lies there gets to a service. Empty where it has none.
-  virtual std::string how_to_upload() const { return ""; }
+  // Sends what lies there to a service, once the run is over. Empty where there is none.
+  virtual std::string upload_command() const { return ""; }
 
   // Once, before everything else. `samples`: those that the state was trained on that training goes
   // on from; what an earlier process wrote of later ones is trained again.

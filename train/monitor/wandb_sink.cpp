@@ -89,8 +89,8 @@ std::string WandbLog::framed(std::string_view record) {
   return out;
 }
 
-std::string WandbSink::how_to_upload() const {
-  return fmt::format("; `wandb sync {}/offline-run-*` uploads it", place());
+std::string WandbSink::upload_command() const {
+  return fmt::format("wandb sync {}/offline-run-*", place());
 }
 
 void WandbSink::put(WireMessage record) {

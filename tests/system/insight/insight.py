@@ -186,7 +186,8 @@ def check_lines(output, run_dir):
             check(f"step {step}: {words}" in output, f"no line \"step {step}: {words}\" in\n{output}")
     for words in ("before the first step: memory", "state of the engine:", "gradients ....", "sharded on device",
                   "Comm. Op ", "reduce_scatter | [Caller: ", "Breakdown with straggler effect",
-                  "the others waited for rank "):
+                  "the others waited for rank ", f"wandb: `wandb sync {run_dir}/wandb/offline-run-*` uploads",
+                  f"comet: `comet upload {run_dir}/comet/*.zip` uploads"):
         check(words in output, f"no \"{words}\" in\n{output}")
     log = pathlib.Path(run_dir, "logs", "rank-1.log").read_text()
     check("comm op: reduce_scatter | [Caller: " in log and "| msg size: " in log, f"no calls in the log:\n{log}")

@@ -14,6 +14,7 @@ struct Written {
   std::vector<std::string> lines;
   int flushes = 0;
   std::atomic<int> failures{0};
+  std::string command;
 };
 
 class NotingSink final : public MonitorSink {
@@ -21,6 +22,7 @@ class NotingSink final : public MonitorSink {
   explicit NotingSink(Written& written) : written_(written) {}
   std::string_view name() const override { return "noting"; }
   std::string place() const override { return "/there"; }
+  std::string upload_command() const override { return written_.command; }
   void begin(int64_t samples, double) override { add_line(fmt::format("begin {}", samples)); }
   void add(const MonitorBatch& batch) override {
     for (const MonitorEvent& event : batch.events) {
@@ -100,6 +102,18 @@ TEST_CASE("a monitor begins where training goes on, and ends with it", "[train]"
   CHECK(written.lines ==
         std::vector<std::string>{"begin 8", "12 0.3333333333333333", "16 0.25", "end"});
   CHECK(heard.take() == std::vector<std::string>{"noting writes to /there"});
+}
+
+TEST_CASE("at the end of a run it is said how what was written gets to its service", "[train]") {
+  Written written;
+  written.command = "note sync /there";
+  testing::HeardReports heard;
+  run_steps(written, heard, std::chrono::seconds(20));
+  CHECK(heard.take() ==
+        std::vector<std::string>{"noting writes to /there",
+                                 "noting: `note sync /there` uploads what was written"});
+  run_steps(written, heard, std::chrono::seconds(20), {3}, std::chrono::seconds(0), End::kNotTold);
+  CHECK(heard.take() == std::vector<std::string>{"noting writes to /there"});  // by nobody
 }
 
 TEST_CASE("steps that follow each other quickly are written together, and none is lost",

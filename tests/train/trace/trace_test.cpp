@@ -106,6 +106,10 @@ struct Recorded {
 constexpr int kRanks = 2;
 const Setting kPlain{.ranks = kRanks, .stage = 3, .micro_steps = 2};
 
+bool works_beside(const Setting& setting) {
+  return setting.update_ahead || (setting.zenflow && setting.zenflow->overlaps);
+}
+
 // Trains some steps; the orders are carried out at the edges after so many.
 Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
                 int64_t most_events = TraceRecorder::kMostEvents, const Setting& setting = kPlain) {
@@ -123,7 +127,7 @@ Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
     Connections connections =
         Connections::over(comm, {.data = kRanks}, {.volume = &volume, .times = &calls});
     Workspace workspace({.device = Device::cpu(),
-                         .updater_threads = setting.update_ahead ? 1 : 0,
+                         .updater_threads = works_beside(setting) ? 1 : 0,
                          .trace = &ops,
                          .beside = &beside},
                         connections.peers());
@@ -283,6 +287,50 @@ TEST_CASE("a trace has what is done beside: its bytes are those of the plan", "[
       CHECK((std::ranges::count(trace.tracks, "swap files") == 1) == swaps);
       CHECK(std::ranges::count(trace.tracks, "updates by the host") == 1);
       CHECK(std::ranges::count(trace.tracks, "copies") == 1);
+    }
+  }
+}
+
+TEST_CASE("a trace has what ZenFlow moves, as planned, and the rest's update once an interval",
+          "[train]") {
+  Setting setting = kPlain;
+  setting.stage = 2;
+  setting.state = Tier::kHost;
+  int64_t parts = 0;  // of which there is a rest
+  for (const bool overlaps : {false, true}) {
+    CAPTURE(overlaps);
+    setting.zenflow = {.topk_ratio = 0.25, .update_every = 4, .overlaps = overlaps};
+    const auto traced = [&](int64_t after, int64_t steps) {
+      const ReadTrace trace = read(record({{after, {.steps = steps, .ranks = {0}}}},
+                                          after + steps + 1, TraceRecorder::kMostEvents, setting)
+                                       .texts[0]);
+      check_nesting(trace.events);
+      return trace;
+    };
+    const auto updates = [](const ReadTrace& trace) {
+      return std::ranges::count_if(trace.events, [](const TraceEvent& event) {
+        return event.name.starts_with("update rest of part ") && event.bytes > 0;
+      });
+    };
+    const ReadTrace between = traced(1, 2);  // steps 2 and 3, of which the plan is
+    const RunPlan plan = dry_run(options_of(setting), {.data = kRanks}, {});
+    const auto moved = link_bytes(between);
+    for (int link = 0; link < kLinks; ++link) {
+      CAPTURE(name_of(static_cast<Link>(link)));
+      CHECK(nth(moved, link) == 2 * nth(plan.of_rank(0).link_bytes, link));
+    }
+    CHECK(nth(moved, Link::kToHost) > 0);
+    CHECK(updates(between) == 0);
+    // Steps 4 to 8: two intervals end. What is late ends when the next interval does, or before.
+    const ReadTrace ends = traced(3, 5);
+    CHECK(std::ranges::count(ends.tracks, "updates by the host") == 1);
+    if (!overlaps) {
+      parts = updates(ends) / 2;
+      CHECK(parts > 0);
+      CHECK(named_within_steps(ends, "update rest of part ") == 2 * parts);
+    } else {
+      CHECK(updates(ends) >= parts);
+      CHECK(updates(ends) <= 2 * parts);
     }
   }
 }
