@@ -6,8 +6,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 
+#include "config/catalogue.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
@@ -30,6 +32,36 @@ void check_page(const std::string& name, const std::string& expected) {
 
 TEST_CASE("docs/config.md says what fields() says", "[config][generated]") {
   check_page("config.md", config_documentation());
+}
+
+TEST_CASE("every key by which people see what a run does is there", "[config]") {
+  const std::set<std::string> wanted{"tensorboard",
+                                     "wandb",
+                                     "comet",
+                                     "csv_monitor",
+                                     "flops_profiler",
+                                     "comms_logger",
+                                     "timers",
+                                     "eigenvalue",
+                                     "wall_clock_breakdown",
+                                     "steps_per_print",
+                                     "memory_breakdown",
+                                     "dump_state",
+                                     "dataloader_drop_last",
+                                     "log_level",
+                                     "data_efficiency.seed",
+                                     "train.log_every",
+                                     "elasticity.min_time"};
+  std::set<std::string> seen;
+  for (const CatalogueEntry& entry : catalogue()) {
+    for (const std::string& path : {entry.path, entry.path.substr(0, entry.path.find('.'))}) {
+      if (!wanted.contains(path)) continue;
+      seen.insert(path);
+      INFO(entry.path);
+      CHECK(entry.effect != Effect::kNotYet);
+    }
+  }
+  CHECK(seen == wanted);
 }
 
 }  // namespace ds

@@ -71,9 +71,11 @@ TEST_CASE("the page tells where the first bad number was", "[launcher]") {
 }
 
 TEST_CASE("a page of a million steps is as large as one of a thousand", "[launcher]") {
-  const size_t small = report_page({.name = "r", .metrics = metrics(1000)}).size();
-  const size_t large = report_page({.name = "r", .metrics = metrics(100'000)}).size();
-  CHECK(large < 2 * small);
+  const std::string small = report_page({.name = "r", .metrics = metrics(1000)});
+  const std::string large = report_page({.name = "r", .metrics = metrics(1'000'000)});
+  CHECK(large.size() < 2 * small.size());
+  CHECK(small.find("validation: 0.5 at step 1000<") != std::string::npos);
+  CHECK(large.find("validation: 0.5 at step 1000000<") != std::string::npos);
 }
 
 TEST_CASE("a run that has only begun has a page", "[launcher]") {

@@ -172,6 +172,7 @@ TEST_CASE("a run that goes on keeps its name at wandb, and begins a file", "[tra
   for (const std::string_view said : {"train_json", "p", "t", "g", "node-1"}) {
     CHECK(records[1].find(said) != std::string::npos);
   }
+  CHECK(first.upload_command() == "wandb sync " + home.path().string() + "/wandb/offline-run-*");
   WandbSink second({config, home.path().string(), "node-1", "{}", "1.0"});
   second.begin(8, 1700000100.0);
   second.flush();
@@ -187,6 +188,9 @@ TEST_CASE("an experiment of Comet is a folder, and at the end an archive", "[tra
   const testing::TemporaryDirectory home;
   CometConfig config;
   config.project = "p";
+  config.workspace = "w";
+  config.experiment_name = "n";
+  config.mode = CometMode::kCreate;
   config.samples_log_interval = 10;
   config.experiment_key = "0123456789abcdef0123456789abcdef";
   CometSink sink({config, home.path().string(), R"({"a": 1})"});
@@ -202,8 +206,12 @@ TEST_CASE("an experiment of Comet is a folder, and at the end an archive", "[tra
   CHECK(messages.find(metric("0.125", 24)) != std::string::npos);
   CHECK(messages.find(R"("paramName":"train_json","paramValue":"{\"a\": 1}")") !=
         std::string::npos);
+  CHECK(messages.find(R"("key":"Name","value":"n")") != std::string::npos);
+  CHECK(sink.upload_command() == "comet upload " + home.path().string() + "/comet/*.zip");
   const std::string archive = text_of(folder + ".zip");
   CHECK(archive.find(messages) != std::string::npos);
+  CHECK(archive.find(R"("project_name":"p","workspace":"w")") != std::string::npos);
+  CHECK(archive.find(R"("resume_strategy":"create")") != std::string::npos);
   CHECK(archive.find(R"("offline_id":"0123456789abcdef0123456789abcdef")") != std::string::npos);
   CHECK(archive.find(R"("stop_time":1700000009000)") != std::string::npos);
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "config/load.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/train/heard_reports.h"
@@ -93,6 +94,31 @@ TEST_CASE("events have DeepSpeed's names, and ours", "[train]") {
   REQUIRE(timed.size() == 11);
   CHECK(timed[6].name == "Train/Samples/elapsed_time_ms_backward_inner");
   CHECK(timed[6].value == Approx(2.5));
+}
+
+TEST_CASE("monitors that are switched on write where their sections say", "[train]") {
+  const auto places = [](const std::string& sections) {
+    std::vector<std::string> out;
+    const MonitorOrigin origin{.run_dir = "/run", .config_text = "{}", .version = "1"};
+    for (const auto& sink : monitor_sinks(parse_config("{" + sections + "}"), origin)) {
+      out.push_back(fmt::format("{} {}", sink->name(), sink->place()));
+    }
+    return out;
+  };
+  using Places = std::vector<std::string>;
+  CHECK(places(R"("csv_monitor": {"enabled": false}, "wandb": {"enabled": false})").empty());
+  CHECK(places(R"("csv_monitor": {"enabled": true}, "wandb": {"enabled": true},
+                  "comet": {"enabled": true})") ==
+        Places{"wandb /run/wandb", "comet /run/comet",
+               "csv_monitor /run/csv_monitor/DeepSpeedJobName"});
+  CHECK(places(R"("csv_monitor": {"enabled": true, "output_path": "/far", "job_name": "job"})") ==
+        Places{"csv_monitor /far/job"});
+  const auto board = [&](const std::string& keys) {
+    return places(R"("tensorboard": {"enabled": true)" + keys + "}").at(0);
+  };
+  CHECK_THAT(board(""), Catch::StartsWith("tensorboard /run/tensorboard/DeepSpeedJobName/"));
+  CHECK_THAT(board(R"(, "output_path": "/far", "job_name": "job")"),
+             Catch::StartsWith("tensorboard /far/job/"));
 }
 
 TEST_CASE("a monitor begins where training goes on, and ends with it", "[train]") {

@@ -2,8 +2,11 @@
 #include "train/profile/flops_profiler.h"
 
 #include "comm/peers.h"
+#include "core/files/file.h"
 #include "core/index.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/train/heard_reports.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -145,6 +148,32 @@ TEST_CASE("a module has what is inside and its own", "[train]") {
     CHECK(flops <= module.flops * (1 + 1e-9));
   };
   check(model);
+}
+
+TEST_CASE("a profile goes to the file that is named, or is said line by line", "[train]") {
+  const testing::TemporaryDirectory home;
+  const std::string run = home.path().string();
+  const ModuleProfile model = profile_of(gpt2_124m(), 1024);
+  const ProfileFigures figures{.forward_s = 0.5, .backward_s = 1.0, .update_s = 0.25};
+  const auto told = [&](FlopsProfilerConfig config) {
+    testing::HeardReports heard;
+    config.detailed = false;
+    tell_profile(heard, config, run, figures, model);
+    return heard.take();
+  };
+  const std::vector<std::string> lines = told({});
+  CHECK(std::ranges::find(lines, "Profile Summary at step 0:") != lines.end());
+  RealFileSystem files;
+  CHECK(files.read_text(run + "/profile.json", 1 << 20) == profile_json(figures, model));
+  const std::string file = run + "/deep/profile.txt";
+  CHECK(told({.output_file = file}) ==
+        std::vector<std::string>{"flops_profiler writes to " + file});
+  CHECK_THAT(files.read_text(file, 1 << 20), Catch::Contains("Profile Summary at step 0:"));
+  // A file that cannot be written is said, and so is the profile.
+  const std::vector<std::string> both = told({.output_file = file + "/below"});
+  CHECK_THAT(both.front(),
+             Catch::StartsWith("flops_profiler: ") && Catch::EndsWith("; training goes on"));
+  CHECK(both.size() == lines.size() + 1);
 }
 
 TEST_CASE("the reports have the document's lines and columns", "[train]") {
