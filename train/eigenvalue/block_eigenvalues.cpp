@@ -37,18 +37,18 @@ BlockEigenvalues::BlockEigenvalues(Engine& engine, BatchSource& source, RunRepor
     : engine_(engine),
       source_(source),
       reports_(reports),
-      copy_(engine.stream()),
       every_(options_of(engine).every) {}
 
 void BlockEigenvalues::at_edge(int64_t steps_done) {
   if (!is_due(steps_done)) return;
   const EigenvalueOptions& options = options_of(engine_);
   const bool tells = options.verbose && engine_.host().rank() == 0;
+  HostCopy copy(engine_.stream());
   HeldBatch batch(engine_, source_, steps_done - 1, engine_.options().micro_steps() - 1);
   std::vector<double> found;
   int products = 0;
   for (int64_t block = 0; block < options.blocks; ++block) {
-    BlockHessian hessian(engine_, batch, copy_, params_of(engine_, block));
+    BlockHessian hessian(engine_, batch, copy, params_of(engine_, block));
     const PowerResult result = largest_eigenvalue(
         first_vector(engine_, block, hessian.numel()), options.rules,
         [&](const std::vector<float>& v) {

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "core/memory/host_copy.h"
 #include "train/engine.h"
 #include "train/observers.h"
 #include "train/run_reports.h"
@@ -30,7 +29,6 @@ class BlockEigenvalues final : public StepObserver {
   Engine& engine_;
   BatchSource& source_;
   RunReports& reports_;
-  HostCopy copy_;
   const int64_t every_;
   std::vector<double> newest_;
 };

@@ -110,6 +110,7 @@ void BlockHessian::add_ranks(std::vector<float>& sum) {
     if (part.is_meta()) return;
     std::copy_n(&sum[to_size(first)], part.numel(), part.data<float>());
   });
+  const Span span(engine_.stream(), "eigenvalue");
   engine_.token_group().all_reduce(sum_, ReduceOp::kSum, engine_.stream());
   copy_.down(sum_, [&](int64_t first, const Tensor& part) {
     if (part.is_meta()) return;
