@@ -11,6 +11,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -263,10 +264,17 @@ def main():
         values = csv_values("run")
         check(len(values["Train/Samples/lr"]) == 16, f"{len(values['Train/Samples/lr'])} steps after going on")
         check_readers("run", values)
-        # A monitor that cannot be written is a line.
+        # A monitor that cannot be written is a line, and so is what a monitor would get of the curvature.
         pathlib.Path("blocked").write_text("no folder")
         output = run(binaries, "train.json", "--num-ranks", "1", "--run-dir", "other", "csv_monitor.output_path=blocked",
-                     "wandb.enabled=false", "comet.enabled=false", "tensorboard.enabled=false")
+                     "wandb.enabled=false", "comet.enabled=false", "tensorboard.enabled=false",
+                     "zero_optimization.stage=1", "eigenvalue.enabled=true", "eigenvalue.layer_name=transformer.h",
+                     "eigenvalue.layer_num=2", "eigenvalue.max_iter=2", "eigenvalue.gas_boundary_resolution=6",
+                     "eigenvalue.verbose=true")
+        told = re.findall(r"eigenvalue: step (\d+), block (\d), iteration (\d): (\S+)", output)
+        places = [tuple(map(int, line[:3])) for line in told]
+        check(places == [(step, block, i) for step in (6, 12) for block in (0, 1) for i in (1, 2)], f"told {told}")
+        check(all(abs(float(line[3])) > 0 for line in told), f"told {told}")
         # Steps of less than a quarter of a second are written together, of which the last are told at the end.
         told = "csv_monitor cannot be written: " in output or "writes are lost: " in output
         check(told and "blocked" in output, f"no line of it in\n{output}")
