@@ -1,7 +1,9 @@
 #include "train/eigenvalue/block_eigenvalues.h"
 
+#include <chrono>
 #include <string>
 
+#include "core/clock.h"
 #include "core/rng.h"
 #include "train/eigenvalue/block_hessian.h"
 
@@ -34,13 +36,11 @@ std::vector<float> first_vector(const Engine& engine, int64_t block, int64_t num
 }  // namespace
 
 BlockEigenvalues::BlockEigenvalues(Engine& engine, BatchSource& source, RunReports& reports)
-    : engine_(engine),
-      source_(source),
-      reports_(reports),
-      every_(options_of(engine).every) {}
+    : engine_(engine), source_(source), reports_(reports), every_(options_of(engine).every) {}
 
 void BlockEigenvalues::at_edge(int64_t steps_done) {
   if (!is_due(steps_done)) return;
+  const auto begun = std::chrono::steady_clock::now();
   const EigenvalueOptions& options = options_of(engine_);
   const bool tells = options.verbose && engine_.host().rank() == 0;
   HostCopy copy(engine_.stream());
@@ -65,6 +65,11 @@ void BlockEigenvalues::at_edge(int64_t steps_done) {
     found.push_back(result.eigenvalue);
   }
   newest_ = relative_to_largest(found);
+  seconds_ += seconds_since(begun);
+}
+
+void BlockEigenvalues::measure(Measured& measured) const {
+  measured.results["eigenvalue_s"] = seconds_;
 }
 
 void rehearse_eigenvalues(Engine& engine, BatchSource& source) {

@@ -24,6 +24,7 @@ class BlockEigenvalues final : public StepObserver {
 
   bool needs_edge(int64_t steps_done) const override { return is_due(steps_done); }
   void at_edge(int64_t steps_done) override;
+  void measure(Measured& measured) const override;  // "eigenvalue_s": what all of it took
 
  private:
   Engine& engine_;
@@ -31,6 +32,7 @@ class BlockEigenvalues final : public StepObserver {
   RunReports& reports_;
   const int64_t every_;
   std::vector<double> newest_;
+  double seconds_ = 0;
 };
 
 // On meta: makes a product of each block, so that a plan has the memory that it takes.

@@ -243,6 +243,10 @@ Trained train_four(const Setting& setting, bool looks) {
       }
       out.outcome.memory = nth(rank.tiers(), Tier::kDevice);
       CHECK(out.outcome.memory.bytes_peak <= nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak);
+      Measured measured;
+      observers.measure(measured);
+      CHECK((measured.results.contains("eigenvalue_s") && measured.results["eigenvalue_s"] > 0) ==
+            looks);
       if (looks) out.eigenvalues.assign(eigenvalues->newest().begin(), eigenvalues->newest().end());
       out.heard = heard.take();
     });
