@@ -527,8 +527,9 @@ TEST_CASE("curvature is measured where gradients of whole weights in fp32 are", 
         kept},
        {"eigenvalue.layer_num", "must be greater than 0 when eigenvalue is enabled",
         R"({"eigenvalue": {"enabled": true}})", R"({"eigenvalue": {"enabled": false}})"}});
-  check_rules("note", {{"eigenvalue.enabled", "nobody is told of them: switch on a monitor",
-                        R"({"eigenvalue": {"enabled": true, "layer_num": 1}})", kept}});
+  check_rules("note",
+              {{"eigenvalue.enabled", "eigenvalues are computed, and nobody is told of them",
+                R"({"eigenvalue": {"enabled": true, "layer_num": 1}})", kept}});
 }
 
 TEST_CASE("auto is as good as not given, and cannot stand for what must be given", "[config]") {
