@@ -15,6 +15,12 @@ double length(std::span<const float> v) {
   return std::sqrt(squares);
 }
 
+double largest(std::span<const float> v) {
+  float most = 0;
+  for (const float x : v) most = std::max(most, std::abs(x));
+  return most;
+}
+
 }  // namespace
 
 HeldBatch::HeldBatch(Engine& engine, BatchSource& source, int64_t step, int micro_step)
@@ -61,15 +67,21 @@ std::vector<float> BlockHessian::times(const std::vector<float>& v) {
   DS_CHECK(v.size() == weights_.size(), "block hessian: {} elements, the block has {}", v.size(),
            weights_.size());
   std::vector<float> product(v.size());
-  const double of_weights = length(weights_), of_v = length(v);
-  if (of_v == 0 && !engine_.device().is_meta()) return product;  // on all ranks
-  const double h = of_v > 0 ? std::cbrt(kRounding) * (of_weights > 0 ? of_weights : 1) / of_v : 0;
+  const double h = step_along(v);
+  if (h == 0 && !engine_.device().is_meta()) return product;  // on all ranks
   const std::vector<float> after = gradient(v, h);
   const std::vector<float> before = gradient(v, -h);
   std::ranges::transform(after, before, product.begin(), std::minus<>());
   add_ranks(product);
   for (float& x : product) x = static_cast<float>(x / (2 * h));
   return product;
+}
+
+double BlockHessian::step_along(const std::vector<float>& v) const {
+  const double longest = largest(v);
+  if (longest == 0) return 0;
+  const double ratio = std::min(length(weights_) / length(v), largest(weights_) / longest);
+  return std::cbrt(kRounding) * (ratio > 0 ? ratio : 1 / longest);  // where all weights are zero
 }
 
 void BlockHessian::move_weights(const std::vector<float>& v, double by) {

@@ -1,8 +1,8 @@
 // BlockHessian: products of vectors with the second derivative of the loss of one micro-batch by
 // the weights w of one block, from differences of its first derivative g:
-//   H v = (g(w + h v) - g(w - h v)) / 2h,   h = cbrt(u) |w| / |v|
+//   H v = (g(w + h v) - g(w - h v)) / 2h,   h = cbrt(u) min(|w| / |v|, max|w_i| / max|v_i|)
 // with the unit u of rounding of fp32: between what h^2 leaves out and what rounding of g makes,
-// which h divides. The loss is the mean over the micro-batches of all ranks, with the dropout that
+// which h divides. The second bound is for vectors of few large elements. The loss is the mean over the micro-batches of all ranks, with the dropout that
 // the step had. Weights, gradients and state of the run stay as they are. Between steps only.
 #pragma once
 
@@ -49,6 +49,7 @@ class BlockHessian {
 
  private:
   void read_weights();
+  double step_along(const std::vector<float>& v) const;  // h; 0 for a vector of zeros
   void move_weights(const std::vector<float>& v, double by);
   std::vector<float> gradient(const std::vector<float>& v, double by);
   void add_ranks(std::vector<float>& sum);
