@@ -2,8 +2,9 @@
 // the weights w of one block, from differences of its first derivative g:
 //   H v = (g(w + h v) - g(w - h v)) / 2h,   h = cbrt(u) min(|w| / |v|, max|w_i| / max|v_i|)
 // with the unit u of rounding of fp32: between what h^2 leaves out and what rounding of g makes,
-// which h divides. The second bound is for vectors of few large elements. The loss is the mean over the micro-batches of all ranks, with the dropout that
-// the step had. Weights, gradients and state of the run stay as they are. Between steps only.
+// which h divides. The second bound is for vectors of few large elements. The loss is the mean over
+// the micro-batches of all ranks, with the dropout that the step had. Weights and state of the run
+// stay as they are. Between steps only.
 #pragma once
 
 #include <span>

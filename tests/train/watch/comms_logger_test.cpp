@@ -21,8 +21,8 @@ void call(CallQueue& calls, CommOp op, const char* label) {
                  .end = StreamMoment::of_host()});
 }
 
-// What the log has after a step with a call between parts and two in one, "all_gather" or "all_gather |
-// [Caller: ...]" each; or the line that says that it has nothing.
+// What the log has after steps with a call between parts and two in one, each as "all_gather" or
+// with who called it; or the line that says that it has nothing.
 std::set<std::string> logged(const CommsLoggerConfig& config) {
   std::set<std::string> out;
   test::run_ranks(1, [&](Communicator& comm) {
