@@ -185,10 +185,11 @@ def check_lines(output, run_dir):
         for words in ("time (ms) | fwd_microstep: ", "time (ms) | fwd: ", "ranks, least/mean/most (ms) | fwd: ",
                       "memory | device: now ", "ranks, least/mean/most memory | device: "):
             check(f"step {step}: {words}" in output, f"no line \"step {step}: {words}\" in\n{output}")
+    place = os.path.abspath(run_dir)
     for words in ("before the first step: memory", "state of the engine:", "gradients ....", "sharded on device",
                   "Comm. Op ", "reduce_scatter | [Caller: ", "Breakdown with straggler effect",
-                  "the others waited for rank ", f"wandb: `wandb sync {run_dir}/wandb/offline-run-*` uploads",
-                  f"comet: `comet upload {run_dir}/comet/*.zip` uploads"):
+                  "the others waited for rank ", f"wandb: `wandb sync {place}/wandb/offline-run-*` uploads",
+                  f"comet: `comet upload {place}/comet/*.zip` uploads"):
         check(words in output, f"no \"{words}\" in\n{output}")
     log = pathlib.Path(run_dir, "logs", "rank-1.log").read_text()
     check("comm op: reduce_scatter | [Caller: " in log and "| msg size: " in log, f"no calls in the log:\n{log}")
