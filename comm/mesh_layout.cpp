@@ -1,6 +1,8 @@
 // The mesh as arithmetic.
 #include "comm/mesh_layout.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace ds {
@@ -206,6 +208,15 @@ std::vector<std::vector<int>> MeshLayout::groups(Axis axis) const {
     }
   }
   return result;
+}
+
+double network_share(const MeshLayout& layout, int rank, Axis axis, int ranks_of_host) {
+  DS_CHECK(ranks_of_host > 0, "mesh: {} ranks of a host, expected 1 or more", ranks_of_host);
+  const std::vector<int> peers = layout.peers(rank, axis);
+  const auto here = std::ranges::count_if(
+      peers, [&](int peer) { return peer / ranks_of_host == rank / ranks_of_host; });
+  if (here == std::ssize(peers)) return 0;
+  return static_cast<double>(here) / ranks_of_host;
 }
 
 }  // namespace ds

@@ -84,4 +84,9 @@ class MeshLayout {
   MeshSizes sizes_;
 };
 
+// What of its host's network the rank's group along `axis` has, where every host has so many ranks
+// that follow each other; 0: the group stays in one host. A group goes round in a ring that leaves
+// each host once, so those that the ranks of a host are in share what leaves it.
+double network_share(const MeshLayout& layout, int rank, Axis axis, int ranks_of_host);
+
 }  // namespace ds

@@ -9,6 +9,11 @@
 
 namespace ds {
 
+// The name by which a trace hears of a call whose group spans hosts, in place of the operation's:
+// it takes the time of the network. Its bytes are those with which one such group would keep the
+// network of a host busy as long as the groups do that share it (mesh_layout.h, network_share).
+inline constexpr std::string_view kBetweenHosts = "between_hosts";
+
 enum class CommOp : uint8_t {
   kBarrier,
   kAllReduce,

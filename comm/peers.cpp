@@ -30,10 +30,20 @@ Connections Connections::over(Communicator& world, Communicator& tensors, const 
           Mesh::over(tensors, sizes, counted(sinks))};
 }
 
-Connections Connections::meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks) {
-  auto nobody = std::make_unique<MetaComm>(rank, MeshLayout(sizes).world_size());
-  return {std::make_unique<TracedComm>(std::move(nobody), "host", sinks),
-          Mesh::meta(rank, sizes, counted(sinks))};
+Connections Connections::meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks,
+                              int ranks_of_host) {
+  const MeshLayout layout(sizes);
+  auto nobody = std::make_unique<MetaComm>(rank, layout.world_size());
+  const auto shared = [&](Axis axis) {
+    TracedComm::Sinks of_axis = sinks;
+    if (ranks_of_host > 0) of_axis.network_share = network_share(layout, rank, axis, ranks_of_host);
+    return of_axis;
+  };
+  const auto decorate = [&](Axis axis, Communicator& group) {
+    return std::make_unique<TracedComm>(group, std::string(to_string(axis)), shared(axis));
+  };
+  return {std::make_unique<TracedComm>(std::move(nobody), "host", shared(Axis::kWorld)),
+          Mesh::meta(rank, sizes, decorate)};
 }
 
 }  // namespace ds

@@ -35,8 +35,10 @@ class Connections {
   // outlive this, too.
   static Connections over(Communicator& world, Communicator& tensors, const MeshSizes& sizes,
                           const TracedComm::Sinks& sinks = {});
-  // What rank `rank` would have, made of groups of nobody.
-  static Connections meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks = {});
+  // What rank `rank` would have, made of groups of nobody. ranks_of_host: of each; 0: all are on
+  // one.
+  static Connections meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks = {},
+                          int ranks_of_host = 0);
 
   Peers peers() { return {host_, mesh_}; }
 

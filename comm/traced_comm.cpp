@@ -100,8 +100,12 @@ void TracedComm::traced(CommOp op, size_t bytes, Stream* stream, const Call& cal
     count(op, tensor_bytes);
   }
   if (stream != nullptr) {
-    const int64_t wire = wire_bytes(op, size(), tensor_bytes);
-    stream->report(name_of(op), {0, static_cast<double>(wire)});
+    const auto wire = static_cast<double>(wire_bytes(op, size(), tensor_bytes));
+    if (sinks_.network_share > 0) {
+      stream->report(kBetweenHosts, {0, wire / sinks_.network_share});
+    } else {
+      stream->report(name_of(op), {0, wire});
+    }
   }
 }
 

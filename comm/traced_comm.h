@@ -50,6 +50,8 @@ class TracedComm final : public Communicator {
     // Not owned. Null: calls that are recorded count once, when they are recorded.
     RecordedCalls* recorded = nullptr;
     CallTimes* times = nullptr;  // not owned, may be null
+    // What of a host's network a group has that spans hosts, for traces; 0: it stays in one.
+    double network_share = 0;
   };
   TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks);
   // One of several that count calls of the same group, which must outlive it.

@@ -1,37 +1,21 @@
 #include "rankd/verbs/plan.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cstdio>
 
-#include "config/effect.h"
 #include "config/load.h"
 #include "config/rules.h"
-#include "core/dispatch.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
 #include "core/number_text.h"
-#include "rankd/rank_device.h"
+#include "rankd/verbs/planned_way.h"
+#include "rankd/verbs/suggest.h"
 #include "train/assemble.h"
-#include "train/plan/calibration.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/fit.h"
 #include "train/plan/limits.h"
 
 namespace ds {
 namespace {
-
-DeviceCeilings ceilings_of_gpus(const EngineOptions& options, const Config& config, int ranks,
-                                int threads) {
-  if (!kHasCudaKernels) {
-    throw Unsupported(
-        "plan --device cuda: this build has no kernels of GPUs, whose scratch memory a plan "
-        "counts; configure one with DS_WITH_CUDA=ON, which needs nvcc and no GPU");
-  }
-  return cuda_ceilings(options, config, ranks, threads);
-}
-
-using Settings = std::vector<std::string>;
 
 // Ways to train that differ in where state is, from what takes the device's memory to what spares
 // it. What the configuration offloads itself is in the first one only.
@@ -90,17 +74,14 @@ class FitSearch {
 
   FitRow row(const Settings& settings, const MachineRoom& room, int ranks) {
     FitRow row{.settings = settings};
+    const WayRead read = read_way(args_, model_, settings);
+    row.refused = read.refused;
+    if (!read.way) return row;
+    row.micro_batch = read.way->options.micro_batch;
     try {
-      Settings overrides = args_.overrides;
-      overrides.insert(overrides.end(), settings.begin(), settings.end());
-      const Config config = load_config(args_.config_path, overrides);
-      for (const MissingFeature& missing : effects_of(config).missing) {
-        row.refused = fmt::format("{}: {}", missing.path, missing.message);
-        return row;
-      }
-      const EngineOptions options = engine_options(config, model_, ranks);
-      row.micro_batch = options.micro_batch;
-      row.fit = largest_fit(options, job_mesh(config, ranks, ranks), room, ceilings_, guess_);
+      row.fit =
+          largest_fit(read.way->options, job_mesh(read.way->config, ranks, args_.ranks_of_host()),
+                      room, ceilings_, guess_);
       if (row.fit) guess_ = heads_of(row.fit->model);
     } catch (const ConfigError& error) {
       row.refused = error.what();
@@ -116,23 +97,6 @@ class FitSearch {
   const DeviceCeilings& ceilings_;
   int64_t guess_;
 };
-
-// What weights and state are swapped to, where it is on this machine; where they go to two disks,
-// that of the state, through which more passes.
-std::optional<DiskToMeasure> disk_of(const Config& config) {
-  const auto& param = config.zero_optimization.offload_param;
-  const auto& optimizer = config.zero_optimization.offload_optimizer;
-  std::optional<std::string> path;
-  if (param && param->device == OffloadDevice::kNvme) path = param->nvme_path;
-  if (optimizer && optimizer->device == OffloadDevice::kNvme) path = optimizer->nvme_path;
-  if (!path) return std::nullopt;
-  if (!RealFileSystem().exists(*path)) {
-    spdlog::warn("plan: {} is not on this machine, so the time that its disk takes is a guess",
-                 *path);
-    return std::nullopt;
-  }
-  return DiskToMeasure{.folder = *path, .io = io_options(config.aio, *path)};
-}
 
 int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& options, int ranks,
             const DeviceCeilings& ceilings) {
@@ -164,14 +128,12 @@ int run_plan(const PlanArgs& args) {
   RealFileSystem files;
   InputFiles inputs(files);
   const ModelConfig model = model_config(config.model, inputs);
-  const int ranks = args.num_ranks.value_or(1);
+  if (args.suggest) return run_suggest(args, config, model);
+  const int ranks = args.ranks();
   const EngineOptions options = engine_options(config, model, ranks);
-  DeviceCeilings ceilings = args.device == "cuda"
-                                ? ceilings_of_gpus(options, config, ranks, args.threads)
-                                : calibrate(options, ranks_here(ranks, args.threads));
-  if (args.device != "cuda") measure_links(disk_of(config), ceilings);
+  const DeviceCeilings ceilings = planned_ceilings(args, {.config = config, .options = options});
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
-  const RunPlan plan = dry_run(options, job_mesh(config, ranks, ranks), ceilings);
+  const RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
   if (!args.json && options.zero.offloads_state()) {

@@ -76,6 +76,11 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"plan", "train.json", "stray"},
            {"plan", "train.json", "--device-memory", "much"},
            {"plan", "train.json", "--host-memory", "1GiB"},
+           {"plan", "t.json", "--suggest", "--device-memory", "1GiB", "--host-memory", "1GiB"},
+           {"plan", "t.json", "--num-hosts", "2"},
+           {"plan", "t.json", "--num-ranks", "3", "--num-hosts", "2"},
+           {"plan", "t.json", "--num-ranks", "2", "--network", "1GB"},
+           {"plan", "t.json", "--num-ranks", "2", "--num-hosts", "2", "--network", "fast"},
            {"generate"},
            {"generate", "folder", "--top-p", "0"},
            {"generate", "folder", "--top-p", "1.5"},
@@ -114,6 +119,10 @@ TEST_CASE("verbs of the engine are parsed before the engine starts", "[cli]") {
   CHECK(
       values_of<PlanArgs>({"plan", "t.json", "--device-memory", "80GiB", "--nvme", "4 TiB"}).nvme ==
       "4 TiB");
+  const auto suggest = values_of<PlanArgs>(
+      {"plan", "t.json", "--suggest", "--num-ranks", "8", "--num-hosts", "2", "--network=1GB"});
+  CHECK(suggest.suggest);
+  CHECK(suggest.ranks_of_host() == 4);
 }
 
 TEST_CASE("texts and files may be given several times, each with its own flag", "[cli]") {

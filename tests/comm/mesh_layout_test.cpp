@@ -73,5 +73,17 @@ TEST_CASE("a neighbour differs in its own axis only", "[comm]") {
   CHECK_THROWS_AS(mesh.coordinate(32, Axis::kData), InternalError);
 }
 
+TEST_CASE("groups that leave a host share its network, and others need none", "[comm]") {
+  // Ranks 0 to 7, of which 0 to 3 are on the first host: tensor neighbours are together.
+  const MeshLayout mesh({.data = 4, .tensor = 2});
+  CHECK(network_share(mesh, 5, Axis::kTensor, 4) == 0);
+  CHECK(network_share(mesh, 5, Axis::kData, 4) == 0.5);  // ranks 1, 3, 5, 7: two are here
+  CHECK(network_share(mesh, 5, Axis::kWorld, 4) == 1);
+  CHECK(network_share(mesh, 5, Axis::kSequence, 4) == 0);  // alone
+  CHECK(network_share(mesh, 5, Axis::kTensor, 1) == 1);
+  CHECK(network_share(mesh, 5, Axis::kData, 8) == 0);
+  CHECK_THROWS_AS(network_share(mesh, 5, Axis::kData, 0), InternalError);
+}
+
 }  // namespace
 }  // namespace ds

@@ -11,7 +11,6 @@ LAYERS = ["train", "rankd", "launcher", "model", "optim", "data", "zero", "check
 
 # Section and member, and where in config/ the key has its effect.
 USED_IN_CONFIG = {
-    ("Config", "data_parallel_size"): "config/elastic_options.cpp makes the mesh of it",
     ("Config", "vocabulary_size"): "a rule warns of sizes that matrix units dislike",
     ("AdamParams", "adam_w_mode"): "decays_decoupled() in config/sections/optimizer.cpp asks it",
     ("AdamParams", "torch_adam"): "config/load.cpp takes the default of weight_decay from it",
@@ -27,7 +26,6 @@ USED_IN_CONFIG = {
     ("ElasticityConfig", "num_gpus_per_node"): "config/elastic_options.cpp makes the batch of it",
     ("Bf16Config", "bf16_master_weights_and_grads"): "key_without_masters() in config/config.cpp asks it",
     ("Fp16Config", "fp16_master_weights_and_grads"): "key_without_masters() in config/config.cpp asks it",
-    ("TpSizeConfig", "tp_size"): "tensor_ranks() in config/elastic_options.cpp makes the mesh of it",
     ("ZeroConfig", "stage3_gather_16bit_weights_on_model_save"): "gathered_dtype() in config/config.cpp asks it",
 }
 

@@ -35,6 +35,7 @@ std::string_view name_of(Busy what) {
 
 double DeviceCeilings::seconds_of(std::string_view op, const OpCost& cost) const {
   if (const auto link = link_of(op)) return cost.bytes / nth(link_bytes_per_s, *link);
+  if (op == kBetweenHosts) return cost.bytes / network_bytes_per_s;
   const double allowed = std::max(cost.flops / flops_per_s, cost.bytes / bytes_per_s);
   const auto known = slowdown.find(op);
   return known == slowdown.end() ? allowed : allowed * known->second;
@@ -79,6 +80,7 @@ DeviceCeilings cuda_ceilings(DType dtype, int threads, int ranks) {
 namespace {
 
 bool is_of_peers(std::string_view op) {
+  if (op == kBetweenHosts) return true;
   for (int kind = 0; kind <= static_cast<int>(CommOp::kSplit); ++kind) {
     if (op == name_of(static_cast<CommOp>(kind))) return true;
   }

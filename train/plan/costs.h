@@ -39,6 +39,10 @@ struct DeviceCeilings {
   // is expected to reach them.
   std::map<std::string, double, std::less<>> slowdown{};
 
+  // Of each host, to others; a rank's groups share it. How many ranks a host has; 0: there is one.
+  double network_bytes_per_s = 1.25e10;
+  int ranks_of_host = 0;
+
   // Peers are talked to on a stream of its own, while the other computes.
   bool overlaps_communication = false;
   // Pinned memory that a rank of a GPU has beside its steps: what files pass through, and what

@@ -107,7 +107,8 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   RankPlan plan;
   plan.step = record(options, sizes, ranks.front(), ceilings);
   CommVolume volume;
-  Connections nobody = Connections::meta(ranks.front(), sizes, {.volume = &volume});
+  Connections nobody =
+      Connections::meta(ranks.front(), sizes, {.volume = &volume}, ceilings.ranks_of_host);
   Clocks clocks(ceilings);
   Workspace workspace({.device = Device::meta(),
                        .stands_for = ceilings.device,

@@ -56,18 +56,19 @@ size_t host_bytes(const RunPlan& plan) {
   return on_machine(plan, Tier::kHost) + on_machine(plan, Tier::kPinned);
 }
 
-size_t device_bytes(const RunPlan& plan) {
+}  // namespace
+
+size_t most_bytes(const RunPlan& plan, Tier tier) {
   size_t most = 0;
   for (const RankPlan& one : plan.classes) {
-    most = std::max(most, nth(one.memory, Tier::kDevice).bytes_peak);
+    most = std::max(most, nth(one.memory, tier).bytes_peak);
   }
   return most;
 }
 
-}  // namespace
-
 bool has_room_for(const MachineRoom& room, const RunPlan& plan) {
-  return device_bytes(plan) <= room.device && (!room.host || host_bytes(plan) <= *room.host) &&
+  return most_bytes(plan, Tier::kDevice) <= room.device &&
+         (!room.host || host_bytes(plan) <= *room.host) &&
          on_machine(plan, Tier::kNvme) <= room.nvme;
 }
 
@@ -161,7 +162,7 @@ void write_row(Writer& out, const FitRow& row) {
     number("layers", sizes.layers);
     number("width", sizes.width);
     number("heads", sizes.heads);
-    number("device_bytes_peak", narrow<int64_t>(device_bytes(row.fit->plan)));
+    number("device_bytes_peak", narrow<int64_t>(most_bytes(row.fit->plan, Tier::kDevice)));
     number("host_bytes_peak", narrow<int64_t>(host_bytes(row.fit->plan)));
     number("nvme_bytes", narrow<int64_t>(on_machine(row.fit->plan, Tier::kNvme)));
     out.Key("seconds_per_step");
@@ -180,12 +181,12 @@ std::string row_text(const FitRow& row) {
                        row.refused.empty() ? "not even the smallest fits" : row.refused);
   }
   const ModelDimensions sizes = dimensions(row.fit->model);
-  return fmt::format("{:>10.2f} M  {:>4} x {:<6} {:>11}  {:>10} {:>10} {:>10}  {:>9.3f}  {}\n",
-                     static_cast<double>(row.fit->plan.parameters()) / 1e6, sizes.layers,
-                     sizes.width, row.micro_batch, bytes_text(device_bytes(row.fit->plan)),
-                     bytes_text(host_bytes(row.fit->plan)),
-                     bytes_text(on_machine(row.fit->plan, Tier::kNvme)),
-                     row.fit->plan.seconds_per_step(), settings_text(row));
+  return fmt::format(
+      "{:>10.2f} M  {:>4} x {:<6} {:>11}  {:>10} {:>10} {:>10}  {:>9.3f}  {}\n",
+      static_cast<double>(row.fit->plan.parameters()) / 1e6, sizes.layers, sizes.width,
+      row.micro_batch, bytes_text(most_bytes(row.fit->plan, Tier::kDevice)),
+      bytes_text(host_bytes(row.fit->plan)), bytes_text(on_machine(row.fit->plan, Tier::kNvme)),
+      row.fit->plan.seconds_per_step(), settings_text(row));
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ struct MachineRoom {
   size_t nvme = 0;  // likewise
 };
 bool has_room_for(const MachineRoom& room, const RunPlan& plan);
+// Of a tier, at the peak of the rank that needs most.
+size_t most_bytes(const RunPlan& plan, Tier tier);
 
 // A model like this one with so many heads (groups of heads that share keys) of the same size, and
 // as many layers as its width then asks for: width over layers stays. The vocabulary stays.

@@ -1,0 +1,53 @@
+# dslaunch plan --suggest: every mesh is there once, what rules one out is said, the best is what a plan with its
+# settings says and can be trained, and hosts that are apart change the order.
+. "$(dirname "$0")/../launcher.sh"
+unset DSLAUNCH_RANKD
+seq 1 4000 > corpus.txt
+cat > train.json <<'JSON'
+{"model": {"family": "gpt2", "n_layer": 2, "n_head": 6, "n_embd": 48, "n_positions": 32, "vocab_size": 257},
+ "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": 32},
+ "train": {"steps": 2}, "train_batch_size": 6, "train_micro_batch_size_per_gpu": 3, "steps_per_print": 1000,
+ "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 1}}
+JSON
+
+expect 0 plan train.json --suggest --num-ranks 4
+expect_text out "meshes        2 of 6 are possible"
+expect_text out "data 4: train_batch_size: 4 ranks that see different samples cannot have equally many of 6"
+expect_text out "data 1 x tensor 4: tensor_parallel.autotp_size: 4 ranks cannot share 6 heads equally"
+expect_text out "data 1 x sequence 4: sequence_parallel_size: 4 ranks cannot share 6 heads equally"
+
+expect 0 plan train.json --suggest --num-ranks 4 --json
+python3 - > settings 2> err <<'PY' || fail "what is suggested"
+import json, subprocess
+told = json.load(open("out"))
+assert len(told["meshes"]) == 2 and len(told["ruled_out"]) == 4 and told["world_size"] == 4, told
+times = [row["seconds_per_step"] for row in told["meshes"]]
+assert times == sorted(times) and times[0] > 0, times
+assert all(row["micro_batch"] == 3 for row in told["meshes"]), told
+# A plan of its own with those settings has its bytes; seconds are measured anew.
+best = told["meshes"][0]
+words = ["dslaunch", "plan", "train.json", "--num-ranks", "4", "--json", *best["settings"]]
+plan = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+assert plan["mesh"] == best["mesh"], (plan, best)
+assert max(rank["device_bytes_peak"] for rank in plan["ranks"]) == best["device_bytes_peak"], (plan, best)
+sums = {axis: sum(ops.values()) for axis, ops in plan["communication"].items()}
+assert {axis: sent for axis, sent in sums.items() if sent} == best["communication"], (sums, best)
+print(*best["settings"])
+PY
+# shellcheck disable=SC2046
+expect 0 train.json --num-ranks 4 --run-dir best $(cat settings)
+
+# A stage that shares more is taken where there is too little memory, and where that is not enough it is said.
+expect 0 plan train.json --suggest --num-ranks 2 zero_optimization.stage=0 --device-memory 1500KiB --json
+python3 -c 'import json; rows = json.load(open("out"))["meshes"]; assert any(r["zero_stage"] > 0 for r in rows), rows' ||
+  fail "no higher stage is tried"
+expect 78 plan train.json --suggest --num-ranks 2 --device-memory 100KiB
+expect_text out "every mesh is ruled out"
+expect_text out "memory.device_limit: rank 0 needs"
+
+# Between hosts, over a slow network, what talks least is the fastest: other samples.
+expect 0 plan train.json --suggest --num-ranks 2 --num-hosts 2 --network 1kB --json
+python3 -c 'import json; best = json.load(open("out"))["meshes"][0]
+assert best["mesh"]["data"] == 2 and best["seconds_per_step"] > 10, best' || fail "the network is not in it"
+expect 2 plan train.json --suggest --num-ranks 3 --num-hosts 2
+finish
