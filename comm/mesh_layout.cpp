@@ -27,6 +27,8 @@ std::string_view to_string(Axis axis) {
       return "shard";
     case Axis::kReplica:
       return "replica";
+    case Axis::kKeyReplica:
+      return "key_replica";
     case Axis::kWorld:
       return "world";
   }
@@ -64,6 +66,9 @@ MeshLayout::MeshLayout(const MeshSizes& sizes) : sizes_(sizes) {
   };
   check_part("expert", sizes.expert);
   check_part("shard", sizes.shard);
+  DS_CHECK(sizes.key_replicas >= 1 && sizes.tensor % sizes.key_replicas == 0,
+           "mesh: {} ranks with the same keys, which do not divide the tensor size {}",
+           sizes.key_replicas, sizes.tensor);
 }
 
 int MeshLayout::world_size() const {
@@ -90,6 +95,8 @@ int MeshLayout::size(Axis axis) const {
       return sizes_.shard;
     case Axis::kReplica:
       return sizes_.data / sizes_.shard;
+    case Axis::kKeyReplica:
+      return sizes_.key_replicas;
     case Axis::kWorld:
       return world_size();
   }
@@ -140,6 +147,8 @@ int MeshLayout::coordinate(int rank, Axis axis) const {
       return data % sizes_.shard;
     case Axis::kReplica:
       return data / sizes_.shard;
+    case Axis::kKeyReplica:
+      return tensor % sizes_.key_replicas;
     case Axis::kWorld:
       return rank;
   }
@@ -181,6 +190,9 @@ int MeshLayout::neighbour(int rank, Axis axis, int coordinate) const {
       break;
     case Axis::kReplica:
       data = coordinate * sizes_.shard + data % sizes_.shard;
+      break;
+    case Axis::kKeyReplica:
+      tensor = tensor / sizes_.key_replicas * sizes_.key_replicas + coordinate;
       break;
     case Axis::kWorld:
       return coordinate;

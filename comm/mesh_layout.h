@@ -1,7 +1,8 @@
 // The mesh as arithmetic (pure): which axis a rank has which coordinate on, and with whom it shares
 // a group. Ranks are numbered with pipe slowest, then data, then sequence, tensor fastest, so that
 // the axes that talk most are neighbours. Data and sequence together are one more axis; expert and
-// expert-data split the data axis, and so do shard and replica, in another way. comm/mesh.h makes
+// expert-data split the data axis, and so do shard and replica, in another way; neighbours in
+// tensor that have the same heads of keys and values are an axis, too. comm/mesh.h makes
 // communicators out of it.
 #pragma once
 
@@ -20,13 +21,15 @@ enum class Axis {
   kDataSequence,  // data x sequence: ranks with the same weights, that see other tokens
   kExpert,
   kExpertData,
-  kShard,    // neighbours in data, that share out what the whole axis could share out
-  kReplica,  // ranks in the same place of such groups
-  kWorld     // all of them
+  kShard,       // neighbours in data, that share out what the whole axis could share out
+  kReplica,     // ranks in the same place of such groups
+  kKeyReplica,  // neighbours in tensor with the same keys and values
+  kWorld        // all of them
 };
-inline constexpr std::array kAllAxes{
-    Axis::kPipe,   Axis::kData,       Axis::kSequence, Axis::kTensor,  Axis::kDataSequence,
-    Axis::kExpert, Axis::kExpertData, Axis::kShard,    Axis::kReplica, Axis::kWorld};
+inline constexpr std::array kAllAxes{Axis::kPipe,       Axis::kData,         Axis::kSequence,
+                                     Axis::kTensor,     Axis::kDataSequence, Axis::kExpert,
+                                     Axis::kExpertData, Axis::kShard,        Axis::kReplica,
+                                     Axis::kKeyReplica, Axis::kWorld};
 std::string_view to_string(Axis axis);
 
 // How the data axis splits: neighbours in data are different experts (E + D), or copies of one
@@ -38,8 +41,9 @@ struct MeshSizes {
   int data = 1;  // all ranks that see different samples, expert ones included
   int sequence = 1;
   int tensor = 1;
-  int expert = 1;  // divides data
-  int shard = 1;   // divides data
+  int expert = 1;        // divides data
+  int shard = 1;         // divides data
+  int key_replicas = 1;  // divides tensor; by the model (model/parallel/tensor.h)
   ExpertOrder order = ExpertOrder::kExpertFirst;
 };
 
@@ -50,7 +54,7 @@ MeshSizes mesh_sizes(int world_size, MeshSizes wanted);
 class MeshLayout {
  public:
   // Throws ConfigError for sizes below 1, or an expert or shard size that does not divide the data
-  // size.
+  // size; InternalError for key_replicas that do not divide the tensor size.
   explicit MeshLayout(const MeshSizes& sizes);
 
   int world_size() const;

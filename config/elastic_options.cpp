@@ -31,10 +31,20 @@ int64_t sequence_ranks(const Config& config) {
   return std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
 }
 
+namespace {
+
+bool offloads_state(const ZeroConfig& zero) {
+  const auto& offload = zero.offload_optimizer;
+  return zero.stage > 0 && offload && offload->device != OffloadDevice::kNone;
+}
+
+}  // namespace
+
 TensorSplit tensor_split(const Config& config) {
   return {.ranks = tensor_ranks(config),
           .grain = config.tensor_parallel.tp.tp_grain_size,
-          .sequence = sequence_ranks(config)};
+          .sequence = sequence_ranks(config),
+          .offloads_state = offloads_state(config.zero_optimization)};
 }
 
 int64_t model_ranks(const Config& config) {

@@ -10,7 +10,7 @@ namespace ds {
 namespace {
 
 ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape& shape,
-                  Initializer init, ModuleKind module, std::vector<std::vector<Range>> kept) {
+                  Initializer init, ModuleKind module, ParamPart part) {
   ParamSpec spec{.name = build.child(name).path,
                  .shape = shape,
                  .dtype = build.dtype,
@@ -18,9 +18,10 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
                  .module = module,
                  .unit = build.unit};
   const auto is_cut = [](const std::vector<Range>& of_axis) { return !of_axis.empty(); };
-  if (std::ranges::any_of(kept, is_cut)) {
+  if (std::ranges::any_of(part.kept, is_cut)) {
     spec.global = shape;
-    spec.cut.axes = std::move(kept);
+    spec.cut.axes = std::move(part.kept);
+    spec.replicas.summed = std::move(part.summed);
     for (int axis = 0; axis < shape.rank(); ++axis) {
       std::vector<Range>& ranges = nth(spec.cut.axes, axis);
       if (ranges.empty()) ranges = {{0, shape[axis]}};
@@ -51,13 +52,13 @@ BuildContext BuildContext::in_unit(int unit_number) const {
 }
 
 ParamId BuildContext::param(std::string_view name, const Shape& shape, Initializer init,
-                            ModuleKind module, std::vector<std::vector<Range>> kept) const {
-  return store.add(spec_of(*this, name, shape, init, module, std::move(kept)));
+                            ModuleKind module, ParamPart part) const {
+  return store.add(spec_of(*this, name, shape, init, module, std::move(part)));
 }
 
 ParamId BuildContext::table(std::string_view name, const Shape& shape, Initializer init) const {
-  ParamSpec table =
-      spec_of(*this, name, shape, init, ModuleKind::kEmbedding, {vocabulary_cut(*this), {}});
+  ParamSpec table = spec_of(*this, name, shape, init, ModuleKind::kEmbedding,
+                            {.kept = {vocabulary_cut(*this), {}}});
   table.looked_up = true;
   return store.add(std::move(table));
 }
@@ -87,11 +88,13 @@ LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, Weigh
                        Bias bias, double standard_deviation, const LinearCut& cut) {
   const bool out_in = layout == WeightLayout::kOutIn;
   LinearPart part;
-  part.weight =
-      build.param("weight", out_in ? Shape{out, in} : Shape{in, out}, normal(standard_deviation),
-                  ModuleKind::kLinear, {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out});
+  part.weight = build.param(
+      "weight", out_in ? Shape{out, in} : Shape{in, out}, normal(standard_deviation),
+      ModuleKind::kLinear,
+      {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out}, .summed = cut.summed});
   if (bias == Bias::kZeros) {
-    part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear, {cut.out});
+    part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear,
+                            {.kept = {cut.out}, .summed = cut.summed});
   }
   part.out = numel_of(cut.out, out);
   return part;
@@ -109,7 +112,9 @@ BlockCut block_cut(const BuildContext& build, int64_t head_dim) {
   if (!build.tensor) return {};
   return {.queries = {scaled(build.tensor->heads, head_dim)},
           .keys = {scaled(build.tensor->kv_heads, head_dim)},
-          .inner = {build.tensor->inner}};
+          .inner = {build.tensor->inner},
+          .keys_summed = build.tensor->key_replicas > 1 ? std::vector{Axis::kKeyReplica}
+                                                        : std::vector<Axis>{}};
 }
 
 std::vector<Range> vocabulary_cut(const BuildContext& build) {

@@ -14,6 +14,12 @@
 
 namespace ds {
 
+// What this rank has of a parameter.
+struct ParamPart {
+  std::vector<std::vector<Range>> kept{};  // by axis; none, of an axis: all
+  std::vector<Axis> summed{};  // whose ranks have the same, and make a part of its gradient
+};
+
 struct BuildContext {
   ParameterStore& store;
   DType dtype = DType::kF32;                         // of every parameter
@@ -24,11 +30,9 @@ struct BuildContext {
   BuildContext child(std::string_view name) const;
   BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"
   BuildContext in_unit(int unit_number) const;
-  // kept: by axis, what this rank has of it; none, of an axis: all. What all that share layers
-  // have whole is known to be the same.
+  // What all that share layers have whole is known to be the same.
   ParamId param(std::string_view name, const Shape& shape, Initializer init,
-                ModuleKind module = ModuleKind::kOther,
-                std::vector<std::vector<Range>> kept = {}) const;
+                ModuleKind module = ModuleKind::kOther, ParamPart part = {}) const;
   // Of an embedding of tokens: [vocabulary, width].
   ParamId table(std::string_view name, const Shape& shape, Initializer init) const;
 };
@@ -42,6 +46,7 @@ enum class Bias : uint8_t { kNone, kZeros };
 // Which inputs and outputs of a linear layer a rank has; none: all of them.
 struct LinearCut {
   std::vector<Range> in{}, out{};
+  std::vector<Axis> summed{};  // as of a ParamPart
 };
 // One linear layer named by build.path: `weight` in the layout's shape, and `bias` [out] if any.
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
@@ -54,6 +59,7 @@ LinearSpec linear_layer(const BuildContext& build, int64_t in, int64_t out, Weig
 // where layers are whole.
 struct BlockCut {
   std::vector<Range> queries{}, keys{}, inner{};
+  std::vector<Axis> keys_summed{};  // of whose gradient other ranks with the same make a part
 };
 BlockCut block_cut(const BuildContext& build, int64_t head_dim);
 std::vector<Range> vocabulary_cut(const BuildContext& build);

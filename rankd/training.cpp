@@ -345,11 +345,11 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const ModelConfig model = model_config(config.model, inputs);
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
-  const MeshSizes sizes = job_mesh(config, plan.world_size, plan.local_size);
   const DeviceCeilings ceilings =
       plan.device == Device::cpu() ? cpu_ceilings(plan.threads, options.dtype)
                                    : cuda_ceilings(options, config, plan.world_size, plan.threads);
-  RunPlan run_plan = dry_run(options, sizes, ceilings);
+  const MeshSizes mesh = job_mesh(config, plan.world_size, plan.local_size);
+  RunPlan run_plan = dry_run(options, mesh, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   const MemoryLimits limits = memory_limits(config);
   require_within(run_plan, limits);
@@ -361,7 +361,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   auto resident = std::make_unique<ResidentMemory>();
-  JobComm comm(plan, control, listener, config, sizes);
+  JobComm comm(plan, control, listener, config, run_plan.mesh);
   OpLog ops;
   BesideLog beside;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
@@ -374,7 +374,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                      .trace = &ops,
                      .beside = &beside,
                      .updater_threads = updater_threads(config, plan.threads)},
-                    comm.world(), sizes, comm.sinks());
+                    comm.world(), run_plan.mesh, comm.sinks());
   ops.follow(device.workspace().stream());
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");

@@ -31,6 +31,10 @@ const RankResources& known(const RankResources& resources) {
 }
 
 TensorPlace tensor_place(const EngineOptions& options, const Mesh& mesh) {
+  const int replicas = key_replicas(dimensions(options.model), mesh.size(Axis::kTensor));
+  DS_CHECK(mesh.size(Axis::kKeyReplica) == replicas,
+           "engine: a mesh for {} ranks with the same keys, and the model has {}",
+           mesh.size(Axis::kKeyReplica), replicas);
   return {.rank = mesh.coordinate(Axis::kTensor),
           .ranks = mesh.size(Axis::kTensor),
           .grain = options.tensor_grain};

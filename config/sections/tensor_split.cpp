@@ -11,14 +11,25 @@ namespace {
 
 std::string heads_conflict(const ModelDimensions& model, const TensorSplit& split) {
   const int64_t heads = std::gcd(model.heads, model.kv_heads);
-  const std::string of_keys = model.kv_heads == model.heads
-                                  ? ""
-                                  : fmt::format(" and {} of keys and values", model.kv_heads);
-  if (heads % split.ranks != 0) {
-    return fmt::format("{} ranks cannot share {} heads{} equally; expected a divisor of {}",
-                       split.ranks, model.heads, of_keys, heads);
+  const bool is_grouped = model.kv_heads != model.heads;
+  const std::string of_keys =
+      is_grouped ? fmt::format(" and {} of keys and values", model.kv_heads) : "";
+  const bool repeats_keys = model.kv_heads % split.ranks != 0;
+  if (model.heads % split.ranks != 0 || (repeats_keys && split.ranks % model.kv_heads != 0)) {
+    const std::string or_more = is_grouped ? fmt::format(", or a multiple of {} that divides {}",
+                                                         model.kv_heads, model.heads)
+                                           : "";
+    return fmt::format("{} ranks cannot share {} heads{} equally; expected a divisor of {}{}",
+                       split.ranks, model.heads, of_keys, heads, or_more);
   }
-  if (heads / split.ranks % split.sequence == 0) return "";
+  if (repeats_keys && split.offloads_state) {
+    return fmt::format(
+        "{} ranks have the {} heads of keys and values several times, and sum gradients that "
+        "zero_optimization.offload_optimizer would take off the device; expected a divisor of {}, "
+        "or no offload_optimizer",
+        split.ranks, model.kv_heads, heads);
+  }
+  if ((repeats_keys ? 1 : heads / split.ranks) % split.sequence == 0) return "";
   return fmt::format(
       "{} ranks for each layer times sequence_parallel_size {} cannot share {} heads{} equally; "
       "expected a product that divides {}",

@@ -10,9 +10,10 @@ namespace ds {
 struct ModelDimensions;
 
 struct TensorSplit {
-  int64_t ranks = 1;     // that share each layer
-  int64_t grain = 1;     // rows of the vocabulary and columns of the MLP that stay together
-  int64_t sequence = 1;  // ranks that share each sample, and so the heads of a rank
+  int64_t ranks = 1;            // that share each layer
+  int64_t grain = 1;            // rows of the vocabulary and columns of the MLP that stay together
+  int64_t sequence = 1;         // ranks that share each sample, and so the heads of a rank
+  bool offloads_state = false;  // of the optimizer
 };
 // Why a model cannot be split so; empty: it can.
 std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& split);

@@ -7,9 +7,9 @@ void add_head(Stage::Parts& parts, const NormSpec& norm, const HeadWeight& weigh
   const bool has_table = weight.tied && parts.embedding;
   parts.head = {.norm = norm,
                 .weight = has_table ? parts.embedding->spec.table
-                                    : place.in_unit(unit).param("weight", weight.shape, weight.init,
-                                                                ModuleKind::kLinear,
-                                                                {vocabulary_cut(place), {}})};
+                                    : place.in_unit(unit).param(
+                                          "weight", weight.shape, weight.init, ModuleKind::kLinear,
+                                          {.kept = {vocabulary_cut(place), {}}})};
 }
 
 void share_table(Stage::Parts& parts, ParameterStore& store) {

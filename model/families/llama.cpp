@@ -30,9 +30,9 @@ LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int
                         static_cast<uint64_t>(layer + 1)};
   const auto bias_of = [](bool biased) { return biased ? Bias::kZeros : Bias::kNone; };
   const auto part = [&](const BuildContext& parent, const char* name, int64_t out, bool biased,
-                        const std::vector<Range>& kept) {
+                        const LinearCut& cut_here) {
     return linear_part(parent.child(name), config.hidden_size, out, WeightLayout::kOutIn,
-                       bias_of(biased), config.initializer_range, {.out = kept});
+                       bias_of(biased), config.initializer_range, cut_here);
   };
   const auto back = [&](const BuildContext& build_of, int64_t in, bool biased,
                         const std::vector<Range>& kept) {
@@ -48,16 +48,17 @@ LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int
   const BuildContext mlp = build.child("mlp");
   input_norm_ = rms_norm_params(build.child("input_layernorm"), width, config.rms_norm_eps);
   qkv_.in = width;
-  qkv_.parts = {part(attn, "q_proj", queries, config.attention_bias, cut.queries),
-                part(attn, "k_proj", keys, config.attention_bias, cut.keys),
-                part(attn, "v_proj", keys, config.attention_bias, cut.keys)};
+  const LinearCut of_keys{.out = cut.keys, .summed = cut.keys_summed};
+  qkv_.parts = {part(attn, "q_proj", queries, config.attention_bias, {.out = cut.queries}),
+                part(attn, "k_proj", keys, config.attention_bias, of_keys),
+                part(attn, "v_proj", keys, config.attention_bias, of_keys)};
   o_ = back(attn.child("o_proj"), queries, config.attention_bias, cut.queries);
   post_attention_norm_ =
       rms_norm_params(build.child("post_attention_layernorm"), width, config.rms_norm_eps);
   mlp_.gate = MlpGate::kSilu;
   mlp_.up.in = width;
-  mlp_.up.parts = {part(mlp, "gate_proj", all.inner, config.mlp_bias, cut.inner),
-                   part(mlp, "up_proj", all.inner, config.mlp_bias, cut.inner)};
+  mlp_.up.parts = {part(mlp, "gate_proj", all.inner, config.mlp_bias, {.out = cut.inner}),
+                   part(mlp, "up_proj", all.inner, config.mlp_bias, {.out = cut.inner})};
   mlp_.down = back(mlp.child("down_proj"), all.inner, config.mlp_bias, cut.inner);
 }
 

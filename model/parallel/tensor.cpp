@@ -32,15 +32,28 @@ bool TensorShare::has_size_of(const TensorShare& other) const {
          inner.numel() == other.inner.numel() && vocabulary.numel() == other.vocabulary.numel();
 }
 
-TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place) {
-  DS_CHECK(dims.heads % place.ranks == 0 && dims.kv_heads % place.ranks == 0,
+int key_replicas(const ModelDimensions& dims, int ranks) {
+  const bool is_shared_out = dims.kv_heads % ranks == 0;
+  DS_CHECK(dims.heads % ranks == 0 && (is_shared_out || ranks % dims.kv_heads == 0),
            "tensor parallelism: {} heads and {} of keys and values, which {} ranks cannot share",
-           dims.heads, dims.kv_heads, place.ranks);
+           dims.heads, dims.kv_heads, ranks);
+  return is_shared_out ? 1 : narrow<int>(ranks / dims.kv_heads);
+}
+
+MeshSizes mesh_for(const ModelDimensions& dims, MeshSizes sizes) {
+  sizes.key_replicas = key_replicas(dims, sizes.tensor);
+  return sizes;
+}
+
+TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place) {
+  const int replicas = key_replicas(dims, place.ranks);
+  const TensorPlace of_keys{.rank = place.rank / replicas, .ranks = place.ranks / replicas};
   return {
       .heads = range_of(dims.heads, place, {.layer = "attention"}),
-      .kv_heads = range_of(dims.kv_heads, place, {.layer = "attention"}),
+      .kv_heads = range_of(dims.kv_heads, of_keys, {.layer = "attention"}),
       .inner = range_of(dims.inner, place, {.layer = "mlp", .grain = place.grain}),
-      .vocabulary = range_of(dims.vocabulary, place, {.layer = "lm_head", .grain = place.grain})};
+      .vocabulary = range_of(dims.vocabulary, place, {.layer = "lm_head", .grain = place.grain}),
+      .key_replicas = replicas};
 }
 
 ModelDimensions dimensions_of_share(ModelDimensions dims, const TensorShare& share) {

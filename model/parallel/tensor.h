@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "comm/mesh_layout.h"
 #include "config/sections/model_families.h"
 #include "core/region.h"
 #include "kernels/embedding.h"
@@ -27,8 +28,14 @@ struct TensorPlace {
 // What of a model's layers that one has.
 struct TensorShare {
   Range heads, kv_heads, inner, vocabulary;
+  int key_replicas = 1;  // ranks that have these very kv_heads, each for some of their queries
   bool has_size_of(const TensorShare& other) const;
 };
+// Ranks of a tensor group that have the same heads of keys and values, where these are fewer than
+// the ranks: neighbours, whose heads of queries look at them (grouped queries, arXiv 2305.13245).
+int key_replicas(const ModelDimensions& dims, int ranks);
+// With their axis.
+MeshSizes mesh_for(const ModelDimensions& dims, MeshSizes sizes);
 // Heads alike on all ranks, the rest as evenly as grains permit. InternalError for what
 // tensor_conflict() refuses.
 TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place);

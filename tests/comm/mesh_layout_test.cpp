@@ -85,5 +85,16 @@ TEST_CASE("groups that leave a host share its network, and others need none", "[
   CHECK_THROWS_AS(network_share(mesh, 5, Axis::kData, 0), InternalError);
 }
 
+TEST_CASE("neighbours in tensor have the same keys, where there are fewer of these", "[comm]") {
+  const MeshLayout mesh({.data = 2, .tensor = 4, .key_replicas = 2});
+  CHECK(mesh.size(Axis::kKeyReplica) == 2);
+  CHECK(mesh.peers(5, Axis::kKeyReplica) == std::vector<int>{4, 5});
+  CHECK(mesh.peers(6, Axis::kKeyReplica) == std::vector<int>{6, 7});
+  CHECK(mesh.coordinate(7, Axis::kKeyReplica) == 1);
+  CHECK(mesh.groups(Axis::kKeyReplica).size() == 4);
+  CHECK_THROWS_WITH(MeshLayout({.tensor = 4, .key_replicas = 3}),
+                    Catch::Contains("3 ranks with the same keys"));
+}
+
 }  // namespace
 }  // namespace ds

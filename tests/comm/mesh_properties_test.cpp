@@ -23,7 +23,14 @@ std::vector<MeshSizes> many_sizes() {
             for (const int shard : {1, 2}) {
               if (data % shard != 0) continue;
               for (const ExpertOrder order : {ExpertOrder::kExpertFirst, ExpertOrder::kDataFirst}) {
-                sizes.push_back({pipe, data, sequence, tensor, expert, shard, order});
+                sizes.push_back({.pipe = pipe,
+                                 .data = data,
+                                 .sequence = sequence,
+                                 .tensor = tensor,
+                                 .expert = expert,
+                                 .shard = shard,
+                                 .key_replicas = shard == 1 ? 1 : tensor,
+                                 .order = order});
               }
             }
           }

@@ -25,15 +25,36 @@ TEST_CASE("heads that ranks of a layer cannot share are one error", "[config]") 
   CHECK(problems_of(gpt2(8), Severity::kError) ==
         "tensor_parallel.autotp_size: 8 ranks cannot share 12 heads equally; expected a divisor of "
         "12\n");
-  const std::string grouped = R"({"model": {"family": "llama", "num_attention_heads": 8,
-      "num_key_value_heads": 2, "hidden_size": 64}, "tensor_parallel": {"tp": {"tp_size": 4}}})";
+  const std::string grouped = R"({"model": {"family": "llama", "num_attention_heads": 12,
+      "num_key_value_heads": 4, "hidden_size": 96}, "tensor_parallel": {"tp": {"tp_size": 3}}})";
   CHECK(problems_of(grouped, Severity::kError) ==
-        "tensor_parallel.tp.tp_size: 4 ranks cannot share 8 heads and 2 of keys and values "
-        "equally; expected a divisor of 2\n");
+        "tensor_parallel.tp.tp_size: 3 ranks cannot share 12 heads and 4 of keys and values "
+        "equally; expected a divisor of 4, or a multiple of 4 that divides 12\n");
   CHECK(problems_of(gpt2(2, R"(, "sequence_parallel_size": 2)"), Severity::kError).empty());
   CHECK(problems_of(gpt2(6, R"(, "sequence_parallel_size": 4)"), Severity::kError) ==
         "tensor_parallel.autotp_size: 6 ranks for each layer times sequence_parallel_size 4 cannot "
         "share 12 heads equally; expected a product that divides 12\n");
+}
+
+TEST_CASE("more ranks than heads of keys have them several times, with the state on the device",
+          "[config]") {
+  const auto grouped = [](int ranks, const std::string& more) {
+    return fmt::format(R"({{"model": {{"family": "llama", "num_attention_heads": 8,
+        "num_key_value_heads": 2, "hidden_size": 64}},
+        "tensor_parallel": {{"autotp_size": {}}}{}}})",
+                       ranks, more);
+  };
+  const char* const offloaded = R"(, "zero_optimization": {"stage": 1,
+      "offload_optimizer": {"device": "cpu"}})";
+  CHECK(problems_of(grouped(4, ""), Severity::kError).empty());
+  CHECK(problems_of(grouped(8, ""), Severity::kError).empty());
+  CHECK(problems_of(grouped(2, offloaded), Severity::kError).empty());
+  CHECK(problems_of(grouped(4, offloaded), Severity::kError) ==
+        "tensor_parallel.autotp_size: 4 ranks have the 2 heads of keys and values several times, "
+        "and sum gradients that zero_optimization.offload_optimizer would take off the device; "
+        "expected a divisor of 2, or no offload_optimizer\n");
+  CHECK_THAT(problems_of(grouped(4, R"(, "sequence_parallel_size": 2)"), Severity::kError),
+             Catch::Contains("4 ranks for each layer times sequence_parallel_size 2 cannot share"));
 }
 
 TEST_CASE("grains that leave a rank nothing are one error", "[config]") {

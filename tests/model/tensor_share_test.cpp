@@ -62,6 +62,44 @@ TEST_CASE("every element of a model is one rank's, or known to be everybody's", 
   }
 }
 
+TEST_CASE(
+    "heads of keys that are too few are on several ranks that each make a part of their gradient",
+    "[model]") {
+  const LlamaConfig llama{.num_hidden_layers = 1,
+                          .num_attention_heads = 8,
+                          .num_key_value_heads = 2,
+                          .hidden_size = 16,
+                          .intermediate_size = 12,
+                          .max_position_embeddings = 4,
+                          .vocab_size = 16,
+                          .attention_bias = true};
+  for (const auto& [ranks, replicas] : {std::pair{2, 1}, std::pair{4, 2}, std::pair{8, 4}}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      CAPTURE(ranks, rank);
+      const TensorPlace place{.rank = rank, .ranks = ranks};
+      const TensorShare share = tensor_share(dimensions(ModelConfig(llama)), place);
+      CHECK(share.key_replicas == replicas);
+      CHECK(share.kv_heads == Range{rank / replicas, rank / replicas + 1});
+      // The queries that are here look at the key that is here.
+      CHECK(share.heads.begin / 4 == share.kv_heads.begin);
+      CHECK((share.heads.end - 1) / 4 == share.kv_heads.begin);
+      int summed = 0;
+      for (const ParamSpec& spec : specs_of_rank(llama, place)) {
+        CAPTURE(spec.name);
+        const bool of_keys = spec.name.find("k_proj") != std::string::npos ||
+                             spec.name.find("v_proj") != std::string::npos;
+        const bool is_summed = of_keys && replicas > 1;
+        CHECK(spec.replicas.summed ==
+              (is_summed ? std::vector{Axis::kKeyReplica} : std::vector<Axis>{}));
+        if (of_keys) CHECK(spec.shape[0] == 2);  // one head of two elements
+        summed += is_summed ? 1 : 0;
+      }
+      CHECK(summed == (replicas > 1 ? 4 : 0));  // weights and biases of keys and values
+    }
+  }
+  CHECK(mesh_for(dimensions(ModelConfig(llama)), {.data = 3, .tensor = 8}).key_replicas == 4);
+}
+
 TEST_CASE("shares are even but for a grain, and heads for nothing", "[model]") {
   const ModelDimensions dims{.vocabulary = 50257, .heads = 8, .kv_heads = 4, .inner = 512};
   const auto share = [&](int rank, int64_t grain) {

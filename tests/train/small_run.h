@@ -64,7 +64,7 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
             outcome.memory = nth(outcome.tiers, Tier::kDevice);
           }
         },
-        setting.devices, mesh_of(setting));
+        setting.devices, plan.mesh);
   });
   return outcome;
 }

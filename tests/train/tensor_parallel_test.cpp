@@ -26,10 +26,10 @@ Gpt2Config gpt2(bool tied, double dropout = 0) {
           .tie_word_embeddings = tied};
 }
 
-LlamaConfig llama(bool tied, double dropout = 0) {
+LlamaConfig llama(bool tied, double dropout = 0, int64_t key_heads = 4) {
   return {.num_hidden_layers = 2,
           .num_attention_heads = 8,
-          .num_key_value_heads = 4,
+          .num_key_value_heads = key_heads,
           .hidden_size = 32,
           .intermediate_size = 41,
           .max_position_embeddings = 16,
@@ -100,6 +100,40 @@ TEST_CASE("ranks that share layers have the losses of one that has them whole", 
       CAPTURE(model.index(), mesh.ranks, mesh.tensor);
       require_near(run(setting_of(mesh, 0), model), alone, 1e-5);
     }
+  }
+}
+
+TEST_CASE("ranks that have the same keys and values sum what each makes of their gradients",
+          "[train]") {
+  for (const int64_t key_heads : {1, 2}) {
+    const ModelConfig model = llama(key_heads == 1, 0.1, key_heads);
+    for (const int micro_steps : {1, 2}) {
+      Setting alone{.micro_steps = micro_steps, .clipping = 0.05};  // the norm counts
+      const Outcome expected = run(alone, model);
+      for (const auto& [mesh, stage] : {std::pair{Meshed{4, 4}, 0}, std::pair{Meshed{8, 4}, 3}}) {
+        CAPTURE(key_heads, micro_steps, mesh.ranks, stage);
+        Setting shared = setting_of(mesh, stage, micro_steps);
+        shared.clipping = 0.05;
+        require_near(run(shared, model), expected, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("heads of keys that ranks have several times are saved once, for any mesh", "[train]") {
+  const ModelConfig model = llama(true, 0.1, 2);
+  const Outcome whole = run({}, model, 5);
+  const std::vector<Meshed> meshes{{1, 1}, {4, 4}, {4, 2}, {8, 4}};
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    const Meshed& first = meshes[i];
+    const Meshed& second = meshes[(i + 1) % meshes.size()];
+    CAPTURE(first.ranks, first.tensor, second.ranks, second.tensor);
+    MemoryFileSystem disk;
+    const Outcome saved = run(setting_of(first, 3), model, disk, 3);
+    CHECK(run(setting_of(second, 1), model, disk, 3).state == saved.state);
+    const Outcome resumed = run(setting_of(second, 1), model, disk, 5);
+    REQUIRE(resumed.losses.size() == 2);
+    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
   }
 }
 
@@ -196,12 +230,11 @@ struct Moved {
 };
 
 Moved moved_by(const Setting& setting, const EngineOptions& options) {
-  const MeshSizes sizes = mesh_of(setting);
-  const RunPlan plan = dry_run(options, sizes, {});
+  const RunPlan plan = dry_run(options, mesh_of(setting), {});
   Moved out{.traffic = {}, .planned = plan.of_rank(0).wire_bytes};
   test::run_ranks(setting.ranks, [&](Communicator& world) {
     CommVolume volume;
-    Connections connections = Connections::over(world, sizes, {.volume = &volume});
+    Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
     Workspace workspace(Device::cpu(), 1, connections.peers());
     const RankPlan& own = plan.of_rank(world.rank());
     Engine engine(options, workspace.resources(), own.step);
@@ -241,6 +274,32 @@ TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "
       CHECK(tensor.at("all_gather").wire_bytes == 3 * numbers);
       CHECK(tensor.size() == 2);
       CHECK(moved.traffic.at("world").size() == 1);
+      for (const auto& [axis, ops] : moved.traffic) {
+        for (const auto& [op, count] : ops) {
+          CAPTURE(axis, op);
+          CHECK(moved.planned.at(axis).at(op) == static_cast<double>(count.wire_bytes));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients of keys that ranks have several times go over these once a step, as planned",
+          "[train]") {
+  for (const Meshed& mesh : {Meshed{4, 4}, Meshed{8, 4}}) {
+    for (const int64_t key_heads : {1, 2}) {
+      CAPTURE(mesh.ranks, key_heads);
+      const Setting setting = setting_of(mesh, 2, 3);
+      const EngineOptions options = options_with(setting, llama(true, 0, key_heads));
+      const Moved moved = moved_by(setting, options);
+      // Of each of two layers keys and values of one head of 4 elements: weights of 32 inputs, and
+      // biases, each of which begins at a multiple of 32 elements. Ranks that see other samples
+      // have a slice of them.
+      const int64_t replicas = 4 / key_heads, slices = mesh.ranks / mesh.tensor;
+      const int64_t bytes = 2 * 2 * (32 * 4 + 32) / slices * 4;
+      const auto& sums = moved.traffic.at("key_replica");
+      CHECK(sums.size() == 1);
+      CHECK(sums.at("all_reduce").wire_bytes == 2 * bytes * (replicas - 1) / replicas);
       for (const auto& [axis, ops] : moved.traffic) {
         for (const auto& [op, count] : ops) {
           CAPTURE(axis, op);

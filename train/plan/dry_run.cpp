@@ -186,8 +186,9 @@ std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const M
   return classes;
 }
 
-RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
+RunPlan dry_run(const EngineOptions& options, const MeshSizes& of_job,
                 const DeviceCeilings& ceilings) {
+  const MeshSizes sizes = mesh_for(dimensions(options.model), of_job);
   RunPlan plan{.mesh = sizes,
                .device = ceilings.device,
                .classes = {},

@@ -50,7 +50,8 @@ struct RunPlan {
 // much of each layer.
 std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const MeshSizes& sizes);
 
-RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
+// The plan's mesh has what of its axes follows from the model alone (mesh_for()).
+RunPlan dry_run(const EngineOptions& options, const MeshSizes& of_job,
                 const DeviceCeilings& ceilings);
 
 // The stable JSON of `dslaunch plan --json` and plan.json (docs/run-directory.md).

@@ -31,7 +31,8 @@ Communicator* RankResources::tensor() const { return others_along(peers.mesh, Ax
 
 std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
-  for (Communicator* const others : {sequence(), tensor(), &peers.sums()}) {
+  Communicator* const same_keys = others_along(peers.mesh, Axis::kKeyReplica);
+  for (Communicator* const others : {sequence(), tensor(), same_keys, &peers.sums()}) {
     if (others != nullptr && std::ranges::find(all, others) == all.end()) all.push_back(others);
   }
   return all;
