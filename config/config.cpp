@@ -68,6 +68,11 @@ void batch_fields(Visitor& v, Config& c) {
                       "sequence_parallel_size.",
            .effect = Effect::kUsed,
            .min = 1});
+  v.field("sequence_parallel_attention", c.sequence_parallel_attention,
+          {.meaning = "How ranks that share sequences make attention: ulysses, each for some heads "
+                      "of whole sequences; ring, keys and values pass from rank to rank, and heads "
+                      "need not divide.",
+           .effect = Effect::kUsed});
 }
 
 void run_fields(Visitor& v, Config& c) {

@@ -21,6 +21,7 @@
 #include "config/sections/parallel.h"
 #include "config/sections/precision.h"
 #include "config/sections/scheduler.h"
+#include "config/sections/sequence_split.h"
 #include "config/sections/training.h"
 #include "config/sections/zero.h"
 
@@ -42,6 +43,7 @@ struct Config {
   bool managed_gradient_accumulation = true;
   std::optional<int64_t> sequence_parallel_size;
   std::optional<int64_t> data_parallel_size;
+  SequenceSplit sequence_parallel_attention = SequenceSplit::kUlysses;
   double gradient_clipping = 1.0;
   std::optional<int64_t> steps_per_print = 10;
   bool wall_clock_breakdown = false;

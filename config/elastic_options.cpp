@@ -31,6 +31,10 @@ int64_t sequence_ranks(const Config& config) {
   return std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
 }
 
+SequenceSharing sequence_sharing(const Config& config) {
+  return {.ranks = sequence_ranks(config), .split = config.sequence_parallel_attention};
+}
+
 namespace {
 
 bool offloads_state(const ZeroConfig& zero) {
@@ -43,7 +47,7 @@ bool offloads_state(const ZeroConfig& zero) {
 TensorSplit tensor_split(const Config& config) {
   return {.ranks = tensor_ranks(config),
           .grain = config.tensor_parallel.tp.tp_grain_size,
-          .sequence = sequence_ranks(config),
+          .sequence = sequence_sharing(config).is_ring() ? 1 : sequence_ranks(config),
           .offloads_state = offloads_state(config.zero_optimization)};
 }
 

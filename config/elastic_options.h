@@ -7,6 +7,7 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
+#include "config/sections/sequence_split.h"
 #include "config/sections/tensor_split.h"
 
 namespace ds {
@@ -17,6 +18,7 @@ struct Config;
 // Ranks that share each layer, and those that share each sequence.
 int64_t tensor_ranks(const Config& config);
 int64_t sequence_ranks(const Config& config);
+SequenceSharing sequence_sharing(const Config& config);
 TensorSplit tensor_split(const Config& config);
 // Ranks that work on one sample together.
 int64_t model_ranks(const Config& config);

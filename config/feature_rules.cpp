@@ -367,8 +367,8 @@ void sequence_rules(const RuleContext& r) {
   }
   const auto refuse_conflict = [&](const ModelConfig& model) {
     const ModelDimensions sizes = dimensions(model);
-    const std::string why =
-        sequence_conflict(sizes, c.data.sequence_length.value_or(sizes.positions), ranks);
+    const std::string why = sequence_conflict(
+        sizes, c.data.sequence_length.value_or(sizes.positions), sequence_sharing(c));
     if (!why.empty()) r.refuse_early(key, why);
   };
   if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);

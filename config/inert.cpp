@@ -152,6 +152,7 @@ void Rules::reduction() {
   if (!c_.sequence_parallel_size) note("data_parallel_size", "without sequence_parallel_size");
   if (c_.sequence_parallel_size.value_or(1) == 1) {
     note("seq_parallel_communication_data_type", "without sequence parallelism");
+    note("sequence_parallel_attention", "without sequence parallelism");
   } else {
     note("communication_data_type",
          "with sequence parallelism, where seq_parallel_communication_data_type is the one");

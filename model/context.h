@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "config/sections/sequence_split.h"
 #include "core/stream.h"
 #include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
@@ -49,9 +50,11 @@ struct Context {
   const double* loss_scale = nullptr;
   Operands operands = std::nullopt;
   KvCache* cache = nullptr;  // generation only: keys and values of the positions before
-  // Ranks that have the other parts of the same sequences, in the order of the positions (Ulysses,
-  // arXiv 2309.14509); null: rows are those of whole sequences.
+  // Ranks that have the other parts of the same sequences; null: rows are those of whole sequences.
   Communicator* sequence = nullptr;
+  // Which rows each of them has, and how attention sees the others' (model/parallel/sequence.h,
+  // ring.h).
+  SequenceSplit sequence_split = SequenceSplit::kUlysses;
   // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
   // layers are whole.
   Communicator* tensor = nullptr;

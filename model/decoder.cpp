@@ -54,9 +54,9 @@ Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
            "next_logits: not differentiable, give a context without tape");
   const SequenceRows rows{.batch = tokens.shape()[0],
                           .length = tokens.shape()[1],
-                          .first_position = context.cache != nullptr ? context.cache->length() : 0};
-  DS_CHECK(rows.first_position + rows.length <= dims_.positions,
-           "next_logits: position {} of a model with {}", rows.first_position + rows.length - 1,
+                          .positions = context.cache != nullptr ? context.cache->length() : 0};
+  DS_CHECK(rows.positions.first + rows.length <= dims_.positions,
+           "next_logits: position {} of a model with {}", rows.positions.first + rows.length - 1,
            dims_.positions);
   Stream& stream = context.stream;
   Residual residual =

@@ -105,27 +105,53 @@ namespace {
 // Samples of which a part is here are not one run of numbers.
 void drop_part(Stream& stream, const Tensor& x, float p, kernels::DropoutMask mask,
                const SamplePart& part, Tensor& y) {
-  const int64_t whole = part.numel == part.sample_numel ? x.numel() : part.numel;
-  for (int64_t begin = 0; begin < x.numel(); begin += whole) {
-    mask.skipped = begin / part.numel * part.sample_numel + part.first;
-    Tensor to = y.narrow(begin, whole);
-    kernels::dropout(stream, x.narrow(begin, whole), p, mask, part.sample_numel, to);
+  if (part.is_whole()) return kernels::dropout(stream, x, p, mask, part.sample_numel, y);
+  int64_t begin = 0;
+  for (int64_t sample = 0; begin < x.numel(); ++sample) {
+    for (const Range& kept : part.kept) {
+      mask.skipped = sample * part.sample_numel + kept.begin;
+      Tensor to = y.narrow(begin, kept.numel());
+      kernels::dropout(stream, x.narrow(begin, kept.numel()), p, mask, part.sample_numel, to);
+      begin += kept.numel();
+    }
   }
 }
 
-// Of the gradient of positions, the rows from `first` on are those of the rows of dy.
-void add_positions(Stream& stream, const Tensor& dy, int64_t length, int64_t first,
+Tensor rows_of(const Tensor& matrix, int64_t first, int64_t count) {
+  const int64_t width = matrix.shape()[1];
+  return matrix.narrow(first * width, count * width).reshape({count, width});
+}
+
+// Of the gradient of positions, the rows from a block's first one on are those of its rows of dy.
+void add_positions(Stream& stream, const Tensor& dy, int64_t length, const Positions& positions,
                    const GradSlot& slot) {
   Tensor grad = slot.grad;
-  if (first == 0) return kernels::position_backward(stream, dy, length, slot.write, grad);
-  const int64_t width = grad.shape()[1];
-  Tensor rest = grad.narrow(first * width, grad.numel() - first * width)
-                    .reshape({grad.shape()[0] - first, width});
-  if (slot.write == kernels::Write::kOverwrite) {
-    Tensor before = grad.narrow(0, first * width);
-    kernels::fill(stream, before, 0.0F);
+  const std::vector<RowBlock> blocks = row_blocks(dy.shape()[0], length, positions);
+  kernels::Write write = slot.write;
+  if (write == kernels::Write::kOverwrite && blocks.size() > 1) {
+    kernels::fill(stream, grad, 0.0F);
+    write = kernels::Write::kAccumulate;
   }
-  kernels::position_backward(stream, dy, length, slot.write, rest);
+  for (const RowBlock& block : blocks) {
+    const int64_t first = block.first_position;
+    Tensor rest = rows_of(grad, first, grad.shape()[0] - first);
+    if (write == kernels::Write::kOverwrite && first > 0) {
+      Tensor before = rows_of(grad, 0, first);
+      kernels::fill(stream, before, 0.0F);
+    }
+    kernels::position_backward(stream, rows_of(dy, block.row, block.rows), block.length, write,
+                               rest);
+  }
+}
+
+// y of the tokens, with positions where these are added here.
+void look_up(Stream& stream, const TokenRows& rows, const Tensor& table, const Tensor& positions,
+             const kernels::TablePart& part, Tensor& y) {
+  for (const RowBlock& block : row_blocks(rows.tokens.numel(), rows.length, rows.positions)) {
+    Tensor to = rows_of(y, block.row, block.rows);
+    kernels::embedding_forward(stream, rows.tokens.narrow(block.row, block.rows), table, positions,
+                               block.length, block.first_position, to, part);
+  }
 }
 
 }  // namespace
@@ -158,24 +184,22 @@ Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingS
     std::optional<Lease> positions;
     if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
     const bool adds = positions && adds_what_all_have(context);
-    kernels::embedding_forward(stream, rows.tokens, table.weight(),
-                               adds ? positions->weight() : Tensor(), rows.length,
-                               rows.first_position, y, part);
+    look_up(stream, rows, table.weight(), adds ? positions->weight() : Tensor(), part, y);
     sum_over_tensor(context, y);
   }
-  auto backward = [&stream, &store, spec, part, length = rows.length, first = rows.first_position,
+  auto backward = [&stream, &store, spec, part, length = rows.length, positions = rows.positions,
                    order_saved = context.save(rows.order)](GradientFlow& flow) mutable {
-    flow.later(
-        [&stream, &store, spec, part, length, first, order = take(order_saved), dy = flow.take(0)] {
-          if (spec.positions != kNoParam) {
-            add_positions(stream, dy, length, first, store.grad_slot(spec.positions));
-            store.grad_ready(spec.positions);
-          }
-          GradSlot slot = store.grad_slot(spec.table);
-          kernels::embedding_backward(stream, order, dy, slot.write, slot.grad, part);
-          store.rows_touched(spec.table, order);
-          store.grad_ready(spec.table);
-        });
+    flow.later([&stream, &store, spec, part, length, positions, order = take(order_saved),
+                dy = flow.take(0)] {
+      if (spec.positions != kNoParam) {
+        add_positions(stream, dy, length, positions, store.grad_slot(spec.positions));
+        store.grad_ready(spec.positions);
+      }
+      GradSlot slot = store.grad_slot(spec.table);
+      kernels::embedding_backward(stream, order, dy, slot.write, slot.grad, part);
+      store.rows_touched(spec.table, order);
+      store.grad_ready(spec.table);
+    });
   };
   return context.record("embedding", {}, {std::move(y)}, std::move(backward)).front();
 }

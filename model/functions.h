@@ -6,6 +6,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention.h"
 #include "model/context.h"
+#include "model/parallel/sequence_rows.h"
 
 namespace ds {
 
@@ -70,7 +71,7 @@ Var attention(Context& context, const kernels::AttentionShape& shape, const Var&
               const DropoutSpec& dropout = {});
 // Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it.
 Var rope(Context& context, const kernels::AttentionShape& shape, float theta,
-         int64_t first_position, Var qkv);
+         const Positions& positions, Var qkv);
 
 // ---- norm, embedding, dropout (functions.cpp)
 
@@ -96,13 +97,12 @@ struct EmbeddingSpec {
   ParamId positions = kNoParam;  // or none
   int64_t width = 0;
 };
-// The tokens of a batch, rows of sequences of `length`; row t of each is position first_position +
-// t.
+// The tokens of a batch, rows of sequences of `length`.
 struct TokenRows {
   Tensor tokens;   // int32 [N]
   Tensor order{};  // int32 [2, N], kernels::sort_tokens() of the tokens; with a tape only
   int64_t length = 0;
-  int64_t first_position = 0;
+  Positions positions{};
 };
 // -> [N, width].
 Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingSpec& spec);

@@ -3,6 +3,7 @@
 #include "kernels/rope.h"
 #include "model/functions.h"
 #include "model/kv_cache.h"
+#include "model/parallel/ring.h"
 #include "model/parallel/sequence.h"
 
 namespace ds {
@@ -113,25 +114,47 @@ Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int
               const DropoutSpec& dropout) {
   if (context.sequence == nullptr) return own_attention(context, shape, qkv, layer, dropout);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
+  if (context.sequence_split == SequenceSplit::kRing) {
+    DS_CHECK(context.mode != RunMode::kTrain || dropout.p == 0,
+             "attention: a ring drops no probabilities, and {} of them are to be dropped",
+             dropout.p);
+    return ring_attention(context, shape, qkv);
+  }
   Var share = to_heads(context, shape, qkv);
   const AttentionShape all = attention_of_share(shape, context.sequence->size());
   share = own_attention(context, all, share, layer, dropout);
   return to_sequence(context, shape, share);
 }
 
-Var rope(Context& context, const AttentionShape& shape, float theta, int64_t first_position,
+namespace {
+
+void rotate(Stream& stream, const AttentionShape& shape, float theta, const Positions& positions,
+            kernels::Rotation rotation, Tensor& qkv) {
+  const int64_t packed = shape.packed();
+  for (const RowBlock& block : row_blocks(shape.batch * shape.length, shape.length, positions)) {
+    AttentionShape of_block = shape;
+    of_block.batch = block.rows / block.length;
+    of_block.length = block.length;
+    Tensor rows = qkv.narrow(block.row * packed, block.rows * packed);
+    kernels::rope(stream, of_block, theta, block.first_position, rotation, rows);
+  }
+}
+
+}  // namespace
+
+Var rope(Context& context, const AttentionShape& shape, float theta, const Positions& positions,
          Var qkv) {
   DS_CHECK(qkv.value.is_sole_owner(), "rope: rotates in place, but somebody else holds qkv");
   Stream& stream = context.stream;
-  kernels::rope(stream, shape, theta, first_position, kernels::Rotation::kForward, qkv.value);
-  auto backward = [&stream, shape, theta, first_position](GradientFlow& flow) {
+  rotate(stream, shape, theta, positions, kernels::Rotation::kForward, qkv.value);
+  auto backward = [&stream, shape, theta, positions](GradientFlow& flow) {
     Tensor dqkv = flow.take(0);
     if (!dqkv.is_sole_owner()) {
       Tensor own = Tensor::empty(dqkv.shape(), dqkv.dtype(), stream);
       kernels::cast(stream, dqkv, own);
       dqkv = std::move(own);
     }
-    kernels::rope(stream, shape, theta, first_position, kernels::Rotation::kInverse, dqkv);
+    rotate(stream, shape, theta, positions, kernels::Rotation::kInverse, dqkv);
     flow.give(0, std::move(dqkv));
   };
   Tensor rotated = std::move(qkv.value);

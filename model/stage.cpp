@@ -78,7 +78,7 @@ Residual Stage::run(Context& context, StageInput input) const {
                                {.tokens = std::move(input.tokens),
                                 .order = std::move(input.order),
                                 .length = rows.length,
-                                .first_position = rows.first_position},
+                                .positions = rows.positions},
                                parts_.dtype, parts_.embedding->spec),
                          parts_.embedding->dropout, rows.length);
   } else {

@@ -15,12 +15,12 @@
 
 namespace ds {
 
-// Where the rows of [N, C] values come from: `batch` sequences of `length` positions, row b *
-// length + t holding position first_position + t.
+// Where the rows of [N, C] values come from: `batch` sequences of which `length` positions are
+// here, sequence b in the rows from b * length on.
 struct SequenceRows {
   int64_t batch = 0;
   int64_t length = 0;
-  int64_t first_position = 0;
+  Positions positions{};
 };
 
 // The residual stream between blocks is sum + branch; the next norm adds them in passing.

@@ -40,11 +40,6 @@ std::string why_no_nccl_here() {
   }
 }
 
-double attention_dropout(const ModelConfig& model) {
-  const auto* const gpt2 = std::get_if<Gpt2Config>(&model);
-  return gpt2 != nullptr ? gpt2->attn_pdrop : std::get<LlamaConfig>(model).attention_dropout;
-}
-
 // Where a user's programs keep what they can do without; empty: nowhere.
 std::string cache_folder() {
   const auto named = [](const char* variable) {
@@ -175,9 +170,8 @@ std::string RankDevice::words(const EngineOptions& options) {
                                                             .kv_heads = kv_heads,
                                                             .head_dim = sizes.head_dim},
                                                            sharers);
-  const auto attention =
-      kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
-                                 static_cast<float>(attention_dropout(options.model)));
+  const auto attention = kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
+                                                    static_cast<float>(sizes.attention_dropout));
   return fmt::format("{}: {}; {}; {}{}", device_.to_string(), transport_.words(),
                      kernels::to_text(attention.value()), product_words(options),
                      graph_words(options));

@@ -413,7 +413,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   const BatchShape batch = batch_shape(config, world_size);
   const DType dtype = training_dtype(config);
   const int64_t length = sequence_length(config.data, model);
-  if (const std::string why = sequence_conflict(dimensions(model), length, sequence_ranks(config));
+  if (const std::string why =
+          sequence_conflict(dimensions(model), length, sequence_sharing(config));
       !why.empty()) {
     throw ConfigError(fmt::format("sequence_parallel_size: {}", why));
   }
@@ -443,6 +444,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .tensor_grain = config.tensor_parallel.tp.tp_grain_size,
+          .sequence_split = config.sequence_parallel_attention,
           .seed = static_cast<uint64_t>(config.train.seed),
           .last_step = config.train.steps.value_or(INT64_MAX),
           .recomputed = recomputed_blocks(config.activation_checkpointing),

@@ -110,6 +110,7 @@ StepPlace Engine::place_in(ParameterStore& store) {
           .micro_batch = options_.micro_batch,
           .length = tokens_here() / options_.micro_batch,
           .sequence = resources_.sequence(),
+          .sequence_split = options_.sequence_split,
           .tensor = resources_.tensor()};
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/sections/model_families.h"
+#include "config/sections/sequence_split.h"
 #include "kernels/gemm/matmul.h"
 #include "model/context.h"
 #include "model/stage.h"
@@ -28,6 +29,8 @@ struct EngineOptions {
   int64_t micro_batch = 1;   // samples per rank and micro-step
   int64_t length = 0;        // tokens per sample
   int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
+  // How attention is made where ranks share samples, and which rows each has.
+  SequenceSplit sequence_split = SequenceSplit::kUlysses;
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
   RecomputedBlocks recomputed{};

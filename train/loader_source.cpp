@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "model/parallel/sequence_rows.h"
 
 namespace ds {
 namespace {
@@ -15,9 +16,13 @@ void take_part(const Tensor& whole, const SamplePlace& place, std::span<int32_t>
   const int64_t part = length / place.parts;
   DS_CHECK(narrow<int64_t>(out.size()) == rows * part, "batch: room for {} tokens, expected {}",
            out.size(), rows * part);
-  for (int64_t row = 0; row < rows; ++row) {
-    const int32_t* const from = whole.data<int32_t>() + row * length + place.part * part;
-    std::copy_n(from, part, out.begin() + row * part);
+  const Positions positions = positions_of_part(place.split, place.part, place.parts, part);
+  for (const RowBlock& block : row_blocks(rows * part, part, positions)) {
+    for (int64_t row = 0; row < block.rows; row += block.length) {
+      const int64_t to = block.row + row;
+      const int32_t* const from = whole.data<int32_t>() + to / part * length + block.first_position;
+      std::copy_n(from, block.length, out.begin() + to);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Batches of a sample set as the engine takes them. Who watches hears which samples they are.
 #pragma once
 
+#include "config/sections/sequence_split.h"
 #include "data/data_loader.h"
 #include "train/batch_source.h"
 #include "train/observers.h"
@@ -9,10 +10,11 @@ namespace ds {
 
 // What a rank has of a global batch.
 struct SamplePlace {
-  int rank = 0;   // among those that have other samples
-  int part = 0;   // of each sample, of `parts` that are equally long, in the order of its tokens
-  int parts = 1;  // on ranks of their own
-  int copy = 0;   // among ranks that have the same part
+  int rank = 0;  // among those that have other samples
+  int part = 0;  // of each sample, of `parts` that are equally long, on ranks of their own
+  int parts = 1;
+  SequenceSplit split = SequenceSplit::kUlysses;  // what a part is: model/parallel/sequence_rows.h
+  int copy = 0;                                   // among ranks that have the same part
 };
 class LoaderSource final : public BatchSource {
  public:

@@ -7,6 +7,7 @@
 #include "core/index.h"
 #include "kernels/embedding.h"
 #include "kernels/reduce.h"
+#include "model/parallel/sequence.h"
 #include "train/observers.h"
 
 namespace ds {
@@ -164,6 +165,7 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .loss_scale = place_.loss_scale,
           .operands = place_.operands,
           .sequence = place_.sequence,
+          .sequence_split = place_.sequence_split,
           .tensor = place_.tensor,
           .numbers = place_.numbers};
 }
@@ -204,10 +206,9 @@ void StepRunner::forward(MicroSlot& slot) {
   const Stage& stage = *nth(place_.chunks, slot.chunk);
   if (input_.mode == RunMode::kTrain) place_.store.begin_micro_step();
   Context context = context_of(slot);
-  const int64_t part = place_.sequence != nullptr ? place_.sequence->rank() : 0;
   StageInput in{.rows = {.batch = place_.micro_batch,
                          .length = place_.length,
-                         .first_position = part * place_.length}};
+                         .positions = positions_here(context, place_.length)}};
   if (stage.is_first()) {
     in.tokens = slot.tokens;
     in.order = std::move(slot.order);

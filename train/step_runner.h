@@ -45,6 +45,7 @@ struct StepPlace {
   int64_t length = 0;                // tokens per sample, of those that are here
   // Ranks that have the other parts of the same samples; null: all of them is here.
   Communicator* sequence = nullptr;
+  SequenceSplit sequence_split = SequenceSplit::kUlysses;  // and which parts
   // Ranks that have the other parts of the same layers; null: those of the chunks are whole here.
   Communicator* tensor = nullptr;
   // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a

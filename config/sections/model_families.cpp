@@ -212,7 +212,8 @@ ModelDimensions dimensions_of(const Gpt2Config& c) {
           .heads = c.n_head,
           .kv_heads = c.n_head,
           .head_dim = c.n_embd / c.n_head,
-          .inner = c.n_inner.value_or(4 * c.n_embd)};
+          .inner = c.n_inner.value_or(4 * c.n_embd),
+          .attention_dropout = c.attn_pdrop};
 }
 
 ModelDimensions dimensions_of(const LlamaConfig& c) {
@@ -223,7 +224,8 @@ ModelDimensions dimensions_of(const LlamaConfig& c) {
           .heads = c.num_attention_heads,
           .kv_heads = c.num_key_value_heads.value_or(c.num_attention_heads),
           .head_dim = c.head_dim ? *c.head_dim : c.hidden_size / c.num_attention_heads,
-          .inner = c.intermediate_size};
+          .inner = c.intermediate_size,
+          .attention_dropout = c.attention_dropout};
 }
 
 // A number below 1 is out of its own range.

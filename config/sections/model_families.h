@@ -116,7 +116,8 @@ struct ModelDimensions {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t inner = 0;  // of the MLP
+  int64_t inner = 0;             // of the MLP
+  double attention_dropout = 0;  // of probabilities, in training
 };
 ModelDimensions dimensions(const ModelConfig& config);
 // The list of the blocks, as their parameters are named: "transformer.h".

@@ -4,11 +4,41 @@
 
 #include <numeric>
 
+#include "config/reader/fields.h"
 #include "config/sections/model_families.h"
 
 namespace ds {
 
-std::string sequence_conflict(const ModelDimensions& model, int64_t length, int64_t ranks) {
+std::span<const EnumName> names_of(SequenceSplit) {
+  static constexpr EnumName kNames[] = {
+      {"ulysses", static_cast<int>(SequenceSplit::kUlysses)},
+      {"ring", static_cast<int>(SequenceSplit::kRing)},
+  };
+  return kNames;
+}
+
+namespace {
+
+std::string ring_conflict(const ModelDimensions& model, int64_t length, int64_t ranks) {
+  if (length % (2 * ranks) != 0) {
+    return fmt::format(
+        "{} ranks of a ring cannot have two equal pieces each of sequences of {} tokens; expected "
+        "a number whose double divides {}",
+        ranks, length, length);
+  }
+  if (model.attention_dropout == 0) return "";
+  return fmt::format(
+      "a ring drops no probabilities of attention, and the model's dropout of them is {}; set that "
+      "to 0, or sequence_parallel_attention to \"ulysses\"",
+      model.attention_dropout);
+}
+
+}  // namespace
+
+std::string sequence_conflict(const ModelDimensions& model, int64_t length,
+                              const SequenceSharing& sharing) {
+  const int64_t ranks = sharing.ranks;
+  if (sharing.is_ring()) return ring_conflict(model, length, ranks);
   const int64_t heads = std::gcd(model.heads, model.kv_heads);
   if (length % ranks != 0) {
     return fmt::format(

@@ -8,16 +8,14 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
 #include <vector>
 
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/cpu/attention_bf16.h"
 #include "kernels/cpu/attention_tiles.inl"
-#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/parts/attention_items.h"
 #include "kernels/cpu/simd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -398,22 +396,6 @@ DS_SIMD_EXPORT(attention_item);
 DS_SIMD_EXPORT(attention_backward_item);
 DS_SIMD_EXPORT(attention_workspace);
 DS_SIMD_EXPORT(attention_decode_items);
-
-struct Workspaces {
-  std::vector<Scratch> threads;
-};
-
-// Items are independent: which thread takes one does not change its bits.
-void for_each_item(Stream& stream, size_t floats, int64_t items,
-                   const std::function<void(int64_t, float*)>& body) {
-  auto& workspaces = stream.state<Workspaces>().threads;
-  workspaces.resize(to_size(stream.pool().threads()));
-  std::atomic<int64_t> next{0};
-  stream.pool().for_each_thread([&](int index) {
-    float* const own = nth(workspaces, index).reserve(floats);
-    for (int64_t i = next.fetch_add(1); i < items; i = next.fetch_add(1)) body(i, own);
-  });
-}
 
 // Query heads that one item takes: all that share a head of keys, which is then packed once, where
 // that leaves enough items for the threads to share.

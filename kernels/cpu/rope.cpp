@@ -3,6 +3,7 @@
 #include "kernels/cpu/rope.h"
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/dispatch.h"
@@ -11,19 +12,28 @@
 namespace ds::kernels::detail {
 namespace {
 
-struct RopeTable {  // of the last (theta, D, first position, T): layers of one model share it
+struct RopeTable {  // of one (theta, D, first position, T)
   float theta = 0;
   int64_t head_dim = 0, first_position = -1, length = 0;
   std::vector<float> cosine, sine;  // [T, D/2]
 };
 
+// The last two: layers of one model share them, and a rank may have two pieces of a sequence.
+struct RopeTables {
+  RopeTable newer, older;
+};
+
 const RopeTable& table_for(Stream& stream, float theta, int64_t head_dim, int64_t first_position,
                            int64_t length) {
-  auto& table = stream.state<RopeTable>();
-  if (table.theta == theta && table.head_dim == head_dim &&
-      table.first_position == first_position && table.length == length) {
-    return table;
-  }
+  auto& tables = stream.state<RopeTables>();
+  const auto is_it = [&](const RopeTable& known) {
+    return known.theta == theta && known.head_dim == head_dim &&
+           known.first_position == first_position && known.length == length;
+  };
+  if (is_it(tables.newer)) return tables.newer;
+  std::swap(tables.newer, tables.older);
+  RopeTable& table = tables.newer;
+  if (is_it(table)) return table;
   const int64_t half = head_dim / 2;
   table = {theta, head_dim, first_position, length, {}, {}};
   table.cosine.resize(to_size(length * half));

@@ -70,16 +70,16 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
                                       .head_dim = dims_.head_dim};
   NormOutput normed = norm(context, in.sum, in.branch, input_norm_);
   in = {};
-  const int64_t first_position = rows.first_position;
-  Var branch = recompute_part(
-      context, RecomputedPart::kAttention, std::move(normed.y),
-      [this, shape, first_position](Context& inside, Var y) {
-        y = enter_tensor(inside, std::move(y));
-        Var qkv = rope(inside, shape, theta_, first_position, linear(inside, y, qkv_));
-        y = {};
-        const Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
-        return leave_tensor(inside, linear(inside, heads, o_));
-      });
+  const Positions positions = rows.positions;
+  Var branch =
+      recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
+                     [this, shape, positions](Context& inside, Var y) {
+                       y = enter_tensor(inside, std::move(y));
+                       Var qkv = rope(inside, shape, theta_, positions, linear(inside, y, qkv_));
+                       y = {};
+                       const Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
+                       return leave_tensor(inside, linear(inside, heads, o_));
+                     });
   normed = norm(context, normed.sum, branch, post_attention_norm_);
   branch = recompute_part(context, RecomputedPart::kMlp, std::move(normed.y),
                           [this](Context& inside, Var y) {

@@ -117,10 +117,19 @@ AttentionShape attention_of_share(const AttentionShape& here, int ranks) {
 }
 
 SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
+  const int parts = context.sequence == nullptr ? 1 : context.sequence->size();
+  SamplePart part{.sample_numel = parts * length * width};
+  for (const RowBlock& rows : row_blocks(length, length, positions_here(context, length))) {
+    const int64_t first = rows.first_position * width;
+    part.kept.push_back({first, first + rows.rows * width});
+  }
+  return part;
+}
+
+Positions positions_here(const Context& context, int64_t length) {
   const Communicator* const group = context.sequence;
-  const int64_t numel = length * width;
-  if (group == nullptr) return {.sample_numel = numel, .numel = numel};
-  return {.sample_numel = group->size() * numel, .numel = numel, .first = group->rank() * numel};
+  if (group == nullptr) return {};
+  return positions_of_part(context.sequence_split, group->rank(), group->size(), length);
 }
 
 Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {

@@ -4,8 +4,12 @@
 // know, but for where its rows begin.
 #pragma once
 
+#include <vector>
+
+#include "core/region.h"
 #include "kernels/attention.h"
 #include "model/context.h"
+#include "model/parallel/sequence_rows.h"
 
 namespace ds {
 
@@ -13,13 +17,16 @@ namespace ds {
 // computed between the two trades: whole sequences, and this rank's share of the heads.
 kernels::AttentionShape attention_of_share(const kernels::AttentionShape& here, int ranks);
 
-// Which elements of each sample [whole length, width] are in `x`: those of this rank's rows.
+// Which elements of each sample [whole length, width] are those of this rank's rows, in the order
+// in which they are here.
 struct SamplePart {
   int64_t sample_numel = 0;
-  int64_t numel = 0;  // of them here
-  int64_t first = 0;
+  std::vector<Range> kept{};
+  bool is_whole() const { return kept.size() == 1 && kept.front().numel() == sample_numel; }
 };
 SamplePart sample_part(const Context& context, int64_t length, int64_t width);
+// Of the rows of a sequence of which `length` are here, in training.
+Positions positions_here(const Context& context, int64_t length);
 
 // qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and
 // values of this rank's heads. `here` as above. Collective over context.sequence.

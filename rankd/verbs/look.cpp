@@ -82,7 +82,8 @@ void Looker::look_at_model() {
   if (!model_) return;
   attempt("data.sequence_length", [&] {
     const int64_t length = sequence_length(config_.data, *model_);
-    const std::string why = sequence_conflict(dimensions(*model_), length, sequence_ranks(config_));
+    const std::string why =
+        sequence_conflict(dimensions(*model_), length, sequence_sharing(config_));
     if (!why.empty()) add(ConfigError(why), "sequence_parallel_size");
     const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
     if (!tensor.empty()) add(ConfigError(tensor), "tensor_parallel.autotp_size");

@@ -36,6 +36,35 @@ TEST_CASE("sequences and heads that ranks cannot share are one error", "[config]
         "expected a divisor of 2\n");
 }
 
+TEST_CASE("a ring asks for even pieces and no dropout in attention, and not for heads",
+          "[config]") {
+  const auto ring = [](int ranks, const std::string& more = "") {
+    return gpt2(ranks, R"(, "sequence_parallel_attention": "ring")" + more);
+  };
+  const auto model = [](int ranks, double dropout) {
+    return fmt::format(R"({{"model": {{"family": "gpt2", "n_head": 3, "n_embd": 12,
+        "n_positions": 32, "attn_pdrop": {}}}, "sequence_parallel_size": {},
+        "sequence_parallel_attention": "ring"}})",
+                       dropout, ranks);
+  };
+  CHECK(problems_of(model(8, 0), Severity::kError).empty());
+  CHECK(problems_of(model(1, 0.1), Severity::kError).empty());
+  CHECK(problems_of(model(32, 0), Severity::kError) ==
+        "sequence_parallel_size: 32 ranks of a ring cannot have two equal pieces each of sequences "
+        "of 32 tokens; expected a number whose double divides 32\n");
+  CHECK(problems_of(model(2, 0.25), Severity::kError) ==
+        "sequence_parallel_size: a ring drops no probabilities of attention, and the model's "
+        "dropout of them is 0.25; set that to 0, or sequence_parallel_attention to \"ulysses\"\n");
+  CHECK_THAT(problems_of(ring(1), Severity::kNote),
+             Catch::Contains("sequence_parallel_attention: has no effect without sequence"));
+  // Three heads are shared out by three ranks, whatever shares the samples.
+  const std::string three = model(8, 0);
+  CHECK(
+      problems_of(three.substr(0, three.rfind('}')) + R"(, "tensor_parallel": {"autotp_size": 3}})",
+                  Severity::kError)
+          .empty());
+}
+
 TEST_CASE("neighbours and shared sequences exclude each other", "[config]") {
   for (const char* key : {R"("mics_shard_size": 2)", R"("zero_hpz_partition_size": 2)",
                           R"("zero_quantized_gradients": true)"}) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kVocabulary = testing::kTinyVocabulary;
 constexpr float kScale = 0.1F;
-constexpr SequenceRows kRows{.batch = 2, .length = 7};
+const SequenceRows kRows{.batch = 2, .length = 7};
 
 Gpt2Config tiny_gpt2(bool tied) {
   Gpt2Config c = testing::tiny_gpt2(3, 0.2);

@@ -92,5 +92,24 @@ TEST_CASE("who watches hears which samples a batch has", "[train]") {
   CHECK(targets[0] == tokens[1]);
 }
 
+TEST_CASE("a rank of a ring gets a piece from the front of each sample, and one from its back",
+          "[train]") {
+  const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
+  for (const int part : {0, 1}) {
+    LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
+                        {.micro_batch = 2, .ranks = 1},
+                        {.part = part, .parts = 2, .split = SequenceSplit::kRing}, nullptr);
+    std::array<int32_t, 16> tokens{}, targets{};
+    source.fill(0, 0, tokens, targets);
+    for (int i = 0; i < 16; ++i) {
+      const int row = i % 8;
+      const int first = part == 0 ? (row < 4 ? 0 : 8) : 4;  // rows 0..3 and 12..15, or 4..11
+      const int token = i / 8 * 16 + first + row;
+      CHECK(nth(tokens, i) == token * token % 29);
+      CHECK(nth(targets, i) == (token + 1) * (token + 1) % 29);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ds

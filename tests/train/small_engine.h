@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/memory/adaptors.h"
+#include "model/parallel/sequence_rows.h"
 #include "tests/train/guarded_rank.h"
 #include "train/engine.h"
 #include "train/step/pace.h"
@@ -28,10 +29,12 @@ class CountingSource final : public BatchSource {
     const int64_t batch = options_.micro_batch * options_.micro_steps() * ranks_;
     const int64_t first = first_sample(micro_step);
     const int64_t length = options_.length / parts_;
-    for (int64_t row = 0; row < options_.micro_batch; ++row) {
-      for (int64_t t = part_ * length; t < (part_ + 1) * length; ++t) {
-        const auto at = static_cast<size_t>((row - part_) * length + t);
-        const int64_t sample = step * batch + first + row;
+    const Positions positions = positions_of_part(options_.sequence_split, part_, parts_, length);
+    for (const RowBlock& block : row_blocks(options_.micro_batch * length, length, positions)) {
+      for (int64_t i = 0; i < block.rows; ++i) {
+        const int64_t t = block.first_position + i % block.length;
+        const int64_t sample = step * batch + first + (block.row + i) / length;
+        const auto at = static_cast<size_t>(block.row + i);
         tokens[at] = static_cast<int32_t>((sample * 31 + t * t * 7) % 29);
         targets[at] = static_cast<int32_t>((sample * 31 + (t + 1) * (t + 1) * 7) % 29);
       }

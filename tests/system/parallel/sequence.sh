@@ -27,8 +27,18 @@ expect 0 train.json --num-ranks 4 --run-dir four +sequence_parallel_size=2 +data
 close four alone
 grep -q '"world_size": 4' four/plan.json || fail "a mesh of 2 x 2 is not 4 ranks"
 
+# Keys and values that go round a ring, where probabilities are not dropped.
+plain="train.json train.steps=5 model.attn_pdrop=0"
+# shellcheck disable=SC2086
+expect 0 $plain --num-ranks 1 --run-dir plain
+# shellcheck disable=SC2086
+expect 0 $plain --num-ranks 2 --run-dir ring +sequence_parallel_size=2 +sequence_parallel_attention=ring
+close ring plain
+grep -q '"send"' ring/plan.json || fail "the plan has nothing that goes round"
+
 # Nothing is started of what cannot be.
-for wrong in "+sequence_parallel_size=3 --num-ranks 3" "+sequence_parallel_size=8 --num-ranks 8" \
+for wrong in "+sequence_parallel_size=2 +sequence_parallel_attention=ring --num-ranks 2" \
+  "+sequence_parallel_size=3 --num-ranks 3" "+sequence_parallel_size=8 --num-ranks 8" \
   "+sequence_parallel_size=2 --num-ranks 3" \
   "+sequence_parallel_size=2 +data_parallel_size=2 --num-ranks 2" \
   "+sequence_parallel_size=2 +zero_optimization.mics_shard_size=2 zero_optimization.stage=3 --num-ranks 4"; do

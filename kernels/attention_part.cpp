@@ -1,0 +1,117 @@
+// The front of parts of attention, see attention_part.h: what operands must be, and what it costs.
+#include "kernels/attention_part.h"
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+#include "kernels/cpu/parts/attention_part.h"
+
+namespace ds::kernels {
+namespace {
+
+[[noreturn]] void refuse_device() {
+  throw Unsupported(
+      "attention: keys and values go round a ring of ranks that compute on CPUs only; set "
+      "sequence_parallel_attention to \"ulysses\"");
+}
+
+void check_rows(std::string_view op, std::string_view what, const SequencePart& rows) {
+  DS_CHECK(rows.first >= 0 && rows.count > 0 && rows.first + rows.count <= rows.length,
+           "{}: {} [{}, {}) of {} rows", op, what, rows.first, rows.first + rows.count,
+           rows.length);
+}
+
+void check_part(std::string_view op, const AttentionPart& part) {
+  DS_CHECK(part.batch > 0 && part.heads > 0 && part.kv_heads > 0 && part.head_dim > 0 &&
+               part.heads % part.kv_heads == 0,
+           "{}: batch {}, heads {}, kv_heads {}, head_dim {}: all must be positive, and heads "
+           "divide into those of keys",
+           op, part.batch, part.heads, part.kv_heads, part.head_dim);
+  check_rows(op, "queries", part.queries);
+  check_rows(op, "keys", part.keys);
+  DS_CHECK(part.seen == Seen::kAll || part.queries.count == part.keys.count,
+           "{}: {} queries that see up to their own of {} keys", op, part.queries.count,
+           part.keys.count);
+}
+
+void require_like(std::string_view op, std::string_view operand, const Stream& stream,
+                  const Tensor& tensor, int64_t numel, DType dtype) {
+  detail::require_numel(op, operand, stream, tensor, numel);
+  detail::require_dtype(op, operand, tensor, dtype);
+}
+
+int64_t query_rows(const AttentionPart& part) { return part.batch * part.queries.length; }
+
+void require_inputs(std::string_view op, const Stream& stream, const AttentionPart& part,
+                    const Tensor& qkv, const Tensor& kv) {
+  const int64_t keys = 2 * part.kv_heads * part.head_dim;
+  const int64_t packed = part.heads * part.head_dim + keys;
+  detail::require_numel(op, "qkv", stream, qkv, query_rows(part) * packed);
+  detail::require_float(op, "qkv", qkv);
+  require_like(op, "kv", stream, kv, part.batch * part.keys.length * keys, qkv.dtype());
+}
+
+// Multiply-adds of one product over all heads.
+double flops_of(const AttentionPart& part) {
+  const auto queries = static_cast<double>(part.queries.count);
+  const double pairs = part.seen == Seen::kAll ? queries * static_cast<double>(part.keys.count)
+                                               : queries * (queries + 1) / 2;
+  return 2 * pairs * static_cast<double>(part.batch * part.heads * part.head_dim);
+}
+
+}  // namespace
+
+void attention_part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
+                            const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write) {
+  constexpr std::string_view kOp = "attention_part_forward";
+  check_part(kOp, part);
+  require_inputs(kOp, stream, part, qkv, kv);
+  const int64_t rows = query_rows(part);
+  require_like(kOp, "y", stream, y, rows * part.heads * part.head_dim, DType::kF32);
+  require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * part.heads, DType::kF32);
+  stream.report(kOp, {.flops = 2 * flops_of(part),
+                      .bytes = static_cast<double>(qkv.bytes() + kv.bytes() + y.bytes())});
+  on_device(
+      stream,
+      [&](Cpu) {
+        detail::attention_part_forward_cpu(stream, part, qkv, kv, y, log_sum_exp, write);
+      },
+      [&](Cuda) { refuse_device(); });
+}
+
+void attention_delta(Stream& stream, const AttentionShape& shape, const Tensor& y, const Tensor& dy,
+                     Tensor& delta) {
+  constexpr std::string_view kOp = "attention_delta";
+  const int64_t rows = shape.batch * shape.length;
+  const int64_t numel = rows * shape.heads * shape.head_dim;
+  detail::require_numel(kOp, "y", stream, y, numel);
+  detail::require_float(kOp, "y", y);
+  require_like(kOp, "dy", stream, dy, numel, y.dtype());
+  require_like(kOp, "delta", stream, delta, rows * shape.heads, DType::kF32);
+  stream.report(kOp, {.flops = 2 * static_cast<double>(numel),
+                      .bytes = static_cast<double>(2 * y.bytes() + delta.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::attention_delta_cpu(stream, shape, y, dy, delta); },
+      [&](Cuda) { refuse_device(); });
+}
+
+void attention_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
+                             const Tensor& kv, const AttentionPartGrads& grads) {
+  constexpr std::string_view kOp = "attention_part_backward";
+  check_part(kOp, part);
+  require_inputs(kOp, stream, part, qkv, kv);
+  const int64_t rows = query_rows(part);
+  const int64_t outputs = rows * part.heads * part.head_dim;
+  require_like(kOp, "log_sum_exp", stream, grads.log_sum_exp, rows * part.heads, DType::kF32);
+  require_like(kOp, "delta", stream, grads.delta, rows * part.heads, DType::kF32);
+  require_like(kOp, "dy", stream, grads.dy, outputs, qkv.dtype());
+  require_like(kOp, "dq", stream, grads.dq, outputs, DType::kF32);
+  require_like(kOp, "dkv", stream, grads.dkv, kv.numel(), DType::kF32);
+  stream.report(kOp, {.flops = 5 * flops_of(part),
+                      .bytes = static_cast<double>(qkv.bytes() + kv.bytes() + grads.dy.bytes() +
+                                                   2 * grads.dq.bytes() + 2 * grads.dkv.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::attention_part_backward_cpu(stream, part, qkv, kv, grads); },
+      [&](Cuda) { refuse_device(); });
+}
+
+}  // namespace ds::kernels

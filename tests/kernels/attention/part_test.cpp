@@ -1,0 +1,127 @@
+// Parts of attention, put together again: the whole's outputs, sums and gradients, whatever the
+// parts and the order in which keys come.
+#include <utility>
+#include <vector>
+
+#include "kernels/attention_part.h"
+#include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+struct Whole {
+  Tensor qkv, y, lse, dy, dqkv;
+};
+
+Whole whole_of(const AttentionShape& shape, DType dtype, Stream& stream) {
+  const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
+  Whole all{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
+            .y = Tensor::empty({rows, width}, dtype, stream),
+            .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
+            .dy = random_tensor({rows, width}, dtype, 2, stream),
+            .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
+  attention_forward(stream, shape, all.qkv, all.y, all.lse);
+  attention_backward(stream, shape, all.qkv, all.y, all.lse, all.dy, all.dqkv);
+  return all;
+}
+
+// The columns [first, first + width) of every row.
+Tensor columns_of(const Tensor& rows, int64_t first, int64_t width, Stream& stream) {
+  Tensor out = Tensor::empty({rows.shape()[0], width}, rows.dtype(), stream);
+  const size_t bytes = static_cast<size_t>(width) * size_of(rows.dtype());
+  for (int64_t row = 0; row < rows.shape()[0]; ++row) {
+    const int64_t at = row * rows.shape()[1] + first;
+    stream.copy(rows.narrow(at, width).address(), out.narrow(row * width, width).address(), bytes);
+  }
+  return out;
+}
+
+// Sequences in pieces that begin at `cuts`: every piece of queries over its own keys, and then over
+// those of the pieces before, the nearest first.
+std::vector<AttentionPart> parts_of(const AttentionShape& s, const std::vector<int64_t>& cuts) {
+  std::vector<AttentionPart> parts;
+  const auto piece = [&](size_t i) {
+    const int64_t end = i + 1 < cuts.size() ? cuts[i + 1] : s.length;
+    return SequencePart{.length = s.length, .first = cuts[i], .count = end - cuts[i]};
+  };
+  for (size_t q = 0; q < cuts.size(); ++q) {
+    for (size_t back = 0; back <= q; ++back) {
+      parts.push_back({.batch = s.batch,
+                       .heads = s.heads,
+                       .kv_heads = s.kv_heads,
+                       .head_dim = s.head_dim,
+                       .queries = piece(q),
+                       .keys = piece(q - back),
+                       .seen = back == 0 ? Seen::kUpToOwn : Seen::kAll});
+    }
+  }
+  return parts;
+}
+
+TEST_CASE("parts of attention make the whole, forward and backward", "[kernels]") {
+  testing::CpuStream cpu;
+  Stream& stream = cpu.stream;
+  const std::vector<std::pair<AttentionShape, std::vector<int64_t>>> cases{
+      {{1, 8, 1, 1, 4}, {0, 4}},
+      {{2, 130, 4, 2, 20}, {0, 1, 65, 100}},
+      {{2, 200, 6, 2, 16}, {0, 70}},
+      {{1, 256, 2, 2, 64}, {0, 64, 128, 192}}};
+  for (const auto& [shape, cuts] : cases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
+      const Whole all = whole_of(shape, dtype, stream);
+      const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
+      const int64_t keys = 2 * shape.kv_heads * shape.head_dim;
+      const Tensor kv = columns_of(all.qkv, width, keys, stream);
+      Tensor y = Tensor::empty({rows, width}, DType::kF32, stream);
+      Tensor lse = Tensor::empty(all.lse.shape(), DType::kF32, stream);
+      Tensor delta = Tensor::empty(all.lse.shape(), DType::kF32, stream);
+      for (const AttentionPart& part : parts_of(shape, cuts)) {
+        const bool is_first = part.seen == Seen::kUpToOwn;
+        attention_part_forward(stream, part, all.qkv, kv, y, lse,
+                               is_first ? Write::kOverwrite : Write::kAccumulate);
+      }
+      REQUIRE(error_of(y, values_of(all.y)) < tolerance_of(dtype));
+      REQUIRE(error_of(lse, values_of(all.lse)) < 1e-5);
+      attention_delta(stream, shape, all.y, all.dy, delta);
+      Tensor dq = Tensor::zeros({rows, width}, DType::kF32, stream);
+      Tensor dkv = Tensor::zeros({rows, keys}, DType::kF32, stream);
+      for (const AttentionPart& part : parts_of(shape, cuts)) {
+        attention_part_backward(
+            stream, part, all.qkv, kv,
+            {.log_sum_exp = lse, .delta = delta, .dy = all.dy, .dq = dq, .dkv = dkv});
+      }
+      REQUIRE(error_of(dq, values_of(columns_of(all.dqkv, 0, width, stream))) <
+              2 * tolerance_of(dtype));
+      REQUIRE(error_of(dkv, values_of(columns_of(all.dqkv, width, keys, stream))) <
+              2 * tolerance_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("a part that is none is refused", "[kernels]") {
+  testing::CpuStream cpu;
+  Stream& stream = cpu.stream;
+  const Tensor qkv = Tensor::zeros({8, 12}, DType::kF32, stream);
+  const Tensor kv = Tensor::zeros({8, 8}, DType::kF32, stream);
+  Tensor y = Tensor::zeros({8, 4}, DType::kF32, stream),
+         lse = Tensor::zeros({1, 1, 8}, DType::kF32, stream);
+  AttentionPart part{.batch = 1, .heads = 1, .kv_heads = 1, .head_dim = 4};
+  part.queries = part.keys = {.length = 8, .first = 4, .count = 4};
+  const auto run = [&] {
+    attention_part_forward(stream, part, qkv, kv, y, lse, Write::kOverwrite);
+  };
+  CHECK_NOTHROW(run());
+  part.keys.first = 5;
+  CHECK_THROWS_WITH(run(), Catch::Contains("keys [5, 9) of 8 rows"));
+  part.keys = {.length = 8, .first = 0, .count = 3};
+  part.seen = Seen::kUpToOwn;
+  CHECK_THROWS_WITH(run(), Catch::Contains("4 queries that see up to their own of 3 keys"));
+}
+
+}  // namespace
+}  // namespace ds::kernels

@@ -1,0 +1,223 @@
+// Training with samples whose keys and values go round a ring of ranks, over whole steps of the
+// engine: the losses of one rank, the bits of every stage, what is moved and kept, and checkpoints
+// of any mesh.
+#include <mutex>
+
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/train/small_run.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+// Two heads, which four ranks could not trade.
+Gpt2Config gpt2(bool tied, double dropout = 0) {
+  return {.n_layer = 2,
+          .n_head = 2,
+          .n_embd = 32,
+          .n_positions = 16,
+          .vocab_size = 29,
+          .resid_pdrop = dropout,
+          .embd_pdrop = dropout,
+          .attn_pdrop = 0,
+          .tie_word_embeddings = tied};
+}
+
+LlamaConfig llama(bool tied) {
+  return {.num_hidden_layers = 2,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 2,
+          .hidden_size = 32,
+          .intermediate_size = 40,
+          .max_position_embeddings = 16,
+          .vocab_size = 29,
+          .tie_word_embeddings = tied};
+}
+
+EngineOptions options_with(const Setting& setting, const ModelConfig& model) {
+  EngineOptions options = options_of(setting);
+  options.model = model;
+  options.sequence_split = SequenceSplit::kRing;
+  return options;
+}
+
+Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
+  return train(setting, options_with(setting, model), files, until);
+}
+
+Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
+  MemoryFileSystem disk;
+  return run(setting, model, disk, until);
+}
+
+void require_near(const Outcome& got, const Outcome& expected, double within) {
+  REQUIRE(got.losses.size() == expected.losses.size());
+  for (size_t i = 0; i < got.losses.size(); ++i) {
+    CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(within));
+  }
+  CHECK(got.validation_loss == Approx(expected.validation_loss).epsilon(within));
+}
+
+struct Meshed {
+  int ranks;
+  int sequence;
+  int tensor = 1;
+};
+
+Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
+  return {.ranks = mesh.ranks,
+          .sequence = mesh.sequence,
+          .tensor = mesh.tensor,
+          .stage = stage,
+          .micro_steps = micro_steps};
+}
+
+TEST_CASE("ranks of a ring have the losses of one that has samples whole", "[train]") {
+  for (const ModelConfig& model : {ModelConfig(gpt2(true, 0.2)), ModelConfig(gpt2(false)),
+                                   ModelConfig(llama(true)), ModelConfig(llama(false))}) {
+    const Outcome alone = run({}, model);
+    CHECK(alone.losses.back() != alone.losses.front());
+    for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
+      CAPTURE(model.index(), mesh.ranks, mesh.sequence, mesh.tensor);
+      require_near(run(setting_of(mesh, 3), model), alone, 1e-5);
+    }
+  }
+}
+
+TEST_CASE("stages of ZeRO agree to the bit over the ranks of a ring", "[train]") {
+  const Outcome expected = run(setting_of({4, 2}, 0, 3), gpt2(true), 3);
+  for (int stage = 1; stage <= 3; ++stage) {
+    const Outcome got = run(setting_of({4, 2}, stage, 3), gpt2(true), 3);
+    CHECK(got.state == expected.state);
+    CHECK(got.losses == expected.losses);
+  }
+}
+
+TEST_CASE("a ring trains in bf16, and comes near whole samples", "[train]") {
+  Setting alone{.dtype = DType::kBF16};
+  Setting ring = setting_of({4, 4}, 3);
+  ring.dtype = DType::kBF16;
+  ring.wire = DType::kF32;
+  require_near(run(ring, llama(true)), run(alone, llama(true)), 3e-2);
+}
+
+TEST_CASE("blocks that are run again go round the ring again, with the same bits", "[train]") {
+  Setting setting = setting_of({4, 4}, 2, 3);
+  const ModelConfig model = gpt2(true, 0.1);
+  const Outcome kept = run(setting, model, 2);
+  for (const RecomputedPart part : {RecomputedPart::kBlock, RecomputedPart::kAttention}) {
+    setting.recomputed = {.recompute = {.part = part}};
+    const Outcome again = run(setting, model, 2);
+    CHECK(again.state == kept.state);
+    CHECK(again.losses == kept.losses);
+  }
+}
+
+TEST_CASE("a run goes on with another ring, or without one", "[train]") {
+  const ModelConfig model = gpt2(true, 0.1);
+  const Outcome whole = run({}, model, 5);
+  const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {1, 1}};
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    const Meshed& first = meshes[i];
+    const Meshed& second = meshes[(i + 1) % meshes.size()];
+    CAPTURE(first.ranks, second.ranks);
+    MemoryFileSystem disk;
+    const Outcome saved = run(setting_of(first, 3), model, disk, 3);
+    CHECK(run(setting_of(second, 1), model, disk, 3).state == saved.state);
+    const Outcome resumed = run(setting_of(second, 1), model, disk, 5);
+    REQUIRE(resumed.losses.size() == 2);
+    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a ring moves keys and values P - 1 times a pass, as planned", "[train]") {
+  for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
+    for (const auto part : {RecomputedPart::kNone, RecomputedPart::kBlock}) {
+      CAPTURE(mesh.ranks, mesh.sequence, static_cast<int>(part));
+      Setting setting = setting_of(mesh, 2, 3);
+      setting.recomputed = {.recompute = {.part = part}};
+      const EngineOptions options = options_with(setting, llama(true));
+      const RunPlan plan = dry_run(options, mesh_of(setting), {});
+      CommVolume::ByAxis traffic;
+      test::run_ranks(setting.ranks, [&](Communicator& world) {
+        CommVolume volume;
+        Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
+        Workspace workspace(Device::cpu(), 1, connections.peers());
+        Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
+        engine.initialize();
+        volume.reset();
+        const Mesh& own = engine.mesh();
+        CountingSource source(options, own.coordinate(Axis::kData), own.size(Axis::kData),
+                              own.coordinate(Axis::kSequence), own.size(Axis::kSequence));
+        train_step(engine, source);
+        const CommVolume::ByAxis moved = volume.totals();
+        engine.evaluate(source, 1);
+        test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
+                          nth(plan.of_rank(world.rank()).memory, Tier::kDevice).tag_bytes_at_peak,
+                      "rank {}: another peak than planned", world.rank());
+        if (world.rank() == 0) traffic = moved;
+      });
+      // Of two layers and three micro-steps: keys and values of the tokens here, two heads of 8.
+      // The forward passes them on, the backward both them and their gradients.
+      const int64_t ranks = mesh.sequence;
+      const int64_t tokens = options.micro_batch * options.length / ranks;
+      const int64_t bytes = tokens * 2 * 2 * 8 * 4;
+      const int64_t passes = part == RecomputedPart::kBlock ? 4 : 3;
+      const auto& ring = traffic.at("sequence");
+      CHECK(ring.at("send").wire_bytes == 2 * 3 * passes * (ranks - 1) * bytes);
+      CHECK(ring.at("recv").wire_bytes == 0);
+      CHECK(ring.size() == 2);
+      for (const auto& [axis, ops] : traffic) {
+        for (const auto& [op, count] : ops) {
+          CAPTURE(axis, op);
+          CHECK(plan.of_rank(0).wire_bytes.at(axis).at(op) ==
+                static_cast<double>(count.wire_bytes));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a ring leaves a rank its part of the activations", "[train]") {
+  EngineOptions options = options_with({.global_batch = 1}, Gpt2Config{.n_layer = 4,
+                                                                       .n_head = 8,
+                                                                       .n_embd = 256,
+                                                                       .n_positions = 4096,
+                                                                       .vocab_size = 256,
+                                                                       .resid_pdrop = 0,
+                                                                       .embd_pdrop = 0,
+                                                                       .attn_pdrop = 0});
+  options.length = 4096;
+  const auto activations = [&](int sequence) {
+    const RunPlan plan = dry_run(options, {.sequence = sequence}, {});
+    const MemoryUsage memory = nth(plan.of_rank(0).memory, Tier::kDevice);
+    return static_cast<double>(nth(memory.tag_bytes_at_peak, MemoryTag::kActivations));
+  };
+  const double alone = activations(1);
+  CHECK(activations(2) < 0.6 * alone);
+  CHECK(activations(8) < 0.16 * alone);
+}
+
+TEST_CASE("what a ring cannot do is refused", "[train]") {
+  const auto refused = [](const EngineOptions& options, int sequence) {
+    std::string text;
+    try {
+      dry_run(options, {.sequence = sequence}, {});
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    return text;
+  };
+  EngineOptions options = options_with({}, gpt2(true));
+  CHECK(refused(options, 2).empty());
+  options.length = 6;
+  CHECK_THAT(refused(options, 2), Catch::Contains("3 rows of a sequence are no two equal pieces"));
+  Gpt2Config drops = gpt2(true);
+  drops.attn_pdrop = 0.1;
+  CHECK_THAT(refused(options_with({}, drops), 2), Catch::Contains("a ring drops no probabilities"));
+}
+
+}  // namespace
+}  // namespace ds
