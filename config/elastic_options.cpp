@@ -48,6 +48,7 @@ TensorSplit tensor_split(const Config& config) {
   return {.ranks = tensor_ranks(config),
           .grain = config.tensor_parallel.tp.tp_grain_size,
           .sequence = sequence_sharing(config).is_ring() ? 1 : sequence_ranks(config),
+          .shares_rows = config.tensor_parallel.sequence_parallel,
           .offloads_state = offloads_state(config.zero_optimization)};
 }
 

@@ -387,6 +387,11 @@ void tensor_rules(const RuleContext& r) {
                    "zero_quantized_gradients, whose neighbours are counted without the ranks that "
                    "share layers; give one of them");
   }
+  if (c.tensor_parallel.sequence_parallel && c.pipeline.stages.value_or(1) > 1) {
+    r.refuse_early("tensor_parallel.sequence_parallel",
+                   "excludes pipelines, whose stages send each other all rows; remove it, or set "
+                   "pipeline.stages to 1");
+  }
   if (!is_elementwise(c.optimizer)) {
     r.refuse_early(key,
                    "excludes optimizers of whole parameters (Lamb, Muon and the 1-bit ones): of a "

@@ -157,7 +157,10 @@ void Rules::reduction() {
     note("communication_data_type",
          "with sequence parallelism, where seq_parallel_communication_data_type is the one");
   }
-  if (tensor_ranks(c_) == 1) note("tensor_parallel.tp.tp_grain_size", "without tensor parallelism");
+  if (tensor_ranks(c_) == 1) {
+    notes("tensor_parallel", {"tp.tp_grain_size", "sequence_parallel"},
+          "without tensor parallelism");
+  }
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
     notes("train", {"eval_every", "eval_batches"}, "without validation data");
   }

@@ -58,6 +58,9 @@ struct Context {
   // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
   // layers are whole.
   Communicator* tensor = nullptr;
+  // Of what lies between such layers each of these ranks has a part of the rows: as many, those of
+  // the first rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
+  bool shares_rows = false;
   Recompute recompute{};           // of the block that is being run
   int64_t mlp_tiles = 1;           // runs of rows in an MLP: see model/activations/tiles.h
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does

@@ -1,5 +1,6 @@
 #include "model/functions.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -102,16 +103,25 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
 
 namespace {
 
-// Samples of which a part is here are not one run of numbers.
+// Samples of which a part is here are not one run of numbers. `first`: of those that are here,
+// where other ranks have the elements before.
 void drop_part(Stream& stream, const Tensor& x, float p, kernels::DropoutMask mask,
-               const SamplePart& part, Tensor& y) {
-  if (part.is_whole()) return kernels::dropout(stream, x, p, mask, part.sample_numel, y);
-  int64_t begin = 0;
-  for (int64_t sample = 0; begin < x.numel(); ++sample) {
+               const SamplePart& part, int64_t first, Tensor& y) {
+  if (part.is_whole()) {
+    mask.skipped = first;
+    return kernels::dropout(stream, x, p, mask, part.sample_numel, y);
+  }
+  int64_t begin = 0;  // of a run, among those that are here
+  for (int64_t sample = 0; begin < first + x.numel(); ++sample) {
     for (const Range& kept : part.kept) {
-      mask.skipped = sample * part.sample_numel + kept.begin;
-      Tensor to = y.narrow(begin, kept.numel());
-      kernels::dropout(stream, x.narrow(begin, kept.numel()), p, mask, part.sample_numel, to);
+      const int64_t from = std::max(begin, first);
+      const int64_t end = std::min(begin + kept.numel(), first + x.numel());
+      if (from < end) {
+        mask.skipped = sample * part.sample_numel + kept.begin + (from - begin);
+        Tensor to = y.narrow(from - first, end - from);
+        kernels::dropout(stream, x.narrow(from - first, end - from), p, mask, part.sample_numel,
+                         to);
+      }
       begin += kept.numel();
     }
   }
@@ -161,9 +171,10 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   Stream& stream = context.stream;
   const kernels::DropoutMask mask{context.micro, spec.site};
   const SamplePart part = sample_part(context, length, x.value.shape()[1]);
-  const auto apply = [&stream, mask, part, p = spec.p](Tensor from) {
+  const int64_t first = rows_before(context, x.value.shape()[0]) * x.value.shape()[1];
+  const auto apply = [&stream, mask, part, first, p = spec.p](Tensor from) {
     Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
-    drop_part(stream, from, p, mask, part, to);
+    drop_part(stream, from, p, mask, part, first, to);
     return to;
   };
   Tensor y = apply(std::move(x.value));
@@ -185,12 +196,16 @@ Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingS
     if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
     const bool adds = positions && adds_what_all_have(context);
     look_up(stream, rows, table.weight(), adds ? positions->weight() : Tensor(), part, y);
-    sum_over_tensor(context, y);
+    y = sum_of_tensor(context, std::move(y));
   }
-  auto backward = [&stream, &store, spec, part, length = rows.length, positions = rows.positions,
+  Communicator* const rows_of = context.shares_rows ? context.tensor : nullptr;
+  auto backward = [&stream, &store, spec, part, rows_of, length = rows.length,
+                   positions = rows.positions,
                    order_saved = context.save(rows.order)](GradientFlow& flow) mutable {
+    Tensor given = flow.take(0);
+    if (rows_of != nullptr) given = rows_of_all(stream, *rows_of, given);
     flow.later([&stream, &store, spec, part, length, positions, order = take(order_saved),
-                dy = flow.take(0)] {
+                dy = std::move(given)] {
       if (spec.positions != kNoParam) {
         add_positions(stream, dy, length, positions, store.grad_slot(spec.positions));
         store.grad_ready(spec.positions);

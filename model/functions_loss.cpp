@@ -32,7 +32,6 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
   kernels::linear_cross_entropy(stream, args);
   context.show(NumberKind::kOutput, "linear_cross_entropy", losses);
   context.store.grad_ready(weight);
-  sum_over_tensor(context, args.dx);
   // Not saved: it is what the backward pass begins with, so it would come back at once.
   auto backward = [&stream, dtype = x.value.dtype(), dx = args.dx](GradientFlow& flow) mutable {
     flow.give(0, as_value(stream, std::move(dx), dtype));

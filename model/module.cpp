@@ -27,6 +27,8 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
       if (ranges.empty()) ranges = {{0, shape[axis]}};
     }
     spec.shape = spec.cut.shape_in(shape);
+  } else if (!part.summed.empty()) {
+    spec.replicas.summed = std::move(part.summed);
   } else if (build.tensor) {
     spec.replicas.same = {Axis::kTensor};
   }
@@ -126,14 +128,24 @@ ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions
   return build.tensor ? dimensions_of_share(dims, *build.tensor) : dims;
 }
 
+namespace {
+
+// Of a norm each rank sees its own rows, or all see all.
+ParamPart norm_part(const BuildContext& build) {
+  if (!build.tensor || !build.tensor->shares_rows) return {};
+  return {.summed = {Axis::kTensor}};
+}
+
+}  // namespace
+
 NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps) {
   NormSpec spec = rms_norm_params(build, width, eps);
-  spec.beta = build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm);
+  spec.beta = build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm, norm_part(build));
   return spec;
 }
 
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps) {
-  return {.gamma = build.param("weight", {width}, ones(), ModuleKind::kLayerNorm),
+  return {.gamma = build.param("weight", {width}, ones(), ModuleKind::kLayerNorm, norm_part(build)),
           .beta = kNoParam,
           .eps = static_cast<float>(eps)};
 }

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <array>
 
+#include "comm/communicator.h"
 #include "kernels/elementwise.h"
 #include "model/activations/recompute.h"
 #include "model/name_pattern.h"
+#include "model/parallel/tensor.h"
 
 namespace ds {
 namespace {
+
+int64_t row_sharers(const Context& context) {
+  return context.shares_rows && context.tensor != nullptr ? context.tensor->size() : 1;
+}
 
 // sum + branch, rounded as the norms that add round it.
 Var joined(Context& context, Residual residual) {
@@ -82,7 +88,7 @@ Residual Stage::run(Context& context, StageInput input) const {
                                parts_.dtype, parts_.embedding->spec),
                          parts_.embedding->dropout, rows.length);
   } else {
-    const Shape expected{row_count, dims_.width};
+    const Shape expected{row_count / row_sharers(context), dims_.width};
     DS_CHECK(input.boundary.defined() && input.boundary.value.shape() == expected &&
                  input.boundary.value.dtype() == parts_.dtype,
              "stage: it needs {} {} of the stage before", name_of(parts_.dtype),
@@ -141,7 +147,8 @@ Tensor Stage::losses(Context& context, StageInput input, const Tensor& targets,
   const Span span(context.stream, "head");
   Var y = norm(context, residual.sum, residual.branch, last.norm).y;
   residual = {};
-  return linear_cross_entropy(context, std::move(y), last.weight, targets, grad_scale);
+  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight, targets,
+                              grad_scale);
 }
 
 }  // namespace ds

@@ -407,6 +407,15 @@ bool measures_parts(const Config& config) {
          config.comms_logger.enabled;
 }
 
+void require_equal_rows(const Config& config, int64_t tokens) {
+  const int64_t ranks = tensor_ranks(config);
+  if (!config.tensor_parallel.sequence_parallel || tokens % ranks == 0) return;
+  throw ConfigError(
+      fmt::format("tensor_parallel.sequence_parallel: {} ranks cannot share the {} tokens of a "
+                  "micro-batch equally; expected a divisor, or other micro-batches",
+                  ranks, tokens));
+}
+
 }  // namespace
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
@@ -428,6 +437,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
         "in a micro-batch",
         batch.micro_batch, length, kMostTokensOfMicroBatch));
   }
+  require_equal_rows(config, batch.micro_batch * length / sequence_ranks(config));
   ZeroOptions zero = zero_options(config, dtype, batch.accumulation);
   if (config.sparse_gradients) {
     zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
@@ -444,6 +454,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .tensor_grain = config.tensor_parallel.tp.tp_grain_size,
+          .shares_rows = config.tensor_parallel.sequence_parallel,
           .sequence_split = config.sequence_parallel_attention,
           .seed = static_cast<uint64_t>(config.train.seed),
           .last_step = config.train.steps.value_or(INT64_MAX),

@@ -37,7 +37,8 @@ TensorPlace tensor_place(const EngineOptions& options, const Mesh& mesh) {
            mesh.size(Axis::kKeyReplica), replicas);
   return {.rank = mesh.coordinate(Axis::kTensor),
           .ranks = mesh.size(Axis::kTensor),
-          .grain = options.tensor_grain};
+          .grain = options.tensor_grain,
+          .shares_rows = options.shares_rows};
 }
 
 std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankResources& resources) {
@@ -111,7 +112,8 @@ StepPlace Engine::place_in(ParameterStore& store) {
           .length = tokens_here() / options_.micro_batch,
           .sequence = resources_.sequence(),
           .sequence_split = options_.sequence_split,
-          .tensor = resources_.tensor()};
+          .tensor = resources_.tensor(),
+          .shares_rows = options_.shares_rows};
 }
 
 void Engine::reduce_sums(const FinishRule& rule) {

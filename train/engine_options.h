@@ -29,6 +29,7 @@ struct EngineOptions {
   int64_t micro_batch = 1;   // samples per rank and micro-step
   int64_t length = 0;        // tokens per sample
   int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
+  bool shares_rows = false;  // see Context, likewise
   // How attention is made where ranks share samples, and which rows each has.
   SequenceSplit sequence_split = SequenceSplit::kUlysses;
   uint64_t seed = 1234;

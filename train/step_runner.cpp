@@ -167,6 +167,7 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .sequence = place_.sequence,
           .sequence_split = place_.sequence_split,
           .tensor = place_.tensor,
+          .shares_rows = place_.shares_rows,
           .numbers = place_.numbers};
 }
 

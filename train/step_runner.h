@@ -48,6 +48,7 @@ struct StepPlace {
   SequenceSplit sequence_split = SequenceSplit::kUlysses;  // and which parts
   // Ranks that have the other parts of the same layers; null: those of the chunks are whole here.
   Communicator* tensor = nullptr;
+  bool shares_rows = false;  // see Context
   // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a
   // gradient of one rank in another order than it sends them. Null: one stage alone.
   Communicator* activations = nullptr;

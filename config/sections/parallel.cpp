@@ -116,6 +116,10 @@ void fields(Visitor& v, TensorParallelConfig& c) {
   v.section("tp", c.tp,
             {.meaning = "Sizes of the tensor-parallel group.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+  v.field("sequence_parallel", c.sequence_parallel,
+          {.meaning = "Share out by rows what lies between the layers that ranks share: norms, "
+                      "dropout and the residual stream.",
+           .effect = Effect::kUsed});
   v.field("dtype", c.dtype,
           {.meaning = "Model data type.",
            .effect = Effect::kAlwaysSo,

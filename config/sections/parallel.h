@@ -58,6 +58,7 @@ struct TensorParallelConfig {
   int64_t autotp_size = 0;
   bool tp_overlap_comm = false;
   TpSizeConfig tp;
+  bool sequence_parallel = false;
   std::string dtype = "fp16";
   std::optional<TpModel> preset_model;
   std::optional<PartitionConfig> partition_config;

@@ -44,6 +44,11 @@ bool has_some_for_all(int64_t total, const TensorSplit& split) {
 }  // namespace
 
 std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& split) {
+  if (split.ranks > 1 && split.shares_rows && split.offloads_state) {
+    return "tensor_parallel.sequence_parallel sums gradients of norms over the ranks of a layer, "
+           "which zero_optimization.offload_optimizer would take off the device; remove one of "
+           "them";
+  }
   if (std::string why = heads_conflict(model, split); !why.empty()) return why;
   const auto too_few = [&](const char* what, int64_t total) {
     return fmt::format("{} ranks cannot each have some of {} {} in grains of {} (tp.tp_grain_size)",

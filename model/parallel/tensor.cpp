@@ -53,6 +53,7 @@ TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place) 
       .kv_heads = range_of(dims.kv_heads, of_keys, {.layer = "attention"}),
       .inner = range_of(dims.inner, place, {.layer = "mlp", .grain = place.grain}),
       .vocabulary = range_of(dims.vocabulary, place, {.layer = "lm_head", .grain = place.grain}),
+      .shares_rows = place.shares_rows,
       .key_replicas = replicas};
 }
 
@@ -71,12 +72,60 @@ bool adds_what_all_have(const Context& context) {
   return context.tensor == nullptr || context.tensor->rank() == 0;
 }
 
-void sum_over_tensor(Context& context, Tensor& y) {
-  if (context.tensor != nullptr) context.tensor->all_reduce(y, ReduceOp::kSum, context.stream);
+namespace {
+
+Tensor rows_of_sum(Stream& stream, Communicator& group, const Tensor& x) {
+  const int64_t rows = x.shape()[0];
+  DS_CHECK(rows % group.size() == 0, "tensor parallelism: {} ranks cannot share {} rows equally",
+           group.size(), rows);
+  Tensor own = Tensor::empty({rows / group.size(), x.shape()[1]}, x.dtype(), stream);
+  group.reduce_scatter(x, own, ReduceOp::kSum, stream);
+  return own;
+}
+
+Var gather_on_entry(Context& context, Var x) {
+  Stream& stream = context.stream;
+  Communicator& group = *context.tensor;
+  Tensor all = rows_of_all(stream, group, x.value);
+  auto backward = [&stream, &group](GradientFlow& flow) {
+    flow.give(0, rows_of_sum(stream, group, flow.take(0)));
+  };
+  return context.record("enter tensor", {&x, 1}, {std::move(all)}, std::move(backward)).front();
+}
+
+Var scatter_on_leaving(Context& context, Var y) {
+  Stream& stream = context.stream;
+  Communicator& group = *context.tensor;
+  Tensor own = rows_of_sum(stream, group, std::exchange(y.value, {}));
+  auto backward = [&stream, &group](GradientFlow& flow) {
+    flow.give(0, rows_of_all(stream, group, flow.take(0)));
+  };
+  return context.record("leave tensor", {&y, 1}, {std::move(own)}, std::move(backward)).front();
+}
+
+}  // namespace
+
+Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x) {
+  Tensor all = Tensor::empty({group.size() * x.shape()[0], x.shape()[1]}, x.dtype(), stream);
+  group.all_gather(x, all, stream);
+  return all;
+}
+
+Tensor sum_of_tensor(Context& context, Tensor x) {
+  if (context.tensor == nullptr) return x;
+  if (context.shares_rows) return rows_of_sum(context.stream, *context.tensor, x);
+  context.tensor->all_reduce(x, ReduceOp::kSum, context.stream);
+  return x;
+}
+
+int64_t rows_before(const Context& context, int64_t rows) {
+  return context.shares_rows && context.tensor != nullptr ? context.tensor->rank() * rows : 0;
 }
 
 Var enter_tensor(Context& context, Var x) {
-  if (context.tensor == nullptr || !context.differentiates()) return x;
+  if (context.tensor == nullptr) return x;
+  if (context.shares_rows) return gather_on_entry(context, std::move(x));
+  if (!context.differentiates()) return x;
   Stream& stream = context.stream;
   auto backward = [&stream, &group = *context.tensor](GradientFlow& flow) {
     Tensor dx = flow.take(0);
@@ -94,8 +143,9 @@ Var enter_tensor(Context& context, Var x) {
 
 Var leave_tensor(Context& context, Var y) {
   if (context.tensor == nullptr) return y;
+  if (context.shares_rows) return scatter_on_leaving(context, std::move(y));
   DS_CHECK(y.value.is_sole_owner(), "leave tensor: sums in place, but somebody else holds y");
-  sum_over_tensor(context, y.value);
+  y.value = sum_of_tensor(context, std::move(y.value));
   context.show(NumberKind::kOutput, "leave tensor", y.value);
   return y;
 }

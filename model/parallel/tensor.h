@@ -22,12 +22,14 @@ struct TensorPlace {
   int ranks = 1;
   int64_t grain = 1;  // rows of the vocabulary and elements between the MLP's products that stay
                       // together
+  bool shares_rows = false;  // as Context has it
   bool is_shared() const { return ranks > 1; }
 };
 
 // What of a model's layers that one has.
 struct TensorShare {
   Range heads, kv_heads, inner, vocabulary;
+  bool shares_rows = false;
   int key_replicas = 1;  // ranks that have these very kv_heads, each for some of their queries
   bool has_size_of(const TensorShare& other) const;
 };
@@ -47,15 +49,20 @@ kernels::TablePart table_part(const ParamSpec& table);
 
 // Before and after a pair of products that ranks share; as they are where nobody does. What enters
 // is whole on every rank, and its gradient is the sum of theirs; what leaves is a part of a sum on
-// each, which is made in place, and its gradient is whole. Collective over context.tensor.
+// each, which is made in place, and its gradient is whole. Where rows are shared, too, those of all
+// ranks are gathered where they enter, and of a sum, there and of gradients here, each gets its
+// own. Collective over context.tensor.
 Var enter_tensor(Context& context, Var x);
 Var leave_tensor(Context& context, Var y);
+// Of rows x [N, C] of a sum those that this rank has between layers; all of them where rows are not
+// shared, summed in place. And of such rows those of all ranks.
+Tensor sum_of_tensor(Context& context, Tensor x);
+Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x);
+// Of what lies between layers, those that ranks before this one have, where it has so many.
+int64_t rows_before(const Context& context, int64_t rows);
 // Whether this rank is the one that adds what all have whole (a bias, positions) to its part of a
 // sum.
 bool adds_what_all_have(const Context& context);
-// In place; nothing to do where nobody shares layers.
-void sum_over_tensor(Context& context, Tensor& y);
-
 // How the losses of a head of which each rank has some rows are made: logits stay where they are,
 // three numbers of each token go to the other ranks.
 kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& head);

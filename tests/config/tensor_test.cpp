@@ -94,6 +94,20 @@ TEST_CASE("what looks beyond a rank's part of a layer excludes tensor parallelis
   CHECK(problems_of(gpt2(1, rows), Severity::kError).empty());
 }
 
+TEST_CASE("rows between layers are shared where layers are, with the state on the device",
+          "[config]") {
+  const char* const rows = R"(, "sequence_parallel": true)";
+  CHECK(problems_of(gpt2(2, "", rows), Severity::kError).empty());
+  CHECK_THAT(problems_of(gpt2(1, "", rows), Severity::kNote),
+             Catch::Contains("sequence_parallel: has no effect without tensor parallelism"));
+  const char* const offloaded = R"(, "zero_optimization": {"stage": 1,
+      "offload_optimizer": {"device": "cpu"}})";
+  CHECK_THAT(problems_of(gpt2(2, offloaded, rows), Severity::kError),
+             Catch::Contains("tensor_parallel.sequence_parallel sums gradients of norms"));
+  CHECK_THAT(problems_of(gpt2(2, R"(, "pipeline": {"stages": 2})", rows), Severity::kError),
+             Catch::Contains("tensor_parallel.sequence_parallel: excludes pipelines"));
+}
+
 TEST_CASE("a grain has no effect where layers are whole, and rules of one's own are missing",
           "[config]") {
   CHECK_THAT(problems_of(R"({"tensor_parallel": {"tp": {"tp_grain_size": 8}}})", Severity::kNote),

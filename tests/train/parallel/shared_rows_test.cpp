@@ -1,0 +1,179 @@
+// Training with ranks that share layers and, between these, rows (Korthikanti et al.): the losses
+// of one rank, the bits of every stage, what is moved and kept, and checkpoints of any mesh.
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/train/small_run.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+Gpt2Config gpt2(double dropout) {
+  return {.n_layer = 2,
+          .n_head = 4,
+          .n_embd = 32,
+          .n_positions = 16,
+          .vocab_size = 29,
+          .resid_pdrop = dropout,
+          .embd_pdrop = dropout,
+          .attn_pdrop = dropout};
+}
+
+LlamaConfig llama(int64_t key_heads) {
+  return {.num_hidden_layers = 2,
+          .num_attention_heads = 8,
+          .num_key_value_heads = key_heads,
+          .hidden_size = 32,
+          .intermediate_size = 41,
+          .max_position_embeddings = 16,
+          .vocab_size = 29,
+          .attention_bias = true,
+          .mlp_bias = true,
+          .tie_word_embeddings = false};
+}
+
+EngineOptions options_with(const Setting& setting, const ModelConfig& model) {
+  EngineOptions options = options_of(setting);
+  options.model = model;
+  options.shares_rows = true;
+  return options;
+}
+
+Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
+  return train(setting, options_with(setting, model), files, until);
+}
+
+Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
+  MemoryFileSystem disk;
+  return run(setting, model, disk, until);
+}
+
+struct Meshed {
+  int ranks;
+  int tensor;
+  int sequence = 1;
+};
+
+Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
+  return {.ranks = mesh.ranks,
+          .sequence = mesh.sequence,
+          .tensor = mesh.tensor,
+          .stage = stage,
+          .micro_steps = micro_steps,
+          .clipping = 0.05};  // the norm counts
+}
+
+TEST_CASE("ranks that share rows between layers have the losses of one that has all", "[train]") {
+  for (const ModelConfig& model :
+       {ModelConfig(gpt2(0.2)), ModelConfig(llama(4)), ModelConfig(llama(2))}) {
+    const Outcome alone = run(setting_of({1, 1}, 0, 2), model);
+    for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
+      // Of one head of keys on each rank Ulysses has nothing to share out.
+      if (dimensions(model).kv_heads % (mesh.tensor * mesh.sequence) != 0 && mesh.sequence > 1) {
+        continue;
+      }
+      CAPTURE(model.index(), mesh.ranks, mesh.tensor, mesh.sequence);
+      const Outcome got = run(setting_of(mesh, 3, 2), model);
+      REQUIRE(got.losses.size() == alone.losses.size());
+      for (size_t i = 0; i < got.losses.size(); ++i) {
+        CHECK(got.losses[i] == Approx(alone.losses[i]).epsilon(1e-5));
+      }
+      CHECK(got.validation_loss == Approx(alone.validation_loss).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("stages agree to the bit over shared rows, and so do blocks that are run again",
+          "[train]") {
+  Setting setting = setting_of({4, 2}, 0, 3);
+  const Outcome expected = run(setting, gpt2(0.1), 3);
+  for (int stage = 1; stage <= 3; ++stage) {
+    setting.stage = stage;
+    const Outcome got = run(setting, gpt2(0.1), 3);
+    CHECK(got.state == expected.state);
+    CHECK(got.losses == expected.losses);
+  }
+  setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock}};
+  CHECK(run(setting, gpt2(0.1), 3).state == expected.state);
+}
+
+TEST_CASE("a run goes on with rows that are shared by others", "[train]") {
+  const Outcome whole = run(setting_of({1, 1}, 0), gpt2(0.1), 5);
+  const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {1, 1}};
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    const Meshed& first = meshes[i];
+    const Meshed& second = meshes[(i + 1) % meshes.size()];
+    CAPTURE(first.ranks, second.ranks);
+    MemoryFileSystem disk;
+    const Outcome saved = run(setting_of(first, 3), gpt2(0.1), disk, 3);
+    CHECK(run(setting_of(second, 1), gpt2(0.1), disk, 3).state == saved.state);
+    const Outcome resumed = run(setting_of(second, 1), gpt2(0.1), disk, 5);
+    REQUIRE(resumed.losses.size() == 2);
+    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("shared rows move as much as whole ones, in two halves, as planned", "[train]") {
+  for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
+    CAPTURE(mesh.ranks, mesh.tensor);
+    const Setting setting = setting_of(mesh, 2, 3);
+    const EngineOptions options = options_with(setting, gpt2(0));
+    const RunPlan plan = dry_run(options, mesh_of(setting), {});
+    CommVolume::ByAxis traffic;
+    test::run_ranks(setting.ranks, [&](Communicator& world) {
+      CommVolume volume;
+      Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
+      Workspace workspace(Device::cpu(), 1, connections.peers());
+      Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
+      engine.initialize();
+      volume.reset();
+      const Mesh& own = engine.mesh();
+      CountingSource source(options, own.coordinate(Axis::kData), own.size(Axis::kData));
+      train_step(engine, source);
+      if (world.rank() == 0) traffic = volume.totals();
+    });
+    // Two gathers and two scatters of activations in each layer's pass, one of each around what
+    // lies between embedding and head (arXiv 2205.05198, section 4.2.2); three numbers of each
+    // token for the loss; and once a step the gradients of two norms a layer and a last one.
+    const int64_t ranks = mesh.tensor, layers = 2, width = 32, item = 4;
+    const int64_t tokens = options.micro_batch * options.length;
+    const int64_t half = tokens * width * item * (ranks - 1) / ranks;
+    const auto& tensor = traffic.at("tensor");
+    CHECK(tensor.at("reduce_scatter").wire_bytes == 3 * (4 * layers + 2) * half);
+    CHECK(tensor.at("all_gather").wire_bytes ==
+          3 * ((4 * layers + 2) * half + 3 * tokens * item * (ranks - 1)));
+    const int64_t norms = (2 * layers + 1) * 2 * width * item / (mesh.ranks / mesh.tensor);
+    CHECK(tensor.at("all_reduce").wire_bytes == 2 * norms * (ranks - 1) / ranks);
+    for (const auto& [axis, ops] : traffic) {
+      for (const auto& [op, count] : ops) {
+        CAPTURE(axis, op);
+        CHECK(plan.of_rank(0).wire_bytes.at(axis).at(op) == static_cast<double>(count.wire_bytes));
+      }
+    }
+  }
+}
+
+TEST_CASE("shared rows leave a rank its part of what lies between layers", "[train]") {
+  Setting setting{.global_batch = 8};
+  EngineOptions options = options_of(setting);
+  options.model = Gpt2Config{.n_layer = 4,
+                             .n_head = 4,
+                             .n_embd = 128,
+                             .n_positions = 64,
+                             .vocab_size = 64,
+                             .resid_pdrop = 0.1,
+                             .embd_pdrop = 0.1,
+                             .attn_pdrop = 0};
+  options.length = 64;
+  const auto activations = [&](bool shares) {
+    options.shares_rows = shares;
+    const RunPlan plan = dry_run(options, {.tensor = 4}, {});
+    const MemoryUsage memory = nth(plan.of_rank(0).memory, Tier::kDevice);
+    return static_cast<double>(nth(memory.tag_bytes_at_peak, MemoryTag::kActivations));
+  };
+  CHECK(activations(true) < 0.85 * activations(false));
+}
+
+}  // namespace
+}  // namespace ds
