@@ -28,7 +28,9 @@ Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
           .operands = operands,
           .cache = cache,
           .sequence = sequence,
+          .sequence_split = sequence_split,
           .tensor = tensor,
+          .shares_rows = shares_rows,
           .recompute = recompute,
           .mlp_tiles = mlp_tiles,
           .numbers = numbers};
