@@ -21,12 +21,17 @@ class Mesh {
   // Collective over `world`, whose size the sizes must multiply to and which must outlive the mesh.
   // An axis along which the whole world lies has the world itself for its group, one of a single
   // rank needs no peers, and one with the ranks of another axis shares its group; each of the
-  // others is split off.
+  // others is split off. The two more of a pipe axis are decorated as it is.
   static Mesh over(Communicator& world, const MeshSizes& sizes, const Decorate& decorate = {});
   // The mesh that rank `rank` would have, made of MetaComms.
   static Mesh meta(int rank, const MeshSizes& sizes, const Decorate& decorate = {});
 
   Communicator& group(Axis axis) { return *nth(groups_, axis).used; }
+  // The pipe axis once more, for gradients: schedules receive an activation and a gradient of one
+  // rank in another order than it sends them. Null where there is one stage.
+  Communicator* pipe_gradients() { return pipe_gradients_.used; }
+  // The first stage and the last one; null on those between.
+  Communicator* pipe_ends() { return pipe_ends_.used; }
   int rank() const { return rank_; }
   int coordinate(Axis axis) const { return layout_.coordinate(rank_, axis); }
   int size(Axis axis) const { return layout_.size(axis); }
@@ -36,18 +41,22 @@ class Mesh {
 
  private:
   struct Group {
-    std::unique_ptr<Communicator> own;  // null: the world's, or another axis's
-    std::unique_ptr<Communicator> decoration;
+    std::unique_ptr<Communicator> own{};  // null: the world's, or another axis's
+    std::unique_ptr<Communicator> decoration{};
     Communicator* bare = nullptr;
     Communicator* used = nullptr;
   };
 
   Mesh(int rank, const MeshSizes& sizes) : rank_(rank), layout_(sizes) {}
-  void set(Axis axis, Group group, const Decorate& decorate);
+  static Group finished(Axis axis, Group group, const Decorate& decorate);
+  void split_pipe(Communicator& world, const Decorate& decorate);
+  template <class Use>
+  void each(const Use& use);
 
   int rank_;
   MeshLayout layout_;
   std::array<Group, kAllAxes.size()> groups_;
+  Group pipe_gradients_, pipe_ends_;
 };
 
 }  // namespace ds

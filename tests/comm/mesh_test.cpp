@@ -58,8 +58,36 @@ TEST_CASE("only groups of some of the world are split off", "[comm]") {
   CHECK(splits_of(1, {}) == 0);
   CHECK(splits_of(3, {.data = 3}) == 0);
   CHECK(splits_of(4, {.data = 4, .expert = 2}) == 2);
-  CHECK(splits_of(4, {.pipe = 2, .data = 2}) == 2);  // expert-data has the ranks of data
+  // Expert-data has the ranks of data; a pipe has a group more for gradients and one for its ends.
+  CHECK(splits_of(4, {.pipe = 2, .data = 2}) == 4);
   CHECK(splits_of(8, {.data = 8, .shard = 4}) == 2);
+}
+
+TEST_CASE("a pipe has a second group for gradients, and one of its ends", "[comm]") {
+  run_ranks(6, [](Communicator& world) {
+    Mesh mesh = Mesh::over(world, {.pipe = 3, .data = 2});
+    RankStream rank(world);
+    const int stage = mesh.coordinate(Axis::kPipe);
+    require(mesh.pipe_gradients() != &mesh.group(Axis::kPipe), "one group for both");
+    const auto sum_over = [&](Communicator& group) {
+      Tensor t = Tensor::empty({1}, DType::kI32, rank.stream);
+      *t.data<int32_t>() = 1 << world.rank();
+      group.all_reduce(t, ReduceOp::kSum, rank.stream);
+      return *t.data<int32_t>();
+    };
+    const int own = 1 << mesh.coordinate(Axis::kData);
+    require(sum_over(*mesh.pipe_gradients()) == (own | own << 2 | own << 4), "other stages");
+    require((mesh.pipe_ends() != nullptr) == (stage != 1), "stage {}: ends", stage);
+    if (stage != 1) require(sum_over(*mesh.pipe_ends()) == (own | own << 4), "other ends");
+    Mesh meta = Mesh::meta(world.rank(), {.pipe = 3, .data = 2});
+    require(meta.pipe_gradients()->rank() == stage && meta.pipe_gradients()->size() == 3,
+            "a group of nobody: rank {}", meta.pipe_gradients()->rank());
+    require((meta.pipe_ends() != nullptr) == (stage != 1), "stage {}: ends of nobody", stage);
+  });
+  run_ranks(2, [](Communicator& world) {
+    Mesh mesh = Mesh::over(world, {.data = 2});
+    require(mesh.pipe_gradients() == nullptr && mesh.pipe_ends() == nullptr, "one stage has ends");
+  });
 }
 
 TEST_CASE("a decorated mesh counts what passes through a world that it shares", "[comm]") {
