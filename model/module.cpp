@@ -32,6 +32,7 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
   } else if (build.tensor) {
     spec.replicas.same = {Axis::kTensor};
   }
+  if (build.repeated) spec.replicas.same.push_back(*build.repeated);
   return spec;
 }
 

@@ -26,6 +26,8 @@ struct BuildContext {
   std::string path;                                  // "transformer.h.0.attn", empty at the root
   int unit = 0;                                      // see ParamSpec::unit
   std::optional<TensorShare> tensor = std::nullopt;  // of each layer; nothing: layers are whole
+  // An axis along which another rank has what is added here too, with the same gradient.
+  std::optional<Axis> repeated = std::nullopt;
 
   BuildContext child(std::string_view name) const;
   BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"

@@ -298,6 +298,10 @@ std::string_view block_list(const ModelConfig& config) {
   return std::holds_alternative<Gpt2Config>(config) ? "transformer.h" : "model.layers";
 }
 
+bool ties_embeddings(const ModelConfig& config) {
+  return std::visit([](const auto& family) { return family.tie_word_embeddings; }, config);
+}
+
 std::vector<SizeConflict> size_conflicts(const ModelConfig& config) {
   return std::visit([](const auto& family) { return size_conflicts_of(family); }, config);
 }

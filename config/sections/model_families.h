@@ -122,6 +122,7 @@ struct ModelDimensions {
 ModelDimensions dimensions(const ModelConfig& config);
 // The list of the blocks, as their parameters are named: "transformer.h".
 std::string_view block_list(const ModelConfig& config);
+bool ties_embeddings(const ModelConfig& config);  // the head's weight is the embedding's table
 
 // Sizes that do not fit each other: the key that is refused, and why. Sizes out of their own range
 // are passed over.

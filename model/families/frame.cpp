@@ -2,6 +2,13 @@
 
 namespace ds {
 
+BuildContext of_table(const BuildContext& embedding, const ModelConfig& config, LayerRange layers) {
+  BuildContext table = embedding;
+  const bool has_one_end = layers.has(0) != layers.has(dimensions(config).layers + 1);
+  if (ties_embeddings(config) && has_one_end) table.repeated = Axis::kPipe;
+  return table;
+}
+
 void add_head(Stage::Parts& parts, const NormSpec& norm, const HeadWeight& weight, int unit) {
   const BuildContext& place = weight.tied ? weight.table : weight.own;
   const bool has_table = weight.tied && parts.embedding;

@@ -19,6 +19,10 @@ void add_blocks(Stage::Parts& parts, const Config& config, const BuildContext& b
   }
 }
 
+// Where the table of an embedding is added. Of one that is tied to the head, in a stage that has
+// not both of them, the other end of the pipeline has a copy.
+BuildContext of_table(const BuildContext& embedding, const ModelConfig& config, LayerRange layers);
+
 // Where the head's weight [V, C] is, and how it starts.
 struct HeadWeight {
   BuildContext table;  // of the embedding: the weight where the two are tied

@@ -98,11 +98,12 @@ Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, Laye
   const Initializer init = normal(config.initializer_range);
   const Shape table{dims.vocabulary, dims.width};
   const BuildContext body = root.child("transformer");
+  const BuildContext wte = of_table(body.child("wte"), config, layers);
   const bool tied = config.tie_word_embeddings;
   Stage::Parts parts{.config = config, .dtype = root.dtype};
   if (layers.has(0)) {
     parts.embedding = {
-        .spec = {.table = body.child("wte").table("weight", table, init),
+        .spec = {.table = wte.table("weight", table, init),
                  .positions = body.child("wpe").param("weight", {dims.positions, dims.width}, init,
                                                       ModuleKind::kEmbedding),
                  .width = dims.width},
@@ -114,11 +115,7 @@ Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, Laye
     add_head(
         parts,
         layer_norm_params(body.child("ln_f").in_unit(unit), dims.width, config.layer_norm_epsilon),
-        {.table = body.child("wte"),
-         .own = root.child("lm_head"),
-         .tied = tied,
-         .shape = table,
-         .init = init},
+        {.table = wte, .own = root.child("lm_head"), .tied = tied, .shape = table, .init = init},
         unit);
   }
   if (tied) share_table(parts, root.store);

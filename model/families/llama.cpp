@@ -96,23 +96,19 @@ Stage::Parts llama_stage(const LlamaConfig& config, const BuildContext& root, La
   const Initializer init = normal(config.initializer_range);
   const Shape table{dims.vocabulary, dims.width};
   const BuildContext body = root.child("model");
+  const BuildContext tokens = of_table(body.child("embed_tokens"), config, layers);
   const bool tied = config.tie_word_embeddings;
   Stage::Parts parts{.config = config, .dtype = root.dtype};
   if (layers.has(0)) {
-    parts.embedding = {.spec = {.table = body.child("embed_tokens").table("weight", table, init),
-                                .width = dims.width}};
+    parts.embedding = {.spec = {.table = tokens.table("weight", table, init), .width = dims.width}};
   }
   add_blocks<LlamaBlock>(parts, config, body, "layers", layers);
   if (layers.has(dims.layers + 1)) {
     const int unit = narrow<int>(dims.layers) + 1;
-    add_head(parts,
-             rms_norm_params(body.child("norm").in_unit(unit), dims.width, config.rms_norm_eps),
-             {.table = body.child("embed_tokens"),
-              .own = root.child("lm_head"),
-              .tied = tied,
-              .shape = table,
-              .init = init},
-             unit);
+    add_head(
+        parts, rms_norm_params(body.child("norm").in_unit(unit), dims.width, config.rms_norm_eps),
+        {.table = tokens, .own = root.child("lm_head"), .tied = tied, .shape = table, .init = init},
+        unit);
   }
   if (tied) share_table(parts, root.store);
   return parts;

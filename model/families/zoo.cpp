@@ -1,5 +1,9 @@
 #include "model/families/zoo.h"
 
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
 #include "core/index.h"
 #include "model/decoder.h"
 #include "model/families/gpt.h"
@@ -36,6 +40,7 @@ class SpecList final : public ParameterStore {
   }
   void grad_ready(ParamId) override {}
   void expect_uses(ParamId, int) override {}
+  std::vector<ParamSpec> take() { return std::move(specs_); }
 
  private:
   std::vector<ParamSpec> specs_;
@@ -63,6 +68,13 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
   return std::make_unique<Stage>(std::visit(Maker{root, layers}, config), recomputed);
 }
 
+std::vector<ParamSpec> specs_of_model(const ModelConfig& config, DType dtype,
+                                      const TensorPlace& tensor) {
+  SpecList specs;
+  make_stage(config, dtype, specs, all_layers(config), {}, tensor);
+  return specs.take();
+}
+
 std::vector<CutLayer> layers_of(const ModelConfig& config) {
   const int64_t count = all_layers(config).end;
   std::vector<CutLayer> layers;
@@ -78,6 +90,27 @@ std::vector<CutLayer> layers_of(const ModelConfig& config) {
     }
   }
   return layers;
+}
+
+std::vector<LayerRange> cut_model(const ModelConfig& config, std::string_view method, int parts) {
+  std::vector<CutLayer> layers = layers_of(config);
+  if (parts > narrow<int>(layers.size())) {
+    throw ConfigError(fmt::format("pipeline.partition: {} layers in {} parts, expected one each",
+                                  layers.size(), parts));
+  }
+  const bool best = std::ranges::equal(method, std::string_view("best"), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
+  if (best) layers.front().parameters = 0;  // rows are looked up
+  const std::vector<int64_t> bounds = cut_layers(best ? "parameters" : method, layers, parts);
+  std::vector<LayerRange> ranges;
+  for (int part = 0; part < parts; ++part) {
+    const LayerRange range{nth(bounds, part), nth(bounds, part + 1)};
+    DS_CHECK(range.begin < range.end, "pipeline.partition: part {} of {} has no layer", part,
+             parts);
+    ranges.push_back(range);
+  }
+  return ranges;
 }
 
 }  // namespace ds

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "model/language_model.h"
@@ -24,8 +25,15 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
                                   LayerRange layers, const RecomputedBlocks& recomputed = {},
                                   const TensorPlace& tensor = {});
 
+// The parameters of the whole model, in their order, as such a rank has them.
+std::vector<ParamSpec> specs_of_model(const ModelConfig& config, DType dtype,
+                                      const TensorPlace& tensor = {});
+
 // What cut_layers() balances: each layer with the parameters of a stage that has it alone. Class
 // names are those of Hugging Face's blocks, "Embedding" and "Head".
 std::vector<CutLayer> layers_of(const ModelConfig& config);
+// The model in `parts` of consecutive layers, by a method of cut_layers() or "best": by what is
+// multiplied, of which an embedding has nothing. ConfigError where a part would have no layer.
+std::vector<LayerRange> cut_model(const ModelConfig& config, std::string_view method, int parts);
 
 }  // namespace ds

@@ -183,11 +183,15 @@ PipelineSchedule with_messages(PipelineKind kind, const PipelineShape& shape, in
     if (finished) slots.release(work.chunk, work.micro_batch);
   }
   schedule.buffer_count = slots.count();
+  return schedule;
+}
+
+PipelineSchedule with_update(PipelineSchedule schedule) {
   append_update(schedule.steps.back());
   return schedule;
 }
 
-void check(PipelineKind kind, const PipelineShape& shape, int stage) {
+void check_places(PipelineKind kind, const PipelineShape& shape, int stage) {
   if (shape.micro_batches < 1 || shape.stages < 1 || shape.chunks < 1) {
     throw ConfigError(
         fmt::format("pipeline: {} micro-batches, {} stages, {} chunks, expected 1 or more of each",
@@ -202,7 +206,12 @@ void check(PipelineKind kind, const PipelineShape& shape, int stage) {
     throw ConfigError(fmt::format("pipeline: {} has {} chunks per rank, expected {}",
                                   to_string(kind), shape.chunks, chunks));
   }
-  if (any_chunks && shape.chunks > 1 && shape.micro_batches % shape.stages != 0) {
+}
+
+void check(PipelineKind kind, const PipelineShape& shape, int stage) {
+  check_places(kind, shape, stage);
+  const bool in_rounds = kind == PipelineKind::kInterleaved && shape.chunks > 1;
+  if (in_rounds && shape.micro_batches % shape.stages != 0) {
     throw ConfigError(fmt::format(
         "pipeline: {} micro-batches are not a multiple of {} stages, as interleaving needs",
         shape.micro_batches, shape.stages));
@@ -252,15 +261,30 @@ PipelineSchedule pipeline_schedule(PipelineKind kind, const PipelineShape& shape
     case PipelineKind::k1F1B:
       return one_forward_one_backward(shape, stage);
     case PipelineKind::kGpipe:
-      return with_messages(kind, shape, stage, detail::gpipe_order(shape.micro_batches));
+      return with_update(
+          with_messages(kind, shape, stage, detail::gpipe_order(shape.micro_batches)));
     case PipelineKind::kInterleaved:
-      return with_messages(kind, shape, stage, detail::interleaved_order(shape, stage));
+      return with_update(
+          with_messages(kind, shape, stage, detail::interleaved_order(shape, stage)));
     case PipelineKind::kZeroBubbleH1:
-      return with_messages(kind, shape, stage, detail::zero_bubble_h1_order(shape, stage));
+      return with_update(
+          with_messages(kind, shape, stage, detail::zero_bubble_h1_order(shape, stage)));
     case PipelineKind::kZeroBubbleV:
-      return with_messages(kind, shape, stage, detail::zero_bubble_v_order(shape, stage));
+      return with_update(
+          with_messages(kind, shape, stage, detail::zero_bubble_v_order(shape, stage)));
   }
   throw InternalError("pipeline: unknown schedule");
+}
+
+PipelineSchedule forward_schedule(PipelineKind kind, const PipelineShape& shape, int stage) {
+  check_places(kind, shape, stage);
+  std::vector<detail::PipelineWork> order;
+  for (int k = 0; k < shape.micro_batches; ++k) {
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      order.push_back({PipelineOp::kForwardPass, chunk, k});
+    }
+  }
+  return with_messages(kind, shape, stage, order);
 }
 
 }  // namespace ds

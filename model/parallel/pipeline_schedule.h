@@ -74,4 +74,8 @@ struct PipelineSchedule {
 // kind does not have, or (kInterleaved) micro-batches that are not a multiple of the stages.
 PipelineSchedule pipeline_schedule(PipelineKind kind, const PipelineShape& shape, int stage);
 
+// Forward passes alone, over chunks that lie where those of `kind` do: each micro-batch goes
+// through a stage's chunks in their order. Every chunk of a micro-batch has a buffer of its own.
+PipelineSchedule forward_schedule(PipelineKind kind, const PipelineShape& shape, int stage);
+
 }  // namespace ds

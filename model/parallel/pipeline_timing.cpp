@@ -21,7 +21,8 @@ struct Message {
 
 class Player {
  public:
-  Player(std::span<const PipelineSchedule> schedules, const PipelineCosts& costs) : costs_(costs) {
+  Player(std::span<const PipelineSchedule> schedules, const InstructionCost& cost, int64_t message)
+      : cost_(cost), message_(message) {
     for (const PipelineSchedule& schedule : schedules) {
       Stage& stage = stages_.emplace_back();
       for (const auto& step : schedule.steps) {
@@ -63,7 +64,7 @@ class Player {
       case PipelineOp::kSendGrad:
         DS_CHECK(next.peer >= 0 && next.peer < narrow<int>(stages_.size()),
                  "pipeline: stage {} sends to stage {}", s, next.peer);
-        wires_[{s, next.peer}].push_back({next.op, next.micro_batch, stage.clock + costs_.message});
+        wires_[{s, next.peer}].push_back({next.op, next.micro_batch, stage.clock + message_});
         break;
       case PipelineOp::kRecvActivation:
         if (!receive(s, stage, next, PipelineOp::kSendActivation)) return false;
@@ -72,7 +73,7 @@ class Player {
         if (!receive(s, stage, next, PipelineOp::kSendGrad)) return false;
         break;
       default:
-        work(stage, next.op);
+        work(s, stage, next);
     }
     stage.todo.pop_front();
     return true;
@@ -91,13 +92,10 @@ class Player {
     return true;
   }
 
-  void work(Stage& stage, PipelineOp op) {
-    int64_t cost = 0;
-    if (op == PipelineOp::kForwardPass) cost = costs_.forward;
-    if (op == PipelineOp::kBackwardInput) cost = costs_.backward_input;
-    if (op == PipelineOp::kBackwardWeight) cost = costs_.backward_weight;
-    if (op == PipelineOp::kBackwardPass) cost = costs_.backward_input + costs_.backward_weight;
+  void work(int s, Stage& stage, const PipelineInstruction& next) {
+    const PipelineOp op = next.op;
     if (op == PipelineOp::kLoadMicroBatch || op >= PipelineOp::kReduceTiedGrads) return;
+    const int64_t cost = cost_(s, next);
     if (!std::exchange(stage.started, true)) stage.time.start = stage.clock;
     stage.clock += cost;
     stage.time.busy += cost;
@@ -107,7 +105,8 @@ class Player {
     if (op == PipelineOp::kBackwardPass || op == PipelineOp::kBackwardWeight) --stage.live;
   }
 
-  PipelineCosts costs_;
+  const InstructionCost& cost_;
+  const int64_t message_;
   std::vector<Stage> stages_;
   std::map<std::pair<int, int>, std::deque<Message>> wires_;
 };
@@ -115,7 +114,24 @@ class Player {
 }  // namespace
 
 PipelineTime time_pipeline(std::span<const PipelineSchedule> stages, const PipelineCosts& costs) {
-  return Player(stages, costs).play();
+  const auto cost = [&costs](int, const PipelineInstruction& work) {
+    switch (work.op) {
+      case PipelineOp::kForwardPass:
+        return costs.forward;
+      case PipelineOp::kBackwardInput:
+        return costs.backward_input;
+      case PipelineOp::kBackwardWeight:
+        return costs.backward_weight;
+      default:
+        return costs.backward_input + costs.backward_weight;
+    }
+  };
+  return time_pipeline(stages, cost, costs.message);
+}
+
+PipelineTime time_pipeline(std::span<const PipelineSchedule> stages, const InstructionCost& cost,
+                           int64_t message) {
+  return Player(stages, cost, message).play();
 }
 
 }  // namespace ds

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -36,5 +37,10 @@ struct PipelineTime {
 // or when the stages wait for one another in a circle; the message names the first stuck
 // instruction.
 PipelineTime time_pipeline(std::span<const PipelineSchedule> stages, const PipelineCosts& costs);
+
+// The same where stages and chunks differ: what each forward, backward, B and W takes.
+using InstructionCost = std::function<int64_t(int stage, const PipelineInstruction& work)>;
+PipelineTime time_pipeline(std::span<const PipelineSchedule> stages, const InstructionCost& cost,
+                           int64_t message);
 
 }  // namespace ds

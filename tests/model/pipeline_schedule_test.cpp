@@ -175,6 +175,35 @@ TEST_CASE("activations held are as the theory says", "[model]") {
   CHECK(held(Kind::kZeroBubbleV, 2) == std::vector<int64_t>(4, 2 * p));  // half as large each
 }
 
+TEST_CASE("a forward pass alone goes through all chunks, and needs no schedule's rounds",
+          "[model]") {
+  for (const auto& [kind, chunks] :
+       {std::pair{Kind::k1F1B, 1}, {Kind::kInterleaved, 3}, {Kind::kZeroBubbleV, 2}}) {
+    for (const int p : {1, 2, 4}) {
+      INFO(to_string(kind) << " stages " << p);
+      const PipelineShape shape{.micro_batches = 3, .stages = p, .chunks = chunks};
+      std::vector<PipelineSchedule> stages;
+      for (int s = 0; s < p; ++s) stages.push_back(forward_schedule(kind, shape, s));
+      for (const auto& schedule : stages) check_stage(schedule, shape, false, false);
+      CHECK_NOTHROW(time_pipeline(stages, {}));
+      const auto is_update = [](const PipelineInstruction& i) { return i.buffer < 0; };
+      for (const auto& step : stages.front().steps) CHECK(std::ranges::none_of(step, is_update));
+    }
+  }
+  CHECK_THROWS_AS(forward_schedule(Kind::kZeroBubbleV, {.chunks = 1}, 0), ConfigError);
+}
+
+TEST_CASE("stages that take unequally long wait for the slowest", "[model]") {
+  const auto schedules = all_stages(Kind::k1F1B, {.micro_batches = 4, .stages = 2});
+  const auto cost = [](int stage, const PipelineInstruction& work) -> int64_t {
+    return (stage == 1 ? 5 : 1) * (work.op == PipelineOp::kForwardPass ? 1 : 2);
+  };
+  const PipelineTime time = time_pipeline(schedules, cost, 0);
+  CHECK(time.stages[1].busy == 4 * 15);
+  CHECK(time.stages[0].busy == 4 * 3);
+  CHECK(time.makespan == 1 + 4 * 15 + 2);
+}
+
 TEST_CASE("a schedule that waits for itself is found", "[model]") {
   auto schedules = all_stages(Kind::k1F1B, {.micro_batches = 2, .stages = 2});
   for (auto& step : schedules[0].steps) {
