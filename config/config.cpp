@@ -211,8 +211,7 @@ void engine_sections(Visitor& v, Config& c) {
             {.meaning = "Block-sparse attention layout.",
              .effect = Effect::kNotYet,
              .off = "mode is dense"});
-  v.section("pipeline", c.pipeline,
-            {.meaning = "Pipeline parallelism.", .effect = Effect::kNotYet});
+  v.section("pipeline", c.pipeline, {.meaning = "Pipeline parallelism."});
   v.section("tensor_parallel", c.tensor_parallel,
             {.meaning = "Tensor parallelism by layer patterns.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,

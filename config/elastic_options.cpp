@@ -53,8 +53,7 @@ TensorSplit tensor_split(const Config& config) {
 }
 
 int64_t model_ranks(const Config& config) {
-  return std::max<int64_t>(1, config.pipeline.stages.value_or(1)) * tensor_ranks(config) *
-         sequence_ranks(config);
+  return pipeline_split(config.pipeline).stages * tensor_ranks(config) * sequence_ranks(config);
 }
 
 std::optional<int64_t> mesh_data_size(const Config& config) {

@@ -7,6 +7,7 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
+#include "config/sections/pipeline_split.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/tensor_split.h"
 

@@ -161,6 +161,17 @@ void Rules::reduction() {
     notes("tensor_parallel", {"tp.tp_grain_size", "sequence_parallel"},
           "without tensor parallelism");
   }
+  if (!pipeline_split(c_.pipeline).is_cut()) {
+    notes("pipeline", {"partition", "schedule", "chunks", "pipe_partitioned", "grad_partitioned"},
+          "with one stage");
+  } else {
+    if (c_.pipeline.schedule != PipelineOrder::kInterleaved) {
+      note("pipeline.chunks", "unless schedule is interleaved");
+    }
+    if (tensor_ranks(c_) == 1) {
+      notes("pipeline", {"pipe_partitioned", "grad_partitioned"}, "without tensor parallelism");
+    }
+  }
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
     notes("train", {"eval_every", "eval_batches"}, "without validation data");
   }

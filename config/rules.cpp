@@ -15,6 +15,12 @@ namespace detail {
 // A rule may complain about a key that is missing.
 Origin RuleContext::at(std::string_view path) const { return origin_near(origins_, path); }
 
+bool is_one_bit(const OptimizerConfig& optimizer) {
+  return optimizer.type == OptimizerType::kOneBitAdam ||
+         optimizer.type == OptimizerType::kZeroOneAdam ||
+         optimizer.type == OptimizerType::kOneBitLamb;
+}
+
 namespace {
 
 bool has_adam(const OptimizerConfig& optimizer) {
@@ -25,12 +31,6 @@ std::optional<std::string> whole_parameters_of(const OptimizerConfig& optimizer)
   if (optimizer.type == OptimizerType::kLamb) return "Lamb needs norms of whole parameters";
   if (optimizer.type == OptimizerType::kMuon) return "Muon needs whole matrices";
   return std::nullopt;
-}
-
-bool is_one_bit(const OptimizerConfig& optimizer) {
-  return optimizer.type == OptimizerType::kOneBitAdam ||
-         optimizer.type == OptimizerType::kZeroOneAdam ||
-         optimizer.type == OptimizerType::kOneBitLamb;
 }
 
 void loss_scale_rules(const RuleContext& r) {

@@ -50,6 +50,7 @@ class RuleContext {
 // Its update is made weight by weight, of gradients that others sum: not of whole parameters, nor
 // by an exchange of its own.
 bool is_elementwise(const OptimizerConfig& optimizer);
+bool is_one_bit(const OptimizerConfig& optimizer);  // exchanges itself what others sum
 
 void check_engine_rules(const RuleContext& context);   // precision, ZeRO, optimizer, scheduler
 void check_feature_rules(const RuleContext& context);  // model, data and everything optional

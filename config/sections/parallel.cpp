@@ -42,39 +42,59 @@ std::span<const EnumName> names_of(ScoreApply) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(PipelineOrder) {
+  static constexpr EnumName kNames[] = {
+      {"gpipe", static_cast<int>(PipelineOrder::kGpipe)},
+      {"1f1b", static_cast<int>(PipelineOrder::k1F1B)},
+      {"interleaved", static_cast<int>(PipelineOrder::kInterleaved)},
+      {"zb_h1", static_cast<int>(PipelineOrder::kZeroBubbleH1)},
+      {"zb_v", static_cast<int>(PipelineOrder::kZeroBubbleV)},
+  };
+  return kNames;
+}
+
 void fields(Visitor& v, PipelineConfig& c) {
   v.field("stages", c.stages,
           {.meaning = "Number of stages.",
-           .effect = Effect::kNotYet,
-           .only = {"1", "0"},
-           .unset_text = "auto"});
-  v.field("partition", c.partition,
-          {.meaning = "Partitioning method.",
-           .effect = Effect::kAlwaysSo,
-           .here = "there is one stage"});
+           .effect = Effect::kUsed,
+           .min = 0,
+           .own_range = true,
+           .unset_text = "auto",
+           .unset_meaning = "one stage"});
+  v.field(
+      "partition", c.partition,
+      {.meaning = "Partitioning method: uniform (layers), parameters, type:PATTERN (layers whose "
+                  "class name has it), or best (work, which an embedding has little of).",
+       .effect = Effect::kUsed});
+  v.field("schedule", c.schedule,
+          {.meaning = "In which order a stage works on micro-batches: GPipe, 1F1B, interleaved "
+                      "1F1B, zero-bubble H1 or V.",
+           .effect = Effect::kUsed});
+  v.field("chunks", c.chunks,
+          {.meaning = "Pieces of the model that each stage of the interleaved schedule has.",
+           .effect = Effect::kUsed,
+           .min = 1});
   v.field("seed_layers", c.seed_layers,
           {.meaning = "A separate seed per layer.",
            .effect = Effect::kAlwaysSo,
-           .here = "there is one stage"});
-  v.field("activation_checkpoint_interval", c.activation_checkpoint_interval,
-          {.meaning = "Layers per activation checkpoint; 0 off.",
-           .effect = Effect::kAlwaysSo,
-           .here = "there is one stage",
-           .min = 0});
+           .here = "each parameter has random numbers of its own, by its name",
+           .only = {"true"}});
+  v.field(
+      "activation_checkpoint_interval", c.activation_checkpoint_interval,
+      {.meaning = "Layers per activation checkpoint; 0 off.", .effect = Effect::kUsed, .min = 0});
   v.field("pipe_partitioned", c.pipe_partitioned,
           {.meaning = "Partition activations sent between stages over the model-parallel ranks.",
-           .effect = Effect::kAlwaysSo,
-           .here = "there is one stage",
+           .effect = Effect::kUsed,
            .refuse_text = true});
   v.field("grad_partitioned", c.grad_partitioned,
           {.meaning = "Partition activation gradients likewise.",
-           .effect = Effect::kAlwaysSo,
-           .here = "there is one stage",
+           .effect = Effect::kUsed,
            .refuse_text = true});
   v.field("use_reentrant", c.use_reentrant,
           {.meaning = "Kind of activation checkpointing.",
            .effect = Effect::kAlwaysSo,
-           .here = "there is one stage"});
+           .here = "a checkpoint is run again on a tape of its own",
+           .only = {kNoValue}});
 }
 
 void fields(Visitor& v, TpSizeConfig& c) {

@@ -22,9 +22,15 @@ std::span<const EnumName> names_of(ScoreFunction);
 enum class ScoreApply : int { kAuto, kPre, kPost };
 std::span<const EnumName> names_of(ScoreApply);
 
+// In which order a stage works on micro-batches.
+enum class PipelineOrder : int { kGpipe, k1F1B, kInterleaved, kZeroBubbleH1, kZeroBubbleV };
+std::span<const EnumName> names_of(PipelineOrder);
+
 struct PipelineConfig {
   std::optional<int64_t> stages;
   std::string partition = "best";
+  PipelineOrder schedule = PipelineOrder::k1F1B;
+  int64_t chunks = 2;
   bool seed_layers = false;
   int64_t activation_checkpoint_interval = 0;
   bool pipe_partitioned = true;

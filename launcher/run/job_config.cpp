@@ -21,7 +21,8 @@ BatchRequest batch_request(const Config& config) {
       model_ranks(config),
       mesh_data_size(config),
       config.elasticity.enabled ? std::optional(elastic_options(config.elasticity)) : std::nullopt,
-      near_ranks(config.zero_optimization)};
+      near_ranks(config.zero_optimization),
+      pipeline_split(config.pipeline)};
 }
 
 // Absolute: ranks start where the launcher does, and who looks at the hosts before them elsewhere.
@@ -39,8 +40,12 @@ std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
 
 BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
   const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks, batch.data_ranks);
-  return batch.elastic ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
-                       : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
+  const BatchSizes sizes =
+      batch.elastic ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
+                    : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
+  const std::string why = micro_batch_conflict(batch.pipeline, sizes.accumulation);
+  if (!why.empty()) throw ConfigError(fmt::format("pipeline.schedule: {}", why));
+  return sizes;
 }
 
 // Of the neighbourhoods that a configuration asks for.

@@ -11,6 +11,7 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/near_ranks.h"
+#include "config/sections/pipeline_split.h"
 #include "config/sections/training.h"
 
 namespace ds {
@@ -24,6 +25,7 @@ struct BatchRequest {
   std::optional<int64_t> data_ranks;      // of the mesh, where the file names one
   std::optional<ElasticOptions> elastic;  // its rules choose the sizes
   std::optional<NearRanks> near;          // neighbourhoods that divide the ranks
+  PipelineSplit pipeline{};               // whose schedule may ask for rounds of micro-batches
 };
 
 struct JobConfig {

@@ -8,8 +8,6 @@
 #include <filesystem>
 
 #include "config/available.h"
-#include "config/batch.h"
-#include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/origins.h"
@@ -55,11 +53,11 @@ void check_batch(const ReadConfig& read, std::optional<int64_t> num_ranks, Probl
   if (!num_ranks || refused) return;  // a size that could not be read is missing here
   try {
     const int64_t ranks = data_ranks(config, *num_ranks);
-    if (config.elasticity.enabled) {
-      elastic_batch_sizes(elastic_options(config.elasticity), ranks, BatchKeys::kAbsent);
-    } else {
-      resolve_batch(config.train_batch_size, config.train_micro_batch_size_per_gpu,
-                    config.gradient_accumulation_steps, ranks);
+    const BatchSizes sizes = batch_sizes(config, ranks);
+    const std::string why =
+        micro_batch_conflict(pipeline_split(config.pipeline), sizes.accumulation);
+    if (!why.empty() && !config.gradient_accumulation_steps) {  // else a rule has said it
+      problems.error(Basis::kOwn, "pipeline.schedule", batch_origin(read.origins), why);
     }
   } catch (const Error& error) {
     problems.error(Basis::kDeepSpeed, "", batch_origin(read.origins), error.what());

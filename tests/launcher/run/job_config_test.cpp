@@ -101,6 +101,27 @@ TEST_CASE("three batch sizes leave one number of ranks", "[launcher]") {
   CHECK_THROWS_AS(check_batch_sizes(odd.batch, 4), ConfigError);
 }
 
+TEST_CASE("a world with stages is whole pipelines, whose schedule can do with their micro-batches",
+          "[launcher]") {
+  const auto with = [](const char* schedule) {
+    return load(fmt::format(R"({{"train_batch_size": 24, "train_micro_batch_size_per_gpu": 1,
+        "model": {{"family": "gpt2", "n_layer": 8}},
+        "pipeline": {{"stages": 4, "schedule": "{}"}}, "tensor_parallel": {{"autotp_size": 2}}}})",
+                            schedule))
+        .batch;
+  };
+  const BatchRequest plain = with("1f1b");
+  check_batch_sizes(plain, 24);
+  for (const int ranks : {8, 16, 24}) CHECK(same_batch(plain, 24, ranks));
+  for (const int ranks : {4, 12, 20, 40}) CHECK_FALSE(same_batch(plain, 24, ranks));
+  const BatchRequest rounds = with("interleaved");
+  CHECK(same_batch(rounds, 8, 24));  // 24 and 8 micro-batches, in rounds of 4 stages
+  CHECK(same_batch(rounds, 8, 16));
+  CHECK_FALSE(same_batch(rounds, 8, 32));
+  CHECK_THROWS_WITH(check_batch_sizes(rounds, 32),
+                    Catch::Contains("pipeline.schedule: 6 micro-batches in a step"));
+}
+
 TEST_CASE("neighbourhoods that do not divide the ranks are found before ranks start",
           "[launcher]") {
   const JobConfig config = load(
