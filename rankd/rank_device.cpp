@@ -137,6 +137,9 @@ std::string_view RankDevice::graph_words(const EngineOptions& options) {
   if (options.zero.policy.params.tier == Tier::kNvme) {
     return "kernel by kernel (weights come from a swap file)";
   }
+  if (connections_.peers().mesh.size(Axis::kPipe) > 1) {
+    return "kernel by kernel (stages take turns)";
+  }
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
 }

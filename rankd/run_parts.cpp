@@ -60,7 +60,8 @@ SamplePlace place_of(const Engine& engine) {
           .part = mesh.coordinate(Axis::kSequence),
           .parts = mesh.size(Axis::kSequence),
           .split = engine.options().sequence_split,
-          .copy = mesh.coordinate(Axis::kTensor)};
+          .copy = mesh.coordinate(Axis::kPipe) * mesh.size(Axis::kTensor) +
+                  mesh.coordinate(Axis::kTensor)};
 }
 
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,

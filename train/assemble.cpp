@@ -11,6 +11,7 @@
 #include "config/sections/hf_config.h"
 #include "config/sections/model_limits.h"
 #include "config/sections/near_ranks.h"
+#include "config/sections/pipeline_split.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/tensor_split.h"
 #include "core/files/digest.h"
@@ -20,6 +21,7 @@
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
 #include "optim/loss_scaler.h"
+#include "train/step/pipeline.h"
 
 namespace ds {
 namespace {
@@ -280,7 +282,13 @@ OptimizerConfig optimizer_of(const Config& config) {
   return optimizer;
 }
 
-RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
+// The pipeline section's interval is another way to ask for whole blocks.
+RecomputedBlocks recomputed_blocks(ActivationCheckpointingConfig c, int64_t interval) {
+  if (interval > 0) {
+    if (!c.enabled) c = ActivationCheckpointingConfig();
+    c.enabled = true;
+    c.layers_per_checkpoint = interval;
+  }
   if (!c.enabled) return {.mlp_tiles = c.mlp_tiles};
   const auto part = [&] {
     switch (c.granularity) {
@@ -323,6 +331,10 @@ BatchShape batch_shape(const Config& config, int world_size) {
   check_most("gradient_accumulation_steps", sizes.accumulation, kMostMicroSteps);
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
   check_most("train_batch_size", sizes.train, kMostSamples);
+  const PipelineSplit split = pipeline_split(config.pipeline);
+  if (const std::string why = micro_batch_conflict(split, sizes.accumulation); !why.empty()) {
+    throw ConfigError(fmt::format("pipeline.schedule: {}", why));
+  }
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = ranks};
 }
 
@@ -393,7 +405,8 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
 
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
   const int64_t data = data_ranks(config, world_size);
-  return {.data = narrow<int>(data),
+  return {.pipe = narrow<int>(pipeline_split(config.pipeline).stages),
+          .data = narrow<int>(data),
           .sequence = narrow<int>(sequence_ranks(config)),
           .tensor = narrow<int>(tensor_ranks(config)),
           .shard = narrow<int>(near_size(config.zero_optimization, data, ranks_of_host))};
@@ -431,6 +444,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
       !why.empty()) {
     throw ConfigError(fmt::format("tensor_parallel.autotp_size: {}", why));
   }
+  require_stages(config.pipeline, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format(
         "train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "
@@ -456,9 +470,11 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .tensor_grain = config.tensor_parallel.tp.tp_grain_size,
           .shares_rows = config.tensor_parallel.sequence_parallel,
           .sequence_split = config.sequence_parallel_attention,
+          .pipeline = pipeline_choice(config.pipeline),
           .seed = static_cast<uint64_t>(config.train.seed),
           .last_step = config.train.steps.value_or(INT64_MAX),
-          .recomputed = recomputed_blocks(config.activation_checkpointing),
+          .recomputed = recomputed_blocks(config.activation_checkpointing,
+                                          config.pipeline.activation_checkpoint_interval),
           .times_recomputation =
               config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
           .cuda_graphs = config.train.cuda_graphs && !measures_parts(config),

@@ -24,7 +24,7 @@ namespace {
 
 std::set<int> ranks_with_weights(Engine& engine, const CheckpointReader& reader) {
   std::set<int> out;
-  for (const ParamSpec& spec : specs_of(engine.store())) {
+  for (const ParamSpec& spec : engine.store().model_specs()) {
     out.merge(reader.ranks_holding(spec.name + "/weight", Region::whole(spec.logical_shape())));
   }
   return out;
@@ -451,7 +451,7 @@ void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
 }
 
 void Checkpointing::load_folder(const std::string& folder) {
-  const std::vector<ParamSpec> specs = specs_of(engine_.store());
+  const std::vector<ParamSpec> specs = engine_.store().model_specs();
   InputFiles inputs(files_);
   const HfWeights weights(inputs, folder, specs);
   HostCopy through(engine_.stream());
@@ -459,7 +459,8 @@ void Checkpointing::load_folder(const std::string& folder) {
     for (const ShardField& field : part.fields) {
       const Tensor into = part.master.narrow(field.offset, field.numel);
       through.up(into, [&](int64_t first, Tensor& values) {
-        weights.read(to_size(field.param), field.param_begin + first, values);
+        weights.read(engine_.store().index_in_model(field.param), field.param_begin + first,
+                     values);
       });
     }
   });
@@ -471,8 +472,9 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
   const auto write = [&](CheckpointReader& reader) {
     DS_FAILPOINT("export.opened");
     try {
-      write_model_folder(
-          files_, {.folder = folder, .frame = frame, .specs = specs_of(engine_.store())}, reader);
+      write_model_folder(files_,
+                         {.folder = folder, .frame = frame, .specs = engine_.store().model_specs()},
+                         reader);
     } catch (const ValidationError& refused) {  // no matter of the disk, and nothing to try again
       refusal_ = refused.what();
     }

@@ -12,22 +12,43 @@
 #include "model/families/zoo.h"
 #include "model/watched_store.h"
 #include "optim/loss_scaler.h"
+#include "train/step/pipeline.h"
 
 namespace ds {
 namespace {
 
-// Weights are shared out over all that see other tokens, unless the policy says over fewer.
+// Weights are shared out over all that see other tokens, unless the policy says over fewer. A
+// pipeline has several micro-batches under way, whose gradients add up until the step ends.
 ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer, const MeshLayout& mesh) {
   zero.optimizer = &optimizer;
   if (zero.policy.shard_over == Axis::kData) zero.policy.shard_over = mesh.token_axis();
   if (optimizer.is_staged()) zero.reduce = Reduce::kIfAsked;
+  if (mesh.size(Axis::kPipe) == 1) return zero;
+  if (optimizer.is_staged()) {
+    throw Unsupported(
+        "engine: 1-bit optimizers exchange what they need themselves, and no stage of a pipeline "
+        "has all of it");
+  }
+  zero.reduce = Reduce::kStepEnd;
   return zero;
 }
 
-// Before anything is made of them.
-const RankResources& known(const RankResources& resources) {
+// Before anything is made of them. Groups of GPUs whose calls the stream carries out alone wait for
+// the receiver of what they send, which only 1F1B's messages are in order for.
+const RankResources& known(const RankResources& resources, const EngineOptions& options) {
   resources.require_known_mesh();
+  const bool waits = resources.pipe() != nullptr && resources.pipe()->is_recordable();
+  if (waits && options.pipeline.schedule != PipelineKind::k1F1B) {
+    throw Unsupported(fmt::format(
+        "pipeline.schedule: {} sends before its peer receives, which NCCL waits for; take 1f1b, or "
+        "communication.backend shm or tcp",
+        to_string(options.pipeline.schedule)));
+  }
   return resources;
+}
+
+PipelinePlace pipeline_place(const Mesh& mesh) {
+  return {.stage = mesh.coordinate(Axis::kPipe), .stages = mesh.size(Axis::kPipe)};
 }
 
 TensorPlace tensor_place(const EngineOptions& options, const Mesh& mesh) {
@@ -53,7 +74,7 @@ std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankReso
 Engine::Engine(const EngineOptions& options, const RankResources& resources,
                std::optional<StepPlan> plan)
     : options_(options),
-      resources_(known(resources)),
+      resources_(known(resources, options)),
       optimizer_(make_optimizer(options.optimizer)),
       rules_({.base_lr = learning_rate(options.optimizer),
               .schedule = options.schedule,
@@ -65,24 +86,26 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              resources.peers.mesh, resources.streams(), resources.comm_memory,
              resources.weight_places(), resources.state_place()),
       scalars_(resources.peers.sums().size(), resources.stream, resources.pinned),
-      training_(
-          step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
-      evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
+      training_(training_program(options, pipeline_place(resources.peers.mesh))),
+      evaluation_(evaluation_program(options, pipeline_place(resources.peers.mesh))),
       uploads_({.buffers = std::max(training_.buffers, evaluation_.buffers),
                 .tokens = tokens_here(),
                 .pinned = resources.pinned,
                 .copies = resources.copies},
                resources.stream),
-      model_(make_stage(options.model, options.dtype, store_, all_layers(options.model),
-                        recomputed_blocks(), tensor_place(options, resources.peers.mesh))),
+      chunks_(make_chunks()),
       saves_(saves_of(options, resources)),
-      place_(place_in(store_)),
+      place_(place_on(store_, nullptr)),
       results_(results_late_, resources.pinned) {
   kernels::set_matmul_rules(resources.stream, options.matmul);
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);
   const DeviceFlags flags(resources.stream);
   restore_scaling(std::nullopt);
+  if (resources.pipe() != nullptr) {
+    store_.know_model(
+        specs_of_model(options.model, options.dtype, tensor_place(options, resources.peers.mesh)));
+  }
   store_.seal();
   if (!plan) return;
   memories_.follow(plan->train, plan->evaluate, resources_.stream);
@@ -91,29 +114,48 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   prepare_graphs();
 }
 
+std::vector<std::unique_ptr<const Stage>> Engine::make_chunks() {
+  const Mesh& mesh = resources_.peers.mesh;
+  std::vector<std::unique_ptr<const Stage>> chunks;
+  for (const LayerRange& layers : layers_of_chunks(options_, pipeline_place(mesh))) {
+    chunks.push_back(make_stage(options_.model, options_.dtype, store_, layers, recomputed_blocks(),
+                                tensor_place(options_, mesh)));
+  }
+  return chunks;
+}
+
+StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers) {
+  Mesh& mesh = resources_.peers.mesh;
+  StepPlace place{.stream = resources_.stream,
+                  .store = store,
+                  .uploads = uploads_,
+                  .loss = scalars_.loss(),
+                  .operands = options_.operands,
+                  .gradient_factor = options_.gradient_factor,
+                  .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
+                  .saves = saves_.get(),
+                  .numbers = numbers,
+                  .chunks = {},
+                  .micro_batch = options_.micro_batch,
+                  .length = tokens_here() / options_.micro_batch,
+                  .sequence = resources_.sequence(),
+                  .sequence_split = options_.sequence_split,
+                  .tensor = resources_.tensor(),
+                  .shares_rows = options_.shares_rows,
+                  .activations = resources_.pipe(),
+                  .gradients = mesh.pipe_gradients(),
+                  .ends = mesh.pipe_ends(),
+                  .shares_activations = options_.pipeline.shares_activations,
+                  .shares_gradients = options_.pipeline.shares_gradients};
+  for (const auto& chunk : chunks_) place.chunks.push_back(chunk.get());
+  return place;
+}
+
 int64_t Engine::tokens_here() const {
   const int parts = resources_.peers.mesh.size(Axis::kSequence);
   DS_CHECK(options_.length % parts == 0,
            "engine: samples of {} tokens, which {} ranks cannot share", options_.length, parts);
   return options_.micro_batch * options_.length / parts;
-}
-
-StepPlace Engine::place_in(ParameterStore& store) {
-  return {.stream = resources_.stream,
-          .store = store,
-          .uploads = uploads_,
-          .loss = scalars_.loss(),
-          .operands = options_.operands,
-          .gradient_factor = options_.gradient_factor,
-          .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
-          .saves = saves_.get(),
-          .chunks = {model_.get()},
-          .micro_batch = options_.micro_batch,
-          .length = tokens_here() / options_.micro_batch,
-          .sequence = resources_.sequence(),
-          .sequence_split = options_.sequence_split,
-          .tensor = resources_.tensor(),
-          .shares_rows = options_.shares_rows};
 }
 
 void Engine::reduce_sums(const FinishRule& rule) {
@@ -148,8 +190,9 @@ void Engine::log_recompute_times(int64_t step) {
 }
 
 // Only what has places of its own can be done again where it was recorded, and only what the host
-// does not wait for.
+// does not wait for. Stages take turns with each other, not with themselves.
 void Engine::prepare_graphs() {
+  if (resources_.pipe() != nullptr) return;
   const bool on_device = device().kind == Device::Kind::kCuda;
   const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
   if (!options_.cuda_graphs || waits || !on_device || !resources_.are_recordable()) return;
@@ -157,14 +200,17 @@ void Engine::prepare_graphs() {
   graphs_.emplace(resources_.streams(), store_, resources_.groups(), resources_.recorded);
 }
 
-void Engine::first_micro_step(BatchSource& source) {
+void Engine::recorded_micro_steps(BatchSource& source) {
   StepInput input = input_of(source, next_settings());
   store_.begin_step();
-  StepProgram one = step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0);
-  std::erase_if(one.instructions, [](const PipelineInstruction& instruction) {
+  StepProgram program = training_;
+  if (resources_.pipe() == nullptr) {
+    program = step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0);
+  }
+  std::erase_if(program.instructions, [](const PipelineInstruction& instruction) {
     return instruction.op >= PipelineOp::kReduceTiedGrads;  // what follows the last micro-step
   });
-  StepRunner(place_, input).run(one);
+  StepRunner(place_, input).run(program);
 }
 
 // As if the steps under way all had updates.
@@ -211,8 +257,7 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   require_at_edge("make a step once more");
   const StepSettings settings = next_settings();
   WatchedStore store(store_, numbers);
-  StepPlace place = place_in(store);
-  place.numbers = &numbers;
+  const StepPlace place = place_on(store, &numbers);
   StepInput input = input_of(source, settings);
   input.observer = &observer;
   StepProgram program = training_;
@@ -232,7 +277,7 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
 void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
                               ParameterStore& store) {
   require_at_edge("probe a micro-step");
-  StepPlace place = place_in(store);
+  StepPlace place = place_on(store, nullptr);
   place.loss = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
   place.gradient_factor = 1;
   place.loss_scale = nullptr;

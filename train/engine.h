@@ -71,9 +71,9 @@ class Engine {
   // that all ranks have in that micro-step. Nothing of the run changes. Between steps only, and
   // where store() keeps gradients whole.
   void probe_micro_step(BatchSource& source, int64_t step, int micro_step, ParameterStore& store);
-  // Forward, backward and reduction of the first micro-step, without an update: what the dry run
-  // records.
-  void first_micro_step(BatchSource& source);
+  // Forward and backward passes without an update, as the dry run records them: of the first
+  // micro-step, which all others are like, or of all that a pipeline has under way in turn.
+  void recorded_micro_steps(BatchSource& source);
   // Mean loss over `batches` micro-batches per rank of the validation source. InternalError while
   // steps are under way.
   double evaluate(BatchSource& source, int64_t batches);
@@ -114,10 +114,11 @@ class Engine {
   ShardedStore::ExpectedUpdate expected_update(const StepSettings& settings) const;
   [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
-  StepPlace place_in(ParameterStore& store);
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();
+  std::vector<std::unique_ptr<const Stage>> make_chunks();
+  StepPlace place_on(ParameterStore& store, NumberWatch* numbers);
   void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);
   void update_weights(const StepSettings& settings);
@@ -133,8 +134,8 @@ class Engine {
   const StepProgram training_, evaluation_;
   StepUploads uploads_;
   SegmentTimes recompute_times_;
-  const std::unique_ptr<const Stage> model_;
-  const std::unique_ptr<HostSaves> saves_;  // null: activations stay on the device
+  const std::vector<std::unique_ptr<const Stage>> chunks_;  // this rank's layers
+  const std::unique_ptr<HostSaves> saves_;                  // null: activations stay on the device
   const StepPlace place_;
   StepMemories memories_;
   std::optional<StepGraphs> graphs_;

@@ -3,17 +3,29 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "config/sections/model_families.h"
 #include "config/sections/sequence_split.h"
 #include "kernels/gemm/matmul.h"
 #include "model/context.h"
+#include "model/parallel/pipeline_schedule.h"
 #include "model/stage.h"
 #include "optim/rule_optimizer.h"
 #include "train/eigenvalue/options.h"
 #include "zero/shard_group.h"
 
 namespace ds {
+
+// How the model is cut where ranks along the pipe axis have parts of it.
+struct PipelineChoice {
+  PipelineKind schedule = PipelineKind::k1F1B;
+  int chunks = 1;                  // of the model, on each rank
+  std::string partition = "best";  // see cut_model()
+  // What ranks that share layers have alike travels once.
+  bool shares_activations = true;
+  bool shares_gradients = true;
+};
 
 struct EngineOptions {
   ModelConfig model;
@@ -32,6 +44,7 @@ struct EngineOptions {
   bool shares_rows = false;  // see Context, likewise
   // How attention is made where ranks share samples, and which rows each has.
   SequenceSplit sequence_split = SequenceSplit::kUlysses;
+  PipelineChoice pipeline{};
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
   RecomputedBlocks recomputed{};

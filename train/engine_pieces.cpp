@@ -231,12 +231,9 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
   if (std::string why = another_optimizer(reader, family_of(engine), label); !why.empty())
     return why;
   constexpr size_t kMostNamed = 4;
-  std::vector<std::vector<std::string>> slots;
-  for (ParamId id = 0; id < engine.store().count(); ++id) {
-    slots.push_back(engine.store().slot_names(id));
-  }
+  const ShardedStore& store = engine.store();
   std::vector<std::string> found =
-      compare_tensors(reader, specs_of(engine.store()), slots, extra_kinds(engine));
+      compare_tensors(reader, store.model_specs(), store.model_slot_names(), extra_kinds(engine));
   if (found.empty()) return "";
   const size_t all = found.size();
   found.resize(std::min(all, kMostNamed));

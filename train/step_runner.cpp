@@ -30,7 +30,10 @@ bool are_micro_step(const PipelineInstruction& forward, const PipelineInstructio
 }  // namespace
 
 StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage) {
-  const PipelineSchedule schedule = pipeline_schedule(kind, shape, stage);
+  return step_program(pipeline_schedule(kind, shape, stage));
+}
+
+StepProgram step_program(const PipelineSchedule& schedule) {
   StepProgram program{.instructions = {}, .buffers = schedule.buffer_count};
   for (const auto& step : schedule.steps) {
     program.instructions.insert(program.instructions.end(), step.begin(), step.end());
@@ -182,7 +185,10 @@ void StepRunner::load(MicroSlot& slot) {
   const std::optional<HostBatch> ready =
       meta ? std::nullopt : input_.source.take(input_.step, slot.micro_batch);
   const HostBatch batch = ready ? *ready : fill(slot);
-  if (!meta) input_.source.on_use(input_.step, slot.micro_batch);
+  // What a last stage has the targets of, a first one has used.
+  if (!meta && nth(place_.chunks, slot.chunk)->is_first()) {
+    input_.source.on_use(input_.step, slot.micro_batch);
+  }
   std::vector<StepUploads::Copy> copies{{batch.tokens, slot.tokens}, {batch.targets, slot.targets}};
   if (sorted) copies.push_back({batch.order, slot.order});
   const Event copied = place_.uploads.copy(copies);
@@ -250,6 +256,10 @@ void StepRunner::take_from_chunk_before(MicroSlot& slot, int buffer) {
              .chunk = slot.chunk},
             [&] { slot.received = copy_of((*before)->out.value); });
   (*before)->out.value = Tensor();
+  if (input_.mode == RunMode::kEval) {  // no gradient comes back
+    (*before)->finished = true;
+    release_if_done(slot.before);
+  }
 }
 
 void StepRunner::give_to_chunk_before(MicroSlot& slot) {
@@ -311,27 +321,50 @@ void StepRunner::backward_weight(MicroSlot& slot) {
 }
 
 void StepRunner::send_activation(MicroSlot& slot, int peer) {
-  group(place_.activations, PipelineOp::kSendActivation).send(slot.out.value, peer, place_.stream);
+  send(group(place_.activations, PipelineOp::kSendActivation), peer, slot.out.value,
+       place_.shares_activations);
   slot.out.value = Tensor();
   slot.finished = input_.mode == RunMode::kEval;
 }
 
 void StepRunner::send_gradient(MicroSlot& slot, int peer) {
-  group(place_.gradients, PipelineOp::kSendGrad).send(slot.in_gradient, peer, place_.stream);
+  send(group(place_.gradients, PipelineOp::kSendGrad), peer, slot.in_gradient,
+       place_.shares_gradients);
   slot.in_gradient = Tensor();
 }
 
 void StepRunner::receive_activation(MicroSlot& slot, int peer) {
-  slot.received = receive(group(place_.activations, PipelineOp::kRecvActivation), peer);
+  slot.received = receive(group(place_.activations, PipelineOp::kRecvActivation), peer,
+                          place_.shares_activations);
 }
 
 void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
-  slot.out_gradient = receive(group(place_.gradients, PipelineOp::kRecvGrad), peer);
+  slot.out_gradient =
+      receive(group(place_.gradients, PipelineOp::kRecvGrad), peer, place_.shares_gradients);
 }
 
-Tensor StepRunner::receive(Communicator& pipe, int peer) {
+bool StepRunner::is_shared(const Tensor& boundary, bool shared) const {
+  return shared && place_.tensor != nullptr && boundary.numel() % place_.tensor->size() == 0;
+}
+
+Tensor StepRunner::share_of(const Tensor& boundary) const {
+  const int64_t numel = boundary.numel() / place_.tensor->size();
+  return boundary.reshape({boundary.numel()}).narrow(place_.tensor->rank() * numel, numel);
+}
+
+void StepRunner::send(Communicator& pipe, int peer, const Tensor& boundary, bool shared) {
+  pipe.send(is_shared(boundary, shared) ? share_of(boundary) : boundary, peer, place_.stream);
+}
+
+Tensor StepRunner::receive(Communicator& pipe, int peer, bool shared) {
   Tensor boundary = empty_boundary();
-  pipe.recv(boundary, peer, place_.stream);
+  if (!is_shared(boundary, shared)) {
+    pipe.recv(boundary, peer, place_.stream);
+    return boundary;
+  }
+  Tensor share = share_of(boundary);
+  pipe.recv(share, peer, place_.stream);
+  place_.tensor->all_gather(share, boundary, place_.stream);
   return boundary;
 }
 

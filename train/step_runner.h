@@ -27,6 +27,7 @@ struct StepProgram {
 };
 // What rank `stage` of the pipe axis does. Throws what pipeline_schedule() throws.
 StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage);
+StepProgram step_program(const PipelineSchedule& schedule);
 
 // Where and with what one rank computes, the same in all steps.
 struct StepPlace {
@@ -54,6 +55,10 @@ struct StepPlace {
   Communicator* activations = nullptr;
   Communicator* gradients = nullptr;
   Communicator* ends = nullptr;  // first and last stage, which share a tied embedding
+  // What ranks that share layers have alike at a boundary travels once: each sends its share, where
+  // it divides, and those of the next stage gather.
+  bool shares_activations = false;
+  bool shares_gradients = false;
 };
 
 // What differs from step to step.
@@ -123,7 +128,10 @@ class StepRunner {
   void begin_backward(MicroSlot& slot);
   void pass_gradient_on(MicroSlot& slot);
   void end_backward(MicroSlot& slot);
-  Tensor receive(Communicator& pipe, int peer);
+  Tensor receive(Communicator& pipe, int peer, bool shared);
+  void send(Communicator& pipe, int peer, const Tensor& boundary, bool shared);
+  bool is_shared(const Tensor& boundary, bool shared) const;
+  Tensor share_of(const Tensor& boundary) const;
   Tensor empty_boundary();
   Tensor copy_of(const Tensor& boundary);
   void take_from_chunk_before(MicroSlot& slot, int buffer);

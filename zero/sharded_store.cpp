@@ -42,11 +42,43 @@ const ShardedStore::Param& ShardedStore::param(ParamId id) const {
 
 void ShardedStore::place_params() {
   if (options_.optimizer == nullptr) return;
+  const std::vector<ParamSpec> specs = model_specs();
   std::vector<ParamFacts> facts;
-  for (const Param& param : params_) {
-    facts.push_back({.name = param.spec.name, .shape = param.spec.shape});
+  for (const ParamSpec& spec : specs) {
+    facts.push_back({.name = spec.name, .shape = spec.shape});
   }
-  places_ = options_.optimizer->place(facts);
+  const std::vector<ParamPlace> all = options_.optimizer->place(facts);
+  for (ParamId id = 0; id < count(); ++id) places_.push_back(nth(all, index_in_model(id)));
+  if (model_.empty()) return;
+  for (const ParamPlace& place : all) model_kinds_.push_back(place.kind);
+}
+
+std::vector<ParamSpec> ShardedStore::model_specs() const {
+  if (!model_.empty()) return model_;
+  std::vector<ParamSpec> specs;
+  for (const Param& param : params_) specs.push_back(param.spec);
+  return specs;
+}
+
+size_t ShardedStore::index_in_model(ParamId id) const {
+  const std::string& name = param(id).spec.name;
+  if (model_.empty()) return to_size(id);
+  const auto found = std::ranges::find(model_, name, &ParamSpec::name);
+  DS_CHECK(found != model_.end(), "parameter store: {} is none of the model's parameters", name);
+  return to_size(found - model_.begin());
+}
+
+std::vector<std::vector<std::string>> ShardedStore::model_slot_names() const {
+  std::vector<std::vector<std::string>> names;
+  if (model_.empty()) {
+    for (ParamId id = 0; id < count(); ++id) names.push_back(slot_names(id));
+    return names;
+  }
+  for (const int kind : model_kinds_) {
+    auto& of_param = names.emplace_back();
+    for (const SlotSpec& slot : options_.optimizer->slots_of(kind)) of_param.push_back(slot.name);
+  }
+  return names;
 }
 
 void ShardedStore::seal() {

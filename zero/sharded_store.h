@@ -27,6 +27,9 @@ class ShardedStore final : public ParameterStore {
 
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;
+  // Before seal(), where parameters are added here that are some of a model's: all of them, by
+  // which the optimizer places them, and checkpoints are compared.
+  void know_model(std::vector<ParamSpec> all) { model_ = std::move(all); }
   void seal() override;
   int count() const override { return narrow<int>(params_.size()); }
   const ParamSpec& spec(ParamId id) const override { return param(id).spec; }
@@ -89,6 +92,11 @@ class ShardedStore final : public ParameterStore {
   std::vector<std::string> extra_names() const;
   // Of the state that is kept of a parameter.
   std::vector<std::string> slot_names(ParamId id) const;
+  // All parameters of the model: those that are here, where nothing else is known. Of each what
+  // slot_names() are, and of one that is here which of them it is.
+  std::vector<ParamSpec> model_specs() const;
+  std::vector<std::vector<std::string>> model_slot_names() const;
+  size_t index_in_model(ParamId id) const;
   // After a visit that wrote: low-precision copies and whole weights follow. With whole state
   // (stage 0) the slices of master and slots travel to every rank.
   void restore_from_owned();
@@ -137,6 +145,8 @@ class ShardedStore final : public ParameterStore {
   BucketSlots slots_;
   const std::unique_ptr<OffloadedWeights> offloaded_;  // null: nothing is
   std::vector<Param> params_;
+  std::vector<ParamSpec> model_;    // empty: all of it is here
+  std::vector<int> model_kinds_;    // likewise: of its parameters, the optimizer's
   std::vector<ParamPlace> places_;  // of each parameter, at the optimizer's; empty without one
   std::vector<std::unique_ptr<ShardGroup>> groups_;
   std::vector<int> first_bucket_;  // of each group

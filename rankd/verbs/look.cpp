@@ -19,6 +19,7 @@
 #include "model/hf/weights.h"
 #include "model/plain_store.h"
 #include "train/assemble.h"
+#include "train/step/pipeline.h"
 
 namespace ds {
 namespace {
@@ -88,6 +89,7 @@ void Looker::look_at_model() {
     const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
     if (!tensor.empty()) add(ConfigError(tensor), "tensor_parallel.autotp_size");
   });
+  attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
   if (section.folder) look_at_weights(*section.folder);
 }
 

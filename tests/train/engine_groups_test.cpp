@@ -92,11 +92,11 @@ TEST_CASE("a run over neighbours that is resumed has the bits of one that was no
   CHECK(resumed.losses.back() == whole.losses.back());
 }
 
-TEST_CASE("an engine refuses an axis that its program knows nothing of", "[rankd]") {
-  const EngineOptions options = options_of({});
-  CHECK_THROWS_AS(dry_run(options, {.pipe = 2}, {}), Unsupported);
-  CHECK_THROWS_WITH(dry_run(options, {.pipe = 2}, {}),
-                    Catch::Contains("it trains over data, sequences and tensors"));
+TEST_CASE("an engine refuses neighbours beside stages of a pipeline", "[rankd]") {
+  const MeshSizes sizes{.pipe = 2, .data = 2, .shard = 2};
+  CHECK_THROWS_AS(dry_run(options_of({.global_batch = 4}), sizes, {}), Unsupported);
+  CHECK_THROWS_WITH(dry_run(options_of({.global_batch = 4}), sizes, {}),
+                    Catch::Contains("stages of a pipeline have theirs whole"));
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ struct Setting {
   int ranks = 1;
   int sequence = 1;  // of them share each sample
   int tensor = 1;    // of them share each layer
+  int pipe = 1;      // stages that they have
   int stage = 0;
   DType dtype = DType::kF32;
   int micro_steps = 1;
@@ -88,6 +89,7 @@ struct Setting {
   Masters masters = Masters::kFp32;
   std::optional<uint64_t> rounding_seed = std::nullopt;
   std::optional<ZenflowOptions> zenflow = std::nullopt;
+  PipelineChoice pipeline{};
 };
 
 // Of the rate of the optimizer itself.
@@ -114,7 +116,10 @@ inline ZeroPolicy policy_of(const Setting& s) {
 }
 
 inline MeshSizes mesh_of(const Setting& s) {
-  return {.data = s.ranks / s.sequence / s.tensor, .sequence = s.sequence, .tensor = s.tensor};
+  return {.pipe = s.pipe,
+          .data = s.ranks / s.pipe / s.sequence / s.tensor,
+          .sequence = s.sequence,
+          .tensor = s.tensor};
 }
 
 inline EngineOptions options_of(const Setting& s) {
@@ -151,6 +156,7 @@ inline EngineOptions options_of(const Setting& s) {
           .gradient_factor = s.gradient_factor,
           .micro_batch = s.global_batch / mesh_of(s).data / s.micro_steps,
           .length = 16,
+          .pipeline = s.pipeline,
           .seed = 5,
           .recomputed = s.recomputed,
           .cuda_graphs = s.cuda_graphs,

@@ -7,6 +7,7 @@
 #include "core/index.h"
 #include "model/parallel/tensor.h"
 #include "train/eigenvalue/block_eigenvalues.h"
+#include "train/observers.h"
 #include "train/step/prefetching_source.h"
 #include "train/workspace.h"
 
@@ -41,7 +42,7 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   StepPlan plan;
   StepRecorder training(workspace.heap()), evaluation(workspace.heap());
   engine.memories().record(training, evaluation);
-  engine.first_micro_step(nothing);
+  engine.recorded_micro_steps(nothing);
   engine.evaluate(nothing, 1);
   plan.train = plan_step_arena(training.record(), engine.training().instructions);
   plan.evaluate = plan_step_arena(evaluation.record(), engine.evaluation().instructions);
@@ -49,7 +50,7 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
                               options.zero.gather, engine.store().offloaded_buckets());
   plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
   engine.store().follow(plan.gathers);
-  engine.first_micro_step(nothing);
+  engine.recorded_micro_steps(nothing);
   plan.buckets.micro_step = plan_arena(engine.store().slots().recorded());
   return plan;
 }
@@ -94,10 +95,41 @@ struct Clocks {
   }
 };
 
-void play_update(Engine& engine, int64_t number) {
+// How long each instruction takes, by the clock of what computes.
+class InstructionTimes final : public StepObserver {
+ public:
+  explicit InstructionTimes(const CostClock& clock) : clock_(clock) {}
+  void before_instruction(int64_t, const PipelineInstruction&) override { began_ = clock_.now(); }
+  void after_instruction(int64_t, const PipelineInstruction& done) override {
+    const double seconds = clock_.now() - began_;
+    if (done.buffer < 0) {
+      ending_ += seconds;
+    } else {
+      Sum& sum = sums_[{done.chunk, done.op}];
+      sum.seconds += seconds;
+      ++sum.count;
+    }
+  }
+  WorkSeconds work() const {
+    WorkSeconds work{.each = {}, .ending = ending_};
+    for (const auto& [what, sum] : sums_) work.each[what] = sum.seconds / sum.count;
+    return work;
+  }
+
+ private:
+  struct Sum {
+    double seconds = 0;
+    int count = 0;
+  };
+  const CostClock& clock_;
+  double began_ = 0, ending_ = 0;
+  std::map<std::pair<int, PipelineOp>, Sum> sums_;
+};
+
+void play_update(Engine& engine, int64_t number, StepObserver* observer = nullptr) {
   NoData nothing;
   engine.restore_step(number - 1);
-  engine.begin_step(nothing, 0);
+  engine.begin_step(nothing, 0, observer);
   engine.next_result(Wait::kYes);
 }
 
@@ -136,8 +168,10 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
                                            ? std::vector{usual_update(*options.zero.zenflow)}
                                            : engine.optimizer().kinds_of_updates(options.last_step);
   clocks.begin_step();
-  play_update(engine, updates.front());
+  InstructionTimes times(clocks.compute);
+  play_update(engine, updates.front(), &times);
   clocks.tell(plan);
+  plan.work = times.work();
   for (const auto& [axis, ops] : volume.totals()) {
     for (const auto& [op, count] : ops) {
       plan.wire_bytes[axis][op] = static_cast<double>(count.wire_bytes);
@@ -151,7 +185,10 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   plan.memory = workspace.usage();
   plan.blocks = workspace.planned_blocks();
   for (ParamId id = 0; id < engine.store().count(); ++id) {
-    plan.parameters += engine.store().spec(id).logical_shape().numel();
+    const ParamSpec& spec = engine.store().spec(id);
+    const bool repeats = std::ranges::count(spec.replicas.same, Axis::kPipe) > 0;
+    if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
+    plan.parameters += spec.logical_shape().numel();
   }
   plan.ranks = std::move(ranks);
   return plan;
@@ -186,6 +223,25 @@ std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const M
   return classes;
 }
 
+namespace {
+
+PipelinePlan pipeline_of(const RunPlan& plan, const EngineOptions& options,
+                         const DeviceCeilings& ceilings) {
+  const MeshLayout mesh(plan.mesh);
+  std::vector<WorkSeconds> stages(to_size(plan.mesh.pipe));
+  for (const RankPlan& one : plan.classes) {
+    WorkSeconds& stage = nth(stages, mesh.coordinate(one.ranks.front(), Axis::kPipe));
+    stage = slower_of(stage, one.work);
+  }
+  const int shares = options.pipeline.shares_activations ? plan.mesh.tensor : 1;
+  const int64_t numel = options.micro_batch * options.length / plan.mesh.sequence *
+                        dimensions(options.model).width / shares;
+  const auto bytes = static_cast<double>(numel) * static_cast<double>(size_of(options.dtype));
+  return plan_pipeline(options, stages, ceilings.seconds_of("send", {.flops = 0, .bytes = bytes}));
+}
+
+}  // namespace
+
 RunPlan dry_run(const EngineOptions& options, const MeshSizes& of_job,
                 const DeviceCeilings& ceilings) {
   const MeshSizes sizes = mesh_for(dimensions(options.model), of_job);
@@ -196,6 +252,7 @@ RunPlan dry_run(const EngineOptions& options, const MeshSizes& of_job,
   for (std::vector<int>& ranks : rank_classes(options, sizes)) {
     plan.classes.push_back(play(options, sizes, std::move(ranks), ceilings));
   }
+  if (sizes.pipe > 1) plan.pipeline = pipeline_of(plan, options, ceilings);
   return plan;
 }
 
@@ -223,6 +280,7 @@ int64_t RunPlan::parameters() const {
 }
 
 double RunPlan::seconds_per_step() const {
+  if (pipeline) return pipeline->seconds;
   double slowest = 0;
   for (const RankPlan& one : classes) slowest = std::max(slowest, one.seconds_per_step);
   return slowest;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "core/memory/adaptors.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"
+#include "train/plan/pipeline_plan.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -31,6 +33,7 @@ struct RankPlan {
   double seconds_per_step = 0;  // estimate
   BusySeconds busy{};           // of them; on a CPU all that it does is kCompute, but for peers
   Busy bound() const;           // what is busy longest
+  WorkSeconds work{};           // of seconds_per_step, where there are stages
   int64_t parameters = 0;       // elements of the model that these ranks share out
 };
 
@@ -39,11 +42,12 @@ struct RunPlan {
   Device device = Device::cpu();  // what it is a plan for
   std::vector<RankPlan> classes;
   bool calibrated = false;  // time is by operations measured on this machine
+  std::optional<PipelinePlan> pipeline = std::nullopt;  // where ranks lie along pipe
 
   int world_size() const { return MeshLayout(mesh).world_size(); }
   const RankPlan& of_rank(int rank) const;
   int64_t parameters() const;       // elements of the model
-  double seconds_per_step() const;  // of the slowest
+  double seconds_per_step() const;  // of the slowest, or of stages that wait for each other
 };
 
 // Ranks that do the same, by ascending rank (pure): those of one stage of the pipeline, with as

@@ -68,6 +68,53 @@ std::string mesh_words(const MeshLayout& mesh) {
   return fmt::format("{}", fmt::join(parts, " x "));
 }
 
+void write_pipeline(Writer& out, const PipelinePlan& pipeline) {
+  out.StartObject();
+  out.Key("schedule");
+  out.String(std::string(to_string(pipeline.schedule)).c_str());
+  out.Key("micro_batches");
+  out.Int(pipeline.micro_batches);
+  out.Key("bubble");
+  out.Double(pipeline.bubble);
+  out.Key("layers");
+  out.StartArray();
+  for (const std::vector<LayerRange>& chunks : pipeline.layers) {
+    out.StartArray();
+    for (const LayerRange& layers : chunks) {
+      out.StartArray();
+      out.Int64(layers.begin);
+      out.Int64(layers.end);
+      out.EndArray();
+    }
+    out.EndArray();
+  }
+  out.EndArray();
+  out.EndObject();
+}
+
+// "0-3, 8-11 | 4-7, 12-15": the chunks of each stage.
+std::string layers_text(const PipelinePlan& pipeline) {
+  std::vector<std::string> stages;
+  for (const std::vector<LayerRange>& chunks : pipeline.layers) {
+    std::vector<std::string> ranges;
+    for (const LayerRange& layers : chunks) {
+      ranges.push_back(layers.end - layers.begin == 1
+                           ? fmt::format("{}", layers.begin)
+                           : fmt::format("{}-{}", layers.begin, layers.end - 1));
+    }
+    stages.push_back(fmt::format("{}", fmt::join(ranges, ", ")));
+  }
+  return fmt::format("{}", fmt::join(stages, " | "));
+}
+
+std::string pipeline_text(const PipelinePlan& pipeline) {
+  return fmt::format(
+      "pipeline      {}, {} micro-batches in a step, layers {}; bubble {:.1f} %, about {:.3f} s a "
+      "step\n",
+      to_string(pipeline.schedule), pipeline.micro_batches, layers_text(pipeline),
+      100 * pipeline.bubble, pipeline.seconds);
+}
+
 const char* words_of(Device device) { return device.kind == Device::Kind::kCuda ? "cuda" : "cpu"; }
 
 std::string human_bytes(double bytes) {
@@ -91,6 +138,10 @@ std::string plan_json(const RunPlan& plan) {
     out.Int(MeshLayout(plan.mesh).size(axis));
   }
   out.EndObject();
+  if (plan.pipeline) {
+    out.Key("pipeline");
+    write_pipeline(out, *plan.pipeline);
+  }
   out.Key("device");
   out.String(words_of(plan.device));
   out.Key("parameters");
@@ -236,6 +287,7 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   if (const std::string mesh = mesh_words(MeshLayout(plan.mesh)); !mesh.empty()) {
     text += fmt::format("mesh          {}\n", mesh);
   }
+  if (plan.pipeline) text += pipeline_text(*plan.pipeline);
   for (const RankPlan& one : plan.classes) {
     if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
     text += class_text(one, plan.calibrated);

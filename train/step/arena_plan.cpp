@@ -92,11 +92,13 @@ ChunkPlan plan_of(const CommonLife& life) {
   return plan;
 }
 
-// From a micro-batch's first instruction to its last, as places in the list of instructions.
+// From a micro-batch's first instruction to its last, as places in the list of instructions. Where
+// the next chunk is on this rank too and takes what this one gave, that is the last one.
 struct Stay {
   int chunk = 0;
   int micro_batch = 0;
   size_t begin = 0, end = 0;
+  bool receives = false;  // from another rank
 };
 
 std::vector<Stay> stays_of(std::span<const PipelineInstruction> instructions) {
@@ -111,14 +113,19 @@ std::vector<Stay> stays_of(std::span<const PipelineInstruction> instructions) {
       stays.push_back(
           {.chunk = instruction.chunk, .micro_batch = instruction.micro_batch, .begin = i});
     }
-    stays[found->second].end = i;
+    Stay& stay = stays[found->second];
+    stay.end = i;
+    stay.receives = stay.receives || instruction.op == PipelineOp::kRecvActivation;
+    if (instruction.op != PipelineOp::kForwardPass || stay.receives) continue;
+    const auto before = stay_of.find({instruction.chunk - 1, instruction.micro_batch});
+    if (before != stay_of.end()) stays[before->second].end = i;
   }
   return stays;
 }
 
 bool one_at_a_time(const std::vector<Stay>& stays) {
   return std::ranges::adjacent_find(
-             stays, [](const Stay& a, const Stay& b) { return b.begin < a.end; }) == stays.end();
+             stays, [](const Stay& a, const Stay& b) { return b.begin <= a.end; }) == stays.end();
 }
 
 // Each gets the free room that fits best, or the largest free one made larger, or a new one.
@@ -128,7 +135,7 @@ void assign_rooms(const std::vector<Stay>& stays, StepArenaPlan& plan) {
     const size_t bytes = nth(plan.chunks, stay.chunk).kept.bytes_total;
     size_t best = plan.room_bytes.size();
     for (size_t room = 0; room < plan.room_bytes.size(); ++room) {
-      if (free_after[room] > stay.begin) continue;
+      if (free_after[room] >= stay.begin) continue;
       const size_t size = plan.room_bytes[room];
       const size_t so_far = best < plan.room_bytes.size() ? plan.room_bytes[best] : 0;
       const bool is_better = so_far < bytes ? size > so_far : size >= bytes && size < so_far;

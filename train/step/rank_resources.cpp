@@ -5,15 +5,16 @@
 namespace ds {
 
 void RankResources::require_known_mesh() const {
-  if (peers.mesh.size(Axis::kPipe) > 1) {
-    throw Unsupported(fmt::format(
-        "engine: {} ranks along the pipe axis, and it trains over data, sequences and tensors",
-        peers.mesh.size(Axis::kPipe)));
-  }
-  if (peers.mesh.size(Axis::kSequence) > 1 && peers.mesh.size(Axis::kShard) > 1) {
+  if (peers.mesh.size(Axis::kShard) == 1) return;
+  if (peers.mesh.size(Axis::kSequence) > 1) {
     throw Unsupported(
         "engine: neighbours (MiCS, hpZ, qgZ) are cut out of the data axis, and with sequence "
         "parallelism weights are shared out over data and sequence together");
+  }
+  if (peers.mesh.size(Axis::kPipe) > 1) {
+    throw Unsupported(
+        "engine: neighbours (MiCS, hpZ, qgZ) share out weights at stage 3, and stages of a "
+        "pipeline have theirs whole");
   }
 }
 
@@ -29,10 +30,14 @@ Communicator* RankResources::sequence() const { return others_along(peers.mesh, 
 
 Communicator* RankResources::tensor() const { return others_along(peers.mesh, Axis::kTensor); }
 
+Communicator* RankResources::pipe() const { return others_along(peers.mesh, Axis::kPipe); }
+
 std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
-  Communicator* const same_keys = others_along(peers.mesh, Axis::kKeyReplica);
-  for (Communicator* const others : {sequence(), tensor(), same_keys, &peers.sums()}) {
+  Mesh& mesh = peers.mesh;
+  Communicator* const same_keys = others_along(mesh, Axis::kKeyReplica);
+  for (Communicator* const others : {sequence(), tensor(), same_keys, pipe(), mesh.pipe_gradients(),
+                                     mesh.pipe_ends(), &peers.sums()}) {
     if (others != nullptr && std::ranges::find(all, others) == all.end()) all.push_back(others);
   }
   return all;

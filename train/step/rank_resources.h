@@ -63,9 +63,10 @@ struct RankResources {
             .disk = disk,
             .open_swap = open_weight_swap};
   }
-  // Unsupported where the mesh has ranks along an axis that the engine has no program for, or two
-  // that do not go together.
+  // Unsupported where the mesh has ranks along two axes that do not go together.
   void require_known_mesh() const;
+  // Ranks that have other layers of the model; null: this one has all of them.
+  Communicator* pipe() const;
   // Ranks that have the other parts of the same samples; null: this one has all of them.
   Communicator* sequence() const;
   // Ranks that have the other parts of the same layers; null: this one has them whole.

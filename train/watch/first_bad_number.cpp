@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "train/monitor/json_line.h"
+#include "train/step/pipeline.h"
 
 namespace ds {
 namespace {
@@ -74,7 +76,7 @@ std::string value_text(double value) {
 struct WireNumber {
   int32_t found = 0;
   int32_t micro_step = 0, in_backward = 0, kind = 0;
-  int64_t element = 0, bad = 0, numel = 0, looks = 0;
+  int64_t element = 0, bad = 0, numel = 0, passed = 0, looks = 0;
   std::array<char, 256> module{}, name{};
   std::array<char, 96> shape{}, place{};
   std::array<char, 8> value{};
@@ -90,6 +92,7 @@ WireNumber on_wire(const std::optional<BadNumber>& number) {
   out.element = number->element;
   out.bad = number->bad;
   out.numel = number->numel;
+  out.passed = number->passed;
   out.looks = number->looks;
   put_text(out.module, number->module);
   put_text(out.name, number->name);
@@ -111,7 +114,21 @@ BadNumber off_wire(const WireNumber& number) {
           .value = number.value.data(),
           .bad = number.bad,
           .numel = number.numel,
+          .passed = number.passed,
           .looks = number.looks};
+}
+
+// Of a rank's chunks, in the chain of those of all ranks.
+std::vector<int> stages_of(const Engine& engine) {
+  const int stages = engine.mesh().size(Axis::kPipe);
+  if (stages == 1) return {0};
+  const PipelineShape shape = pipeline_shape(engine.options(), stages);
+  std::vector<int> here;
+  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    here.push_back(virtual_stage(engine.options().pipeline.schedule, shape,
+                                 engine.mesh().coordinate(Axis::kPipe), chunk));
+  }
+  return here;
 }
 
 std::string tensor_of(const BadNumber& number) {
@@ -141,6 +158,10 @@ void NumberCheck::before_micro_step(int64_t /*steps_done*/, int micro_step) {
 void NumberCheck::before_instruction(int64_t /*steps_done*/,
                                      const PipelineInstruction& instruction) {
   in_backward_ = instruction.op != PipelineOp::kForwardPass;
+  if (instruction.buffer < 0 || stages_ == 1) return;
+  micro_step_ = instruction.micro_batch;
+  const int stage = nth(stages_here_, instruction.chunk);
+  passed_ = in_backward_ ? 2 * stages_ - stage : stage;
 }
 
 void NumberCheck::look(NumberKind kind, std::string_view place, std::string_view name,
@@ -165,12 +186,15 @@ void NumberCheck::look(NumberKind kind, std::string_view place, std::string_view
             .value = value_text(found.value),
             .bad = found.count,
             .numel = numbers.numel(),
+            .passed = passed_,
             .looks = looks_};
 }
 
 BadNumberReport find_bad_number(Engine& engine, BatchSource& source,
                                 std::function<void(int micro_step)> progress) {
-  NumberCheck check(engine.stream(), std::move(progress));
+  const std::vector<int> here = stages_of(engine);
+  const int stages = engine.mesh().size(Axis::kPipe) * narrow<int>(here.size());
+  NumberCheck check(engine.stream(), here, stages, std::move(progress));
   ReplayedSource again(source);
   BadNumberReport report{.step = engine.step() + 1, .first = std::nullopt, .ranks = {}};
   report.sums_are_finite = engine.replay_step(again, check, check);
@@ -179,8 +203,11 @@ BadNumberReport find_bad_number(Engine& engine, BatchSource& source,
     const WireNumber& theirs = nth(all, rank);
     if (theirs.found == 0) continue;
     report.ranks.push_back(rank);
-    const std::pair when(theirs.micro_step, theirs.looks);
-    if (report.first && std::pair(report.first->micro_step, report.first->looks) <= when) continue;
+    const std::tuple when(theirs.micro_step, theirs.passed, theirs.looks);
+    const auto when_of = [](const BadNumber& one) {
+      return std::tuple(one.micro_step, one.passed, one.looks);
+    };
+    if (report.first && when_of(*report.first) <= when) continue;
     report.first = off_wire(theirs);
     report.rank = rank;
   }

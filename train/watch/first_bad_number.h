@@ -8,6 +8,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/memory/host_copy.h"
 #include "model/number_watch.h"
@@ -27,15 +29,23 @@ struct BadNumber {
   std::string place;    // of that: "[3, 17]"
   std::string value;    // "nan", "inf", "-inf"
   int64_t bad = 0, numel = 0;
-  int64_t looks = 0;  // before it in this micro-step: by which ranks compare
+  // By which ranks compare: stages of a pipeline in the order in which a micro-batch passes them,
+  // forward and back, and then how many looks there were before it.
+  int64_t passed = 0;
+  int64_t looks = 0;
 };
 
 // What one rank sees of the step: it stops looking at the first bad number.
 class NumberCheck final : public NumberWatch, public StepObserver {
  public:
-  // `progress`: called as micro-steps begin.
-  NumberCheck(Stream& stream, std::function<void(int micro_step)> progress)
-      : copy_(stream), progress_(std::move(progress)) {}
+  // Of a rank whose chunks are the virtual stages `stages_here` of `stages`. `progress`: called as
+  // micro-steps begin.
+  NumberCheck(Stream& stream, std::vector<int> stages_here, int stages,
+              std::function<void(int micro_step)> progress)
+      : copy_(stream),
+        stages_here_(std::move(stages_here)),
+        stages_(stages),
+        progress_(std::move(progress)) {}
 
   void before_micro_step(int64_t steps_done, int micro_step) override;
   void before_instruction(int64_t steps_done, const PipelineInstruction& instruction) override;
@@ -46,9 +56,12 @@ class NumberCheck final : public NumberWatch, public StepObserver {
 
  private:
   HostCopy copy_;
+  const std::vector<int> stages_here_;  // by chunk
+  const int stages_;
   const std::function<void(int)> progress_;
   int micro_step_ = 0;
   bool in_backward_ = false;
+  int64_t passed_ = 0;
   int64_t looks_ = 0;
   std::optional<BadNumber> first_;
 };

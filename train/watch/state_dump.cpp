@@ -33,7 +33,7 @@ std::string placed(const Placement& placement) {
 
 int64_t parameters_of(const ShardedStore& store) {
   int64_t numel = 0;
-  for (ParamId id = 0; id < store.count(); ++id) numel += store.spec(id).logical_shape().numel();
+  for (const ParamSpec& spec : store.model_specs()) numel += spec.logical_shape().numel();
   return numel;
 }
 
@@ -58,7 +58,8 @@ std::vector<std::string> state_lines(Engine& engine, const Workspace& workspace)
   out.add("global batch", options.micro_batch * options.micro_steps() * data);
   out.add("sequence length", options.length);
   for (const auto& [axis, what] : {std::pair{Axis::kSequence, "ranks for each sequence"},
-                                   std::pair{Axis::kTensor, "ranks for each layer"}}) {
+                                   std::pair{Axis::kTensor, "ranks for each layer"},
+                                   std::pair{Axis::kPipe, "stages of the pipeline"}}) {
     if (engine.mesh().size(axis) > 1) out.add(what, engine.mesh().size(axis));
   }
   out.add("weights", placed(options.zero.policy.params));

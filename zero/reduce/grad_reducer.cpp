@@ -237,7 +237,7 @@ void GradReducer::reduce_kept(int bucket) {
       first ? kernels::cast(streams_.peers, place, state.slice)
             : kernels::accumulate(streams_.peers, place, state.slice);
     }
-  } else if (options_.micro_steps == 1) {
+  } else if (options_.micro_steps == 1 || options_.reduce != Reduce::kEachMicroStep) {
     reduce_scatter(bucket, from, state.slice);
   } else {  // the first micro-step takes what the later ones need: all take the same places
     Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);

@@ -75,18 +75,20 @@ struct Seen {
 Seen look(const Case& of) {
   const Setting& setting = of.setting;
   const EngineOptions options = options_of(setting);
-  const RunPlan plan = dry_run(options, {.data = setting.ranks}, {});
+  const MeshSizes sizes = mesh_of(setting);
+  const RunPlan plan = dry_run(options, sizes, {});
   Seen seen;
   seen.reports.resize(to_size(setting.ranks));
   std::mutex mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
-    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Connections connections = Connections::over(comm, sizes);
     Workspace workspace(Device::cpu(), 1, connections.peers());
     RankResources resources = workspace.resources();
     resources.results_late = setting.results_late;
     Engine engine(options, resources, plan.of_rank(comm.rank()).step);
     engine.initialize();
-    MarkedSource source(options, comm.rank(), comm.size(), of.marked_rank, of.marked_step);
+    MarkedSource source(options, engine.mesh().coordinate(Axis::kData), sizes.data, of.marked_rank,
+                        of.marked_step);
     change(engine, of.changes);
     collect(engine, seen.before, mutex);
     const int64_t first = engine.step();
@@ -149,6 +151,20 @@ TEST_CASE("a weight that is not finite is named, with its element", "[train]") {
                                  "transformer.h.1.mlp.c_fc.weight (forward pass), rank 0, "
                                  "micro-step 0: element [3, 17] of [32, 128], 1 of 4096"));
     }
+  }
+}
+
+TEST_CASE("of stages the one is named that a number comes from, whoever else gets it", "[train]") {
+  for (const auto& [block, rank] : {std::pair{0, 0}, std::pair{1, 1}}) {
+    CAPTURE(block);
+    const std::string name = fmt::format("transformer.h.{}.mlp.c_fc.weight", block);
+    const Seen seen = look({.setting = {.ranks = 2, .pipe = 2, .micro_steps = 2},
+                            .changes = {{.parameter = name, .element = 7, .value = INFINITY}}});
+    CHECK(first_of(seen).name == name);
+    CHECK(first_of(seen).micro_step == 0);
+    CHECK_FALSE(first_of(seen).in_backward);
+    CHECK(seen.reports.front().rank == rank);
+    CHECK(seen.reports.front().ranks == std::vector<int>{0, 1});
   }
 }
 

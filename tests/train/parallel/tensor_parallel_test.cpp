@@ -1,12 +1,7 @@
 // Training with layers that several ranks share (Megatron-LM), over whole steps of the engine: the
 // losses and weights of one rank, on every stage and beside shared samples, what is moved and kept,
 // and checkpoints of any mesh.
-#include <cmath>
-#include <mutex>
-
-#include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
 namespace {
@@ -40,43 +35,6 @@ LlamaConfig llama(bool tied, double dropout = 0, int64_t key_heads = 4) {
           .tie_word_embeddings = tied};
 }
 
-EngineOptions options_with(const Setting& setting, const ModelConfig& model) {
-  EngineOptions options = options_of(setting);
-  options.model = model;
-  return options;
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
-  return train(setting, options_with(setting, model), files, until);
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
-  MemoryFileSystem disk;
-  return run(setting, model, disk, until);
-}
-
-// Adam's first updates hardly depend on how large a gradient is, but on its sign: where it is
-// nearly nothing, weights may go apart by twice the rate.
-void require_near(const Outcome& got, const Outcome& expected, double within) {
-  REQUIRE(got.losses.size() == expected.losses.size());
-  for (size_t i = 0; i < got.losses.size(); ++i) {
-    CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(within));
-  }
-  CHECK(got.validation_loss == Approx(expected.validation_loss).epsilon(within));
-  REQUIRE(got.state.size() == expected.state.size());
-  for (const auto& [name, values] : expected.state) {
-    const std::vector<float>& own = got.state.at(name);
-    REQUIRE(own.size() == values.size());
-    double apart = 0, length = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      apart += std::pow(own[i] - values[i], 2);
-      length += std::pow(values[i], 2);
-    }
-    CAPTURE(name);
-    CHECK(std::sqrt(apart) <= 1e-2 * std::sqrt(length) + 1e-7);
-  }
-}
-
 struct Meshed {
   int ranks;
   int tensor;
@@ -94,11 +52,11 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
 TEST_CASE("ranks that share layers have the losses of one that has them whole", "[train]") {
   for (const ModelConfig& model : {ModelConfig(gpt2(true)), ModelConfig(gpt2(false)),
                                    ModelConfig(llama(true)), ModelConfig(llama(false))}) {
-    const Outcome alone = run({}, model);
+    const Outcome alone = run_model({}, model);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}}) {
       CAPTURE(model.index(), mesh.ranks, mesh.tensor);
-      require_near(run(setting_of(mesh, 0), model), alone, 1e-5);
+      require_near(run_model(setting_of(mesh, 0), model), alone, 1e-5);
     }
   }
 }
@@ -141,18 +99,19 @@ TEST_CASE("layers are shared on every stage, beside other samples and other part
           "[train]") {
   const ModelConfig model = GENERATE(ModelConfig(gpt2(true, 0.2)), ModelConfig(llama(false, 0.2)));
   for (const int micro_steps : {1, 3}) {
-    const Outcome alone = run({.micro_steps = micro_steps}, model);
+    const Outcome alone = run_model({.micro_steps = micro_steps}, model);
     for (const int stage : {0, 1, 3}) {
       CAPTURE(model.index(), micro_steps, stage);
-      require_near(run(setting_of({4, 2}, stage, micro_steps), model), alone, 1e-5);
+      require_near(run_model(setting_of({4, 2}, stage, micro_steps), model), alone, 1e-5);
     }
-    require_near(run(setting_of({4, 2, 2}, 3, micro_steps), model), alone, 1e-5);
+    require_near(run_model(setting_of({4, 2, 2}, 3, micro_steps), model), alone, 1e-5);
   }
 }
 
 TEST_CASE("all three axes go together at stage 3", "[train]") {
   const ModelConfig model = gpt2(true, 0.2);
-  require_near(run(setting_of({8, 2, 2}, 3, 2), model, 3), run({.micro_steps = 2}, model, 3), 1e-5);
+  require_near(run_model(setting_of({8, 2, 2}, 3, 2), model, 3),
+               run_model({.micro_steps = 2}, model, 3), 1e-5);
 }
 
 TEST_CASE("stages of ZeRO agree to the bit over ranks that share layers", "[train]") {
@@ -160,10 +119,10 @@ TEST_CASE("stages of ZeRO agree to the bit over ranks that share layers", "[trai
   Setting setting = setting_of({4, 2}, 0, 3);
   setting.host_access = access;
   setting.clipping = 0.5;
-  const Outcome expected = run(setting, gpt2(true), 3);
+  const Outcome expected = run_model(setting, gpt2(true), 3);
   for (int stage = 1; stage <= 3; ++stage) {
     setting.stage = stage;
-    const Outcome got = run(setting, gpt2(true), 3);
+    const Outcome got = run_model(setting, gpt2(true), 3);
     CHECK(got.state == expected.state);
     CHECK(got.losses == expected.losses);
   }
@@ -180,7 +139,7 @@ TEST_CASE("shared layers train in narrow types, and come near whole ones", "[tra
     shared.ranks = 4;
     shared.tensor = 2;
     shared.stage = 3;
-    const Outcome got = run(shared, llama(true)), expected = run(alone, llama(true));
+    const Outcome got = run_model(shared, llama(true)), expected = run_model(alone, llama(true));
     for (size_t i = 0; i < got.losses.size(); ++i) {
       CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(3e-2));
     }
@@ -191,22 +150,22 @@ TEST_CASE("blocks that are run again meet the others again, with the same bits",
   Setting setting = setting_of({4, 2}, 3, 3);
   setting.dtype = DType::kBF16;
   const ModelConfig model = gpt2(true, 0.1);
-  const Outcome kept = run(setting, model, 2);
+  const Outcome kept = run_model(setting, model, 2);
   for (const RecomputedPart part :
        {RecomputedPart::kBlock, RecomputedPart::kAttention, RecomputedPart::kMlp}) {
     setting.recomputed = {.recompute = {.part = part}};
-    const Outcome again = run(setting, model, 2);
+    const Outcome again = run_model(setting, model, 2);
     CHECK(again.state == kept.state);
     CHECK(again.losses == kept.losses);
   }
   setting.recomputed = {};
   setting.offload_activations = true;
-  CHECK(run(setting, model, 2).state == kept.state);
+  CHECK(run_model(setting, model, 2).state == kept.state);
 }
 
 TEST_CASE("a run goes on with other numbers of ranks for a layer", "[train]") {
   const ModelConfig model = gpt2(true, 0.1);
-  const Outcome whole = run({}, model, 5);
+  const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{1, 1}, {4, 4}, {4, 2}, {2, 1}, {2, 2}, {4, 2, 2}};
   for (size_t i = 0; i < meshes.size(); ++i) {
     for (const size_t apart : {1, 4}) {  // every mesh is gone on from twice
@@ -214,44 +173,13 @@ TEST_CASE("a run goes on with other numbers of ranks for a layer", "[train]") {
       const Meshed& second = meshes[(i + apart) % meshes.size()];
       CAPTURE(first.ranks, first.tensor, second.ranks, second.tensor);
       MemoryFileSystem disk;
-      const Outcome saved = run(setting_of(first, 3), model, disk, 3);
-      CHECK(run(setting_of(second, 1), model, disk, 3).state == saved.state);
-      const Outcome resumed = run(setting_of(second, 1), model, disk, 5);
+      const Outcome saved = run_model(setting_of(first, 3), model, disk, 3);
+      CHECK(run_model(setting_of(second, 1), model, disk, 3).state == saved.state);
+      const Outcome resumed = run_model(setting_of(second, 1), model, disk, 5);
       REQUIRE(resumed.losses.size() == 2);
       CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
     }
   }
-}
-
-// One step, what it moves along each axis and what that was planned to be.
-struct Moved {
-  CommVolume::ByAxis traffic;
-  std::map<std::string, std::map<std::string, double>> planned;
-};
-
-Moved moved_by(const Setting& setting, const EngineOptions& options) {
-  const RunPlan plan = dry_run(options, mesh_of(setting), {});
-  Moved out{.traffic = {}, .planned = plan.of_rank(0).wire_bytes};
-  test::run_ranks(setting.ranks, [&](Communicator& world) {
-    CommVolume volume;
-    Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
-    Workspace workspace(Device::cpu(), 1, connections.peers());
-    const RankPlan& own = plan.of_rank(world.rank());
-    Engine engine(options, workspace.resources(), own.step);
-    engine.initialize();
-    volume.reset();
-    const Mesh& mesh = engine.mesh();
-    CountingSource source(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
-                          mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence));
-    train_step(engine, source);
-    const CommVolume::ByAxis traffic = volume.totals();
-    engine.evaluate(source, 1);
-    test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
-                      nth(own.memory, Tier::kDevice).tag_bytes_at_peak,
-                  "rank {}: another peak than planned", world.rank());
-    if (world.rank() == 0) out.traffic = traffic;
-  });
-  return out;
 }
 
 TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "[train]") {
@@ -261,7 +189,7 @@ TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "
       Setting setting = setting_of(mesh, 2, 3);
       setting.recomputed = {.recompute = {.part = part}};
       const EngineOptions options = options_with(setting, gpt2(true));
-      const Moved moved = moved_by(setting, options);
+      const Moved moved = moved_by(setting, options).front();
       // Per layer two sums of activations each pass (arXiv 1909.08053, section 3), one for the
       // embedding and one for the head's gradient.
       const int64_t ranks = mesh.tensor, layers = 2, width = 32, item = 4;
@@ -274,12 +202,7 @@ TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "
       CHECK(tensor.at("all_gather").wire_bytes == 3 * numbers);
       CHECK(tensor.size() == 2);
       CHECK(moved.traffic.at("world").size() == 1);
-      for (const auto& [axis, ops] : moved.traffic) {
-        for (const auto& [op, count] : ops) {
-          CAPTURE(axis, op);
-          CHECK(moved.planned.at(axis).at(op) == static_cast<double>(count.wire_bytes));
-        }
-      }
+      check_as_planned(moved);
     }
   }
 }
@@ -291,7 +214,7 @@ TEST_CASE("gradients of keys that ranks have several times go over these once a 
       CAPTURE(mesh.ranks, key_heads);
       const Setting setting = setting_of(mesh, 2, 3);
       const EngineOptions options = options_with(setting, llama(true, 0, key_heads));
-      const Moved moved = moved_by(setting, options);
+      const Moved moved = moved_by(setting, options).front();
       // Of each of two layers keys and values of one head of 4 elements: weights of 32 inputs, and
       // biases, each of which begins at a multiple of 32 elements. Ranks that see other samples
       // have a slice of them.
@@ -300,12 +223,7 @@ TEST_CASE("gradients of keys that ranks have several times go over these once a 
       const auto& sums = moved.traffic.at("key_replica");
       CHECK(sums.size() == 1);
       CHECK(sums.at("all_reduce").wire_bytes == 2 * bytes * (replicas - 1) / replicas);
-      for (const auto& [axis, ops] : moved.traffic) {
-        for (const auto& [op, count] : ops) {
-          CAPTURE(axis, op);
-          CHECK(moved.planned.at(axis).at(op) == static_cast<double>(count.wire_bytes));
-        }
-      }
+      check_as_planned(moved);
     }
   }
 }

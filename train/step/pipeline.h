@@ -1,0 +1,30 @@
+// How an engine's model lies along the pipe axis (pure): which layers each rank has, and what it
+// does in a step and in an evaluation. One stage is the whole model, and its programs are those of
+// gradient accumulation.
+#pragma once
+
+#include <vector>
+
+#include "config/sections/parallel.h"
+#include "train/engine_options.h"
+#include "train/step_runner.h"
+
+namespace ds {
+
+PipelineChoice pipeline_choice(const PipelineConfig& config);
+// ConfigError where the model cannot be cut into the stages that are asked for.
+void require_stages(const PipelineConfig& config, const ModelConfig& model);
+
+struct PipelinePlace {
+  int stage = 0;
+  int stages = 1;
+};
+
+PipelineShape pipeline_shape(const EngineOptions& options, int stages);
+// Of the rank's chunks, in their order in the model. ConfigError where the model cannot be cut so.
+std::vector<LayerRange> layers_of_chunks(const EngineOptions& options, const PipelinePlace& place);
+// ConfigError as pipeline_schedule() throws it.
+StepProgram training_program(const EngineOptions& options, const PipelinePlace& place);
+StepProgram evaluation_program(const EngineOptions& options, const PipelinePlace& place);
+
+}  // namespace ds
