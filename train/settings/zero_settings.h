@@ -1,0 +1,22 @@
+// What ZeRO, ZeRO++, MiCS, offload and ZenFlow are to do, of a configuration (pure).
+#pragma once
+
+#include <optional>
+
+#include "config/config.h"
+#include "zero/sharded_store.h"
+
+namespace ds {
+
+DType dtype_of_config(FloatType type);
+// That of products under torch_autocast; nothing: it is off.
+std::optional<DType> autocast_dtype(const TorchAutocastConfig& autocast);
+
+// Without the section, or while ZeRO is off, the device is none.
+OffloadOptimizerConfig offload_optimizer(const Config& config);
+bool updates_ahead(const OffloadOptimizerConfig& offload);
+std::optional<ZenflowOptions> zenflow_options(const Config& config);
+// dtype: of weights and gradients; micro_steps: of a step.
+ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps);
+
+}  // namespace ds
