@@ -50,7 +50,8 @@ NormValues normalize(Context& context, const Tensor& residual, const Tensor& bra
 }
 
 Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec, const Tensor& sum,
-                     const Tensor& mean, const Tensor& inv_std, Tensor dy, Tensor dsum) {
+                     const Tensor& mean, const Tensor& inv_std, const Tensor& dy,
+                     const Tensor& dsum) {
   Tensor dx;
   if (dy.is_sole_owner()) {
     dx = dy;
@@ -87,11 +88,11 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
   auto backward = [&stream, &store, spec, sum_saved = context.save(values.sum),
                    mean_saved = context.save(values.mean),
                    inv_saved = context.save(values.inv_std)](GradientFlow& flow) mutable {
-    Tensor dsum = flow.take(0);
-    Tensor dy = flow.take(1);
+    const Tensor dsum = flow.take(0);
+    const Tensor dy = flow.take(1);
     DS_CHECK(dy.defined(), "norm: its output was not used, so it has no gradient");
     Tensor dx = norm_gradient(stream, store, spec, take(sum_saved), take(mean_saved),
-                              take(inv_saved), std::move(dy), std::move(dsum));
+                              take(inv_saved), dy, dsum);
     flow.give(1, dx);
     flow.give(0, std::move(dx));
   };
@@ -172,7 +173,8 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   const kernels::DropoutMask mask{context.micro, spec.site};
   const SamplePart part = sample_part(context, length, x.value.shape()[1]);
   const int64_t first = rows_before(context, x.value.shape()[0]) * x.value.shape()[1];
-  const auto apply = [&stream, mask, part, first, p = spec.p](Tensor from) {
+  const auto apply = [&stream, mask, part, first, p = spec.p](Tensor given) {
+    const Tensor from = std::move(given);
     Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
     drop_part(stream, from, p, mask, part, first, to);
     return to;

@@ -257,7 +257,6 @@ TEST_CASE("meshes that the engine cannot train over are refused by name", "[trai
     return text;
   };
   CHECK_THAT(refused({.data = 2, .sequence = 2, .shard = 2}, 16), Catch::Contains("neighbours"));
-  CHECK_THAT(refused({.pipe = 2}, 16), Catch::Contains("2 ranks along the pipe axis"));
   CHECK_THAT(refused({.sequence = 3}, 16),
              Catch::Contains("samples of 16 tokens, which 3 ranks cannot share"));
   CHECK_THAT(refused({.sequence = 4}, 16), Catch::Contains("2 heads and 2 of keys"));
