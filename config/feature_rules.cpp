@@ -520,13 +520,14 @@ void refuse_beside_stages(const RuleContext& r) {
                    "communication.backend");
   }
   if (tensor_split(c).ranks > 1 && c.tensor_parallel.sequence_parallel) {
-    r.refuse_early(key,
-                   "excludes tensor_parallel.sequence_parallel: what stages hand over has all rows; "
-                   "remove one of them");
+    r.refuse_early(
+        key,
+        "excludes tensor_parallel.sequence_parallel: what stages hand over has all rows; "
+        "remove one of them");
   }
   if (c.eigenvalue.enabled) {
-    r.refuse_early(key,
-                   "excludes eigenvalue, which takes gradients of whole models; remove one of them");
+    r.refuse_early(
+        key, "excludes eigenvalue, which takes gradients of whole models; remove one of them");
   }
   if (c.flops_profiler.enabled) {
     r.refuse_early(key,

@@ -98,9 +98,9 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
 
 Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   check(spec, x.value);
-  return in_tiles(
-      context, "mlp", context.mlp_tiles, x,
-      [spec](Context& inside, const Var& rows) { return mlp_at_once(inside, rows, spec); });
+  return in_tiles(context, "mlp", context.mlp_tiles, x, [spec](Context& inside, const Var& rows) {
+    return mlp_at_once(inside, rows, spec);
+  });
 }
 
 }  // namespace ds

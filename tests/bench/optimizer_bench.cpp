@@ -189,8 +189,7 @@ void time_compression(int threads, int64_t numel) {
   for (int64_t i = 0; i < numel; ++i) {
     args.values.data<float>()[i] = rng.normal(static_cast<uint64_t>(i));
   }
-  fmt::print("{:.6f}\n",
-             least_seconds(bench.rounds, [&] { compress_signs(bench.stream, args); }));
+  fmt::print("{:.6f}\n", least_seconds(bench.rounds, [&] { compress_signs(bench.stream, args); }));
 }
 
 // Prints the seconds of a step over the matrices, the least of five.

@@ -85,8 +85,7 @@ Outcome run(TestStream& own, int64_t rows, int64_t tiles, bool gated, bool wants
   store.seal();
   plain.clear_gradients();
   Tape tape;
-  Context context{
-      .stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+  Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
   context.mlp_tiles = tiles;
   const Tensor values = random_tensor(own.stream, {rows, kWidth}, 1);
   const Var x = wants_dx ? tape.watch(values) : Var{values, Var::kConstant};

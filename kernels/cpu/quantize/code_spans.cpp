@@ -174,8 +174,8 @@ void pack_nibbles_loop(std::span<const int8_t> q, std::span<int8_t> packed) {
   const auto low = hn::Set(d, 15);
   for (size_t i = 0; i < whole; i += step) {
     const auto both = hn::BitCast(d, hn::LoadU(bytes, from + 2 * i));
-    const auto byte = hn::Or(hn::ShiftLeft<4>(hn::And(both, low)),
-                             hn::And(hn::ShiftRight<8>(both), low));
+    const auto byte =
+        hn::Or(hn::ShiftLeft<4>(hn::And(both, low)), hn::And(hn::ShiftRight<8>(both), low));
     hn::StoreU(hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<decltype(d)>(), byte)), d8, to + i);
   }
 #endif
@@ -194,8 +194,8 @@ void unpack_nibbles_loop(std::span<const int8_t> packed, std::span<int8_t> q) {
   const auto eight = hn::Set(codes, 8);
   for (size_t i = 0; i < whole; i += step) {
     const auto byte = hn::PromoteTo(d, hn::LoadU(d8, from + i));
-    const auto both = hn::Or(hn::ShiftRight<4>(byte),
-                             hn::ShiftLeft<8>(hn::And(byte, hn::Set(d, 15))));
+    const auto both =
+        hn::Or(hn::ShiftRight<4>(byte), hn::ShiftLeft<8>(hn::And(byte, hn::Set(d, 15))));
     const auto value = hn::Sub(hn::Xor(hn::BitCast(codes, both), eight), eight);
     hn::StoreU(value, codes, q.data() + 2 * i);
   }

@@ -3,6 +3,7 @@
 // of any mesh.
 #include <mutex>
 
+#include "core/dispatch.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/train/small_run.h"
@@ -201,10 +202,11 @@ TEST_CASE("a ring leaves a rank its part of the activations", "[train]") {
 }
 
 TEST_CASE("what a ring cannot do is refused", "[train]") {
-  const auto refused = [](const EngineOptions& options, int sequence) {
+  const auto refused = [](const EngineOptions& options, int sequence,
+                          Device device = Device::cpu()) {
     std::string text;
     try {
-      dry_run(options, {.sequence = sequence}, {});
+      dry_run(options, {.sequence = sequence}, {.device = device});
     } catch (const Error& error) {
       text = error.what();
     }
@@ -212,6 +214,9 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
   };
   EngineOptions options = options_with({}, gpt2(true));
   CHECK(refused(options, 2).empty());
+  if (kHasCudaKernels) {
+    CHECK_THAT(refused(options, 2, Device::cuda(0)), Catch::Contains("compute on CPUs only"));
+  }
   options.length = 6;
   CHECK_THAT(refused(options, 2), Catch::Contains("3 rows of a sequence are no two equal pieces"));
   Gpt2Config drops = gpt2(true);
