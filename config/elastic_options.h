@@ -7,9 +7,9 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
-#include "config/sections/pipeline_split.h"
+#include "config/sections/split/pipeline.h"
 #include "config/sections/sequence_split.h"
-#include "config/sections/tensor_split.h"
+#include "config/sections/split/tensor.h"
 
 namespace ds {
 

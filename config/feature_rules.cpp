@@ -9,9 +9,9 @@
 #include "config/elastic_options.h"
 #include "config/rules.h"
 #include "config/sections/near_ranks.h"
-#include "config/sections/pipeline_split.h"
+#include "config/sections/split/pipeline.h"
 #include "config/sections/sequence_split.h"
-#include "config/sections/tensor_split.h"
+#include "config/sections/split/tensor.h"
 #include "core/number_text.h"
 
 namespace ds::detail {
@@ -518,12 +518,6 @@ void refuse_beside_stages(const RuleContext& r) {
     r.refuse_early("pipeline.schedule",
                    "sends before its peer receives, which NCCL waits for; take 1f1b, or another "
                    "communication.backend");
-  }
-  if (tensor_split(c).ranks > 1 && c.tensor_parallel.sequence_parallel) {
-    r.refuse_early(
-        key,
-        "excludes tensor_parallel.sequence_parallel: what stages hand over has all rows; "
-        "remove one of them");
   }
   if (c.eigenvalue.enabled) {
     r.refuse_early(

@@ -56,8 +56,8 @@ struct MlpSpec {
   kernels::Activation activation = kernels::Activation::kNone;  // without a gate
 };
 // x [N, up.in] -> activation(up(x)), or silu(gate(x)) * up(x) -> down [N, down.out()]. One node of
-// the tape, so that what lies between the products is nobody else's; in as many tiles as the context
-// says.
+// the tape, so that what lies between the products is nobody else's; in as many tiles as the
+// context says.
 Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 
 // ---- attention (functions_attention.cpp)

@@ -51,8 +51,8 @@ struct LayerRange {
 };
 LayerRange all_layers(const ModelConfig& config);
 
-// Which blocks do without activations until the backward pass (model/activations/recompute.h), and in
-// how many tiles all of them have their MLP (model/activations/tiles.h).
+// Which blocks do without activations until the backward pass (model/activations/recompute.h), and
+// in how many tiles all of them have their MLP (model/activations/tiles.h).
 struct RecomputedBlocks {
   int64_t mlp_tiles = 1;
   Recompute recompute{};

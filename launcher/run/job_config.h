@@ -11,7 +11,7 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/near_ranks.h"
-#include "config/sections/pipeline_split.h"
+#include "config/sections/split/pipeline.h"
 #include "config/sections/training.h"
 
 namespace ds {

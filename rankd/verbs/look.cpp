@@ -11,7 +11,7 @@
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/sections/sequence_split.h"
-#include "config/sections/tensor_split.h"
+#include "config/sections/split/tensor.h"
 #include "core/files/input_files.h"
 #include "core/memory/adaptors.h"
 #include "core/thread_pool.h"

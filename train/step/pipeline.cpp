@@ -1,6 +1,6 @@
 #include "train/step/pipeline.h"
 
-#include "config/sections/pipeline_split.h"
+#include "config/sections/split/pipeline.h"
 #include "core/index.h"
 #include "model/families/zoo.h"
 

@@ -1,4 +1,4 @@
-#include "config/sections/pipeline_split.h"
+#include "config/sections/split/pipeline.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "config/sections/tensor_split.h"
+#include "config/sections/split/tensor.h"
 
 #include <fmt/format.h>
 
