@@ -7,8 +7,8 @@
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
-#include "config/sections/split/pipeline.h"
 #include "config/sections/sequence_split.h"
+#include "config/sections/split/pipeline.h"
 #include "config/sections/split/tensor.h"
 
 namespace ds {

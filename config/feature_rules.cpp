@@ -9,8 +9,8 @@
 #include "config/elastic_options.h"
 #include "config/rules.h"
 #include "config/sections/near_ranks.h"
-#include "config/sections/split/pipeline.h"
 #include "config/sections/sequence_split.h"
+#include "config/sections/split/pipeline.h"
 #include "config/sections/split/tensor.h"
 #include "core/number_text.h"
 
