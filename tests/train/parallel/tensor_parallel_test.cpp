@@ -67,12 +67,12 @@ TEST_CASE("ranks that have the same keys and values sum what each makes of their
     const ModelConfig model = llama(key_heads == 1, 0.1, key_heads);
     for (const int micro_steps : {1, 2}) {
       Setting alone{.micro_steps = micro_steps, .clipping = 0.05};  // the norm counts
-      const Outcome expected = run(alone, model);
+      const Outcome expected = run_model(alone, model);
       for (const auto& [mesh, stage] : {std::pair{Meshed{4, 4}, 0}, std::pair{Meshed{8, 4}, 3}}) {
         CAPTURE(key_heads, micro_steps, mesh.ranks, stage);
         Setting shared = setting_of(mesh, stage, micro_steps);
         shared.clipping = 0.05;
-        require_near(run(shared, model), expected, 1e-5);
+        require_near(run_model(shared, model), expected, 1e-5);
       }
     }
   }
@@ -80,16 +80,16 @@ TEST_CASE("ranks that have the same keys and values sum what each makes of their
 
 TEST_CASE("heads of keys that ranks have several times are saved once, for any mesh", "[train]") {
   const ModelConfig model = llama(true, 0.1, 2);
-  const Outcome whole = run({}, model, 5);
+  const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{1, 1}, {4, 4}, {4, 2}, {8, 4}};
   for (size_t i = 0; i < meshes.size(); ++i) {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ranks, first.tensor, second.ranks, second.tensor);
     MemoryFileSystem disk;
-    const Outcome saved = run(setting_of(first, 3), model, disk, 3);
-    CHECK(run(setting_of(second, 1), model, disk, 3).state == saved.state);
-    const Outcome resumed = run(setting_of(second, 1), model, disk, 5);
+    const Outcome saved = run_model(setting_of(first, 3), model, disk, 3);
+    CHECK(run_model(setting_of(second, 1), model, disk, 3).state == saved.state);
+    const Outcome resumed = run_model(setting_of(second, 1), model, disk, 5);
     REQUIRE(resumed.losses.size() == 2);
     CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
   }
