@@ -31,7 +31,8 @@ def losses(args, words, seed, folder):
     if args.steps:
         command += [f"train.steps={args.steps}", f"scheduler.params.total_num_steps={args.steps}",
                     f"train.eval_every={args.steps // 3}"]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          cwd=folder.parent)
     if done.returncode:
         raise SystemExit(done.stderr)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

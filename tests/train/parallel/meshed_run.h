@@ -57,12 +57,11 @@ struct Moved {
 
 // By rank. Each has the memory that was planned for it.
 inline std::vector<Moved> moved_by(const Setting& setting, const EngineOptions& options) {
-  const MeshSizes sizes = mesh_of(setting);
-  const RunPlan plan = dry_run(options, sizes, {});
+  const RunPlan plan = dry_run(options, mesh_of(setting), {});
   std::vector<Moved> moved(to_size(setting.ranks));
   test::run_ranks(setting.ranks, [&](Communicator& world) {
     CommVolume volume;
-    Connections connections = Connections::over(world, sizes, {.volume = &volume});
+    Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
     Workspace workspace(Device::cpu(), 1, connections.peers());
     const RankPlan& own = plan.of_rank(world.rank());
     Engine engine(options, workspace.resources(), own.step);
