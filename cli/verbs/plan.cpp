@@ -76,7 +76,7 @@ void describe_plan(CLI::App& app, PlanArgs& values) {
   add_size(app, "--nvme", values.nvme,
            "Room on NVMe for all ranks of the host, with --device-memory (default: none)");
   app.add_flag("--suggest", values.suggest,
-               "Print the meshes (data x sequence x tensor) that the ranks can make, the fastest "
+               "Print the meshes (pipe x data x sequence x tensor) the ranks can make, the fastest "
                "first, and what rules others out; --device-memory is then each rank's limit");
   describe_hosts_of_plan(app, values);
   app.footer(

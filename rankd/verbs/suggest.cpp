@@ -19,6 +19,7 @@ Settings mesh_settings(const Config& config, const MeshSizes& mesh) {
   const auto set = [&](const char* key, int64_t value) {
     settings.push_back(fmt::format("{}={}", key, value));
   };
+  if (mesh.pipe != config.pipeline.stages.value_or(1)) set("pipeline.stages", mesh.pipe);
   if (mesh.sequence != sequence_ranks(config)) set("sequence_parallel_size", mesh.sequence);
   if (mesh.tensor != tensor_ranks(config)) {
     set("tensor_parallel.autotp_size", mesh.tensor);

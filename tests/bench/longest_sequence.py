@@ -36,7 +36,7 @@ def longest(args, folder, ranks, words):
     low, high = 1, 2
     while peak(args, folder, high * step, ranks, words) <= args.limit:
         low, high = high, 2 * high
-    while high - low > max(1, low // 64):
+    while high - low > max(1, low // 32):
         middle = (low + high) // 2
         low, high = (middle, high) if peak(args, folder, middle * step, ranks, words) <= args.limit else (low, middle)
     return low * step

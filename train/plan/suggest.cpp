@@ -23,7 +23,8 @@ struct SharedAxis {
   int MeshSizes::*size;
 };
 constexpr std::array kSharedAxes{SharedAxis{Axis::kTensor, &MeshSizes::tensor},
-                                 SharedAxis{Axis::kSequence, &MeshSizes::sequence}};
+                                 SharedAxis{Axis::kSequence, &MeshSizes::sequence},
+                                 SharedAxis{Axis::kPipe, &MeshSizes::pipe}};
 
 void add_meshes(int ranks, size_t axis, const MeshSizes& so_far, std::vector<MeshSizes>& meshes) {
   if (axis == kSharedAxes.size()) {

@@ -16,15 +16,14 @@ using testing::options_of;
 
 TEST_CASE("so many ranks make every mesh that multiplies to them, once", "[train]") {
   CHECK(meshes_of(1).size() == 1);
-  CHECK(meshes_of(7).size() == 3);
-  // Of 12 = 2^2 * 3, the ways to write it as a product of three in order: 6 * 3.
+  CHECK(meshes_of(7).size() == 4);
+  // Of 12 = 2^2 * 3, the ways to write it as a product of four in order: 10 * 4.
   const std::vector<MeshSizes> meshes = meshes_of(12);
-  CHECK(meshes.size() == 18);
-  std::set<std::tuple<int, int, int>> seen;
+  CHECK(meshes.size() == 40);
+  std::set<std::tuple<int, int, int, int>> seen;
   for (const MeshSizes& mesh : meshes) {
-    CHECK(mesh.pipe == 1);
-    CHECK(mesh.data * mesh.sequence * mesh.tensor == 12);
-    seen.insert({mesh.data, mesh.sequence, mesh.tensor});
+    CHECK(mesh.pipe * mesh.data * mesh.sequence * mesh.tensor == 12);
+    seen.insert({mesh.pipe, mesh.data, mesh.sequence, mesh.tensor});
   }
   CHECK(seen.size() == meshes.size());
   CHECK(meshes.front().data == 12);
