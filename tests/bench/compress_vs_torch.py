@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("numel", nargs="*", type=int, default=[1 << 20, 1 << 22, 1 << 24, 1 << 26])
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     for numel in args.numel:
         ours, theirs = [], []
         for _ in range(args.rounds):

@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("shapes", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     for shapes in [args.shapes] if args.shapes else [BLOCK, ["1024x1024"]]:
         ours, theirs = [], []
         for _ in range(args.rounds):
