@@ -1,12 +1,9 @@
 // Training with samples whose keys and values go round a ring of ranks, over whole steps of the
 // engine: the losses of one rank, the bits of every stage, what is moved and kept, and checkpoints
 // of any mesh.
-#include <mutex>
 
 #include "core/dispatch.h"
-#include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
 namespace {
@@ -37,28 +34,19 @@ LlamaConfig llama(bool tied) {
           .tie_word_embeddings = tied};
 }
 
-EngineOptions options_with(const Setting& setting, const ModelConfig& model) {
-  EngineOptions options = options_of(setting);
-  options.model = model;
+EngineOptions ring_options(const Setting& setting, const ModelConfig& model) {
+  EngineOptions options = options_with(setting, model);
   options.sequence_split = SequenceSplit::kRing;
   return options;
 }
 
 Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
-  return train(setting, options_with(setting, model), files, until);
+  return train(setting, ring_options(setting, model), files, until);
 }
 
 Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
   MemoryFileSystem disk;
   return run(setting, model, disk, until);
-}
-
-void require_near(const Outcome& got, const Outcome& expected, double within) {
-  REQUIRE(got.losses.size() == expected.losses.size());
-  for (size_t i = 0; i < got.losses.size(); ++i) {
-    CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(within));
-  }
-  CHECK(got.validation_loss == Approx(expected.validation_loss).epsilon(within));
 }
 
 struct Meshed {
@@ -82,7 +70,7 @@ TEST_CASE("ranks of a ring have the losses of one that has samples whole", "[tra
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
       CAPTURE(model.index(), mesh.ranks, mesh.sequence, mesh.tensor);
-      require_near(run(setting_of(mesh, 3), model), alone, 1e-5);
+      require_losses_near(run(setting_of(mesh, 3), model), alone, 1e-5);
     }
   }
 }
@@ -101,7 +89,7 @@ TEST_CASE("a ring trains in bf16, and comes near whole samples", "[train]") {
   Setting ring = setting_of({4, 4}, 3);
   ring.dtype = DType::kBF16;
   ring.wire = DType::kF32;
-  require_near(run(ring, llama(true)), run(alone, llama(true)), 3e-2);
+  require_losses_near(run(ring, llama(true)), run(alone, llama(true)), 3e-2);
 }
 
 TEST_CASE("blocks that are run again go round the ring again, with the same bits", "[train]") {
@@ -139,50 +127,25 @@ TEST_CASE("a ring moves keys and values P - 1 times a pass, as planned", "[train
       CAPTURE(mesh.ranks, mesh.sequence, static_cast<int>(part));
       Setting setting = setting_of(mesh, 2, 3);
       setting.recomputed = {.recompute = {.part = part}};
-      const EngineOptions options = options_with(setting, llama(true));
-      const RunPlan plan = dry_run(options, mesh_of(setting), {});
-      CommVolume::ByAxis traffic;
-      test::run_ranks(setting.ranks, [&](Communicator& world) {
-        CommVolume volume;
-        Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
-        Workspace workspace(Device::cpu(), 1, connections.peers());
-        Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
-        engine.initialize();
-        volume.reset();
-        const Mesh& own = engine.mesh();
-        CountingSource source(options, own.coordinate(Axis::kData), own.size(Axis::kData),
-                              own.coordinate(Axis::kSequence), own.size(Axis::kSequence));
-        train_step(engine, source);
-        const CommVolume::ByAxis moved = volume.totals();
-        engine.evaluate(source, 1);
-        test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
-                          nth(plan.of_rank(world.rank()).memory, Tier::kDevice).tag_bytes_at_peak,
-                      "rank {}: another peak than planned", world.rank());
-        if (world.rank() == 0) traffic = moved;
-      });
+      const EngineOptions options = ring_options(setting, llama(true));
+      const Moved moved = moved_by(setting, options).front();
       // Of two layers and three micro-steps: keys and values of the tokens here, two heads of 8.
       // The forward passes them on, the backward both them and their gradients.
       const int64_t ranks = mesh.sequence;
       const int64_t tokens = options.micro_batch * options.length / ranks;
       const int64_t bytes = tokens * 2 * 2 * 8 * 4;
       const int64_t passes = part == RecomputedPart::kBlock ? 4 : 3;
-      const auto& ring = traffic.at("sequence");
+      const auto& ring = moved.traffic.at("sequence");
       CHECK(ring.at("send").wire_bytes == 2 * 3 * passes * (ranks - 1) * bytes);
       CHECK(ring.at("recv").wire_bytes == 0);
       CHECK(ring.size() == 2);
-      for (const auto& [axis, ops] : traffic) {
-        for (const auto& [op, count] : ops) {
-          CAPTURE(axis, op);
-          CHECK(plan.of_rank(0).wire_bytes.at(axis).at(op) ==
-                static_cast<double>(count.wire_bytes));
-        }
-      }
+      check_as_planned(moved);
     }
   }
 }
 
 TEST_CASE("a ring leaves a rank its part of the activations", "[train]") {
-  EngineOptions options = options_with({.global_batch = 1}, Gpt2Config{.n_layer = 4,
+  EngineOptions options = ring_options({.global_batch = 1}, Gpt2Config{.n_layer = 4,
                                                                        .n_head = 8,
                                                                        .n_embd = 256,
                                                                        .n_positions = 4096,
@@ -212,7 +175,7 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
     }
     return text;
   };
-  EngineOptions options = options_with({}, gpt2(true));
+  EngineOptions options = ring_options({}, gpt2(true));
   CHECK(refused(options, 2).empty());
   if (kHasCudaKernels) {
     CHECK_THAT(refused(options, 2, Device::cuda(0)), Catch::Contains("compute on CPUs only"));
@@ -221,7 +184,7 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
   CHECK_THAT(refused(options, 2), Catch::Contains("3 rows of a sequence are no two equal pieces"));
   Gpt2Config drops = gpt2(true);
   drops.attn_pdrop = 0.1;
-  CHECK_THAT(refused(options_with({}, drops), 2), Catch::Contains("a ring drops no probabilities"));
+  CHECK_THAT(refused(ring_options({}, drops), 2), Catch::Contains("a ring drops no probabilities"));
 }
 
 }  // namespace

@@ -1,11 +1,7 @@
 // Training with samples that several ranks share (Ulysses), over whole steps of the engine: the
 // losses of one rank, the bits of every stage, what is moved and kept, and checkpoints of any mesh.
-#include <mutex>
-#include <numeric>
 
-#include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
 namespace {
@@ -36,25 +32,6 @@ LlamaConfig llama(bool tied, double dropout = 0) {
           .tie_word_embeddings = tied};
 }
 
-Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
-  EngineOptions options = options_of(setting);
-  options.model = model;
-  return train(setting, options, files, until);
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
-  MemoryFileSystem disk;
-  return run(setting, model, disk, until);
-}
-
-void require_near(const Outcome& got, const Outcome& expected, double within) {
-  REQUIRE(got.losses.size() == expected.losses.size());
-  for (size_t i = 0; i < got.losses.size(); ++i) {
-    CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(within));
-  }
-  CHECK(got.validation_loss == Approx(expected.validation_loss).epsilon(within));
-}
-
 struct Meshed {
   int ranks;
   int sequence;
@@ -63,27 +40,29 @@ struct Meshed {
 TEST_CASE("ranks that share samples have the losses of one that has them whole", "[train]") {
   for (const ModelConfig& model : {ModelConfig(gpt2(true)), ModelConfig(gpt2(false)),
                                    ModelConfig(llama(true)), ModelConfig(llama(false))}) {
-    const Outcome alone = run({}, model);
+    const Outcome alone = run_model({}, model);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
       CAPTURE(model.index(), mesh.ranks, mesh.sequence);
-      require_near(run({.ranks = mesh.ranks, .sequence = mesh.sequence, .stage = 1}, model), alone,
-                   1e-5);
+      require_losses_near(
+          run_model({.ranks = mesh.ranks, .sequence = mesh.sequence, .stage = 1}, model), alone,
+          1e-5);
     }
   }
 }
 
 TEST_CASE("what is dropped does not follow from who has which part of a sample", "[train]") {
   for (const ModelConfig& model : {ModelConfig(gpt2(true, 0.2)), ModelConfig(llama(true, 0.2))}) {
-    const Outcome alone = run({.micro_steps = 2}, model);
-    const Outcome other = run({.micro_steps = 2}, model.index() == 0 ? ModelConfig(gpt2(true))
-                                                                     : ModelConfig(llama(true)));
+    const Outcome alone = run_model({.micro_steps = 2}, model);
+    const Outcome other =
+        run_model({.micro_steps = 2},
+                  model.index() == 0 ? ModelConfig(gpt2(true)) : ModelConfig(llama(true)));
     CHECK(alone.losses != other.losses);
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
       CAPTURE(model.index(), mesh.ranks, mesh.sequence);
       const Setting setting{
           .ranks = mesh.ranks, .sequence = mesh.sequence, .stage = 2, .micro_steps = 2};
-      require_near(run(setting, model), alone, 1e-5);
+      require_losses_near(run_model(setting, model), alone, 1e-5);
     }
   }
 }
@@ -97,11 +76,11 @@ TEST_CASE("stages of ZeRO agree to the bit over data and sequence together", "[t
                       .micro_steps = micro_steps,
                       .host_access = access,
                       .clipping = 0.5};
-      const Outcome expected = run(setting, gpt2(true), 3);
+      const Outcome expected = run_model(setting, gpt2(true), 3);
       for (int stage = 1; stage <= 3; ++stage) {
         CAPTURE(mesh.ranks, mesh.sequence, micro_steps, stage);
         setting.stage = stage;
-        const Outcome got = run(setting, gpt2(true), 3);
+        const Outcome got = run_model(setting, gpt2(true), 3);
         CHECK(got.state == expected.state);
         CHECK(got.losses == expected.losses);
       }
@@ -121,74 +100,43 @@ TEST_CASE("shared samples train in narrow types, and come near whole ones", "[tr
     shared.sequence = 2;
     shared.stage = 3;
     shared.wire = DType::kF32;
-    require_near(run(shared, llama(true)), run(alone, llama(true)), 3e-2);
+    require_losses_near(run_model(shared, llama(true)), run_model(alone, llama(true)), 3e-2);
   }
 }
 
 TEST_CASE("blocks that are run again trade their heads again, with the same bits", "[train]") {
   Setting setting{.ranks = 4, .sequence = 2, .stage = 3, .dtype = DType::kBF16, .micro_steps = 3};
   const ModelConfig model = gpt2(true, 0.1);
-  const Outcome kept = run(setting, model, 2);
+  const Outcome kept = run_model(setting, model, 2);
   for (const RecomputedPart part : {RecomputedPart::kBlock, RecomputedPart::kAttention}) {
     setting.recomputed = {.recompute = {.part = part}};
-    const Outcome again = run(setting, model, 2);
+    const Outcome again = run_model(setting, model, 2);
     CHECK(again.state == kept.state);
     CHECK(again.losses == kept.losses);
   }
   setting.recomputed = {};
   setting.offload_activations = true;
-  const Outcome offloaded = run(setting, model, 2);
+  const Outcome offloaded = run_model(setting, model, 2);
   CHECK(offloaded.state == kept.state);
 }
 
 TEST_CASE("a run goes on with other numbers of ranks for a sample", "[train]") {
   const ModelConfig model = gpt2(true, 0.1);
-  const Outcome whole = run({}, model, 5);
+  const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {4, 2}, {2, 1}, {1, 1}};
   for (const Meshed first : meshes) {
     for (const Meshed second : meshes) {
       CAPTURE(first.ranks, first.sequence, second.ranks, second.sequence);
       MemoryFileSystem disk;
       const Outcome saved =
-          run({.ranks = first.ranks, .sequence = first.sequence, .stage = 3}, model, disk, 3);
+          run_model({.ranks = first.ranks, .sequence = first.sequence, .stage = 3}, model, disk, 3);
       const Setting other{.ranks = second.ranks, .sequence = second.sequence, .stage = 1};
-      CHECK(run(other, model, disk, 3).state == saved.state);
-      const Outcome resumed = run(other, model, disk, 5);
+      CHECK(run_model(other, model, disk, 3).state == saved.state);
+      const Outcome resumed = run_model(other, model, disk, 5);
       REQUIRE(resumed.losses.size() == 2);
       CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
     }
   }
-}
-
-// One step, what it moves along each axis and what that was planned to be.
-struct Moved {
-  CommVolume::ByAxis traffic;
-  std::map<std::string, std::map<std::string, double>> planned;
-};
-
-Moved moved_by(const Setting& setting, const EngineOptions& options) {
-  const MeshSizes sizes = mesh_of(setting);
-  const RunPlan plan = dry_run(options, sizes, {});
-  Moved out{.traffic = {}, .planned = plan.of_rank(0).wire_bytes};
-  test::run_ranks(setting.ranks, [&](Communicator& world) {
-    CommVolume volume;
-    Connections connections = Connections::over(world, sizes, {.volume = &volume});
-    Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
-    engine.initialize();
-    volume.reset();
-    const Mesh& mesh = engine.mesh();
-    CountingSource source(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
-                          mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence));
-    train_step(engine, source);
-    const CommVolume::ByAxis traffic = volume.totals();
-    engine.evaluate(source, 1);
-    test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
-                      nth(plan.of_rank(world.rank()).memory, Tier::kDevice).tag_bytes_at_peak,
-                  "rank {}: another peak than planned", world.rank());
-    if (world.rank() == 0) out.traffic = traffic;
-  });
-  return out;
 }
 
 TEST_CASE("attention moves 4 N h / P, as planned, and gradients go over both axes", "[train]") {
@@ -200,9 +148,8 @@ TEST_CASE("attention moves 4 N h / P, as planned, and gradients go over both axe
                             .stage = 2,
                             .micro_steps = 3,
                             .recomputed = {.recompute = {.part = part}}};
-      EngineOptions options = options_of(setting);
-      options.model = gpt2(true);
-      const Moved moved = moved_by(setting, options);
+      const EngineOptions options = options_with(setting, gpt2(true));
+      const Moved moved = moved_by(setting, options).front();
       // N tokens of a micro-batch of width h are on P ranks; a share of 1/P stays where it is.
       const int64_t ranks = mesh.sequence;
       const int64_t tokens = options.micro_batch * options.length;
@@ -213,12 +160,7 @@ TEST_CASE("attention moves 4 N h / P, as planned, and gradients go over both axe
       CHECK(moved.traffic.at("sequence").size() == 1);
       CHECK_FALSE(moved.traffic.contains("data"));
       CHECK(moved.traffic.contains("data_sequence"));
-      for (const auto& [axis, ops] : moved.traffic) {
-        for (const auto& [op, count] : ops) {
-          CAPTURE(axis, op);
-          CHECK(moved.planned.at(axis).at(op) == static_cast<double>(count.wire_bytes));
-        }
-      }
+      check_as_planned(moved);
     }
   }
 }

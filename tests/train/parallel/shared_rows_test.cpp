@@ -1,8 +1,6 @@
 // Training with ranks that share layers and, between these, rows (Korthikanti et al.): the losses
 // of one rank, the bits of every stage, what is moved and kept, and checkpoints of any mesh.
-#include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
 namespace {
@@ -33,15 +31,14 @@ LlamaConfig llama(int64_t key_heads) {
           .tie_word_embeddings = false};
 }
 
-EngineOptions options_with(const Setting& setting, const ModelConfig& model) {
-  EngineOptions options = options_of(setting);
-  options.model = model;
+EngineOptions sharing_options(const Setting& setting, const ModelConfig& model) {
+  EngineOptions options = options_with(setting, model);
   options.shares_rows = true;
   return options;
 }
 
 Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
-  return train(setting, options_with(setting, model), files, until);
+  return train(setting, sharing_options(setting, model), files, until);
 }
 
 Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
@@ -74,12 +71,7 @@ TEST_CASE("ranks that share rows between layers have the losses of one that has 
         continue;
       }
       CAPTURE(model.index(), mesh.ranks, mesh.tensor, mesh.sequence);
-      const Outcome got = run(setting_of(mesh, 3, 2), model);
-      REQUIRE(got.losses.size() == alone.losses.size());
-      for (size_t i = 0; i < got.losses.size(); ++i) {
-        CHECK(got.losses[i] == Approx(alone.losses[i]).epsilon(1e-5));
-      }
-      CHECK(got.validation_loss == Approx(alone.validation_loss).epsilon(1e-5));
+      require_losses_near(run(setting_of(mesh, 3, 2), model), alone, 1e-5);
     }
   }
 }
@@ -118,39 +110,21 @@ TEST_CASE("shared rows move as much as whole ones, in two halves, as planned", "
   for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
     CAPTURE(mesh.ranks, mesh.tensor);
     const Setting setting = setting_of(mesh, 2, 3);
-    const EngineOptions options = options_with(setting, gpt2(0));
-    const RunPlan plan = dry_run(options, mesh_of(setting), {});
-    CommVolume::ByAxis traffic;
-    test::run_ranks(setting.ranks, [&](Communicator& world) {
-      CommVolume volume;
-      Connections connections = Connections::over(world, plan.mesh, {.volume = &volume});
-      Workspace workspace(Device::cpu(), 1, connections.peers());
-      Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
-      engine.initialize();
-      volume.reset();
-      const Mesh& own = engine.mesh();
-      CountingSource source(options, own.coordinate(Axis::kData), own.size(Axis::kData));
-      train_step(engine, source);
-      if (world.rank() == 0) traffic = volume.totals();
-    });
+    const EngineOptions options = sharing_options(setting, gpt2(0));
+    const Moved moved = moved_by(setting, options).front();
     // Two gathers and two scatters of activations in each layer's pass, one of each around what
     // lies between embedding and head (arXiv 2205.05198, section 4.2.2); three numbers of each
     // token for the loss; and once a step the gradients of two norms a layer and a last one.
     const int64_t ranks = mesh.tensor, layers = 2, width = 32, item = 4;
     const int64_t tokens = options.micro_batch * options.length;
     const int64_t half = tokens * width * item * (ranks - 1) / ranks;
-    const auto& tensor = traffic.at("tensor");
+    const auto& tensor = moved.traffic.at("tensor");
     CHECK(tensor.at("reduce_scatter").wire_bytes == 3 * (4 * layers + 2) * half);
     CHECK(tensor.at("all_gather").wire_bytes ==
           3 * ((4 * layers + 2) * half + 3 * tokens * item * (ranks - 1)));
     const int64_t norms = (2 * layers + 1) * 2 * width * item / (mesh.ranks / mesh.tensor);
     CHECK(tensor.at("all_reduce").wire_bytes == 2 * norms * (ranks - 1) / ranks);
-    for (const auto& [axis, ops] : traffic) {
-      for (const auto& [op, count] : ops) {
-        CAPTURE(axis, op);
-        CHECK(plan.of_rank(0).wire_bytes.at(axis).at(op) == static_cast<double>(count.wire_bytes));
-      }
-    }
+    check_as_planned(moved);
   }
 }
 
