@@ -91,10 +91,7 @@ Attended pass_forward(Ring ring, const Tensor& qkv) {
     kernels::attention_part_forward(ring.stream, part_of(ring, ring.owner(passes)), qkv, kv, y,
                                     sums, passes == 0 ? Write::kOverwrite : Write::kAccumulate);
   }
-  if (qkv.dtype() == DType::kF32) return {std::move(y), std::move(sums)};
-  Tensor rounded = Tensor::empty(y.shape(), qkv.dtype(), ring.stream);
-  kernels::cast(ring.stream, y, rounded);
-  return {std::move(rounded), std::move(sums)};
+  return {as_value(ring.stream, std::move(y), qkv.dtype()), std::move(sums)};
 }
 
 // Gradients of keys and values follow these, one rank behind: who has added its part sends them on,
@@ -121,12 +118,8 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
   kernels::accumulate(stream, of_others, dkv);
   Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), stream);
   const auto put = [&](const Tensor& sums, int64_t column) {
-    Tensor rounded = sums;
-    if (qkv.dtype() != DType::kF32) {
-      rounded = Tensor::empty(sums.shape(), qkv.dtype(), stream);
-      kernels::cast(stream, sums, rounded);
-    }
-    copy_columns(ring, rounded, 0, sums.shape()[1], dqkv, column, ring.here.packed());
+    copy_columns(ring, as_value(stream, sums, qkv.dtype()), 0, sums.shape()[1], dqkv, column,
+                 ring.here.packed());
   };
   put(dq, 0);
   put(dkv, ring.width());

@@ -1,8 +1,6 @@
 # Stages of a pipeline in real processes: the losses of one rank beside other samples, a rank that is killed, what is
 # refused before anything starts, and a run that goes on with other stages, from a folder that stages wrote.
-. "$(dirname "$0")/../launcher.sh"
-unset DSLAUNCH_RANKD
-seq 1 4000 > corpus.txt
+. "$(dirname "$0")/meshes.sh"
 cat > train.json <<'JSON'
 {"model": {"family": "gpt2", "n_layer": 4, "n_head": 2, "n_embd": 32, "n_positions": 32, "vocab_size": 256},
  "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": 32, "validation_fraction": 0.1},
@@ -10,11 +8,6 @@ cat > train.json <<'JSON'
  "steps_per_print": 1000, "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}},
  "zero_optimization": {"stage": 1}}
 JSON
-loss() { sed -n 's/.*"loss": \([0-9.]*\),.*/\1/p' "$1/metrics.jsonl" | tail -1; }
-close() {  # close <run> <run>: their last losses
-  awk -v a="$(loss "$1")" -v b="$(loss "$2")" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (0.0001 * b) ^ 2) }' ||
-    fail "$1 ends with loss $(loss "$1"), $2 with $(loss "$2")"
-}
 
 expect 0 train.json --num-ranks 1 --run-dir alone
 expect 0 train.json --num-ranks 4 --run-dir four +pipeline.stages=2

@@ -1,8 +1,6 @@
 # Ranks that share layers (tensor_parallel) in real processes: the losses of one rank, what is refused before anything
 # starts, other meshes after a restart, a model folder that is read shard by shard, and a rank that is killed.
-. "$(dirname "$0")/../launcher.sh"
-unset DSLAUNCH_RANKD
-seq 1 4000 > corpus.txt
+. "$(dirname "$0")/meshes.sh"
 cat > train.json <<'JSON'
 {"model": {"family": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 32, "n_positions": 32, "vocab_size": 257},
  "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": 32, "validation_fraction": 0.1},
@@ -10,11 +8,6 @@ cat > train.json <<'JSON'
  "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}},
  "zero_optimization": {"stage": 1}}
 JSON
-loss() { sed -n 's/.*"loss": \([0-9.]*\),.*/\1/p' "$1/metrics.jsonl" | tail -1; }
-close() {  # close <run> <run>: their last losses
-  awk -v a="$(loss "$1")" -v b="$(loss "$2")" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (0.0001 * b) ^ 2) }' ||
-    fail "$1 ends with loss $(loss "$1"), $2 with $(loss "$2")"
-}
 
 expect 0 train.json --num-ranks 1 --run-dir alone
 expect 0 train.json --num-ranks 2 --run-dir two +tensor_parallel.autotp_size=2
