@@ -492,10 +492,15 @@ void refuse_beside_stages(const RuleContext& r) {
                                c.zero_optimization.stage));
   }
   const auto& state = c.zero_optimization.offload_optimizer;
-  if (state && state->device != OffloadDevice::kNone && c.zero_optimization.stage == 1) {
+  if (state && state->super_offload && c.zero_optimization.stage == 1) {
     r.refuse_early(key,
-                   "excludes offload_optimizer: gradients go there after each micro-batch, and "
-                   "those of a pipeline are reduced when the step ends; remove one of them");
+                   "excludes offload_optimizer.super_offload: gradients of a pipeline are final when "
+                   "the step ends, so that nothing is left to update beside; remove it");
+  }
+  if (c.zero_optimization.zenflow) {
+    r.refuse_early(key,
+                   "excludes zenflow, which chooses columns and intervals by gradients that no "
+                   "stage has all of; remove one of them");
   }
   if (is_one_bit(c.optimizer)) {
     r.refuse_early(key,

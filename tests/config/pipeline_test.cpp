@@ -62,8 +62,17 @@ TEST_CASE("what follows one micro-batch at a time excludes stages", "[config]") 
                Catch::StartsWith(fmt::format("pipeline.stages: excludes ZeRO stage {}", stage)));
     CHECK(problems_of(gpt2(1, "", ", " + more), Severity::kError).empty());
   }
-  CHECK_THAT(said(R"("zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}})"),
-             Catch::Contains("pipeline.stages: excludes offload_optimizer"));
+  const auto offloaded = [&](const char* more) {
+    return said(fmt::format(R"("zero_optimization": {{"stage": 1, "offload_optimizer": {{
+        "device": "cpu"{}}}}})",
+                            more));
+  };
+  CHECK(offloaded("").empty());
+  CHECK_THAT(offloaded(R"(, "super_offload": true)"),
+             Catch::Contains("pipeline.stages: excludes offload_optimizer.super_offload"));
+  CHECK_THAT(said(R"("zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"},
+                      "zenflow": {}})"),
+             Catch::Contains("pipeline.stages: excludes zenflow"));
   CHECK_THAT(said(R"("optimizer": {"type": "OneBitAdam"})"),
              Catch::Contains("pipeline.stages: excludes 1-bit optimizers"));
   CHECK_THAT(said(R"("sparse_gradients": true)"),

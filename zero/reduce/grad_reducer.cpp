@@ -91,10 +91,11 @@ void GradReducer::reduce_scatter(int bucket, const Tensor& from, Tensor& slice) 
 void GradReducer::refuse_what_cannot_be() const {
   DS_CHECK(quantized_ == nullptr || options_.sharding == Sharding::kSharded,
            "gradients: those that are kept whole are not quantized");
-  if (options_.offloaded && (options_.reduce != Reduce::kEachMicroStep || !summed_.empty())) {
+  const bool sums_elsewhere = !summed_.empty() && options_.reduce == Reduce::kEachMicroStep;
+  if (options_.offloaded && (options_.reduce == Reduce::kIfAsked || sums_elsewhere)) {
     throw Unsupported(
-        "zero: gradients of offloaded optimizer state are reduced after each micro-step, within "
-        "one group of ranks; pipelines, 1-bit optimizers and MiCS keep it on the device");
+        "zero: gradients of offloaded optimizer state are reduced after each micro-step within one "
+        "group of ranks, or at the step's end; 1-bit optimizers and MiCS keep it on the device");
   }
   DS_CHECK(!options_.rows.any() || (options_.reduce == Reduce::kEachMicroStep && summed_.empty() &&
                                     options_.state == Sharding::kWhole),
@@ -228,7 +229,7 @@ void GradReducer::reduce(int bucket) {
 void GradReducer::reduce_kept(int bucket) {
   State& state = nth(states_, bucket);
   const int64_t numel = layout_.slice_numel(bucket);
-  const bool first = micro_step_ == 0 || options_.reduce != Reduce::kEachMicroStep;
+  const bool first = begins_sum();
   const Tensor from = sent(state.whole);
   if (from.dtype() == options_.slice_dtype || options_.slice_dtype != DType::kF32) {
     Tensor place = from.narrow(comm_.rank() * numel, numel);
@@ -275,11 +276,14 @@ void GradReducer::hand_over(int bucket) {
   Tensor place = widens ? slots_.take(numel, options_.slice_dtype, streams_.peers)
                         : from.narrow(comm_.rank() * numel, numel);
   reduce_scatter(bucket, from, place);
-  if (options_.micro_steps == 1 && place.dtype() == options_.slice_dtype) {
+  for (Communicator* const others : summed_) {
+    others->all_reduce(place, ReduceOp::kSum, streams_.peers);
+  }
+  if (begins_sum() && completes_sum() && place.dtype() == options_.slice_dtype) {
     store(bucket, place);
   } else {
     Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
-    if (micro_step_ == 0) {
+    if (begins_sum()) {
       kernels::cast(streams_.peers, place, sum);
     } else {
       home_->load_gradient(bucket, sum, streams_.peers);
@@ -293,17 +297,17 @@ void GradReducer::hand_over(int bucket) {
 
 void GradReducer::hand_over_alone(int bucket) {
   // What is kept whole here goes when it is complete.
-  if (!keeps_whole() || is_last_micro_step()) store(bucket, nth(states_, bucket).whole);
+  if (!keeps_whole() || completes_sum()) store(bucket, nth(states_, bucket).whole);
 }
 
 void GradReducer::store(int bucket, const Tensor& sum) {
-  if (is_last_micro_step()) {
+  if (completes_sum()) {
     const MemoryScope scope(streams_.peers, slots_.memory());  // no memory of a micro-step
     kernels::sum_of_squares_into(streams_.peers, sum, kernels::Write::kOverwrite,
                                  squares_.narrow(bucket, 1));
   }
   home_->store_gradient(bucket, sum, streams_.peers);
-  if (is_last_micro_step()) home_->gradient_is_final(bucket, sum, streams_.peers);
+  if (completes_sum()) home_->gradient_is_final(bucket, sum, streams_.peers);
 }
 
 void GradReducer::check_contributions() {
@@ -359,9 +363,9 @@ void GradReducer::end_step() {
   if (gradients_ == GradientsOf::kOwnRank) return;
   const bool gathers = options_.state == Sharding::kWhole && !is_alone();
   streams_.peers.wait(streams_.compute.mark());
-  if (options_.offloaded) return streams_.compute.wait(streams_.peers.mark());
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
     if (options_.reduce != Reduce::kEachMicroStep) reduce(b);
+    if (options_.offloaded) continue;
     State& state = nth(states_, b);
     for (Communicator* const others : summed_) {
       others->all_reduce(state.slice, ReduceOp::kSum, streams_.peers);

@@ -120,7 +120,13 @@ class GradReducer {
   void check_contributions();
   void refuse_what_cannot_be() const;
   bool keeps_whole() const;
-  bool is_last_micro_step() const { return micro_step_ + 1 == options_.micro_steps; }
+  // Whether what is reduced now is the first, or the last, of a step.
+  bool begins_sum() const {
+    return options_.reduce != Reduce::kEachMicroStep || micro_step_ == 0;
+  }
+  bool completes_sum() const {
+    return options_.reduce != Reduce::kEachMicroStep || micro_step_ + 1 == options_.micro_steps;
+  }
   void make_slice(int bucket);
   Tensor take_whole(int bucket);
   void reduce_kept(int bucket);

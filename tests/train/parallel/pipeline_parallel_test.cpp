@@ -144,6 +144,34 @@ TEST_CASE("a stage of ZeRO changes no bit of a pipeline", "[train]") {
   CHECK(sharded.state == whole.state);
 }
 
+TEST_CASE("state of stages beside the device changes no bit, and takes what was planned",
+          "[train]") {
+  const ModelConfig model = gpt2(true, 0.1);
+  for (const Meshed& mesh : {Meshed{2, 2}, Meshed{4, 2}, Meshed{8, 2, 2, 2}}) {
+    Setting setting =
+        setting_of(mesh, 4, 1, {.schedule = PipelineKind::kInterleaved, .chunks = 2});
+    const Outcome here = run_model(setting, model, 3);
+    for (const double ratio : {1.0, 0.3}) {
+      CAPTURE(mesh.ranks, ratio);
+      setting.state = Tier::kHost;
+      setting.offload_ratio = ratio;
+      setting.sub_group_numel = 700;
+      const Outcome offloaded = run_model(setting, model, 3);
+      CHECK(offloaded.losses == here.losses);
+      CHECK(offloaded.state == here.state);
+      for (const Moved& moved : moved_by(setting, options_with(setting, model))) {
+        check_as_planned(moved);
+      }
+    }
+  }
+  Setting narrow = setting_of({4, 2}, 4, 1);
+  narrow.dtype = DType::kBF16;
+  narrow.wire = DType::kF16;
+  const Outcome here = run_model(narrow, model, 3);
+  narrow.state = Tier::kHost;
+  CHECK(run_model(narrow, model, 3).state == here.state);
+}
+
 TEST_CASE("a step of stages reads no memory of the device on the host", "[train]") {
   const ModelConfig model = gpt2(true, 0.1);
   Setting setting = setting_of({4, 2, 1, 2}, 2, 1, {.schedule = PipelineKind::kZeroBubbleH1});
