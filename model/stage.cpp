@@ -70,6 +70,11 @@ const Stage::Head& Stage::head() const {
   return *parts_.head;
 }
 
+std::vector<ParamId> Stage::shared_params() const {
+  if (parts_.shared == kNoParam) return {};
+  return {parts_.shared};
+}
+
 Residual Stage::run(Context& context, StageInput input) const {
   const SequenceRows& rows = input.rows;
   const int64_t row_count = rows.batch * rows.length;

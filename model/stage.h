@@ -12,16 +12,10 @@
 
 #include "config/sections/model_families.h"
 #include "model/functions.h"
+#include "model/layers/pipeline_stage.h"
+#include "model/parallel/pipeline_cut.h"
 
 namespace ds {
-
-// Where the rows of [N, C] values come from: `batch` sequences of which `length` positions are
-// here, sequence b in the rows from b * length on.
-struct SequenceRows {
-  int64_t batch = 0;
-  int64_t length = 0;
-  Positions positions{};
-};
 
 // The residual stream between blocks is sum + branch; the next norm adds them in passing.
 struct Residual {
@@ -41,14 +35,6 @@ class Block {
   std::string path_;
 };
 
-// Layers [begin, end) of a model of L blocks: layer 0 is the embedding, 1 .. L are the blocks,
-// L + 1 is the final norm with the head.
-struct LayerRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-
-  bool has(int64_t layer) const { return begin <= layer && layer < end; }
-};
 LayerRange all_layers(const ModelConfig& config);
 
 // Which blocks do without activations until the backward pass (model/activations/recompute.h), and
@@ -60,14 +46,7 @@ struct RecomputedBlocks {
   std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
 };
 
-struct StageInput {
-  Tensor tokens{};  // int32 [batch * length]; of the first stage only
-  Tensor order{};   // of the first stage, with a tape: kernels::sort_tokens() of the tokens
-  Var boundary{};   // [N, C]; of the others: what the stage before returned
-  SequenceRows rows{};
-};
-
-class Stage {
+class Stage final : public PipelineStage {
  public:
   struct Embedding {
     EmbeddingSpec spec{};
@@ -87,11 +66,16 @@ class Stage {
   };
   explicit Stage(Parts parts, const RecomputedBlocks& recomputed = {});
 
-  bool is_first() const { return parts_.embedding.has_value(); }
-  bool is_last() const { return parts_.head.has_value(); }
+  bool is_first() const override { return parts_.embedding.has_value(); }
+  bool is_last() const override { return parts_.head.has_value(); }
+  bool sorts_tokens() const override { return true; }
+  DType dtype() const override { return parts_.dtype; }
+  Shape shape_in(const SequenceRows& rows) const override {
+    return {rows.batch * rows.length, dims_.width};
+  }
+  Shape shape_out(const SequenceRows& rows) const override { return shape_in(rows); }
+  std::vector<ParamId> shared_params() const override;
   const ModelConfig& config() const { return parts_.config; }
-  DType dtype() const { return parts_.dtype; }  // of weights and activations
-  int64_t width() const { return dims_.width; }
   const Head& head() const;  // of the last stage
   // The table of a tied embedding where first and last stage are two: both have a whole one, start
   // from the same bits and update alike, once their gradients are summed. Otherwise kNoParam.
@@ -99,10 +83,9 @@ class Stage {
 
   // The residual stream after the blocks.
   Residual run(Context& context, StageInput input) const;
-  // What the next stage starts from. Not on the last stage.
-  Var forward(Context& context, StageInput input) const;
-  // The last stage's losses; see LanguageModel::loss. targets: int32 [N].
-  Tensor losses(Context& context, StageInput input, const Tensor& targets, float grad_scale) const;
+  Var forward(Context& context, StageInput input) const override;
+  Tensor losses(Context& context, StageInput input, const Tensor& targets,
+                float grad_scale) const override;  // targets: int32 [N]
 
  private:
   // Consecutive blocks [begin, end) that run alike.

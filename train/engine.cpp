@@ -9,7 +9,6 @@
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "kernels/gemm/matmul.h"
-#include "model/families/zoo.h"
 #include "model/watched_store.h"
 #include "optim/loss_scaler.h"
 #include "train/step/pipeline.h"
@@ -37,6 +36,7 @@ ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer, const MeshLayo
 // the receiver of what they send, which only 1F1B's messages are in order for.
 const RankResources& known(const RankResources& resources, const EngineOptions& options) {
   resources.require_known_mesh();
+  if (options.module) require_module(options, resources.peers.mesh.layout());
   const bool waits = resources.pipe() != nullptr && resources.pipe()->is_recordable();
   if (waits && options.pipeline.schedule != PipelineKind::k1F1B) {
     throw Unsupported(fmt::format(
@@ -52,6 +52,7 @@ PipelinePlace pipeline_place(const Mesh& mesh) {
 }
 
 TensorPlace tensor_place(const EngineOptions& options, const Mesh& mesh) {
+  if (options.module) return {};
   const int replicas = key_replicas(dimensions(options.model), mesh.size(Axis::kTensor));
   DS_CHECK(mesh.size(Axis::kKeyReplica) == replicas,
            "engine: a mesh for {} ranks with the same keys, and the model has {}",
@@ -103,8 +104,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   const DeviceFlags flags(resources.stream);
   restore_scaling(std::nullopt);
   if (resources.pipe() != nullptr) {
-    store_.know_model(
-        specs_of_model(options.model, options.dtype, tensor_place(options, resources.peers.mesh)));
+    store_.know_model(specs_of_layers(options, tensor_place(options, resources.peers.mesh)));
   }
   store_.seal();
   if (!plan) return;
@@ -114,12 +114,12 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   prepare_graphs();
 }
 
-std::vector<std::unique_ptr<const Stage>> Engine::make_chunks() {
+std::vector<std::unique_ptr<const PipelineStage>> Engine::make_chunks() {
   const Mesh& mesh = resources_.peers.mesh;
-  std::vector<std::unique_ptr<const Stage>> chunks;
+  std::vector<std::unique_ptr<const PipelineStage>> chunks;
   for (const LayerRange& layers : layers_of_chunks(options_, pipeline_place(mesh))) {
-    chunks.push_back(make_stage(options_.model, options_.dtype, store_, layers, recomputed_blocks(),
-                                tensor_place(options_, mesh)));
+    chunks.push_back(
+        make_chunk(options_, store_, layers, recomputed_blocks(), tensor_place(options_, mesh)));
   }
   return chunks;
 }
@@ -166,7 +166,7 @@ void Engine::reduce_sums(const FinishRule& rule) {
 
 StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
   const double tokens = static_cast<double>(options_.micro_batch) *
-                        static_cast<double>(options_.length) * options_.micro_steps() *
+                        static_cast<double>(options_.losses_per_sample()) * options_.micro_steps() *
                         resources_.peers.mesh.size(Axis::kData);
   return {.source = source,
           .step = begun(),
@@ -389,7 +389,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
     StepRunner(place_, input).run(evaluation_);
     store_.slots().end();
   }
-  const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
+  const double tokens = static_cast<double>(options_.micro_batch * options_.losses_per_sample()) *
                         static_cast<double>(batches) * resources_.peers.mesh.size(Axis::kData);
   reduce_sums({.is_update = false});
   const StepOutcome outcome = scalars_.read_back();

@@ -117,7 +117,7 @@ class Engine {
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();
-  std::vector<std::unique_ptr<const Stage>> make_chunks();
+  std::vector<std::unique_ptr<const PipelineStage>> make_chunks();
   StepPlace place_on(ParameterStore& store, NumberWatch* numbers);
   void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);
@@ -134,8 +134,8 @@ class Engine {
   const StepProgram training_, evaluation_;
   StepUploads uploads_;
   SegmentTimes recompute_times_;
-  const std::vector<std::unique_ptr<const Stage>> chunks_;  // this rank's layers
-  const std::unique_ptr<HostSaves> saves_;                  // null: activations stay on the device
+  const std::vector<std::unique_ptr<const PipelineStage>> chunks_;  // this rank's layers
+  const std::unique_ptr<HostSaves> saves_;  // null: activations stay on the device
   const StepPlace place_;
   StepMemories memories_;
   std::optional<StepGraphs> graphs_;

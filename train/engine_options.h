@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,8 +28,12 @@ struct PipelineChoice {
   bool shares_gradients = true;
 };
 
+class PipelineModule;  // model/layers/pipeline_module.h
+
 struct EngineOptions {
   ModelConfig model;
+  // Layers that are trained in place of `model`, which then says nothing; dtype is theirs.
+  std::shared_ptr<const PipelineModule> module = nullptr;
   DType dtype = DType::kF32;         // of weights and activations
   Operands operands = std::nullopt;  // of products, where they are of another one
   ZeroOptions zero;                  // the engine names its optimizer there
@@ -39,7 +44,7 @@ struct EngineOptions {
   // What gradients have more than those of the mean loss from the loss to the update.
   double gradient_factor = 1;
   int64_t micro_batch = 1;   // samples per rank and micro-step
-  int64_t length = 0;        // tokens per sample
+  int64_t length = 0;        // tokens per sample; with a module its sample_numel()
   int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
   bool shares_rows = false;  // see Context, likewise
   // How attention is made where ranks share samples, and which rows each has.
@@ -56,6 +61,7 @@ struct EngineOptions {
   std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
 
   int micro_steps() const { return zero.micro_steps; }
+  int64_t losses_per_sample() const;
 };
 
 }  // namespace ds

@@ -177,7 +177,8 @@ Context StepRunner::context_of(MicroSlot& slot) const {
 void StepRunner::load(MicroSlot& slot) {
   Stream& stream = place_.stream;
   const int64_t numel = place_.micro_batch * place_.length;
-  const bool sorted = input_.mode == RunMode::kTrain && nth(place_.chunks, slot.chunk)->is_first();
+  const PipelineStage& stage = stage_of(slot);
+  const bool sorted = input_.mode == RunMode::kTrain && stage.is_first() && stage.sorts_tokens();
   slot.tokens = Tensor::empty({numel}, DType::kI32, stream);
   slot.targets = Tensor::empty({numel}, DType::kI32, stream);
   if (sorted) slot.order = Tensor::empty({2, numel}, DType::kI32, stream);
@@ -186,7 +187,7 @@ void StepRunner::load(MicroSlot& slot) {
       meta ? std::nullopt : input_.source.take(input_.step, slot.micro_batch);
   const HostBatch batch = ready ? *ready : fill(slot);
   // What a last stage has the targets of, a first one has used.
-  if (!meta && nth(place_.chunks, slot.chunk)->is_first()) {
+  if (!meta && stage.is_first()) {
     input_.source.on_use(input_.step, slot.micro_batch);
   }
   std::vector<StepUploads::Copy> copies{{batch.tokens, slot.tokens}, {batch.targets, slot.targets}};
@@ -210,12 +211,11 @@ HostBatch StepRunner::fill(const MicroSlot& slot) {
 }
 
 void StepRunner::forward(MicroSlot& slot) {
-  const Stage& stage = *nth(place_.chunks, slot.chunk);
+  const PipelineStage& stage = stage_of(slot);
   if (input_.mode == RunMode::kTrain) place_.store.begin_micro_step();
   Context context = context_of(slot);
-  StageInput in{.rows = {.batch = place_.micro_batch,
-                         .length = place_.length,
-                         .positions = positions_here(context, place_.length)}};
+  StageInput in{.rows = rows()};
+  in.rows.positions = positions_here(context, place_.length);
   if (stage.is_first()) {
     in.tokens = slot.tokens;
     in.order = std::move(slot.order);
@@ -243,7 +243,7 @@ void StepRunner::forward(MicroSlot& slot) {
 // has of a chunk lies in the memory of that chunk's buffer, because that of another may get another
 // micro-batch meanwhile.
 void StepRunner::take_from_chunk_before(MicroSlot& slot, int buffer) {
-  if (nth(place_.chunks, slot.chunk)->is_first() || slot.received.defined()) return;
+  if (stage_of(slot).is_first() || slot.received.defined()) return;
   const auto before = std::ranges::find_if(slots_, [&](const std::optional<MicroSlot>& other) {
     return other && other->micro_batch == slot.micro_batch && other->chunk == slot.chunk - 1;
   });
@@ -274,20 +274,20 @@ void StepRunner::give_to_chunk_before(MicroSlot& slot) {
 }
 
 Tensor StepRunner::copy_of(const Tensor& boundary) {
-  Tensor copy = empty_boundary();
+  Tensor copy = empty_boundary(boundary.shape());
   place_.stream.copy(boundary.address(), copy.address(), boundary.bytes());
   return copy;
 }
 
 void StepRunner::begin_backward(MicroSlot& slot) {
-  if (nth(place_.chunks, slot.chunk)->is_last()) return;  // its losses start the flow
+  if (stage_of(slot).is_last()) return;  // its losses start the flow
   DS_CHECK(slot.out_gradient.defined(), "step: micro-batch {} has no gradient of the stage after",
            slot.micro_batch);
   slot.tape.seed(place_.stream, slot.out, std::move(slot.out_gradient));
 }
 
 void StepRunner::pass_gradient_on(MicroSlot& slot) {
-  if (nth(place_.chunks, slot.chunk)->is_first()) return;
+  if (stage_of(slot).is_first()) return;
   slot.in_gradient = slot.tape.take_gradient(slot.in);
 }
 
@@ -335,12 +335,12 @@ void StepRunner::send_gradient(MicroSlot& slot, int peer) {
 
 void StepRunner::receive_activation(MicroSlot& slot, int peer) {
   slot.received = receive(group(place_.activations, PipelineOp::kRecvActivation), peer,
-                          place_.shares_activations);
+                          stage_of(slot).shape_in(rows()), place_.shares_activations);
 }
 
 void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
-  slot.out_gradient =
-      receive(group(place_.gradients, PipelineOp::kRecvGrad), peer, place_.shares_gradients);
+  slot.out_gradient = receive(group(place_.gradients, PipelineOp::kRecvGrad), peer,
+                              stage_of(slot).shape_out(rows()), place_.shares_gradients);
 }
 
 bool StepRunner::is_shared(const Tensor& boundary, bool shared) const {
@@ -356,8 +356,8 @@ void StepRunner::send(Communicator& pipe, int peer, const Tensor& boundary, bool
   pipe.send(is_shared(boundary, shared) ? share_of(boundary) : boundary, peer, place_.stream);
 }
 
-Tensor StepRunner::receive(Communicator& pipe, int peer, bool shared) {
-  Tensor boundary = empty_boundary();
+Tensor StepRunner::receive(Communicator& pipe, int peer, const Shape& shape, bool shared) {
+  Tensor boundary = empty_boundary(shape);
   if (!is_shared(boundary, shared)) {
     pipe.recv(boundary, peer, place_.stream);
     return boundary;
@@ -368,18 +368,25 @@ Tensor StepRunner::receive(Communicator& pipe, int peer, bool shared) {
   return boundary;
 }
 
-Tensor StepRunner::empty_boundary() {
-  const Stage& stage = *place_.chunks.front();
-  return Tensor::empty({place_.micro_batch * place_.length, stage.width()}, stage.dtype(),
-                       place_.stream);
+const PipelineStage& StepRunner::stage_of(const MicroSlot& slot) const {
+  return *nth(place_.chunks, slot.chunk);
+}
+
+SequenceRows StepRunner::rows() const {
+  return {.batch = place_.micro_batch, .length = place_.length};
+}
+
+Tensor StepRunner::empty_boundary(const Shape& shape) {
+  return Tensor::empty(shape, place_.chunks.front()->dtype(), place_.stream);
 }
 
 void StepRunner::reduce_tied_gradients() {
-  for (const Stage* chunk : place_.chunks) {
-    if (chunk->shared() == kNoParam) continue;
-    Tensor gradient = place_.store.summed_gradient(chunk->shared());
-    group(place_.ends, PipelineOp::kReduceTiedGrads)
-        .all_reduce(gradient, ReduceOp::kSum, place_.stream);
+  for (const PipelineStage* chunk : place_.chunks) {
+    for (const ParamId shared : chunk->shared_params()) {
+      Tensor gradient = place_.store.summed_gradient(shared);
+      group(place_.ends, PipelineOp::kReduceTiedGrads)
+          .all_reduce(gradient, ReduceOp::kSum, place_.stream);
+    }
   }
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "model/layers/pipeline_stage.h"
 #include "model/parallel/pipeline_schedule.h"
-#include "model/stage.h"
 #include "train/batch_source.h"
 #include "train/step/graphs.h"
 #include "train/step/memory.h"
@@ -39,11 +39,11 @@ struct StepPlace {
   Operands operands = std::nullopt;    // of products
   double gradient_factor = 1;          // of the gradients of the mean loss
   const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
-  SavePolicy* saves = nullptr;       // where activations wait for the backward pass; null: in place
-  NumberWatch* numbers = nullptr;    // looks at all that is computed; null: nobody does
-  std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
-  int64_t micro_batch = 1;           // samples
-  int64_t length = 0;                // tokens per sample, of those that are here
+  SavePolicy* saves = nullptr;     // where activations wait for the backward pass; null: in place
+  NumberWatch* numbers = nullptr;  // looks at all that is computed; null: nobody does
+  std::vector<const PipelineStage*> chunks;  // this rank's layers, in their order in the model
+  int64_t micro_batch = 1;                   // samples
+  int64_t length = 0;                        // tokens per sample, of those that are here
   // Ranks that have the other parts of the same samples; null: all of them is here.
   Communicator* sequence = nullptr;
   SequenceSplit sequence_split = SequenceSplit::kUlysses;  // and which parts
@@ -128,11 +128,13 @@ class StepRunner {
   void begin_backward(MicroSlot& slot);
   void pass_gradient_on(MicroSlot& slot);
   void end_backward(MicroSlot& slot);
-  Tensor receive(Communicator& pipe, int peer, bool shared);
+  Tensor receive(Communicator& pipe, int peer, const Shape& shape, bool shared);
   void send(Communicator& pipe, int peer, const Tensor& boundary, bool shared);
   bool is_shared(const Tensor& boundary, bool shared) const;
   Tensor share_of(const Tensor& boundary) const;
-  Tensor empty_boundary();
+  const PipelineStage& stage_of(const MicroSlot& slot) const;
+  SequenceRows rows() const;
+  Tensor empty_boundary(const Shape& shape);
   Tensor copy_of(const Tensor& boundary);
   void take_from_chunk_before(MicroSlot& slot, int buffer);
   void give_to_chunk_before(MicroSlot& slot);

@@ -1,7 +1,5 @@
 #include "model/families/zoo.h"
 
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "core/index.h"
@@ -94,23 +92,8 @@ std::vector<CutLayer> layers_of(const ModelConfig& config) {
 
 std::vector<LayerRange> cut_model(const ModelConfig& config, std::string_view method, int parts) {
   std::vector<CutLayer> layers = layers_of(config);
-  if (parts > narrow<int>(layers.size())) {
-    throw ConfigError(fmt::format("pipeline.partition: {} layers in {} parts, expected one each",
-                                  layers.size(), parts));
-  }
-  const bool best = std::ranges::equal(method, std::string_view("best"), [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;
-  });
-  if (best) layers.front().parameters = 0;  // rows are looked up
-  const std::vector<int64_t> bounds = cut_layers(best ? "parameters" : method, layers, parts);
-  std::vector<LayerRange> ranges;
-  for (int part = 0; part < parts; ++part) {
-    const LayerRange range{nth(bounds, part), nth(bounds, part + 1)};
-    DS_CHECK(range.begin < range.end, "pipeline.partition: part {} of {} has no layer", part,
-             parts);
-    ranges.push_back(range);
-  }
-  return ranges;
+  if (is_best(method)) layers.front().parameters = 0;  // rows are looked up
+  return cut_ranges(method, layers, parts);
 }
 
 }  // namespace ds

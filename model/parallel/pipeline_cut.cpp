@@ -48,4 +48,24 @@ std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLaye
   return partition_balanced(weights, stages);
 }
 
+bool is_best(std::string_view method) { return lower_case(method) == "best"; }
+
+std::vector<LayerRange> cut_ranges(std::string_view method, std::span<const CutLayer> layers,
+                                   int parts) {
+  if (parts > narrow<int>(layers.size())) {
+    throw ConfigError(fmt::format("pipeline.partition: {} layers in {} parts, expected one each",
+                                  layers.size(), parts));
+  }
+  const std::vector<int64_t> bounds =
+      cut_layers(is_best(method) ? "parameters" : method, layers, parts);
+  std::vector<LayerRange> ranges;
+  for (int part = 0; part < parts; ++part) {
+    const LayerRange range{nth(bounds, part), nth(bounds, part + 1)};
+    DS_CHECK(range.begin < range.end, "pipeline.partition: part {} of {} has no layer", part,
+             parts);
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
 }  // namespace ds

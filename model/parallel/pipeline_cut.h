@@ -22,4 +22,20 @@ struct CutLayer {
 std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLayer> layers,
                                 int stages);
 
+// Layers [begin, end) of a model. Of a language model of L blocks layer 0 is the embedding, 1 .. L
+// are the blocks, L + 1 is the final norm with the head.
+struct LayerRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  bool has(int64_t layer) const { return begin <= layer && layer < end; }
+};
+
+// The same as ranges, where "best" is a method too: "parameters" of these counts. ConfigError where
+// a part would have no layer.
+std::vector<LayerRange> cut_ranges(std::string_view method, std::span<const CutLayer> layers,
+                                   int parts);
+
+bool is_best(std::string_view method);
+
 }  // namespace ds

@@ -244,6 +244,9 @@ PipelinePlan pipeline_of(const RunPlan& plan, const EngineOptions& options,
 
 RunPlan dry_run(const EngineOptions& options, const MeshSizes& of_job,
                 const DeviceCeilings& ceilings) {
+  if (options.module) {
+    throw Unsupported("dry run: a pipeline module; make its engine without a plan");
+  }
   const MeshSizes sizes = mesh_for(dimensions(options.model), of_job);
   RunPlan plan{.mesh = sizes,
                .device = ceilings.device,

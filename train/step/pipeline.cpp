@@ -3,6 +3,7 @@
 #include "config/sections/split/pipeline.h"
 #include "core/index.h"
 #include "model/families/zoo.h"
+#include "model/layers/pipeline_module.h"
 
 namespace ds {
 namespace {
@@ -48,17 +49,73 @@ PipelineShape pipeline_shape(const EngineOptions& options, int stages) {
       .micro_batches = options.micro_steps(), .stages = stages, .chunks = options.pipeline.chunks};
 }
 
+int64_t EngineOptions::losses_per_sample() const {
+  return module ? module->parts().losses_per_sample : length;
+}
+
+void require_module(const EngineOptions& options, const MeshLayout& mesh) {
+  const PipelineModule& module = *options.module;
+  if (mesh.size(Axis::kTensor) * mesh.size(Axis::kSequence) > 1) {
+    throw Unsupported(fmt::format(
+        "pipeline module: a mesh with tensor {} and sequence {}, expected 1 and 1: what its layers "
+        "do is not known; take stages and data parallelism",
+        mesh.size(Axis::kTensor), mesh.size(Axis::kSequence)));
+  }
+  if (options.recomputed.recompute.part != RecomputedPart::kNone ||
+      options.recomputed.mlp_tiles != 1) {
+    throw Unsupported(
+        "pipeline module: parts of blocks are not known; take activation_checkpoint_interval");
+  }
+  DS_CHECK(options.length == module.sample_numel(),
+           "pipeline module: EngineOptions::length is {}, a sample has {} elements", options.length,
+           module.sample_numel());
+  DS_CHECK(options.dtype == module.parts().dtype,
+           "pipeline module: EngineOptions::dtype is {}, the layers have {}",
+           name_of(options.dtype), name_of(module.parts().dtype));
+}
+
+namespace {
+
+std::vector<LayerRange> cut(const EngineOptions& options, int parts) {
+  const PipelineChoice& pipeline = options.pipeline;
+  if (!options.module) return cut_model(options.model, pipeline.partition, parts);
+  std::vector<LayerRange> ranges = options.module->cut(pipeline.partition, parts);
+  const bool has_both_ends = pipeline.schedule == PipelineKind::kZeroBubbleV;
+  if (has_both_ends && options.module->shares_beyond(ranges.front())) {
+    throw ConfigError(
+        "pipeline module: with zb_v one rank has the first and the last layers, which cannot be "
+        "tied then; take zb_h1 or 1f1b");
+  }
+  return ranges;
+}
+
+}  // namespace
+
 std::vector<LayerRange> layers_of_chunks(const EngineOptions& options, const PipelinePlace& place) {
-  if (place.stages == 1) return {all_layers(options.model)};
+  if (place.stages == 1) {
+    return {options.module ? LayerRange{0, options.module->layer_count()}
+                           : all_layers(options.model)};
+  }
   const PipelineChoice& pipeline = options.pipeline;
   const PipelineShape shape = pipeline_shape(options, place.stages);
-  const std::vector<LayerRange> all =
-      cut_model(options.model, pipeline.partition, shape.stages * shape.chunks);
+  const std::vector<LayerRange> all = cut(options, shape.stages * shape.chunks);
   std::vector<LayerRange> here;
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
     here.push_back(nth(all, virtual_stage(pipeline.schedule, shape, place.stage, chunk)));
   }
   return here;
+}
+
+std::unique_ptr<PipelineStage> make_chunk(const EngineOptions& options, ParameterStore& store,
+                                          LayerRange layers, const RecomputedBlocks& recomputed,
+                                          const TensorPlace& tensor) {
+  if (options.module) return options.module->make_stage(store, layers);
+  return make_stage(options.model, options.dtype, store, layers, recomputed, tensor);
+}
+
+std::vector<ParamSpec> specs_of_layers(const EngineOptions& options, const TensorPlace& tensor) {
+  if (options.module) return options.module->specs();
+  return specs_of_model(options.model, options.dtype, tensor);
 }
 
 StepProgram training_program(const EngineOptions& options, const PipelinePlace& place) {

@@ -3,9 +3,12 @@
 // gradient accumulation.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "comm/mesh_layout.h"
 #include "config/sections/parallel.h"
+#include "model/parallel/tensor.h"
 #include "train/engine_options.h"
 #include "train/step_runner.h"
 
@@ -20,9 +23,18 @@ struct PipelinePlace {
   int stages = 1;
 };
 
+// Of a module, what the engine needs to know of it; Unsupported for what only a model has.
+void require_module(const EngineOptions& options, const MeshLayout& mesh);
+
 PipelineShape pipeline_shape(const EngineOptions& options, int stages);
 // Of the rank's chunks, in their order in the model. ConfigError where the model cannot be cut so.
 std::vector<LayerRange> layers_of_chunks(const EngineOptions& options, const PipelinePlace& place);
+// Such layers, with their parameters in the store.
+std::unique_ptr<PipelineStage> make_chunk(const EngineOptions& options, ParameterStore& store,
+                                          LayerRange layers, const RecomputedBlocks& recomputed,
+                                          const TensorPlace& tensor);
+// The parameters of all layers, as such a rank has them.
+std::vector<ParamSpec> specs_of_layers(const EngineOptions& options, const TensorPlace& tensor);
 // ConfigError as pipeline_schedule() throws it.
 StepProgram training_program(const EngineOptions& options, const PipelinePlace& place);
 StepProgram evaluation_program(const EngineOptions& options, const PipelinePlace& place);

@@ -1,0 +1,105 @@
+#include "model/layers/layer_stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/index.h"
+#include "kernels/elementwise.h"
+#include "model/activations/recompute.h"
+
+namespace ds::detail {
+namespace {
+
+// The first so many of a batch's elements of 4 bytes, as what they are.
+Tensor values_of(const Tensor& batch, const SampleSpec& sample, int64_t samples) {
+  const Shape shape = of_samples(sample.shape, samples);
+  return batch.narrow(0, shape.numel()).reinterpret(sample.dtype).reshape(shape);
+}
+
+}  // namespace
+
+Shape of_samples(const Shape& shape, int64_t samples) {
+  std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
+  extents.front() *= samples;
+  return Shape(std::span<const int64_t>(extents));
+}
+
+Shape LayerStage::shape_in(const SequenceRows& rows) const {
+  return of_samples(parts_.in, rows.batch);
+}
+
+Shape LayerStage::shape_out(const SequenceRows& rows) const {
+  return of_samples(parts_.out, rows.batch);
+}
+
+LayerInput LayerStage::entry(Context& context, StageInput input) const {
+  const int64_t samples = input.rows.batch;
+  if (!is_first()) {
+    DS_CHECK(input.boundary.defined() && input.boundary.value.shape() == shape_in(input.rows),
+             "pipeline module: it needs {} of the stage before", shape_in(input.rows).to_string());
+    return {.value = std::move(input.boundary), .samples = samples};
+  }
+  const SampleSpec& sample = parts_.module->input;
+  Tensor values = values_of(input.tokens, sample, samples);
+  if (sample.dtype == DType::kF32 && dtype() != DType::kF32) {
+    Tensor rounded = Tensor::empty(values.shape(), dtype(), context.stream);
+    kernels::cast(context.stream, values, rounded);
+    values = std::move(rounded);
+  }
+  return {
+      .value = {.value = std::move(values)}, .order = std::move(input.order), .samples = samples};
+}
+
+Var LayerStage::run_layers(Context& context, size_t begin, size_t end, LayerInput in) const {
+  for (size_t i = begin; i < end; ++i) {
+    const Span span(context.stream, "layer");
+    in.value = parts_.layers[i]->forward(context, in);
+    in.order = {};  // of the samples alone
+  }
+  return std::move(in.value);
+}
+
+Var LayerStage::run(Context& context, LayerInput in) const {
+  const auto interval = to_size(parts_.module->activation_checkpoint_interval);
+  const size_t count = parts_.layers.size();
+  if (interval == 0 || !context.differentiates()) {
+    return run_layers(context, 0, count, std::move(in));
+  }
+  for (size_t begin = 0; begin < count; begin += interval) {
+    const size_t end = std::min(begin + interval, count);
+    std::vector<Var> out =
+        recompute(context, "recompute", {std::move(in.value)},
+                  [this, begin, end, order = in.order, samples = in.samples](
+                      Context& again, std::vector<Var> values) {
+                    return std::vector<Var>{run_layers(
+                        again, begin, end,
+                        {.value = std::move(values.front()), .order = order, .samples = samples})};
+                  });
+    in.value = std::move(out.front());
+    in.order = {};
+  }
+  return std::move(in.value);
+}
+
+Var LayerStage::forward(Context& context, StageInput input) const {
+  DS_CHECK(!is_last(), "pipeline module: the last stage gives losses and has no boundary");
+  return run(context, entry(context, std::move(input)));
+}
+
+Tensor LayerStage::losses(Context& context, StageInput input, const Tensor& targets,
+                          float grad_scale) const {
+  DS_CHECK(is_last(), "pipeline module: only the last stage has a loss");
+  const PipelineModuleParts& module = *parts_.module;
+  const int64_t samples = input.rows.batch;
+  Var last = run(context, entry(context, std::move(input)));
+  const Span span(context.stream, "loss");
+  Tensor losses = parts_.loss->losses(context, {.value = std::move(last), .samples = samples},
+                                      values_of(targets, module.label, samples), grad_scale);
+  DS_CHECK(losses.dtype() == DType::kF32 && losses.numel() == samples * module.losses_per_sample,
+           "pipeline module: {} gives {} {} of {} samples, expected fp32 and {} of each",
+           module.loss.type, name_of(losses.dtype()), losses.shape().to_string(), samples,
+           module.losses_per_sample);
+  return losses;
+}
+
+}  // namespace ds::detail
