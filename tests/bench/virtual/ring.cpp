@@ -2,6 +2,7 @@
 // model/parallel/ring_passes, and a rank sleeps as long as the pairs of query and key that causal
 // attention leaves it, instead of computing them. Contiguous order passes by the same code.
 // Ideal is a rank's share of all pairs. Goals: 0.90 of ideal, and 1.6 times contiguous order.
+// Beside other work, `chrt -f 10` keeps ranks that wake up from waiting for a core.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
