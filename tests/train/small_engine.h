@@ -90,6 +90,8 @@ struct Setting {
   std::optional<uint64_t> rounding_seed = std::nullopt;
   std::optional<ZenflowOptions> zenflow = std::nullopt;
   PipelineChoice pipeline{};
+  bool shares_rows = false;  // between layers that ranks share
+  SequenceSplit sequence_split = SequenceSplit::kUlysses;
 };
 
 // Of the rate of the optimizer itself.
@@ -156,6 +158,8 @@ inline EngineOptions options_of(const Setting& s) {
           .gradient_factor = s.gradient_factor,
           .micro_batch = s.global_batch / mesh_of(s).data / s.micro_steps,
           .length = 16,
+          .shares_rows = s.shares_rows,
+          .sequence_split = s.sequence_split,
           .pipeline = s.pipeline,
           .seed = 5,
           .recomputed = s.recomputed,

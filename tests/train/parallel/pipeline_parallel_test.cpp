@@ -119,21 +119,16 @@ TEST_CASE("stages go together with other samples, parts of them and parts of lay
 
 TEST_CASE("stages go together with rings, with heads of keys on several ranks and with tiles",
           "[train]") {
-  const auto run = [](const Setting& setting, const EngineOptions& options) {
-    MemoryFileSystem disk;
-    return train(setting, options, disk, 3);
-  };
   LlamaConfig model = llama(true);
   model.num_key_value_heads = 1;
   const Outcome alone = run_model(setting_of({1, 1}, 2), model, 3);
-  const Setting ring = setting_of({4, 2, 2}, 2, 1);
-  EngineOptions options = options_with(ring, model);
-  options.sequence_split = SequenceSplit::kRing;
-  require_near(run(ring, options), alone, 1e-5);
+  Setting ring = setting_of({4, 2, 2}, 2, 1);
+  ring.sequence_split = SequenceSplit::kRing;
+  require_near(run_model(ring, model, 3), alone, 1e-5);
   Setting keys = setting_of({4, 2, 1, 2}, 2, 1);
-  require_near(run(keys, options_with(keys, model)), alone, 1e-5);
+  require_near(run_model(keys, model, 3), alone, 1e-5);
   keys.recomputed = {.mlp_tiles = 3};
-  require_near(run(keys, options_with(keys, model)), alone, 1e-5);
+  require_near(run_model(keys, model, 3), alone, 1e-5);
 }
 
 TEST_CASE("a stage of ZeRO changes no bit of a pipeline", "[train]") {

@@ -34,21 +34,6 @@ LlamaConfig llama(bool tied) {
           .tie_word_embeddings = tied};
 }
 
-EngineOptions ring_options(const Setting& setting, const ModelConfig& model) {
-  EngineOptions options = options_with(setting, model);
-  options.sequence_split = SequenceSplit::kRing;
-  return options;
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
-  return train(setting, ring_options(setting, model), files, until);
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
-  MemoryFileSystem disk;
-  return run(setting, model, disk, until);
-}
-
 struct Meshed {
   int ranks;
   int sequence;
@@ -60,25 +45,26 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
           .sequence = mesh.sequence,
           .tensor = mesh.tensor,
           .stage = stage,
-          .micro_steps = micro_steps};
+          .micro_steps = micro_steps,
+          .sequence_split = SequenceSplit::kRing};
 }
 
 TEST_CASE("ranks of a ring have the losses of one that has samples whole", "[train]") {
   for (const ModelConfig& model : {ModelConfig(gpt2(true, 0.2)), ModelConfig(gpt2(false)),
                                    ModelConfig(llama(true)), ModelConfig(llama(false))}) {
-    const Outcome alone = run({}, model);
+    const Outcome alone = run_model({}, model);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
       CAPTURE(model.index(), mesh.ranks, mesh.sequence, mesh.tensor);
-      require_losses_near(run(setting_of(mesh, 3), model), alone, 1e-5);
+      require_losses_near(run_model(setting_of(mesh, 3), model), alone, 1e-5);
     }
   }
 }
 
 TEST_CASE("stages of ZeRO agree to the bit over the ranks of a ring", "[train]") {
-  const Outcome expected = run(setting_of({4, 2}, 0, 3), gpt2(true), 3);
+  const Outcome expected = run_model(setting_of({4, 2}, 0, 3), gpt2(true), 3);
   for (int stage = 1; stage <= 3; ++stage) {
-    const Outcome got = run(setting_of({4, 2}, stage, 3), gpt2(true), 3);
+    const Outcome got = run_model(setting_of({4, 2}, stage, 3), gpt2(true), 3);
     CHECK(got.state == expected.state);
     CHECK(got.losses == expected.losses);
   }
@@ -89,16 +75,16 @@ TEST_CASE("a ring trains in bf16, and comes near whole samples", "[train]") {
   Setting ring = setting_of({4, 4}, 3);
   ring.dtype = DType::kBF16;
   ring.wire = DType::kF32;
-  require_losses_near(run(ring, llama(true)), run(alone, llama(true)), 3e-2);
+  require_losses_near(run_model(ring, llama(true)), run_model(alone, llama(true)), 3e-2);
 }
 
 TEST_CASE("blocks that are run again go round the ring again, with the same bits", "[train]") {
   Setting setting = setting_of({4, 4}, 2, 3);
   const ModelConfig model = gpt2(true, 0.1);
-  const Outcome kept = run(setting, model, 2);
+  const Outcome kept = run_model(setting, model, 2);
   for (const RecomputedPart part : {RecomputedPart::kBlock, RecomputedPart::kAttention}) {
     setting.recomputed = {.recompute = {.part = part}};
-    const Outcome again = run(setting, model, 2);
+    const Outcome again = run_model(setting, model, 2);
     CHECK(again.state == kept.state);
     CHECK(again.losses == kept.losses);
   }
@@ -106,16 +92,16 @@ TEST_CASE("blocks that are run again go round the ring again, with the same bits
 
 TEST_CASE("a run goes on with another ring, or without one", "[train]") {
   const ModelConfig model = gpt2(true, 0.1);
-  const Outcome whole = run({}, model, 5);
+  const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {1, 1}};
   for (size_t i = 0; i < meshes.size(); ++i) {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ranks, second.ranks);
     MemoryFileSystem disk;
-    const Outcome saved = run(setting_of(first, 3), model, disk, 3);
-    CHECK(run(setting_of(second, 1), model, disk, 3).state == saved.state);
-    const Outcome resumed = run(setting_of(second, 1), model, disk, 5);
+    const Outcome saved = run_model(setting_of(first, 3), model, disk, 3);
+    CHECK(run_model(setting_of(second, 1), model, disk, 3).state == saved.state);
+    const Outcome resumed = run_model(setting_of(second, 1), model, disk, 5);
     REQUIRE(resumed.losses.size() == 2);
     CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
   }
@@ -127,7 +113,7 @@ TEST_CASE("a ring moves keys and values P - 1 times a pass, as planned", "[train
       CAPTURE(mesh.ranks, mesh.sequence, static_cast<int>(part));
       Setting setting = setting_of(mesh, 2, 3);
       setting.recomputed = {.recompute = {.part = part}};
-      const EngineOptions options = ring_options(setting, llama(true));
+      const EngineOptions options = options_with(setting, llama(true));
       const Moved moved = moved_by(setting, options).front();
       // Of two layers and three micro-steps: keys and values of the tokens here, two heads of 8.
       // The forward passes them on, the backward both them and their gradients.
@@ -145,14 +131,16 @@ TEST_CASE("a ring moves keys and values P - 1 times a pass, as planned", "[train
 }
 
 TEST_CASE("a ring leaves a rank its part of the activations", "[train]") {
-  EngineOptions options = ring_options({.global_batch = 1}, Gpt2Config{.n_layer = 4,
-                                                                       .n_head = 8,
-                                                                       .n_embd = 256,
-                                                                       .n_positions = 4096,
-                                                                       .vocab_size = 256,
-                                                                       .resid_pdrop = 0,
-                                                                       .embd_pdrop = 0,
-                                                                       .attn_pdrop = 0});
+  Setting setting = setting_of({1, 1}, 0);
+  setting.global_batch = 1;
+  EngineOptions options = options_with(setting, Gpt2Config{.n_layer = 4,
+                                                           .n_head = 8,
+                                                           .n_embd = 256,
+                                                           .n_positions = 4096,
+                                                           .vocab_size = 256,
+                                                           .resid_pdrop = 0,
+                                                           .embd_pdrop = 0,
+                                                           .attn_pdrop = 0});
   options.length = 4096;
   const auto activations = [&](int sequence) {
     const RunPlan plan = dry_run(options, {.sequence = sequence}, {});
@@ -175,7 +163,8 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
     }
     return text;
   };
-  EngineOptions options = ring_options({}, gpt2(true));
+  const Setting ring = setting_of({1, 1}, 0);
+  EngineOptions options = options_with(ring, gpt2(true));
   CHECK(refused(options, 2).empty());
   if (kHasCudaKernels) {
     CHECK_THAT(refused(options, 2, Device::cuda(0)), Catch::Contains("compute on CPUs only"));
@@ -184,7 +173,8 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
   CHECK_THAT(refused(options, 2), Catch::Contains("3 rows of a sequence are no two equal pieces"));
   Gpt2Config drops = gpt2(true);
   drops.attn_pdrop = 0.1;
-  CHECK_THAT(refused(ring_options({}, drops), 2), Catch::Contains("a ring drops no probabilities"));
+  CHECK_THAT(refused(options_with(ring, drops), 2),
+             Catch::Contains("a ring drops no probabilities"));
 }
 
 }  // namespace

@@ -31,21 +31,6 @@ LlamaConfig llama(int64_t key_heads) {
           .tie_word_embeddings = false};
 }
 
-EngineOptions sharing_options(const Setting& setting, const ModelConfig& model) {
-  EngineOptions options = options_with(setting, model);
-  options.shares_rows = true;
-  return options;
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, FileSystem& files, int64_t until) {
-  return train(setting, sharing_options(setting, model), files, until);
-}
-
-Outcome run(const Setting& setting, const ModelConfig& model, int64_t until = 4) {
-  MemoryFileSystem disk;
-  return run(setting, model, disk, until);
-}
-
 struct Meshed {
   int ranks;
   int tensor;
@@ -58,20 +43,21 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
           .tensor = mesh.tensor,
           .stage = stage,
           .micro_steps = micro_steps,
-          .clipping = 0.05};  // the norm counts
+          .clipping = 0.05,  // the norm counts
+          .shares_rows = true};
 }
 
 TEST_CASE("ranks that share rows between layers have the losses of one that has all", "[train]") {
   for (const ModelConfig& model :
        {ModelConfig(gpt2(0.2)), ModelConfig(llama(4)), ModelConfig(llama(2))}) {
-    const Outcome alone = run(setting_of({1, 1}, 0, 2), model);
+    const Outcome alone = run_model(setting_of({1, 1}, 0, 2), model);
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
       // Of one head of keys on each rank Ulysses has nothing to share out.
       if (dimensions(model).kv_heads % (mesh.tensor * mesh.sequence) != 0 && mesh.sequence > 1) {
         continue;
       }
       CAPTURE(model.index(), mesh.ranks, mesh.tensor, mesh.sequence);
-      require_losses_near(run(setting_of(mesh, 3, 2), model), alone, 1e-5);
+      require_losses_near(run_model(setting_of(mesh, 3, 2), model), alone, 1e-5);
     }
   }
 }
@@ -79,28 +65,28 @@ TEST_CASE("ranks that share rows between layers have the losses of one that has 
 TEST_CASE("stages agree to the bit over shared rows, and so do blocks that are run again",
           "[train]") {
   Setting setting = setting_of({4, 2}, 0, 3);
-  const Outcome expected = run(setting, gpt2(0.1), 3);
+  const Outcome expected = run_model(setting, gpt2(0.1), 3);
   for (int stage = 1; stage <= 3; ++stage) {
     setting.stage = stage;
-    const Outcome got = run(setting, gpt2(0.1), 3);
+    const Outcome got = run_model(setting, gpt2(0.1), 3);
     CHECK(got.state == expected.state);
     CHECK(got.losses == expected.losses);
   }
   setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock}};
-  CHECK(run(setting, gpt2(0.1), 3).state == expected.state);
+  CHECK(run_model(setting, gpt2(0.1), 3).state == expected.state);
 }
 
 TEST_CASE("a run goes on with rows that are shared by others", "[train]") {
-  const Outcome whole = run(setting_of({1, 1}, 0), gpt2(0.1), 5);
+  const Outcome whole = run_model(setting_of({1, 1}, 0), gpt2(0.1), 5);
   const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {1, 1}};
   for (size_t i = 0; i < meshes.size(); ++i) {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ranks, second.ranks);
     MemoryFileSystem disk;
-    const Outcome saved = run(setting_of(first, 3), gpt2(0.1), disk, 3);
-    CHECK(run(setting_of(second, 1), gpt2(0.1), disk, 3).state == saved.state);
-    const Outcome resumed = run(setting_of(second, 1), gpt2(0.1), disk, 5);
+    const Outcome saved = run_model(setting_of(first, 3), gpt2(0.1), disk, 3);
+    CHECK(run_model(setting_of(second, 1), gpt2(0.1), disk, 3).state == saved.state);
+    const Outcome resumed = run_model(setting_of(second, 1), gpt2(0.1), disk, 5);
     REQUIRE(resumed.losses.size() == 2);
     CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
   }
@@ -110,7 +96,7 @@ TEST_CASE("shared rows move as much as whole ones, in two halves, as planned", "
   for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
     CAPTURE(mesh.ranks, mesh.tensor);
     const Setting setting = setting_of(mesh, 2, 3);
-    const EngineOptions options = sharing_options(setting, gpt2(0));
+    const EngineOptions options = options_with(setting, gpt2(0));
     const Moved moved = moved_by(setting, options).front();
     // Two gathers and two scatters of activations in each layer's pass, one of each around what
     // lies between embedding and head (arXiv 2205.05198, section 4.2.2); three numbers of each
