@@ -110,6 +110,9 @@ TEST_CASE("a stream says which kernels it has for attention, and what they alloc
   CHECK(!kernels->forward.why.empty());
   CHECK(kernels->scratch_forward == 0);
   CHECK(kernels->scratch_backward == 2 * 4 * 100 * 4);
+  const auto dropping = attention_kernels(s.stream, shape, DType::kF32, 0.1F).value();
+  CHECK(dropping.scratch_forward == 2 * 16);  // 16 bytes of each sample
+  CHECK(dropping.scratch_backward == 2 * 4 * 100 * 4 + 2 * 16);
 }
 
 // The formula of attention over the elements that cuDNN is told to read gives, where it is told to

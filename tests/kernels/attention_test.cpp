@@ -131,7 +131,7 @@ TEST_CASE("attention drops probabilities by sample, head, query and key alone",
   }
 }
 
-TEST_CASE("a share of the heads drops what it drops among all of them", "[kernels]") {
+TEST_CASE("a share of the heads drops what it drops among all of them", "[kernels][device]") {
   TestStream s;
   const testing::PlacedInputs inputs(Rng(3, "drop"), 5, s.stream);
   const AttentionShape shape{2, 70, 2, 2, 8};

@@ -257,8 +257,9 @@ void attention_backward_cuda(Stream& stream, const AttentionOperands& operands) 
   const AttentionShape& s = operands.shape;
   const Tensor delta =
       Tensor::empty({s.batch * s.heads * s.length}, DType::kF32, stream, MemoryTag::kScratch);
+  const Tensor droppings = droppings_of(stream, operands);
   on_float(operands.qkv.dtype(), [&]<class T>() {
-    AttentionKernel<T> a = attention_kernel<T>(operands);
+    AttentionKernel<T> a = attention_kernel<T>(operands, droppings);
     a.delta = cuda::elements<float>(delta);
     on_head_dim(s.head_dim, [&]<int kDim>() {
       using Tile = KeyTile<T, kDim>;

@@ -272,7 +272,7 @@ class CudnnAttention {
     }
     if (out.choice.kind == AttentionKind::kFlash) {
       out.graph.reset();
-      out.scratch_bytes = flash_scratch_bytes(r.pass, r.shape);
+      out.scratch_bytes = flash_scratch_bytes(r.pass, r.shape, r.dropout);
     }
     return out;
   }

@@ -28,9 +28,10 @@ struct DescribedDevice {
 std::string cudnn_refusal(AttentionPass pass, const AttentionShape& shape, DType dtype,
                           const DescribedDevice& device);
 
-// What our own kernels allocate for a call.
-constexpr int64_t flash_scratch_bytes(AttentionPass pass, const AttentionShape& s) {
-  return pass == AttentionPass::kForward ? 0 : s.batch * s.heads * s.length * int64_t{4};
+// What our own kernels allocate for a call; 16 bytes of a sample say what dropout follows from.
+constexpr int64_t flash_scratch_bytes(AttentionPass pass, const AttentionShape& s, float dropout) {
+  const int64_t droppings = dropout > 0 ? s.batch * int64_t{16} : 0;
+  return droppings + (pass == AttentionPass::kForward ? 0 : s.batch * s.heads * s.length * 4);
 }
 
 }  // namespace ds::kernels::detail

@@ -22,8 +22,8 @@ AttentionKernels attention_kernels_of(Stream& /*stream*/, const AttentionShape& 
                                .dropout = dropout});
   return {.forward = choice,
           .backward = choice,
-          .scratch_forward = flash_scratch_bytes(AttentionPass::kForward, shape),
-          .scratch_backward = flash_scratch_bytes(AttentionPass::kBackward, shape)};
+          .scratch_forward = flash_scratch_bytes(AttentionPass::kForward, shape, dropout),
+          .scratch_backward = flash_scratch_bytes(AttentionPass::kBackward, shape, dropout)};
 }
 
 std::string cudnn_refusal(AttentionPass /*pass*/, const AttentionShape& /*shape*/, DType /*dtype*/,

@@ -127,6 +127,7 @@ __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
 
 void attention_forward_cuda(Stream& stream, const AttentionOperands& operands) {
   const AttentionShape& s = operands.shape;
+  const Tensor droppings = droppings_of(stream, operands);
   on_float(operands.qkv.dtype(), [&]<class T>() {
     on_head_dim(s.head_dim, [&]<int kDim>() {
       using Tile = AttentionTile<T, kDim>;
@@ -135,7 +136,7 @@ void attention_forward_cuda(Stream& stream, const AttentionOperands& operands) {
                    {.blocks = s.batch * s.heads * blocks,
                     .threads = Tile::kWarps * cuda::kWarp,
                     .shared_bytes = sizeof(ForwardTiles<T, kDim>)},
-                   stream, blocks, attention_kernel<T>(operands));
+                   stream, blocks, attention_kernel<T>(operands, droppings));
     });
   });
 }

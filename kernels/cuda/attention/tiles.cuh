@@ -7,6 +7,7 @@
 
 #include "kernels/attention_operands.h"
 #include "kernels/cuda/attention/async_copy.cuh"
+#include "kernels/cuda/attention/dropping.cuh"
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -39,11 +40,9 @@ struct HeadRows {
   int64_t stride;  // elements from one position to the next
 };
 
-// Of a mask whose heads are all here.
 struct KernelDropout {
   float p;
-  const MicroInputs* inputs;
-  uint64_t site;
+  const Dropping* droppings;  // of each sample; read with p > 0
 };
 
 template <class T>
@@ -60,18 +59,9 @@ struct AttentionKernel {
   float* delta;  // [batch, heads, T]: sum over dy * y
 };
 
-// Two numbers more, and some kernels have not enough registers.
-inline KernelDropout kernel_dropout(const AttentionDropout& dropout) {
-  if (dropout.p > 0 && dropout.all_heads > 0) {
-    throw Unsupported(
-        "attention on CUDA devices: dropout of probabilities (attn_pdrop, attention_dropout) where "
-        "other ranks have the other heads, as with sequence_parallel_size; set it to 0");
-  }
-  return {.p = dropout.p, .inputs = dropout.mask.inputs, .site = dropout.mask.site};
-}
-
+// `droppings` as of droppings_of(); outlives what the stream is given.
 template <class T>
-AttentionKernel<T> attention_kernel(const AttentionOperands& o) {
+AttentionKernel<T> attention_kernel(const AttentionOperands& o, const Tensor& droppings) {
   using cuda::elements;
   constexpr int kPack = cuda::kPackOf<T>;
   const auto* const qkv = elements<const T>(o.qkv);
@@ -81,7 +71,10 @@ AttentionKernel<T> attention_kernel(const AttentionOperands& o) {
   return {.shape = o.shape,
           .length = narrow<int>(o.shape.length),
           .dim = narrow<int>(o.shape.head_dim),
-          .dropout = kernel_dropout(o.dropout),
+          .dropout = {.p = o.dropout.p,
+                      .droppings = droppings.defined()
+                                       ? static_cast<const Dropping*>(droppings.address())
+                                       : nullptr},
           .packs = cuda::rows_are_packs<kPack>(o.shape.head_dim, qkv, y, dy, dqkv),
           .qkv = qkv,
           .y = y,
@@ -219,19 +212,12 @@ __device__ float row_reduce(float value, Op op) {
   return op(value, __shfl_xor_sync(cuda::kAllLanes, value, 2));
 }
 
-// What dropout follows from, in memory that the threads share: while sums are in registers, there
-// is no room for it there.
-struct Dropping {
-  uint64_t key;        // of the generator of this place in the model
-  int64_t first_head;  // of the sample, counted through the global batch
-};
-// What the threads write is there for all of them after their next barrier.
+// To memory that the threads share: while sums are in registers, there is no room for it there.
+// What is written is there for all of them after their next barrier.
 template <class T>
 __device__ void prepare_dropout(const AttentionKernel<T>& a, int64_t sample, Dropping& dropping) {
   if (a.dropout.p == 0 || threadIdx.x != 0) return;
-  const KernelDropout& drop = a.dropout;
-  dropping = {drop.inputs->dropout.derive(drop.site).key(),
-              (drop.inputs->first_sample + sample) * a.shape.heads};
+  dropping = a.dropout.droppings[sample];
 }
 
 // Which of this lane's elements of kTiles sums dropout keeps, the first in the lowest bit. Queries
