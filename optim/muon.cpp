@@ -117,7 +117,8 @@ class Muon final : public Optimizer {
 
   void step_matrices(std::span<const Shard> parts, const StepScalars& scalars,
                      const UpdateGroup& group, Stream& stream) const {
-    int64_t numel = 0, side = 0;
+    int64_t numel = 0;
+    std::vector<kernels::MatrixSize> sizes;
     for (const Shard& shard : parts) {
       for (const ShardField& field : shard.fields) {
         const ParamPlace& place = nth(group.params, field.param);
@@ -125,7 +126,7 @@ class Muon final : public Optimizer {
                  "muon: {} elements of parameter {} are here, expected all {}", field.numel,
                  field.param, place.numel);
         numel = std::max(numel, field.numel);
-        side = std::max(side, std::min(place.rows, place.numel / place.rows));
+        sizes.push_back({.rows = place.rows, .columns = place.numel / place.rows});
       }
     }
     if (numel == 0) return;
@@ -134,7 +135,7 @@ class Muon final : public Optimizer {
     kernels::NewtonSchulz iteration(params_.ns_method == NewtonSchulz::kGram
                                         ? kernels::NewtonSchulzForm::kGram
                                         : kernels::NewtonSchulzForm::kStandard,
-                                    dtype, numel, side, stream);
+                                    dtype, sizes, stream);
     for (const Shard& shard : parts) {
       for (const ShardField& field : shard.fields) {
         step_matrix(part_of(shard, field.offset, field.numel), nth(group.params, field.param),

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/cpu/muon/bf16_products.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/gemm/matmul.h"
 #include "kernels/reduce.h"
 #include "kernels/step/muon_update.h"
@@ -12,11 +15,13 @@
 namespace ds::kernels {
 namespace {
 
-constexpr int kSteps = 5;
-constexpr Quintic kQuintic{.a = 3.4445F, .b = -4.7750F, .c = 2.0315F};
-// Errors of x x' grow twelvefold with a step: it is made anew of x itself after this many.
-constexpr int kStepsOfGram = 3;
 constexpr int kSmall = 5;  // matrices of the smaller side: r, s, z, and of the gram form q and t
+
+// Whether the CPU's own bf16 products make an iteration, on meta as on the CPU it stands for.
+bool by_own_products(DType dtype, const MatrixSize& size, const Stream& stream) {
+  return dtype == DType::kBF16 && stream.stands_for().kind == Device::Kind::kCpu &&
+         size.side() >= detail::kBf16IterationSide && prefers_bf16_dots();
+}
 
 }  // namespace
 
@@ -29,16 +34,28 @@ struct NewtonSchulz::Matrix {
   MatrixView view() const { return matrix(values, rows, columns); }
 };
 
-NewtonSchulz::NewtonSchulz(NewtonSchulzForm form, DType dtype, int64_t most_numel,
-                           int64_t most_side, Stream& stream)
+NewtonSchulz::NewtonSchulz(NewtonSchulzForm form, DType dtype, std::span<const MatrixSize> sizes,
+                           Stream& stream)
     : form_(form),
       dtype_(dtype),
       stream_(stream),
-      squares_(Tensor::empty({1}, DType::kF64, stream, MemoryTag::kScratch)),
-      other_(Tensor::empty({most_numel}, dtype, stream, MemoryTag::kScratch)) {
-  for (int i = 0; i < kSmall; ++i) {
-    small_.push_back(Tensor::empty({most_side * most_side}, dtype, stream, MemoryTag::kScratch));
+      squares_(Tensor::empty({1}, DType::kF64, stream, MemoryTag::kScratch)) {
+  int64_t most_numel = 0, most_side = 0, most_packed = 0;
+  for (const MatrixSize& size : sizes) {
+    if (by_own_products(dtype, size, stream)) {
+      most_packed = std::max(most_packed, detail::bf16_iteration_numel(size.rows, size.columns));
+      continue;
+    }
+    most_numel = std::max(most_numel, size.numel());
+    most_side = std::max(most_side, size.side());
   }
+  const auto room = [&](int64_t numel) {
+    return Tensor::empty({numel}, dtype, stream, MemoryTag::kScratch);
+  };
+  if (most_packed > 0) packed_ = room(most_packed);
+  if (most_numel == 0) return;
+  other_ = room(most_numel);
+  for (int i = 0; i < kSmall; ++i) small_.push_back(room(most_side * most_side));
 }
 
 Tensor NewtonSchulz::small(int which, int64_t side) const {
@@ -71,12 +88,12 @@ void NewtonSchulz::apply(const Tensor& factor, const Matrix& x, const Tensor& to
 void NewtonSchulz::polynomial(const Tensor& r, int64_t side, const Tensor& z) const {
   const Tensor s = small(1, side);
   square(r, r, side, s);
-  muon_polynomial(stream_, kQuintic, side, r, s, z);
+  muon_polynomial(stream_, kNewtonSchulzQuintic, side, r, s, z);
 }
 
 Tensor NewtonSchulz::standard(Matrix x) const {
   const Tensor r = small(0, x.side()), z = small(2, x.side());
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kNewtonSchulzSteps; ++step) {
     gram(x, r);
     polynomial(r, x.side(), z);
     apply(z, x, x.spare);
@@ -90,8 +107,8 @@ Tensor NewtonSchulz::standard(Matrix x) const {
 Tensor NewtonSchulz::by_gram(Matrix x) const {
   const int64_t side = x.side();
   Tensor r = small(0, side), z = small(2, side), q = small(3, side), t = small(4, side);
-  for (int first = 0; first < kSteps; first += kStepsOfGram) {
-    const int steps = std::min(kStepsOfGram, kSteps - first);
+  for (int first = 0; first < kNewtonSchulzSteps; first += kNewtonSchulzStepsOfGram) {
+    const int steps = std::min(kNewtonSchulzStepsOfGram, kNewtonSchulzSteps - first);
     gram(x, r);
     for (int step = 0; step < steps; ++step) {
       polynomial(r, side, z);
@@ -113,16 +130,32 @@ Tensor NewtonSchulz::by_gram(Matrix x) const {
   return x.values;
 }
 
+Tensor NewtonSchulz::by_bf16_dots(NewtonSchulzForm form, const Matrix& x) const {
+  const detail::Bf16Iteration args{
+      .x = x.values, .squares = squares_, .room = packed_, .rows = x.rows, .columns = x.columns};
+  stream_.report("newton_schulz", detail::bf16_iteration_cost(form, args));
+  const auto on_cpu = [&](Cpu) {
+    form == NewtonSchulzForm::kGram ? detail::bf16_iteration_gram(stream_, args)
+                                    : detail::bf16_iteration_standard(stream_, args);
+  };
+  on_device(stream_, on_cpu, [](Cuda) {});
+  return x.values;
+}
+
 Tensor NewtonSchulz::orthogonalize(const Tensor& x, int64_t rows, int64_t columns) {
   constexpr std::string_view kOp = "newton_schulz";
   detail::require_numel(kOp, "x", stream_, x, rows * columns);
   detail::require_dtype(kOp, "x", x, dtype_);
+  const bool pays = 2 * std::max(rows, columns) > 3 * std::min(rows, columns);
+  const NewtonSchulzForm form = pays ? form_ : NewtonSchulzForm::kStandard;
+  sum_of_squares_into(stream_, x, Write::kOverwrite, squares_);
+  if (by_own_products(dtype_, {rows, columns}, stream_)) {
+    return by_bf16_dots(form, {.values = x, .spare = {}, .rows = rows, .columns = columns});
+  }
   const Matrix given{
       .values = x, .spare = other_.narrow(0, x.numel()), .rows = rows, .columns = columns};
-  sum_of_squares_into(stream_, x, Write::kOverwrite, squares_);
   muon_normalize(stream_, x, squares_);
-  const bool pays = 2 * std::max(rows, columns) > 3 * given.side();
-  return form_ == NewtonSchulzForm::kGram && pays ? by_gram(given) : standard(given);
+  return form == NewtonSchulzForm::kGram ? by_gram(given) : standard(given);
 }
 
 }  // namespace ds::kernels

@@ -3,9 +3,12 @@
 // smaller of the two sides, so that nothing is transposed in memory.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "core/tensor.h"
+#include "kernels/step/muon_update.h"
 
 namespace ds::kernels {
 
@@ -17,15 +20,26 @@ enum class NewtonSchulzForm : uint8_t {
   kGram
 };
 
-// Memory of an iteration, for matrices that are no larger. Alive while the stream computes.
+inline constexpr int kNewtonSchulzSteps = 5;
+inline constexpr Quintic kNewtonSchulzQuintic{.a = 3.4445F, .b = -4.7750F, .c = 2.0315F};
+// Errors of x x' grow twelvefold with a step: it is made anew of x itself after this many.
+inline constexpr int kNewtonSchulzStepsOfGram = 3;
+
+struct MatrixSize {
+  int64_t rows = 0, columns = 0;
+  int64_t numel() const { return rows * columns; }
+  int64_t side() const { return std::min(rows, columns); }
+};
+
+// Memory of an iteration, for any of some matrices. Alive while the stream computes.
 class NewtonSchulz {
  public:
-  // x is of `dtype`, fp32 or bf16, and has at most so many elements, and so many in its smaller
-  // side.
-  NewtonSchulz(NewtonSchulzForm form, DType dtype, int64_t most_numel, int64_t most_side,
+  // x is of `dtype`, fp32 or bf16, and of one of `sizes`.
+  NewtonSchulz(NewtonSchulzForm form, DType dtype, std::span<const MatrixSize> sizes,
                Stream& stream);
 
-  // Of x [rows * columns]; what is returned is x or memory of this object's, until the next call.
+  // Of x [rows * columns], which is overwritten; what is returned is x or memory of this object's,
+  // until the next call.
   Tensor orthogonalize(const Tensor& x, int64_t rows, int64_t columns);
 
  private:
@@ -37,6 +51,7 @@ class NewtonSchulz {
   void polynomial(const Tensor& r, int64_t side, const Tensor& z) const;
   Tensor standard(Matrix x) const;
   Tensor by_gram(Matrix x) const;
+  Tensor by_bf16_dots(NewtonSchulzForm form, const Matrix& x) const;
 
   const NewtonSchulzForm form_;
   const DType dtype_;
@@ -44,6 +59,7 @@ class NewtonSchulz {
   Tensor squares_;  // fp64 [1]
   Tensor other_;    // as large as x
   std::vector<Tensor> small_;
+  Tensor packed_;  // bf16, of the CPU's own products; undefined where they are not used
 };
 
 }  // namespace ds::kernels

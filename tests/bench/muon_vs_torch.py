@@ -2,7 +2,7 @@
 
 usage: muon_vs_torch.py BIN_DIR [--python PYTHON] [--rounds N] [--threads N] [SHAPES...]
 
-PYTHON must have a torch with torch.optim.Muon. SHAPES are ROWSxCOLUMNS; by default the matrices of a block
+PYTHON must have a torch with torch.optim.Muon, which iterates in bf16; so does ours here, as it does for a model in bf16. SHAPES are ROWSxCOLUMNS; by default the matrices of a block
 of GPT-2 124M, then square ones. Printed are the medians of the rounds' seconds and of their ratios.
 """
 import argparse
@@ -29,7 +29,7 @@ def main():
     for shapes in [args.shapes] if args.shapes else [BLOCK, ["1024x1024"]]:
         ours, theirs = [], []
         for _ in range(args.rounds):
-            ours.append(seconds([args.bin_dir / "optimizer_bench", "--muon", str(args.threads), *shapes]))
+            ours.append(seconds([args.bin_dir / "optimizer_bench", "--muon", str(args.threads), "bf16", *shapes]))
             theirs.append(seconds([args.python, HERE / "peers/torch_muon.py", str(args.threads), *shapes]))
         ratio = statistics.median(b / a for a, b in zip(ours, theirs))
         print(f"{' '.join(shapes)}: {statistics.median(ours):.3f} s, torch {statistics.median(theirs):.3f} s, "

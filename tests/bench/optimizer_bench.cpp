@@ -2,7 +2,7 @@
 // muon_vs_torch.py; of AdamW, for adam_vs_deepspeed.py; and compression to signs, for
 // compress_vs_torch.py.
 // usage: optimizer_bench [THREADS [ROUNDS]]
-//        optimizer_bench --muon THREADS ROWSxCOLUMNS...
+//        optimizer_bench --muon THREADS fp32|bf16 ROWSxCOLUMNS...
 //        optimizer_bench --adam THREADS NUMEL
 //        optimizer_bench --compress THREADS NUMEL
 #include <fmt/format.h>
@@ -193,7 +193,7 @@ void time_compression(int threads, int64_t numel) {
 }
 
 // Prints the seconds of a step over the matrices, the least of five.
-void time_muon(int threads, const std::vector<std::string>& shapes) {
+void time_muon(int threads, DType copy, const std::vector<std::string>& shapes) {
   Bench bench(threads, 5);
   const auto muon = make_optimizer(
       {.type = OptimizerType::kMuon, .muon = {.ns_method = ds::NewtonSchulz::kGram}});
@@ -208,6 +208,7 @@ void time_muon(int threads, const std::vector<std::string>& shapes) {
     for (int64_t i = 0; i < rows * columns; ++i) {
       shard.grad.data<float>()[i] = rng.normal(static_cast<uint64_t>(i));
     }
+    if (copy != DType::kF32) shard.copy = bench.room(copy, rows * columns);
     shard.slots = {bench.room(DType::kF32, rows * columns)};
     shard.fields = {
         {.param = static_cast<int>(parts.size()), .param_begin = 0, .numel = rows * columns}};
@@ -226,7 +227,9 @@ void time_muon(int threads, const std::vector<std::string>& shapes) {
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "--muon") {
-    ds::kernels::time_muon(std::stoi(words.at(1)), {words.begin() + 2, words.end()});
+    const bool bf16 = words.at(2) == "bf16";
+    ds::kernels::time_muon(std::stoi(words.at(1)), bf16 ? ds::DType::kBF16 : ds::DType::kF32,
+                           {words.begin() + 3, words.end()});
     return 0;
   }
   if (!words.empty() && words[0] == "--adam") {
