@@ -20,6 +20,21 @@ void require_signs(std::string_view op, const Stream& stream, const Tensor& sign
   detail::require_dtype(op, "scale", scale, DType::kF32);
 }
 
+// error += values, and squares are those of what that makes; in one pass over memory where the host
+// computes.
+void add_and_square(Stream& stream, const CompressSignsArgs& args, const Tensor& squares) {
+  Tensor error = args.error;
+  if (args.values.dtype() != DType::kF32 || stream.stands_for().kind != Device::Kind::kCpu) {
+    accumulate(stream, args.values, error);
+    return sum_of_squares_into(stream, error, Write::kOverwrite, squares);
+  }
+  stream.report("add_and_square", {.flops = 3 * static_cast<double>(error.numel()),
+                                   .bytes = 3 * static_cast<double>(error.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::add_and_square_cpu(stream, args.values, error, squares); },
+      [](Cuda) {});
+}
+
 }  // namespace
 
 void compress_signs(Stream& stream, const CompressSignsArgs& args) {
@@ -29,14 +44,14 @@ void compress_signs(Stream& stream, const CompressSignsArgs& args) {
   detail::require_numel(kOp, "error", stream, args.error, numel);
   detail::require_dtype(kOp, "error", args.error, DType::kF32);
   require_signs(kOp, stream, args.signs, args.scale, numel);
-  Tensor error = args.error;
+  const Tensor squares = Tensor::empty({1}, DType::kF64, stream, MemoryTag::kScratch);
   if (args.values.defined()) {
     detail::require_numel(kOp, "values", stream, args.values, numel);
     detail::require_float(kOp, "values", args.values);
-    accumulate(stream, args.values, error);
+    add_and_square(stream, args, squares);
+  } else {
+    sum_of_squares_into(stream, args.error, Write::kOverwrite, squares);
   }
-  const Tensor squares = Tensor::empty({1}, DType::kF64, stream, MemoryTag::kScratch);
-  sum_of_squares_into(stream, error, Write::kOverwrite, squares);
   stream.report(kOp, {.flops = 2 * static_cast<double>(numel),
                       .bytes = 2 * static_cast<double>(args.error.bytes()) +
                                static_cast<double>(args.signs.bytes())});

@@ -44,19 +44,26 @@ HWY_INLINE void for_lanes_of_byte(uint8_t sign_byte, const Use& use) {
   }
 }
 
-HWY_INLINE uint8_t pack_byte(hn::Vec<Floats8> positive, hn::Vec<Floats8> negative, float* error) {
-  const Floats8 d;
+// Whole vectors where they are whole bytes of signs, else parts of a byte.
+using SignFloats = hn::CappedTag<float, 16>;
+constexpr size_t kSignStep = hn::MaxLanes(SignFloats()) < 8 ? 8 : hn::MaxLanes(SignFloats());
+
+// kSignStep signs.
+HWY_INLINE void pack_step(hn::Vec<SignFloats> positive, hn::Vec<SignFloats> negative, float* error,
+                          uint8_t* packed) {
+  const SignFloats d;
   const size_t lanes = hn::Lanes(d);
   unsigned bits = 0;
-  for (size_t lane = 0; lane < 8; lane += lanes) {
+  for (size_t lane = 0; lane < kSignStep; lane += lanes) {
     const auto v = hn::LoadU(d, error + lane);
     const auto is_positive = hn::Ge(v, hn::Zero(d));
     uint8_t here[8] = {};  // writes up to 8 bytes
     hn::StoreMaskBits(d, is_positive, here);
-    bits |= static_cast<unsigned>(here[0]) << lane;
+    bits |= (static_cast<unsigned>(here[0]) | static_cast<unsigned>(here[1]) << 8) << lane;
     hn::StoreU(hn::Sub(v, hn::IfThenElse(is_positive, positive, negative)), d, error + lane);
   }
-  return kReversed[bits];
+  for (size_t byte = 0; byte < kSignStep / 8; ++byte)
+    packed[byte] = kReversed[bits >> 8 * byte & 255];
 }
 
 HWY_INLINE float smallest(F32Vector v) {
@@ -77,14 +84,37 @@ HWY_INLINE float largest(F32Vector v) {
 
 }  // namespace
 
-void pack_signs_loop(float scale, std::span<float> error, std::span<uint8_t> packed) {
-  const Floats8 d;
-  const auto positive = hn::Set(d, scale), negative = hn::Set(d, -scale);
-  const size_t whole = error.size() / 8;
-  for (size_t i = 0; i < whole; ++i) {
-    packed[i] = pack_byte(positive, negative, error.data() + 8 * i);
+// Lanes are added in the order of block_sum() (kernels/cpu/reduce.cpp): one sum in as many lanes as
+// a vector has numbers of fp64.
+double add_and_square_loop(std::span<const float> values, std::span<float> error) {
+  const Lanes d;
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, hn::ScalableTag<double>> dh;
+  HWY_ALIGN float lanes[hn::MaxLanes(Lanes())];
+  auto total = hn::Zero(dd);
+  const auto count = narrow<int64_t>(error.size());
+  for (int64_t i = 0; i < count; i += lane_count()) {
+    const int64_t here = at_most_lanes(count - i);
+    float* const at = error.data() + i;
+    const auto sum = hn::Add(get(d, at, here), get(d, values.data() + i, here));
+    put(sum, d, at, here);
+    hn::Store(sum, d, lanes);
+    for (size_t k = 0; k < hn::Lanes(d); k += hn::Lanes(dd)) {
+      const auto v = hn::PromoteTo(dd, hn::Load(dh, lanes + k));
+      total = hn::MulAdd(v, v, total);
+    }
   }
-  pack_signs(scale, error.subspan(8 * whole), packed.subspan(whole));
+  return hn::GetLane(hn::SumOfLanes(dd, total));
+}
+
+void pack_signs_loop(float scale, std::span<float> error, std::span<uint8_t> packed) {
+  const SignFloats d;
+  const auto positive = hn::Set(d, scale), negative = hn::Set(d, -scale);
+  const size_t whole = error.size() / kSignStep * kSignStep;
+  for (size_t i = 0; i < whole; i += kSignStep) {
+    pack_step(positive, negative, error.data() + i, packed.data() + i / 8);
+  }
+  pack_signs(scale, error.subspan(whole), packed.subspan(whole / 8));
 }
 
 void expand_signs_loop(std::span<const uint8_t> packed, float scale, std::span<float> out) {
@@ -212,6 +242,7 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
+DS_SIMD_EXPORT(add_and_square_loop);
 DS_SIMD_EXPORT(pack_signs_loop);
 DS_SIMD_EXPORT(expand_signs_loop);
 DS_SIMD_EXPORT(add_signs_loop);
@@ -225,6 +256,9 @@ DS_SIMD_EXPORT(unpack_nibbles_loop);
 
 namespace detail {
 
+double add_and_square_span(std::span<const float> values, std::span<float> error) {
+  return DS_SIMD(add_and_square_loop)(values, error);
+}
 void pack_signs_span(float scale, std::span<float> error, std::span<uint8_t> packed) {
   DS_SIMD(pack_signs_loop)(scale, error, packed);
 }

@@ -9,6 +9,10 @@
 
 namespace ds::kernels::detail {
 
+// error += values, and returns the sum of the squares that this makes, as sum_of_squares_into() has
+// it of a block (kernels/reduce.h), to the bit.
+double add_and_square_span(std::span<const float> values, std::span<float> error);
+
 // `packed` has sign_bytes(error.size()) bytes.
 void pack_signs_span(float scale, std::span<float> error, std::span<uint8_t> packed);
 void expand_signs_span(std::span<const uint8_t> packed, float scale, std::span<float> out);
