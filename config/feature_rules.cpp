@@ -493,9 +493,10 @@ void refuse_beside_stages(const RuleContext& r) {
   }
   const auto& state = c.zero_optimization.offload_optimizer;
   if (state && state->super_offload && c.zero_optimization.stage == 1) {
-    r.refuse_early(key,
-                   "excludes offload_optimizer.super_offload: gradients of a pipeline are final when "
-                   "the step ends, so that nothing is left to update beside; remove it");
+    r.refuse_early(
+        key,
+        "excludes offload_optimizer.super_offload: gradients of a pipeline are final when "
+        "the step ends, so that nothing is left to update beside; remove it");
   }
   if (c.zero_optimization.zenflow) {
     r.refuse_early(key,

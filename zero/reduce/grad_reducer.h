@@ -121,9 +121,7 @@ class GradReducer {
   void refuse_what_cannot_be() const;
   bool keeps_whole() const;
   // Whether what is reduced now is the first, or the last, of a step.
-  bool begins_sum() const {
-    return options_.reduce != Reduce::kEachMicroStep || micro_step_ == 0;
-  }
+  bool begins_sum() const { return options_.reduce != Reduce::kEachMicroStep || micro_step_ == 0; }
   bool completes_sum() const {
     return options_.reduce != Reduce::kEachMicroStep || micro_step_ + 1 == options_.micro_steps;
   }

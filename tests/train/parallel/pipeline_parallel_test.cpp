@@ -143,8 +143,7 @@ TEST_CASE("state of stages beside the device changes no bit, and takes what was 
           "[train]") {
   const ModelConfig model = gpt2(true, 0.1);
   for (const Meshed& mesh : {Meshed{2, 2}, Meshed{4, 2}, Meshed{8, 2, 2, 2}}) {
-    Setting setting =
-        setting_of(mesh, 4, 1, {.schedule = PipelineKind::kInterleaved, .chunks = 2});
+    Setting setting = setting_of(mesh, 4, 1, {.schedule = PipelineKind::kInterleaved, .chunks = 2});
     const Outcome here = run_model(setting, model, 3);
     for (const double ratio : {1.0, 0.3}) {
       CAPTURE(mesh.ranks, ratio);
