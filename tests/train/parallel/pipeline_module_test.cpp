@@ -1,5 +1,6 @@
 // A list of layers as the engine trains it: the losses and weights of one rank by every cut and
-// schedule, tied parameters and recomputed layers included; checkpoints of any cut; what is refused.
+// schedule, tied parameters and recomputed layers included; checkpoints of any cut; what is
+// refused.
 #include <numeric>
 
 #include "examples/pipeline_module/layers.h"
@@ -18,14 +19,16 @@ constexpr int64_t kTokens = 6, kVocabulary = 29, kWidth = 16;
 class Lookup final : public PipelineLayer {
  public:
   explicit Lookup(const BuildContext& build)
-      : spec_({.table = build.table("weight", {kVocabulary, kWidth}, normal(0.2)),
+      : dtype_(build.dtype),
+        spec_({.table = build.table("weight", {kVocabulary, kWidth}, normal(0.2)),
                .width = kWidth}) {}
   Var forward(Context& context, const LayerInput& in) const override {
-    return embed(context, {.tokens = in.value.value, .order = in.order, .length = kTokens},
-                 DType::kF32, spec_);
+    return embed(context, {.tokens = in.value.value, .order = in.order, .length = kTokens}, dtype_,
+                 spec_);
   }
 
  private:
+  const DType dtype_;
   const EmbeddingSpec spec_;
 };
 
@@ -90,16 +93,21 @@ class Samples final : public BatchSource {
       : options_(options), rank_(rank), ranks_(ranks) {}
   void fill(int64_t step, int micro_step, std::span<int32_t> inputs,
             std::span<int32_t> labels) override {
-    const bool is_text = options_.module->parts().input.dtype == DType::kI32;
-    const int64_t first = (step * 100 + first_sample(micro_step)) * options_.length;
-    std::vector<float> values(inputs.size()), wanted(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const int64_t k = first + static_cast<int64_t>(i);
-      inputs[i] = static_cast<int32_t>(k * k * 7 % kVocabulary);
-      labels[i] = static_cast<int32_t>((k + 1) * (k + 1) * 7 % kVocabulary);
-      values[i] = static_cast<float>(inputs[i]) / 29.0F;
-      wanted[i] = static_cast<float>(labels[i]) / 29.0F;
-    }
+    const PipelineModuleParts& parts = options_.module->parts();
+    const bool is_text = parts.input.dtype == DType::kI32;
+    const int64_t first = step * 100 + first_sample(micro_step);
+    std::vector<float> values(inputs.size()), wanted(labels.size());
+    const auto each = [&](const SampleSpec& of, int64_t begin, std::span<int32_t> into,
+                          std::vector<float>& scaled) {
+      const int64_t numel = of.shape.numel();
+      for (int64_t i = 0; i < options_.micro_batch * numel; ++i) {
+        const int64_t k = (first + i / numel) * kTokens + i % numel + begin;
+        into[to_size(i)] = static_cast<int32_t>(k * k * 7 % kVocabulary);
+        scaled[to_size(i)] = static_cast<float>(into[to_size(i)]) / 29.0F;
+      }
+    };
+    each(parts.input, 0, inputs, values);
+    each(parts.label, 1, labels, wanted);
     if (is_text) return;
     put_values(values, inputs);
     put_values(wanted, labels);
@@ -123,6 +131,7 @@ struct Cut {
 EngineOptions options_for(const Module& module, const Cut& cut) {
   EngineOptions options = options_of({.ranks = cut.data, .stage = cut.stage, .micro_steps = 4});
   options.module = module;
+  options.dtype = module->parts().dtype;
   options.micro_batch = 4 / cut.data;
   options.length = module->sample_numel();
   options.pipeline = cut.pipeline;
@@ -177,6 +186,21 @@ TEST_CASE("a list of layers has the losses of one rank on any stages", "[train]"
   const Outcome alone = run(vectors(), {});
   const PipelineChoice both_ends{.schedule = PipelineKind::kZeroBubbleV, .chunks = 2};
   require_near(run(vectors(), {.pipe = 2, .pipeline = both_ends}), alone, 1e-6);
+}
+
+TEST_CASE("a list of layers is trained by every stage of ZeRO, and in bf16", "[train]") {
+  const Outcome alone = run(tokens(), {});
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    require_near(run(tokens(), {.data = 2, .stage = stage}), alone, 1e-6);
+  }
+  PipelineModuleParts parts = parts_of_tokens(4, 2);
+  parts.dtype = DType::kBF16;
+  const auto rounded = std::make_shared<const PipelineModule>(std::move(parts));
+  const Outcome of_bf16 = run(rounded, {});
+  require_losses_near(of_bf16, alone, 2e-2);
+  CHECK(run(rounded, {.pipe = 2}).losses.front() == of_bf16.losses.front());
+  require_losses_near(run(rounded, {.pipe = 2}), of_bf16, 2e-3);
 }
 
 TEST_CASE("layers that are run again have the same bits", "[train]") {
@@ -237,6 +261,8 @@ TEST_CASE("lists of layers that cannot be are refused in words", "[train]") {
   unequal.loss =
       tied("table", described<example::Classes, PipelineLoss>("Head", kWidth, kVocabulary + 1));
   CHECK_THROWS_WITH(PipelineModule(unequal), Catch::Contains("layers tied by 'table'"));
+  CHECK_THROWS_WITH(run(tokens(), {.pipe = 2, .data = 2, .stage = 3}),
+                    Catch::Contains("stage 0 or 1"));
   CHECK_THROWS_WITH(dry_run(options_for(tokens(), {}), {.data = 1}, {}),
                     Catch::Contains("without a plan"));
 }
