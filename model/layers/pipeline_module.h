@@ -68,8 +68,8 @@ using LossSpec = SpecOf<PipelineLoss>;
 // one: in a stage it has several uses, and between the first stage and the last its gradients are
 // summed.
 template <class Built>
-SpecOf<Built> tied(std::string key, SpecOf<Built> spec) {
-  spec.key = std::move(key);
+SpecOf<Built> tied(std::string_view key, SpecOf<Built> spec) {
+  spec.key = key;
   return spec;
 }
 

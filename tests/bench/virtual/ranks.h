@@ -28,7 +28,7 @@ inline double now_seconds() {  // one clock for all processes of a host
 // Begins together on all ranks; from the first that begins to the last that ends.
 inline double seconds_of(Communicator& world, Stream& stream, const std::function<void()>& body) {
   Tensor times = Tensor::empty({2}, DType::kF64, stream);
-  Tensor all = Tensor::empty({2 * world.size()}, DType::kF64, stream);
+  Tensor all = Tensor::empty({int64_t{2} * world.size()}, DType::kF64, stream);
   world.barrier();
   times.data<double>()[0] = now_seconds();
   body();
@@ -36,7 +36,7 @@ inline double seconds_of(Communicator& world, Stream& stream, const std::functio
   world.all_gather(times, all, stream);
   const double* at = all.data<double>();
   double begin = at[0], end = at[1];
-  for (int rank = 1; rank < world.size(); ++rank) {
+  for (int64_t rank = 1; rank < world.size(); ++rank) {
     begin = std::min(begin, at[2 * rank]);
     end = std::max(end, at[2 * rank + 1]);
   }

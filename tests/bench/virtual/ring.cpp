@@ -75,7 +75,7 @@ void compare(const Setting& setting) {
 }  // namespace
 }  // namespace ds
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("zigzag ring attention with virtual compute");
   ds::Setting setting;
   double ms = 20;
@@ -87,4 +87,7 @@ int main(int argc, char** argv) {
   setting.seconds = ms / 1e3;
   ds::compare(setting);
   return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "virtual_ring: %s\n", error.what());
+  return 1;
 }

@@ -73,8 +73,8 @@ Gpt2Config smallest() {
 // next to nothing.
 Stage sleeping_stage(ParameterStore& store, int at, int stages, const Times& times) {
   Stage::Parts parts{.config = smallest()};
-  const auto add = [&](const char* name, Shape shape) {
-    return store.add({.name = name, .shape = std::move(shape)});
+  const auto add = [&](const char* name, const Shape& shape) {
+    return store.add({.name = name, .shape = shape});
   };
   if (at == 0) {
     parts.embedding = {.spec = {.table = add("table", {kVocabulary, kWidth}), .width = kWidth}};
@@ -207,7 +207,7 @@ void compare(const Setting& setting) {
 }  // namespace
 }  // namespace ds
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("pipeline schedules with virtual compute");
   ds::Setting setting;
   std::vector<int> stages{4, 8, 16};
@@ -227,4 +227,7 @@ int main(int argc, char** argv) {
     ds::compare(setting);
   }
   return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "virtual_schedules: %s\n", error.what());
+  return 1;
 }
