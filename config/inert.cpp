@@ -165,6 +165,7 @@ void Rules::reduction() {
     notes("pipeline", {"partition", "schedule", "chunks", "pipe_partitioned", "grad_partitioned"},
           "with one stage");
   } else {
+    note("train.cuda_graphs", "with stages of a pipeline, whose steps are given kernel by kernel");
     if (c_.pipeline.schedule != PipelineOrder::kInterleaved) {
       note("pipeline.chunks", "unless schedule is interleaved");
     }

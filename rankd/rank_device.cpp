@@ -140,6 +140,9 @@ std::string_view RankDevice::graph_words(const EngineOptions& options) {
   if (connections_.peers().mesh.size(Axis::kPipe) > 1) {
     return "kernel by kernel (stages take turns)";
   }
+  if (workspace_.resources().talk_on_two_streams()) {
+    return "kernel by kernel (ranks that share samples or layers talk beside overlap_comm)";
+  }
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
 }

@@ -43,7 +43,13 @@ std::vector<Communicator*> RankResources::groups() const {
   return all;
 }
 
+bool RankResources::talk_on_two_streams() const {
+  if (communication == nullptr || communication == &stream) return false;
+  return (sequence() != nullptr || tensor() != nullptr) && peers.tokens().size() > 1;
+}
+
 bool RankResources::are_recordable() const {
+  if (talk_on_two_streams()) return false;
   return std::ranges::all_of(groups(), [](Communicator* group) { return group->is_recordable(); });
 }
 

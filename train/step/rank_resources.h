@@ -74,6 +74,9 @@ struct RankResources {
   // Those whose calls are part of steps.
   std::vector<Communicator*> groups() const;
   bool are_recordable() const;  // into graphs
+  // Whether ranks that share samples or layers talk on one stream while gradients and weights
+  // travel on another: no graph says which of these calls is first, and all ranks have to agree.
+  bool talk_on_two_streams() const;
 };
 
 }  // namespace ds
