@@ -27,6 +27,11 @@ int64_t tensor_ranks(const Config& config) {
   return std::max({int64_t{1}, tensor.autotp_size, tensor.tp.tp_size});
 }
 
+std::string_view tensor_key(const Config& config) {
+  return config.tensor_parallel.autotp_size > 1 ? "tensor_parallel.autotp_size"
+                                                : "tensor_parallel.tp.tp_size";
+}
+
 int64_t sequence_ranks(const Config& config) {
   return std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
@@ -18,6 +19,8 @@ ElasticOptions elastic_options(const ElasticityConfig& config);
 struct Config;
 // Ranks that share each layer, and those that share each sequence.
 int64_t tensor_ranks(const Config& config);
+// The key that says how many: of the two the one that was given.
+std::string_view tensor_key(const Config& config);
 int64_t sequence_ranks(const Config& config);
 SequenceSharing sequence_sharing(const Config& config);
 TensorSplit tensor_split(const Config& config);

@@ -381,8 +381,7 @@ void tensor_rules(const RuleContext& r) {
   const Config& c = r.config;
   const TensorSplit split = tensor_split(c);
   if (split.ranks <= 1) return;
-  const std::string key = c.tensor_parallel.autotp_size > 1 ? "tensor_parallel.autotp_size"
-                                                            : "tensor_parallel.tp.tp_size";
+  const std::string key(tensor_key(c));
   if (cuts_neighbours(c.zero_optimization)) {
     r.refuse_early(key,
                    "excludes mics_shard_size, zero_hpz_partition_size and "

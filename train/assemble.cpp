@@ -271,7 +271,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   }
   if (const std::string why = tensor_conflict(dimensions(model), tensor_split(config));
       !why.empty()) {
-    throw ConfigError(fmt::format("tensor_parallel.autotp_size: {}", why));
+    throw ConfigError(fmt::format("{}: {}", tensor_key(config), why));
   }
   require_stages(config.pipeline, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {

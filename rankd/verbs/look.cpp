@@ -87,7 +87,7 @@ void Looker::look_at_model() {
         sequence_conflict(dimensions(*model_), length, sequence_sharing(config_));
     if (!why.empty()) add(ConfigError(why), "sequence_parallel_size");
     const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
-    if (!tensor.empty()) add(ConfigError(tensor), "tensor_parallel.autotp_size");
+    if (!tensor.empty()) add(ConfigError(tensor), std::string(tensor_key(config_)));
   });
   attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
   if (section.folder) look_at_weights(*section.folder);
