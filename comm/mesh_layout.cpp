@@ -29,6 +29,10 @@ std::string_view to_string(Axis axis) {
       return "replica";
     case Axis::kKeyReplica:
       return "key_replica";
+    case Axis::kUlysses:
+      return "ulysses";
+    case Axis::kRing:
+      return "ring";
     case Axis::kWorld:
       return "world";
   }
@@ -59,13 +63,14 @@ MeshLayout::MeshLayout(const MeshSizes& sizes) : sizes_(sizes) {
     world *= size;
     if (world > kMaxRanks) throw ConfigError(fmt::format("mesh: more than {} ranks", kMaxRanks));
   }
-  const auto check_part = [&](std::string_view name, int size) {
-    if (size >= 1 && sizes.data % size == 0) return;
+  const auto check_part = [](std::string_view name, int size, std::string_view axis, int whole) {
+    if (size >= 1 && whole % size == 0) return;
     throw ConfigError(
-        fmt::format("mesh: {} size {} does not divide the data size {}", name, size, sizes.data));
+        fmt::format("mesh: {} size {} does not divide the {} size {}", name, size, axis, whole));
   };
-  check_part("expert", sizes.expert);
-  check_part("shard", sizes.shard);
+  check_part("expert", sizes.expert, "data", sizes.data);
+  check_part("shard", sizes.shard, "data", sizes.data);
+  check_part("ring", sizes.ring, "sequence", sizes.sequence);
   DS_CHECK(sizes.key_replicas >= 1 && sizes.tensor % sizes.key_replicas == 0,
            "mesh: {} ranks with the same keys, which do not divide the tensor size {}",
            sizes.key_replicas, sizes.tensor);
@@ -97,6 +102,10 @@ int MeshLayout::size(Axis axis) const {
       return sizes_.data / sizes_.shard;
     case Axis::kKeyReplica:
       return sizes_.key_replicas;
+    case Axis::kUlysses:
+      return sizes_.sequence / sizes_.ring;
+    case Axis::kRing:
+      return sizes_.ring;
     case Axis::kWorld:
       return world_size();
   }
@@ -149,6 +158,10 @@ int MeshLayout::coordinate(int rank, Axis axis) const {
       return data / sizes_.shard;
     case Axis::kKeyReplica:
       return tensor % sizes_.key_replicas;
+    case Axis::kUlysses:
+      return sequence % size(Axis::kUlysses);
+    case Axis::kRing:
+      return sequence / size(Axis::kUlysses);
     case Axis::kWorld:
       return rank;
   }
@@ -193,6 +206,12 @@ int MeshLayout::neighbour(int rank, Axis axis, int coordinate) const {
       break;
     case Axis::kKeyReplica:
       tensor = tensor / sizes_.key_replicas * sizes_.key_replicas + coordinate;
+      break;
+    case Axis::kUlysses:
+      sequence += coordinate - sequence % size(Axis::kUlysses);
+      break;
+    case Axis::kRing:
+      sequence = coordinate * size(Axis::kUlysses) + sequence % size(Axis::kUlysses);
       break;
     case Axis::kWorld:
       return coordinate;

@@ -2,8 +2,8 @@
 // a group. Ranks are numbered with pipe slowest, then data, then sequence, tensor fastest, so that
 // the axes that talk most are neighbours. Data and sequence together are one more axis; expert and
 // expert-data split the data axis, and so do shard and replica, in another way; neighbours in
-// tensor that have the same heads of keys and values are an axis, too. comm/mesh.h makes
-// communicators out of it.
+// tensor that have the same heads of keys and values are an axis, too. Sequence is split by ulysses
+// and ring. comm/mesh.h makes communicators out of it.
 #pragma once
 
 #include <array>
@@ -24,12 +24,14 @@ enum class Axis {
   kShard,       // neighbours in data, that share out what the whole axis could share out
   kReplica,     // ranks in the same place of such groups
   kKeyReplica,  // neighbours in tensor with the same keys and values
+  kUlysses,     // neighbours in sequence, that trade heads
+  kRing,        // ranks in the same place of such groups, round which keys and values go
   kWorld        // all of them
 };
-inline constexpr std::array kAllAxes{Axis::kPipe,       Axis::kData,         Axis::kSequence,
-                                     Axis::kTensor,     Axis::kDataSequence, Axis::kExpert,
-                                     Axis::kExpertData, Axis::kShard,        Axis::kReplica,
-                                     Axis::kKeyReplica, Axis::kWorld};
+inline constexpr std::array kAllAxes{
+    Axis::kPipe,    Axis::kData,       Axis::kSequence, Axis::kTensor,  Axis::kDataSequence,
+    Axis::kExpert,  Axis::kExpertData, Axis::kShard,    Axis::kReplica, Axis::kKeyReplica,
+    Axis::kUlysses, Axis::kRing,       Axis::kWorld};
 std::string_view to_string(Axis axis);
 
 // How the data axis splits: neighbours in data are different experts (E + D), or copies of one
@@ -43,6 +45,7 @@ struct MeshSizes {
   int tensor = 1;
   int expert = 1;        // divides data
   int shard = 1;         // divides data
+  int ring = 1;          // divides sequence; 1: heads are traded among all that share a sample
   int key_replicas = 1;  // divides tensor; by the model (model/parallel/tensor.h)
   ExpertOrder order = ExpertOrder::kExpertFirst;
 };
@@ -58,7 +61,8 @@ class MeshLayout {
   explicit MeshLayout(const MeshSizes& sizes);
 
   int world_size() const;
-  int size(Axis axis) const;  // kExpertData: data / expert; kReplica: data / shard
+  // kExpertData: data / expert; kReplica: data / shard; kUlysses: sequence / ring.
+  int size(Axis axis) const;
   int coordinate(int rank, Axis axis) const;
 
   // The ranks of this rank's group along `axis`, by ascending coordinate (the rank itself

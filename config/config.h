@@ -44,6 +44,7 @@ struct Config {
   std::optional<int64_t> sequence_parallel_size;
   std::optional<int64_t> data_parallel_size;
   SequenceSplit sequence_parallel_attention = SequenceSplit::kUlysses;
+  std::optional<int64_t> sequence_parallel_ring_size;
   double gradient_clipping = 1.0;
   std::optional<int64_t> steps_per_print = 10;
   bool wall_clock_breakdown = false;

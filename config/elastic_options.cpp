@@ -37,7 +37,10 @@ int64_t sequence_ranks(const Config& config) {
 }
 
 SequenceSharing sequence_sharing(const Config& config) {
-  return {.ranks = sequence_ranks(config), .split = config.sequence_parallel_attention};
+  const int64_t ranks = sequence_ranks(config);
+  const bool has_rings = ranks > 1 && config.sequence_parallel_attention == SequenceSplit::kRing;
+  return {.ranks = ranks,
+          .ring = has_rings ? config.sequence_parallel_ring_size.value_or(ranks) : 1};
 }
 
 namespace {
@@ -52,7 +55,7 @@ bool offloads_state(const ZeroConfig& zero) {
 TensorSplit tensor_split(const Config& config) {
   return {.ranks = tensor_ranks(config),
           .grain = config.tensor_parallel.tp.tp_grain_size,
-          .sequence = sequence_sharing(config).is_ring() ? 1 : sequence_ranks(config),
+          .sequence = sequence_sharing(config).trading(),
           .shares_rows = config.tensor_parallel.sequence_parallel,
           .offloads_state = offloads_state(config.zero_optimization)};
 }

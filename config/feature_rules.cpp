@@ -367,6 +367,9 @@ void sequence_rules(const RuleContext& r) {
                    "same, and neighbourhoods are cut out of those with other samples; give one of "
                    "them");
   }
+  if (const std::string why = ring_size_conflict(sequence_sharing(c)); !why.empty()) {
+    return r.refuse_early("sequence_parallel_ring_size", why);
+  }
   const auto refuse_conflict = [&](const ModelConfig& model) {
     const ModelDimensions sizes = dimensions(model);
     const std::string why = sequence_conflict(

@@ -153,7 +153,11 @@ void Rules::reduction() {
   if (c_.sequence_parallel_size.value_or(1) == 1) {
     note("seq_parallel_communication_data_type", "without sequence parallelism");
     note("sequence_parallel_attention", "without sequence parallelism");
+    note("sequence_parallel_ring_size", "without sequence parallelism");
   } else {
+    if (c_.sequence_parallel_attention != SequenceSplit::kRing) {
+      note("sequence_parallel_ring_size", "unless sequence_parallel_attention is ring");
+    }
     note("communication_data_type",
          "with sequence parallelism, where seq_parallel_communication_data_type is the one");
   }

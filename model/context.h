@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "config/sections/sequence_split.h"
 #include "core/stream.h"
 #include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
@@ -52,9 +51,10 @@ struct Context {
   KvCache* cache = nullptr;  // generation only: keys and values of the positions before
   // Ranks that have the other parts of the same sequences; null: rows are those of whole sequences.
   Communicator* sequence = nullptr;
-  // Which rows each of them has, and how attention sees the others' (model/parallel/sequence.h,
-  // ring.h).
-  SequenceSplit sequence_split = SequenceSplit::kUlysses;
+  // How attention sees the others' rows: those of them that heads are traded with
+  // (model/parallel/sequence.h), and those round which keys and values go (ring.h); null: nobody.
+  Communicator* trade = nullptr;
+  Communicator* ring = nullptr;
   // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
   // layers are whole.
   Communicator* tensor = nullptr;

@@ -58,13 +58,13 @@ void check_cache(const Context& context, const AttentionShape& shape) {
 }
 
 // Of the ranks that have heads of the same sequences: first they are cut among those that share the
-// layer, then among those that share the samples.
+// layer, then among those that trade them around attention.
 struct HeadPlace {
   int64_t place = 0, places = 1;
 };
 HeadPlace place_among_heads(const Context& context) {
   HeadPlace at;
-  for (const Communicator* const others : {context.tensor, context.sequence}) {
+  for (const Communicator* const others : {context.tensor, context.trade}) {
     if (others == nullptr) continue;
     at = {at.place * others->size() + others->rank(), at.places * others->size()};
   }
@@ -108,22 +108,25 @@ Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv,
   return context.record("attention", {&qkv, 1}, {std::move(value)}, std::move(backward)).front();
 }
 
+Var around_ring(Context& context, const AttentionShape& shape, const Var& qkv,
+                const DropoutSpec& dropout) {
+  DS_CHECK(context.mode != RunMode::kTrain || dropout.p == 0,
+           "attention: a ring drops no probabilities, and {} of them are to be dropped", dropout.p);
+  return ring_attention(context, shape, qkv);
+}
+
 }  // namespace
 
 Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout) {
   if (context.sequence == nullptr) return own_attention(context, shape, qkv, layer, dropout);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
-  if (context.sequence_split == SequenceSplit::kRing) {
-    DS_CHECK(context.mode != RunMode::kTrain || dropout.p == 0,
-             "attention: a ring drops no probabilities, and {} of them are to be dropped",
-             dropout.p);
-    return ring_attention(context, shape, qkv);
-  }
-  Var share = to_heads(context, shape, qkv);
-  const AttentionShape all = attention_of_share(shape, context.sequence->size());
-  share = own_attention(context, all, share, layer, dropout);
-  return to_sequence(context, shape, share);
+  const bool trades = context.trade != nullptr;
+  const AttentionShape of_share = trades ? attention_of_share(shape, context.trade->size()) : shape;
+  Var y = trades ? to_heads(context, shape, qkv) : qkv;
+  y = context.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
+                              : around_ring(context, of_share, y, dropout);
+  return trades ? to_sequence(context, shape, y) : y;
 }
 
 namespace {

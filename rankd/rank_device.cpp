@@ -168,14 +168,15 @@ std::string RankDevice::words(const EngineOptions& options) {
   if (!blocks_) return "";
   const ModelDimensions sizes = dimensions(options.model);
   const Mesh& mesh = connections_.peers().mesh;
-  const int sharers = mesh.size(Axis::kSequence), parts = mesh.size(Axis::kTensor);
+  const int sharers = mesh.size(Axis::kUlysses), parts = mesh.size(Axis::kTensor);
   const int64_t kv_heads = sizes.kv_heads * mesh.size(Axis::kKeyReplica) / parts;
-  const kernels::AttentionShape shape = attention_of_share({.batch = options.micro_batch,
-                                                            .length = options.length / sharers,
-                                                            .heads = sizes.heads / parts,
-                                                            .kv_heads = kv_heads,
-                                                            .head_dim = sizes.head_dim},
-                                                           sharers);
+  const kernels::AttentionShape shape =
+      attention_of_share({.batch = options.micro_batch,
+                          .length = options.length / mesh.size(Axis::kSequence),
+                          .heads = sizes.heads / parts,
+                          .kv_heads = kv_heads,
+                          .head_dim = sizes.head_dim},
+                         sharers);
   const auto attention = kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
                                                     static_cast<float>(sizes.attention_dropout));
   return fmt::format("{}: {}; {}; {}{}", device_.to_string(), transport_.words(),

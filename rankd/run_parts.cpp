@@ -59,7 +59,7 @@ SamplePlace place_of(const Engine& engine) {
   return {.rank = mesh.coordinate(Axis::kData),
           .part = mesh.coordinate(Axis::kSequence),
           .parts = mesh.size(Axis::kSequence),
-          .split = engine.options().sequence_split,
+          .ring = mesh.size(Axis::kRing),
           .copy = mesh.coordinate(Axis::kPipe) * mesh.size(Axis::kTensor) +
                   mesh.coordinate(Axis::kTensor)};
 }

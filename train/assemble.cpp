@@ -238,7 +238,8 @@ MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
           .data = narrow<int>(data),
           .sequence = narrow<int>(sequence_ranks(config)),
           .tensor = narrow<int>(tensor_ranks(config)),
-          .shard = narrow<int>(near_size(config.zero_optimization, data, ranks_of_host))};
+          .shard = narrow<int>(near_size(config.zero_optimization, data, ranks_of_host)),
+          .ring = narrow<int>(sequence_sharing(config).ring)};
 }
 
 namespace {
@@ -298,7 +299,6 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .length = length,
           .tensor_grain = config.tensor_parallel.tp.tp_grain_size,
           .shares_rows = config.tensor_parallel.sequence_parallel,
-          .sequence_split = config.sequence_parallel_attention,
           .pipeline = pipeline_choice(config.pipeline),
           .seed = static_cast<uint64_t>(config.train.seed),
           .last_step = config.train.steps.value_or(INT64_MAX),

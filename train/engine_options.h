@@ -7,7 +7,6 @@
 #include <string>
 
 #include "config/sections/model_families.h"
-#include "config/sections/sequence_split.h"
 #include "kernels/gemm/matmul.h"
 #include "model/context.h"
 #include "model/parallel/pipeline_schedule.h"
@@ -47,8 +46,6 @@ struct EngineOptions {
   int64_t length = 0;        // tokens per sample; with a module its sample_numel()
   int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
   bool shares_rows = false;  // see Context, likewise
-  // How attention is made where ranks share samples, and which rows each has.
-  SequenceSplit sequence_split = SequenceSplit::kUlysses;
   PipelineChoice pipeline{};
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of

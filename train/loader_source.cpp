@@ -16,7 +16,7 @@ void take_part(const Tensor& whole, const SamplePlace& place, std::span<int32_t>
   const int64_t part = length / place.parts;
   DS_CHECK(narrow<int64_t>(out.size()) == rows * part, "batch: room for {} tokens, expected {}",
            out.size(), rows * part);
-  const Positions positions = positions_of_part(place.split, place.part, place.parts, part);
+  const Positions positions = positions_of_part(place.ring, place.part, place.parts, part);
   for (const RowBlock& block : row_blocks(rows * part, part, positions)) {
     for (int64_t row = 0; row < block.rows; row += block.length) {
       const int64_t to = block.row + row;

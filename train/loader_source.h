@@ -1,7 +1,6 @@
 // Batches of a sample set as the engine takes them. Who watches hears which samples they are.
 #pragma once
 
-#include "config/sections/sequence_split.h"
 #include "data/data_loader.h"
 #include "train/batch_source.h"
 #include "train/observers.h"
@@ -13,8 +12,8 @@ struct SamplePlace {
   int rank = 0;  // among those that have other samples
   int part = 0;  // of each sample, of `parts` that are equally long, on ranks of their own
   int parts = 1;
-  SequenceSplit split = SequenceSplit::kUlysses;  // what a part is: model/parallel/sequence_rows.h
-  int copy = 0;                                   // among ranks that have the same part
+  int ring = 1;  // ranks of one, by which parts are cut: model/parallel/sequence_rows.h
+  int copy = 0;  // among ranks that have the same part
 };
 class LoaderSource final : public BatchSource {
  public:

@@ -168,7 +168,8 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .loss_scale = place_.loss_scale,
           .operands = place_.operands,
           .sequence = place_.sequence,
-          .sequence_split = place_.sequence_split,
+          .trade = place_.trade,
+          .ring = place_.ring,
           .tensor = place_.tensor,
           .shares_rows = place_.shares_rows,
           .numbers = place_.numbers};

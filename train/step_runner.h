@@ -46,7 +46,8 @@ struct StepPlace {
   int64_t length = 0;                        // tokens per sample, of those that are here
   // Ranks that have the other parts of the same samples; null: all of them is here.
   Communicator* sequence = nullptr;
-  SequenceSplit sequence_split = SequenceSplit::kUlysses;  // and which parts
+  Communicator* trade = nullptr;  // of them those that trade heads, see Context
+  Communicator* ring = nullptr;   // and those of a ring
   // Ranks that have the other parts of the same layers; null: those of the chunks are whole here.
   Communicator* tensor = nullptr;
   bool shares_rows = false;  // see Context

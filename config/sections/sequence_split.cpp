@@ -33,24 +33,39 @@ std::string ring_conflict(const ModelDimensions& model, int64_t length, int64_t 
       model.attention_dropout);
 }
 
+std::string heads_conflict(const ModelDimensions& model, const SequenceSharing& sharing) {
+  const int64_t heads = std::gcd(model.heads, model.kv_heads);
+  if (heads % sharing.trading() == 0) return "";
+  const std::string of_keys = model.kv_heads == model.heads
+                                  ? ""
+                                  : fmt::format(" and {} of keys and values", model.kv_heads);
+  const std::string which =
+      sharing.ring == 1 ? "" : fmt::format(" in each of {} places of a ring", sharing.ring);
+  return fmt::format("{} ranks{} cannot share {} heads{} equally; expected a divisor of {}",
+                     sharing.trading(), which, model.heads, of_keys, heads);
+}
+
 }  // namespace
 
 std::string sequence_conflict(const ModelDimensions& model, int64_t length,
                               const SequenceSharing& sharing) {
-  const int64_t ranks = sharing.ranks;
-  if (sharing.is_ring()) return ring_conflict(model, length, ranks);
-  const int64_t heads = std::gcd(model.heads, model.kv_heads);
-  if (length % ranks != 0) {
-    return fmt::format(
-        "{} ranks cannot share sequences of {} tokens equally; expected a divisor of {}", ranks,
-        length, length);
+  if (sharing.ring > 1) {
+    if (std::string why = ring_conflict(model, length, sharing.ring); !why.empty()) return why;
   }
-  if (heads % ranks == 0) return "";
-  const std::string of_keys = model.kv_heads == model.heads
-                                  ? ""
-                                  : fmt::format(" and {} of keys and values", model.kv_heads);
-  return fmt::format("{} ranks cannot share {} heads{} equally; expected a divisor of {}", ranks,
-                     model.heads, of_keys, heads);
+  if (length % sharing.ranks != 0) {
+    return fmt::format(
+        "{} ranks cannot share sequences of {} tokens equally; expected a divisor of {}",
+        sharing.ranks, length, length);
+  }
+  return heads_conflict(model, sharing);
+}
+
+std::string ring_size_conflict(const SequenceSharing& sharing) {
+  if (sharing.ranks % sharing.ring == 0) return "";
+  return fmt::format(
+      "rings of {} ranks cannot be made of the {} of sequence_parallel_size; expected a divisor "
+      "of {}",
+      sharing.ring, sharing.ranks, sharing.ranks);
 }
 
 }  // namespace ds

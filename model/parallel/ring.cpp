@@ -82,7 +82,7 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
 Var ring_attention(Context& context, const AttentionShape& here, const Var& qkv) {
   DS_CHECK(here.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
            here.length);
-  const Ring ring{context.stream, *context.sequence, here};
+  const Ring ring{context.stream, *context.ring, here};
   const DType dtype = qkv.value.dtype();
   const Tensor input = as_operand(context.stream, qkv.value, context.operands);
   Attended out = pass_forward(ring, input);

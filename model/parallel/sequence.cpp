@@ -82,7 +82,7 @@ using Move = Tensor (*)(Stream&, Communicator&, const Trade&, Tensor);
 Var traded(Context& context, std::string_view name, const Trade& trade, const Var& x, Move there,
            Move back) {
   Stream& stream = context.stream;
-  Communicator& group = *context.sequence;
+  Communicator& group = *context.trade;
   Tensor y = there(stream, group, trade, x.value);
   auto backward = [&stream, &group, trade, back](GradientFlow& flow) {
     flow.give(0, back(stream, group, trade, flow.take(0)));
@@ -129,17 +129,18 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
 Positions positions_here(const Context& context, int64_t length) {
   const Communicator* const group = context.sequence;
   if (group == nullptr) return {};
-  return positions_of_part(context.sequence_split, group->rank(), group->size(), length);
+  const int ring = context.ring == nullptr ? 1 : context.ring->size();
+  return positions_of_part(ring, group->rank(), group->size(), length);
 }
 
 Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {
-  Communicator& group = *context.sequence;
+  Communicator& group = *context.trade;
   return traded(context, "to heads", trade_of_projection(here, group.size()), qkv, gather_rows,
                 scatter_rows);
 }
 
 Var to_sequence(Context& context, const AttentionShape& here, const Var& y) {
-  Communicator& group = *context.sequence;
+  Communicator& group = *context.trade;
   return traded(context, "to sequence", trade_of_outputs(here, group.size()), y, scatter_rows,
                 gather_rows);
 }

@@ -14,7 +14,8 @@
 namespace ds {
 
 // `here`: what this rank has of the sequences, with all heads. The same attention, as it is
-// computed between the two trades: whole sequences, and this rank's share of the heads.
+// computed between the two trades: all rows that they have together, and this rank's share of the
+// heads.
 kernels::AttentionShape attention_of_share(const kernels::AttentionShape& here, int ranks);
 
 // Which elements of each sample [whole length, width] are those of this rank's rows, in the order
@@ -29,7 +30,7 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width);
 Positions positions_here(const Context& context, int64_t length);
 
 // qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and
-// values of this rank's heads. `here` as above. Collective over context.sequence.
+// values of this rank's heads. `here` as above. Collective over context.trade.
 Var to_heads(Context& context, const kernels::AttentionShape& here, const Var& qkv);
 // y [batch * whole length, heads * D / ranks] -> [batch * length, heads * D]. Collective likewise.
 Var to_sequence(Context& context, const kernels::AttentionShape& here, const Var& y);

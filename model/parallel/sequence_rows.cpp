@@ -4,11 +4,18 @@
 
 namespace ds {
 
-Positions positions_of_part(SequenceSplit split, int part, int parts, int64_t length) {
-  if (split != SequenceSplit::kRing || parts == 1) return {part * length};
-  DS_CHECK(length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces", length);
-  const int64_t piece = length / 2;
-  return {part * piece, (2 * parts - 1 - part) * piece};
+Positions positions_of_part(int ring, int part, int parts, int64_t length) {
+  if (ring == 1) return {part * length};
+  const int sharers = parts / ring;
+  const int64_t shared = sharers * length;
+  DS_CHECK(shared % 2 == 0, "ring: {} rows of a sequence are no two equal pieces", shared);
+  const int64_t piece = shared / 2;
+  const int64_t place = part / sharers;
+  const int64_t front = place * piece, back = (2 * ring - 1 - place) * piece;
+  const int64_t first = part % sharers * length;  // of what is shared
+  if (first + length <= piece) return {front + first};
+  if (first >= piece) return {back + first - piece};
+  return {front + first, back};  // half of the rows each: the one in the middle, or the only one
 }
 
 std::vector<RowBlock> row_blocks(int64_t rows, int64_t length, const Positions& positions) {

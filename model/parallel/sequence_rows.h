@@ -7,8 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "config/sections/sequence_split.h"
-
 namespace ds {
 
 // Positions of the rows of each sequence that are here: `first` and the following ones or, of the
@@ -20,8 +18,10 @@ struct Positions {
   int64_t first;
   std::optional<int64_t> second;
 };
-// Of part `part` of `parts`, `length` rows each. A ring's length is even.
-Positions positions_of_part(SequenceSplit split, int part, int parts, int64_t length);
+// Of part `part` of `parts`, `length` rows each, of which `ring` ranks have pieces. Where there are
+// more parts, neighbours share what a rank of the ring has, front piece first (USP; Fang and Zhao,
+// arXiv 2405.07719). What they share is even.
+Positions positions_of_part(int ring, int part, int parts, int64_t length);
 
 // Rows that lie together and whose positions follow each other, sequence by sequence of `length`.
 struct RowBlock {

@@ -96,5 +96,17 @@ TEST_CASE("neighbours in tensor have the same keys, where there are fewer of the
                     Catch::Contains("3 ranks with the same keys"));
 }
 
+TEST_CASE("neighbours in sequence trade heads, and rings go through their places", "[comm]") {
+  const MeshLayout mesh({.data = 2, .sequence = 6, .tensor = 2, .ring = 2});
+  CHECK(mesh.size(Axis::kUlysses) == 3);
+  CHECK(mesh.size(Axis::kRing) == 2);
+  CHECK(mesh.peers(3, Axis::kUlysses) == std::vector<int>{1, 3, 5});
+  CHECK(mesh.peers(3, Axis::kRing) == std::vector<int>{3, 9});
+  CHECK(mesh.coordinate(9, Axis::kRing) == 1);
+  CHECK(mesh.coordinate(9, Axis::kUlysses) == 1);
+  CHECK_THROWS_WITH(MeshLayout({.sequence = 6, .ring = 4}),
+                    Catch::Contains("ring size 4 does not divide the sequence size 6"));
+}
+
 }  // namespace
 }  // namespace ds

@@ -29,6 +29,7 @@ std::vector<MeshSizes> many_sizes() {
                                  .tensor = tensor,
                                  .expert = expert,
                                  .shard = shard,
+                                 .ring = shard == 1 ? 1 : sequence,
                                  .key_replicas = shard == 1 ? 1 : tensor,
                                  .order = order});
               }

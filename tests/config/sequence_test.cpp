@@ -65,6 +65,39 @@ TEST_CASE("a ring asks for even pieces and no dropout in attention, and not for 
           .empty());
 }
 
+TEST_CASE("rings of fewer ranks trade heads in each place, which have to divide", "[config]") {
+  const auto both = [](int ranks, int ring, const std::string& more = "") {
+    return gpt2(ranks, fmt::format(R"(, "sequence_parallel_attention": "ring",
+                                      "sequence_parallel_ring_size": {}{})",
+                                   ring, more));
+  };
+  const auto with = [&](int ranks, int ring) {
+    std::string text = both(ranks, ring);
+    return text.replace(text.find("\"n_head\""), 0, R"("attn_pdrop": 0, )");
+  };
+  CHECK(problems_of(with(8, 2), Severity::kError).empty());
+  const Config config = read_config_text(with(8, 2), "f").config;
+  CHECK(sequence_sharing(config).ring == 2);
+  CHECK(sequence_sharing(config).trading() == 4);
+  CHECK(problems_of(with(8, 3), Severity::kError) ==
+        "sequence_parallel_ring_size: rings of 3 ranks cannot be made of the 8 of "
+        "sequence_parallel_size; expected a divisor of 8\n");
+  CHECK(problems_of(with(16, 2), Severity::kError) ==
+        "sequence_parallel_size: 8 ranks in each of 2 places of a ring cannot share 12 heads "
+        "equally; expected a divisor of 12\n");
+  CHECK(problems_of(with(6, 2), Severity::kError) ==
+        "sequence_parallel_size: 6 ranks cannot share sequences of 32 tokens equally; expected a "
+        "divisor of 32\n");
+  CHECK_THAT(problems_of(both(8, 2), Severity::kError),
+             Catch::Contains("a ring drops no probabilities"));
+  CHECK_THAT(problems_of(gpt2(4, R"(, "sequence_parallel_ring_size": 2)"), Severity::kNote),
+             Catch::Contains("sequence_parallel_ring_size: has no effect unless"));
+  // Each rank of a layer has six heads, which two trade.
+  CHECK(problems_of(with(4, 2).insert(1, R"("tensor_parallel": {"autotp_size": 2}, )"),
+                    Severity::kError)
+            .empty());
+}
+
 TEST_CASE("neighbours and shared sequences exclude each other", "[config]") {
   for (const char* key : {R"("mics_shard_size": 2)", R"("zero_hpz_partition_size": 2)",
                           R"("zero_quantized_gradients": true)"}) {

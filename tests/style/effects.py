@@ -16,6 +16,8 @@ USED_IN_CONFIG = {
     ("AdamParams", "torch_adam"): "config/load.cpp takes the default of weight_decay from it",
     ("LlamaConfig", "hidden_act"): "it has one value, which check() in config/sections/model_families.cpp asks for",
     ("DataTypesConfig", "param_dtype"): "a rule compares it with the precision of training",
+    ("Config", "sequence_parallel_attention"): "sequence_sharing() in config/elastic_options.cpp makes rings of it",
+    ("Config", "sequence_parallel_ring_size"): "sequence_sharing() in config/elastic_options.cpp makes rings of it",
     ("ElasticityConfig", "max_train_batch_size"): "config/elastic_options.cpp makes the batch of it",
     ("ElasticityConfig", "micro_batch_sizes"): "config/elastic_options.cpp makes the batch of it",
     ("ElasticityConfig", "model_parallel_size"): "config/elastic_options.cpp makes the batch of it",

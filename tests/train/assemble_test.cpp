@@ -344,6 +344,32 @@ EngineOptions runnable(const std::string& more) {
   return engine_options(config, Gpt2Config{}, 2);
 }
 
+TEST_CASE("what cannot be shared is said of the key that asks for it", "[rankd]") {
+  const auto of = [](const char* keys) {  // of a model that a folder has, say
+    return engine_options(config_of(keys), Gpt2Config{.n_head = 2, .n_embd = 64}, 4);
+  };
+  CHECK_THROWS_WITH(of(R"("tensor_parallel": {"autotp_size": 4})"),
+                    Catch::StartsWith("tensor_parallel.autotp_size: 4 ranks"));
+  CHECK_THROWS_WITH(of(R"("tensor_parallel": {"tp": {"tp_size": 4}})"),
+                    Catch::StartsWith("tensor_parallel.tp.tp_size: 4 ranks"));
+}
+
+TEST_CASE("a mesh has the rings of a configuration", "[rankd]") {
+  const auto mesh = [](const char* more) {
+    const std::string text = fmt::format(
+        R"({{"model": {{"family": "gpt2", "attn_pdrop": 0}}, "sequence_parallel_size": 4{}}})",
+        more);
+    return job_mesh(parse_config(text), 8, 8);
+  };
+  CHECK(mesh("").ring == 1);
+  CHECK(mesh(R"(, "sequence_parallel_attention": "ring")").ring == 4);
+  const MeshSizes both =
+      mesh(R"(, "sequence_parallel_attention": "ring", "sequence_parallel_ring_size": 2)");
+  CHECK(both.ring == 2);
+  CHECK(both.sequence == 4);
+  CHECK(both.data == 2);
+}
+
 TEST_CASE("fp16's keys make the rule that its loss scale follows", "[rankd]") {
   const EngineOptions options = runnable(
       R"("zero_optimization": {"stage": 2}, "fp16": {"enabled": true, "initial_scale_power": 9,

@@ -97,8 +97,8 @@ TEST_CASE("a rank of a ring gets a piece from the front of each sample, and one 
   const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
   for (const int part : {0, 1}) {
     LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
-                        {.micro_batch = 2, .ranks = 1},
-                        {.part = part, .parts = 2, .split = SequenceSplit::kRing}, nullptr);
+                        {.micro_batch = 2, .ranks = 1}, {.part = part, .parts = 2, .ring = 2},
+                        nullptr);
     std::array<int32_t, 16> tokens{}, targets{};
     source.fill(0, 0, tokens, targets);
     for (int i = 0; i < 16; ++i) {

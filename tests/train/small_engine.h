@@ -21,15 +21,20 @@ namespace ds::testing {
 class CountingSource final : public BatchSource {
  public:
   // Of each sample this rank has part `part` of `parts`.
-  CountingSource(const EngineOptions& options, int rank, int ranks, int part = 0, int parts = 1)
-      : options_(options), rank_(rank), ranks_(ranks), part_(part), parts_(parts) {}
+  CountingSource(const EngineOptions& options, int rank, int ranks, int part = 0, int parts = 1,
+                 int ring = 1)
+      : options_(options), rank_(rank), ranks_(ranks), part_(part), parts_(parts), ring_(ring) {}
+  CountingSource(const EngineOptions& options, const Mesh& mesh)
+      : CountingSource(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
+                       mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence),
+                       mesh.size(Axis::kRing)) {}
 
   void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
             std::span<int32_t> targets) override {
     const int64_t batch = options_.micro_batch * options_.micro_steps() * ranks_;
     const int64_t first = first_sample(micro_step);
     const int64_t length = options_.length / parts_;
-    const Positions positions = positions_of_part(options_.sequence_split, part_, parts_, length);
+    const Positions positions = positions_of_part(ring_, part_, parts_, length);
     for (const RowBlock& block : row_blocks(options_.micro_batch * length, length, positions)) {
       for (int64_t i = 0; i < block.rows; ++i) {
         const int64_t t = block.first_position + i % block.length;
@@ -50,6 +55,7 @@ class CountingSource final : public BatchSource {
   const int ranks_;
   const int part_;
   const int parts_;
+  const int ring_;
 };
 
 struct Setting {
@@ -91,7 +97,7 @@ struct Setting {
   std::optional<ZenflowOptions> zenflow = std::nullopt;
   PipelineChoice pipeline{};
   bool shares_rows = false;  // between layers that ranks share
-  SequenceSplit sequence_split = SequenceSplit::kUlysses;
+  int ring = 1;              // of `sequence`
 };
 
 // Of the rate of the optimizer itself.
@@ -121,7 +127,8 @@ inline MeshSizes mesh_of(const Setting& s) {
   return {.pipe = s.pipe,
           .data = s.ranks / s.pipe / s.sequence / s.tensor,
           .sequence = s.sequence,
-          .tensor = s.tensor};
+          .tensor = s.tensor,
+          .ring = s.ring};
 }
 
 inline EngineOptions options_of(const Setting& s) {
@@ -159,7 +166,6 @@ inline EngineOptions options_of(const Setting& s) {
           .micro_batch = s.global_batch / mesh_of(s).data / s.micro_steps,
           .length = 16,
           .shares_rows = s.shares_rows,
-          .sequence_split = s.sequence_split,
           .pipeline = s.pipeline,
           .seed = 5,
           .recomputed = s.recomputed,

@@ -46,8 +46,7 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
           Checkpointing checkpoints(engine, files, job, {});
           engine.restore_step(checkpoints.load(std::nullopt));
           const Mesh& mesh = resources.peers.mesh;
-          CountingSource source(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
-                                mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence));
+          CountingSource source(options, mesh);
           const auto results = rank.run([&] { return train_until(engine, source, until); });
           for (const StepResult& result : results) {
             if (comm.rank() != 0) continue;

@@ -57,13 +57,18 @@ std::map<std::string, std::map<std::string, double>> largest_traffic(const RunPl
 // Along which the ranks are numbered.
 constexpr std::array kMeshAxes{Axis::kPipe, Axis::kData, Axis::kSequence, Axis::kTensor};
 
-// "data 2 x sequence 4"; empty where all ranks lie along data.
+// "data 2 x sequence 4", and how rings and trades share that; empty where all ranks lie along data.
 std::string mesh_words(const MeshLayout& mesh) {
   if (mesh.size(Axis::kData) == mesh.world_size()) return "";
   std::vector<std::string> parts;
   for (const Axis axis : kMeshAxes) {
     if (mesh.size(axis) > 1)
       parts.push_back(fmt::format("{} {}", to_string(axis), mesh.size(axis)));
+  }
+  const int trading = mesh.size(Axis::kUlysses), ring = mesh.size(Axis::kRing);
+  if (trading > 1 && ring > 1) {
+    return fmt::format("{} (sequence: ulysses {} x ring {})", fmt::join(parts, " x "), trading,
+                       ring);
   }
   return fmt::format("{}", fmt::join(parts, " x "));
 }

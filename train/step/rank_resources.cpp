@@ -28,6 +28,14 @@ Communicator* others_along(Mesh& mesh, Axis axis) {
 
 Communicator* RankResources::sequence() const { return others_along(peers.mesh, Axis::kSequence); }
 
+Communicator* RankResources::trade() const {
+  return peers.mesh.size(Axis::kRing) == 1 ? sequence() : others_along(peers.mesh, Axis::kUlysses);
+}
+
+Communicator* RankResources::ring() const {
+  return peers.mesh.size(Axis::kUlysses) == 1 ? sequence() : others_along(peers.mesh, Axis::kRing);
+}
+
 Communicator* RankResources::tensor() const { return others_along(peers.mesh, Axis::kTensor); }
 
 Communicator* RankResources::pipe() const { return others_along(peers.mesh, Axis::kPipe); }
@@ -36,8 +44,8 @@ std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
   Mesh& mesh = peers.mesh;
   Communicator* const same_keys = others_along(mesh, Axis::kKeyReplica);
-  for (Communicator* const others : {sequence(), tensor(), same_keys, pipe(), mesh.pipe_gradients(),
-                                     mesh.pipe_ends(), &peers.sums()}) {
+  for (Communicator* const others : {trade(), ring(), tensor(), same_keys, pipe(),
+                                     mesh.pipe_gradients(), mesh.pipe_ends(), &peers.sums()}) {
     if (others != nullptr && std::ranges::find(all, others) == all.end()) all.push_back(others);
   }
   return all;

@@ -69,6 +69,10 @@ struct RankResources {
   Communicator* pipe() const;
   // Ranks that have the other parts of the same samples; null: this one has all of them.
   Communicator* sequence() const;
+  // Those of them with which this one trades heads, and those round which keys and values go; of
+  // one sort only there are all of sequence(), and of the other nobody.
+  Communicator* trade() const;
+  Communicator* ring() const;
   // Ranks that have the other parts of the same layers; null: this one has them whole.
   Communicator* tensor() const;
   // Those whose calls are part of steps.

@@ -12,7 +12,7 @@ struct ModelDimensions;
 struct TensorSplit {
   int64_t ranks = 1;            // that share each layer
   int64_t grain = 1;            // rows of the vocabulary and columns of the MLP that stay together
-  int64_t sequence = 1;         // ranks that share each sample, and so the heads of a rank
+  int64_t sequence = 1;         // ranks of a sample that trade the heads of a rank around attention
   bool shares_rows = false;     // of what lies between layers
   bool offloads_state = false;  // of the optimizer
 };

@@ -72,8 +72,7 @@ inline std::vector<Moved> moved_by(const Setting& setting, const EngineOptions& 
     engine.initialize();
     volume.reset();
     const Mesh& mesh = engine.mesh();
-    CountingSource source(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
-                          mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence));
+    CountingSource source(options, mesh);
     train_step(engine, source);
     nth(moved, world.rank()) = {.traffic = volume.totals(), .planned = own.wire_bytes};
     engine.evaluate(source, 1);

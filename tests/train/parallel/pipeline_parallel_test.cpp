@@ -123,7 +123,7 @@ TEST_CASE("stages go together with rings, with heads of keys on several ranks an
   model.num_key_value_heads = 1;
   const Outcome alone = run_model(setting_of({1, 1}, 2), model, 3);
   Setting ring = setting_of({4, 2, 2}, 2, 1);
-  ring.sequence_split = SequenceSplit::kRing;
+  ring.ring = 2;
   require_near(run_model(ring, model, 3), alone, 1e-5);
   Setting keys = setting_of({4, 2, 1, 2}, 2, 1);
   require_near(run_model(keys, model, 3), alone, 1e-5);

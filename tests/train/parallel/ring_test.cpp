@@ -46,7 +46,7 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
           .tensor = mesh.tensor,
           .stage = stage,
           .micro_steps = micro_steps,
-          .sequence_split = SequenceSplit::kRing};
+          .ring = mesh.sequence};
 }
 
 TEST_CASE("ranks of a ring have the losses of one that has samples whole", "[train]") {
@@ -143,7 +143,7 @@ TEST_CASE("a ring leaves a rank its part of the activations", "[train]") {
                                                            .attn_pdrop = 0});
   options.length = 4096;
   const auto activations = [&](int sequence) {
-    const RunPlan plan = dry_run(options, {.sequence = sequence}, {});
+    const RunPlan plan = dry_run(options, {.sequence = sequence, .ring = sequence}, {});
     const MemoryUsage memory = nth(plan.of_rank(0).memory, Tier::kDevice);
     return static_cast<double>(nth(memory.tag_bytes_at_peak, MemoryTag::kActivations));
   };
@@ -157,7 +157,7 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
                           Device device = Device::cpu()) {
     std::string text;
     try {
-      dry_run(options, {.sequence = sequence}, {.device = device});
+      dry_run(options, {.sequence = sequence, .ring = sequence}, {.device = device});
     } catch (const Error& error) {
       text = error.what();
     }
