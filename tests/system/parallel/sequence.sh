@@ -28,11 +28,17 @@ expect 0 $plain --num-ranks 1 --run-dir plain
 expect 0 $plain --num-ranks 2 --run-dir ring +sequence_parallel_size=2 +sequence_parallel_attention=ring
 close ring plain
 grep -q '"send"' ring/plan.json || fail "the plan has nothing that goes round"
+# shellcheck disable=SC2086
+expect 0 $plain --num-ranks 4 --run-dir both +sequence_parallel_size=4 +sequence_parallel_attention=ring \
+  +sequence_parallel_ring_size=2
+close both plain
+grep -q '"ulysses"' both/plan.json || fail "the plan has no trades inside of a ring"
 
 # Nothing is started of what cannot be.
 for wrong in "+sequence_parallel_size=2 +sequence_parallel_attention=ring --num-ranks 2" \
   "+sequence_parallel_size=3 --num-ranks 3" "+sequence_parallel_size=8 --num-ranks 8" \
   "+sequence_parallel_size=2 --num-ranks 3" \
+  "+sequence_parallel_size=4 +sequence_parallel_attention=ring +sequence_parallel_ring_size=3 --num-ranks 4" \
   "+sequence_parallel_size=2 +data_parallel_size=2 --num-ranks 2" \
   "+sequence_parallel_size=2 +zero_optimization.mics_shard_size=2 zero_optimization.stage=3 --num-ranks 4"; do
   # shellcheck disable=SC2086
