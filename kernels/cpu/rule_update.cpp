@@ -14,6 +14,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <type_traits>
 
 #include "core/dispatch.h"
 #include "core/index.h"
@@ -34,6 +35,8 @@ struct RuleSpan {
   int64_t count = 0;
 };
 
+using WholeBlock = std::integral_constant<int64_t, kMomentBlock>;
+
 }  // namespace ds::kernels
 #endif
 
@@ -43,7 +46,8 @@ namespace {
 
 template <int kStates, class Factors>
 void update_span(const Factors& given, const RuleSpan& span) {
-  const Factors factors = given;
+  Factors factors = given;
+  if constexpr (requires { given.with_states(kStates); }) factors = given.with_states(kStates);
   const float grad_scale = span.grad_scale;
   float* __restrict weight = span.weight;
   const float* __restrict grad = span.grad;
@@ -124,28 +128,46 @@ void round_weights_span(float* values, uint32_t salt, uint32_t first, uint16_t* 
   }
 }
 
-// One block, or the part of the last one that is there.
-void from_mxfp8_span(const uint8_t* codes, uint8_t scale, bool root, float* to, int64_t count) {
-  const float power = power_of(scale);
-  for (int64_t i = 0; i < count; ++i) to[i] = from_mxfp8(codes[i], power);
-  if (!root) return;
-  for (int64_t i = 0; i < count; ++i) to[i] *= to[i];
+// Whole blocks have loops of a length that the compiler knows; the last one may be shorter.
+void from_mxfp8_span(const uint8_t* codes, const uint8_t* scales, bool root, float* to,
+                     int64_t count) {
+  const auto block = [&](int64_t at, auto length) HWY_ATTR {
+    const float power = power_of(scales[at / kMomentBlock]);
+    const uint8_t* __restrict from = codes + at;
+    float* __restrict out = to + at;
+    for (int64_t i = 0; i < length; ++i) {
+      const float number = from_mxfp8(from[i], power);
+      out[i] = root ? number * number : number;
+    }
+  };
+  int64_t at = 0;
+  for (; at + kMomentBlock <= count; at += kMomentBlock) block(at, WholeBlock());
+  if (at < count) block(at, count - at);
 }
 
-void to_mxfp8_span(float* values, uint32_t salt, bool root, uint8_t* codes, uint8_t* scale,
+// `values` become their roots, where roots are kept.
+void to_mxfp8_span(float* values, uint32_t salt, bool root, uint8_t* codes, uint8_t* scales,
                    int64_t count) {
-  if (root) {
-    for (int64_t i = 0; i < count; ++i) values[i] = std::sqrt(values[i]);
-  }
-  uint32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffU);
-  }
-  *scale = scale_of(largest);
-  const float inverse = inverse_power_of(*scale);
-  for (int64_t i = 0; i < count; ++i) {
-    codes[i] = to_mxfp8(values[i], inverse, rounding_noise(values[i], salt));
-  }
+  const auto block = [&](int64_t at, auto length) HWY_ATTR {
+    float* __restrict from = values + at;
+    uint8_t* __restrict out = codes + at;
+    if (root) {
+      for (int64_t i = 0; i < length; ++i) from[i] = std::sqrt(from[i]);
+    }
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < length; ++i) {
+      largest = std::max(largest, std::bit_cast<uint32_t>(from[i]) & 0x7fffffffU);
+    }
+    const uint8_t scale = scale_of(largest);
+    scales[at / kMomentBlock] = scale;
+    const float inverse = inverse_power_of(scale);
+    for (int64_t i = 0; i < length; ++i) {
+      out[i] = to_mxfp8(from[i], inverse, rounding_noise(from[i], salt));
+    }
+  };
+  int64_t at = 0;
+  for (; at + kMomentBlock <= count; at += kMomentBlock) block(at, WholeBlock());
+  if (at < count) block(at, count - at);
 }
 
 }  // namespace ds::kernels::HWY_NAMESPACE
@@ -197,8 +219,9 @@ void update_by(const AgreedFactors& factors, const RuleSpan& span, int states) {
   DS_SIMD(agreed_span)(factors, span, states);
 }
 
-// Numbers converted at a time, a multiple of the block: weight, gradient and one state in 24 KiB.
-constexpr int64_t kChunk = 2048;
+// Numbers converted at a time, a multiple of the block: weight, gradient and three states in 10 KiB
+// of the cache, beside what is converted.
+constexpr int64_t kChunk = 512;
 static_assert(kChunk % kMomentBlock == 0);
 using Numbers = std::array<float, kChunk>;
 
@@ -208,12 +231,9 @@ void load_state(const StateTensor& state, int64_t begin, float* to, int64_t coun
     return;
   }
   const bool root = state.format == MomentFormat::kMxFp8Root;
-  const uint8_t* scales = state.scales.data<uint8_t>() + begin / kMomentBlock;
-  for (int64_t at = 0; at < count; at += kMomentBlock) {
-    DS_SIMD(from_mxfp8_span)
-    (state.values.data<uint8_t>() + begin + at, scales[at / kMomentBlock], root, to + at,
-     std::min(kMomentBlock, count - at));
-  }
+  DS_SIMD(from_mxfp8_span)
+  (state.values.data<uint8_t>() + begin, state.scales.data<uint8_t>() + begin / kMomentBlock, root,
+   to, count);
 }
 
 // `values` may change.
@@ -225,12 +245,9 @@ void store_state(float* values, uint32_t salt, const StateTensor& state, int64_t
     return;
   }
   const bool root = state.format == MomentFormat::kMxFp8Root;
-  uint8_t* scales = state.scales.data<uint8_t>() + begin / kMomentBlock;
-  for (int64_t at = 0; at < count; at += kMomentBlock) {
-    DS_SIMD(to_mxfp8_span)
-    (values + at, salt, root, state.values.data<uint8_t>() + begin + at, scales + at / kMomentBlock,
-     std::min(kMomentBlock, count - at));
-  }
+  DS_SIMD(to_mxfp8_span)
+  (values, salt, root, state.values.data<uint8_t>() + begin,
+   state.scales.data<uint8_t>() + begin / kMomentBlock, count);
 }
 
 // From fp32 to the master of fewer bits; `values` become what it holds then.

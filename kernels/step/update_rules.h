@@ -187,6 +187,14 @@ struct RmspropRule {
 struct RmspropFactors {
   float lr, alpha, rest, eps, decay, momentum, sign;
   bool with_momentum, centered;
+  // The same, where the number of states is known to the compiler, which else makes no vectors of
+  // what only one state has.
+  constexpr RmspropFactors with_states(int states) const {
+    RmspropFactors known = *this;
+    if (states == 1) known.with_momentum = known.centered = false;
+    if (states == 3) known.with_momentum = known.centered = true;
+    return known;
+  }
 };
 constexpr RmspropFactors factors_of(const RmspropRule& rule, const StepInputs& in) {
   return {.lr = static_cast<float>(in.lr * rule.lr_scale),

@@ -1,6 +1,8 @@
 // Optimizer state in fewer bits: the numbers themselves, and that they go in and out of memory.
 #include "kernels/step/moments.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -115,6 +117,56 @@ TEST_CASE("state goes out to fp32 and back as the same numbers", "[kernels][devi
       REQUIRE(values_of(second) == kept);
       for (size_t i = 0; i < kept.size(); ++i) {
         REQUIRE(std::abs(kept[i] - values[i]) <= 0.3 * std::abs(values[i]) + 0.02);
+      }
+    }
+  }
+}
+
+// Blocks of one magnitude and of all, subnormal numbers, zeros of both signs, a short last block.
+Values numbers_of_every_size(int64_t n, bool negative) {
+  Values values;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t hash = rounding_noise(static_cast<float>(i), 7);
+    const bool alike = i / kMomentBlock % 2 == 0;
+    const uint32_t bits = alike ? 0x3f000000U + (hash & 0x07ffffffU) : hash & 0x7fffffffU;
+    const auto size = std::bit_cast<float>(bits);
+    const float finite = std::isfinite(size) ? size : 0.0F;
+    values.push_back(static_cast<double>(negative && hash % 3 == 0 ? -finite : finite));
+  }
+  return values;
+}
+
+TEST_CASE("state in 8 bits has the bits of its formulas, in whatever vectors",
+          "[kernels][device]") {
+  TestStream s(3);
+  constexpr int64_t kN = 32 * 300 + 13;
+  for (const MomentFormat format : {MomentFormat::kMxFp8, MomentFormat::kMxFp8Root}) {
+    const bool root = format == MomentFormat::kMxFp8Root;
+    const Values values = numbers_of_every_size(kN, !root);
+    const StateTensor state = state_of(format, kN, s.stream);
+    pack_state(s.stream, tensor_of(values, {kN}, DType::kF32, s.stream), state);
+    const Tensor unpacked = Tensor::empty({kN}, DType::kF32, s.stream);
+    unpack_state(s.stream, state, unpacked);
+    const std::vector<std::byte> codes = bytes_of(state.values), scales = bytes_of(state.scales);
+    const Values back = values_of(unpacked);
+    for (int64_t begin = 0; begin < kN; begin += kMomentBlock) {
+      const auto at = static_cast<size_t>(begin);
+      const size_t end = std::min(at + kMomentBlock, values.size());
+      std::vector<float> kept;
+      uint32_t largest = 0;
+      for (size_t i = at; i < end; ++i) {
+        const auto value = static_cast<float>(values[i]);
+        kept.push_back(root ? std::sqrt(value) : value);
+        largest = std::max(largest, std::bit_cast<uint32_t>(kept.back()) & 0x7fffffffU);
+      }
+      const uint8_t scale = scale_of(largest);
+      REQUIRE(static_cast<uint8_t>(scales[at / kMomentBlock]) == scale);
+      for (size_t i = at; i < end; ++i) {
+        const float number = kept[i - at];
+        const uint8_t code = to_mxfp8(number, inverse_power_of(scale), rounding_noise(number, 0));
+        REQUIRE(static_cast<uint8_t>(codes[i]) == code);
+        const float again = from_mxfp8(code, power_of(scale));
+        REQUIRE(back[i] == static_cast<double>(root ? again * again : again));
       }
     }
   }
