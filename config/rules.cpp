@@ -419,6 +419,12 @@ void optimizer_rules(const RuleContext& r) {
       })) {
     r.refuse("optimizer.param_groups", "use_muon is for type Muon");
   }
+  if (c.optimizer.type != OptimizerType::kOneBitAdam &&
+      std::ranges::any_of(c.optimizer.param_groups, [](const ParamGroupConfig& group) {
+        return group.non_freeze.has_value();
+      })) {
+    r.refuse("optimizer.param_groups", "non_freeze is for type OneBitAdam");
+  }
   const bool lamb =
       c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kOneBitLamb;
   if (lamb && c.fp16.enabled && c.fp16.loss_scale != 0.0) {

@@ -110,8 +110,9 @@ class Muon final : public Optimizer {
     }
   }
 
-  // Products are of bf16 where the model computes in bf16, as DeepSpeed's and torch's always are.
-  static DType dtype_of(const Shard& shard) {
+  DType dtype_of(const Shard& shard) const {
+    if (params_.ns_dtype == NewtonSchulzType::kBf16) return DType::kBF16;
+    if (params_.ns_dtype == NewtonSchulzType::kFp32) return DType::kF32;
     return shard.copy.defined() && shard.copy.dtype() == DType::kBF16 ? DType::kBF16 : DType::kF32;
   }
 

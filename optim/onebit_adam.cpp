@@ -1,6 +1,7 @@
 // 1-bit Adam over shards: after the warm-up the variance stays as it is, every rank's own gradient
 // goes into its momentum, and momenta are averaged in one bit.
 #include "comm/communicator.h"
+#include "core/index.h"
 #include "optim/adam_inputs.h"
 #include "optim/grouped_optimizer.h"
 #include "optim/onebit.h"
@@ -11,6 +12,8 @@ namespace {
 
 using kernels::OneBitPart;
 
+constexpr int kCompressed = 0, kWhole = 1;  // kinds
+
 class OneBitAdam final : public GroupedOptimizer {
  public:
   explicit OneBitAdam(const OptimizerConfig& config)
@@ -20,6 +23,14 @@ class OneBitAdam final : public GroupedOptimizer {
   }
 
   std::string_view family() const override { return "onebit_adam"; }
+  std::vector<ParamPlace> place(std::span<const ParamFacts> params) override {
+    std::vector<ParamPlace> places = GroupedOptimizer::place(params);
+    for (ParamPlace& place : places) {
+      place.kind = options_of(place.group).non_freeze ? kWhole : kCompressed;
+    }
+    return places;
+  }
+  int kinds() const override { return 2; }
   std::vector<SlotSpec> slots_of(int /*kind*/) const override { return slots_; }
   MomentumSupport momentum_support() const override { return MomentumSupport::kBetas; }
   bool is_staged() const override { return true; }
@@ -49,6 +60,10 @@ class OneBitAdam final : public GroupedOptimizer {
         break;
     }
     if (detail::is_skipped(scalars, stream)) return;
+    if (is_whole(parts, group)) {
+      for (Shard& shard : parts) group.ranks.all_reduce(shard.grad, ReduceOp::kAverage, stream);
+      return move(OneBitPart::kAll, parts, scalars, group, stream);
+    }
     move(OneBitPart::kMomentum, parts, scalars, group, stream);
     if (group.ranks.size() > 1) {
       OneBitComm(group.ranks).average(detail::onebit_params(parts, 0, group.extras), stream);
@@ -58,6 +73,15 @@ class OneBitAdam final : public GroupedOptimizer {
 
  private:
   OneBitStage stage(int64_t update) const { return onebit_stage(update, params_.freeze_step); }
+
+  // Of parts of one kind.
+  static bool is_whole(std::span<const Shard> parts, const UpdateGroup& group) {
+    for (const Shard& shard : parts) {
+      if (shard.fields.empty() || group.params.empty()) continue;
+      return nth(group.params, shard.fields.front().param).kind == kWhole;
+    }
+    return false;
+  }
 
   void move(OneBitPart what, std::span<const Shard> parts, const StepScalars& scalars,
             const UpdateGroup& group, Stream& stream) const {

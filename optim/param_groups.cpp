@@ -38,7 +38,8 @@ ParamGroups::ParamGroups(std::span<const ParamGroupConfig> groups, const GroupOp
     }
     options_.push_back({.lr_scale = group.lr ? *group.lr / lr : own.lr_scale,
                         .weight_decay = group.weight_decay.value_or(own.weight_decay),
-                        .use_muon = group.use_muon});
+                        .use_muon = group.use_muon,
+                        .non_freeze = group.non_freeze.value_or(false)});
   }
 }
 

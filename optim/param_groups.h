@@ -32,6 +32,7 @@ struct GroupOptions {
   double lr_scale = 1;  // the group's rate stands to the optimizer's like this at every step
   double weight_decay = 0;
   std::optional<bool> use_muon = {};
+  bool non_freeze = false;
   bool operator==(const GroupOptions&) const = default;
 };
 

@@ -42,6 +42,15 @@ std::span<const EnumName> names_of(NewtonSchulz) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(NewtonSchulzType) {
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(NewtonSchulzType::kAuto)},
+      {"fp32", static_cast<int>(NewtonSchulzType::kFp32)},
+      {"bf16", static_cast<int>(NewtonSchulzType::kBf16)},
+  };
+  return kNames;
+}
+
 std::span<const EnumName> names_of(MomentType) {
   static constexpr EnumName kNames[] = {
       {"fp32", static_cast<int>(MomentType::kFp32)},
@@ -344,6 +353,15 @@ void fields(Visitor& v, ParamGroupConfig& c) {
            .effect = Effect::kUsed,
            .omit_unset = true,
            .unset_meaning = "matrices but embeddings and the head"});
+  v.field("non_freeze", c.non_freeze,
+          {.meaning = "OneBitAdam compresses nothing of the group, after freeze_step either: "
+                      "gradients are averaged whole, and the variance goes on. For parameters "
+                      "some of whose rows hardly ever have a gradient, as embeddings: one bit "
+                      "gives them the momentum of the others, which their frozen variance does "
+                      "not bound.",
+           .effect = Effect::kUsed,
+           .omit_unset = true,
+           .unset_meaning = "compressed"});
 }
 
 void fields(Visitor& v, BaseShapeConfig& c) {
@@ -381,6 +399,12 @@ void fields(Visitor& v, MuonParams& c) {
   v.field("ns_method", c.ns_method,
           {.meaning = "Newton-Schulz variant used to orthogonalise the update; gram costs less "
                       "where one side of a matrix is longer by half, and is standard elsewhere.",
+           .effect = Effect::kUsed});
+  v.field("ns_dtype", c.ns_dtype,
+          {.meaning = "Numbers that its products are made of: bf16, several times as fast where "
+                      "the machine has instructions for it, is what torch.optim.Muon and "
+                      "DeepSpeed's standard variant take always; auto takes it where the model "
+                      "computes in bf16, else fp32.",
            .effect = Effect::kUsed});
   v.field("betas", c.betas,
           {.meaning = "Betas of the auxiliary Adam group.",

@@ -36,6 +36,10 @@ enum class CommBackend : int { kNccl, kMpi, kHccl, kCompressed };
 std::span<const EnumName> names_of(CommBackend);
 enum class NewtonSchulz : int { kStandard, kGram };
 std::span<const EnumName> names_of(NewtonSchulz);
+
+// Of which numbers Newton-Schulz makes its products.
+enum class NewtonSchulzType : int { kAuto, kFp32, kBf16 };
+std::span<const EnumName> names_of(NewtonSchulzType);
 enum class MomentType : int { kFp32, kBf16, kMxFp8 };
 std::span<const EnumName> names_of(MomentType);
 enum class WeightRounding : int { kNearest, kStochastic };
@@ -155,6 +159,7 @@ struct MuonParams {
   double momentum = 0.95;
   double weight_decay = 0.0;
   NewtonSchulz ns_method = NewtonSchulz::kGram;
+  NewtonSchulzType ns_dtype = NewtonSchulzType::kAuto;
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-10;
 };
@@ -168,6 +173,7 @@ struct ParamGroupConfig {
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
   std::optional<bool> use_muon = {};
+  std::optional<bool> non_freeze = {};
 };
 void fields(Visitor& v, ParamGroupConfig& c);
 

@@ -20,7 +20,9 @@ VARIANTS = {
     "qwz+qgz": [*STAGE3, "+zero_optimization.zero_quantized_weights=true", "+zero_optimization.zero_quantized_gradients=true"],
     "fp16": ["+fp16.enabled=true"],
     "amp O1": ["zero_optimization.stage=0", "+amp.enabled=true", "+amp.opt_level=O1"],
-    "1-bit Adam": ["zero_optimization.stage=0", "optimizer.type=OneBitAdam", "+optimizer.params.freeze_step=300"],
+    # Bytes that the text does not have hardly move their rows, which a frozen variance would not bound.
+    "1-bit Adam": ["zero_optimization.stage=0", "optimizer.type=OneBitAdam", "+optimizer.params.freeze_step=300",
+                   '+optimizer.param_groups=[{"match": ["model.embed_tokens.weight"], "non_freeze": true}]'],
 }
 
 

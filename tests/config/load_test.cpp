@@ -158,6 +158,10 @@ TEST_CASE("what an optimizer cannot do with groups and moments is refused", "[co
   CHECK_THROWS_WITH(
       parse_config(R"({"optimizer": {"type": "AdamW", "param_groups": [{"use_muon": true}]}})"),
       Catch::Contains("optimizer.param_groups: use_muon is for type Muon"));
+  CHECK_THROWS_WITH(
+      parse_config(
+          R"({"optimizer": {"type": "OneBitLamb", "param_groups": [{"non_freeze": true}]}})"),
+      Catch::Contains("optimizer.param_groups: non_freeze is for type OneBitAdam"));
   const ReadConfig adam = read_config_text(
       R"({"optimizer": {"type": "Adam", "base_shapes": [{"shape": [1]}]}})", "f", {});
   CHECK(std::ranges::any_of(adam.problems.all(), [](const Problem& problem) {

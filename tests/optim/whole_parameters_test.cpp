@@ -103,6 +103,27 @@ TEST_CASE("the copy is the rounded weight after Lamb and Muon, too", "[optim][de
   });
 }
 
+TEST_CASE("Muon's products are of the numbers that ns_dtype says", "[optim][device]") {
+  TestStream s;
+  const auto weights = [&](NewtonSchulzType type, DType dtype) {
+    OptimizerConfig config = kMuon;
+    config.muon.ns_dtype = type;
+    const std::unique_ptr<Optimizer> optimizer = make_optimizer(config);
+    Shard shard = matrix_shard(*optimizer, 1, DType::kBF16, s.stream);
+    if (dtype == DType::kF32) shard.copy = {};
+    const std::vector<ParamPlace> places{{.kind = 1, .rows = 24, .numel = 24 * 40}};
+    step(*optimizer, shard, places, s.stream);
+    return floats_of(shard.master);
+  };
+  using enum NewtonSchulzType;
+  const Floats precise = weights(kFp32, DType::kF32), rough = weights(kBf16, DType::kF32);
+  CHECK(precise != rough);
+  CHECK(weights(kFp32, DType::kBF16) == precise);
+  CHECK(weights(kBf16, DType::kBF16) == rough);
+  CHECK(weights(kAuto, DType::kF32) == precise);
+  CHECK(weights(kAuto, DType::kBF16) == rough);
+}
+
 // However many parameters and buckets there are.
 TEST_CASE("Lamb costs one small collective a step, Muon none", "[optim][device]") {
   for (const Case& c : cases()) {

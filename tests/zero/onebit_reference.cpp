@@ -185,20 +185,33 @@ void OneBitRun::adam_step(int64_t number) {
 }
 
 void OneBitRun::adam_warm(int64_t number) {
+  for (size_t p = 0; p < errors_.size(); ++p) adam_whole(p, number);
+}
+
+void OneBitRun::adam_whole(size_t p, int64_t number) {
   const CompressedParams params = common(config_);
+  const Floats g = summed_gradient(static_cast<int64_t>(p), number);
   for (std::vector<State>& of_rank : states_) {
-    for (size_t p = 0; p < of_rank.size(); ++p) {
-      const Floats g = summed_gradient(static_cast<int64_t>(p), number);
-      decay_into(of_rank[p].m, g, params.betas[0]);
-      decay_squares_into(of_rank[p].v, g, params.betas[1]);
-      descend(of_rank[p], onebit_rate(number), params);
-    }
+    decay_into(of_rank[p].m, g, params.betas[0]);
+    decay_squares_into(of_rank[p].v, g, params.betas[1]);
+    descend(of_rank[p], onebit_rate(number), params);
   }
+}
+
+// Patterns are names here.
+bool OneBitRun::never_freezes(size_t p) const {
+  return std::ranges::any_of(config_.param_groups, [&](const ParamGroupConfig& group) {
+    return group.non_freeze.value_or(false) && group.match[0] == "p" + std::to_string(p);
+  });
 }
 
 void OneBitRun::adam_compressed(int64_t number) {
   const CompressedParams params = common(config_);
   for (size_t p = 0; p < errors_.size(); ++p) {
+    if (never_freezes(p)) {
+      adam_whole(p, number);
+      continue;
+    }
     std::vector<Floats*> momenta;
     for (int rank = 0; rank < ranks_; ++rank) {
       Floats& m = states_[static_cast<size_t>(rank)][p].m;

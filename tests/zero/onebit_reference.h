@@ -37,6 +37,8 @@ class OneBitRun {
   void descend(State& state, double rate, const CompressedParams& params) const;
   void adam_step(int64_t number);
   void adam_warm(int64_t number);
+  void adam_whole(size_t p, int64_t number);
+  bool never_freezes(size_t p) const;
   void adam_compressed(int64_t number);
   void zero_one_step(int64_t number);
   void zero_one_gradient(int64_t number);

@@ -60,6 +60,11 @@ std::vector<std::pair<std::string, OptimizerConfig>> cases() {
   eager.min_coeff = 0.5;
   eager.weight_decay = 0;
   return {{"adam", {.type = kOneBitAdam, .onebit_adam = adam(6)}},
+          {"adam, parts of it whole",
+           {.type = kOneBitAdam,
+            .onebit_adam = adam(6),
+            .param_groups = {{.match = {"p1"}, .non_freeze = true},
+                             {.match = {"p4"}, .non_freeze = true}}}},
           {"adam, shortest warm-up", {.type = kOneBitAdam, .onebit_adam = adam(0)}},
           {"0/1 adam", {.type = kZeroOneAdam, .zero_one_adam = zero_one()}},
           {"lamb", {.type = kOneBitLamb, .onebit_lamb = lamb(6)}},
