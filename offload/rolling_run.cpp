@@ -1,11 +1,11 @@
 #include "offload/rolling_run.h"
 
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/index.h"
+#include "offload/staged_buffer.h"
 
 namespace ds {
 
@@ -24,17 +24,11 @@ class Roll {
   Roll(const Roll&) = delete;  // has transfers under way
   Roll& operator=(const Roll&) = delete;
   ~Roll() {
-    for (Buffer& buffer : buffers_) {
-      try {
-        await(buffer);
-      } catch (const Error&) {
-        continue;  // the first error is on its way already
-      }
-    }
+    for (StagedBuffer& buffer : buffers_) buffer.await_quietly(swapper_);
   }
 
   void act(const RollingAction& action, const RollingWork& work) {
-    Buffer& buffer = nth(buffers_, action.buffer);
+    StagedBuffer& buffer = nth(buffers_, action.buffer);
     switch (action.step) {
       case RollingStep::kRead:
         take(buffer, action.part);
@@ -43,7 +37,7 @@ class Roll {
         }
         break;
       case RollingStep::kAwaitRead:
-        await(buffer);
+        buffer.await(swapper_);
         break;
       case RollingStep::kWork:
         if (plan_.access == RollingAccess::kFill) take(buffer, action.part);
@@ -57,46 +51,26 @@ class Roll {
         }
         break;
       case RollingStep::kAwaitWrite:
-        await(buffer);
+        buffer.await(swapper_);
         buffer.lease.give_back();
         break;
     }
   }
 
  private:
-  struct Buffer {
-    StagingPool::Lease lease;
-    std::vector<SwapTicket> under_way;
-  };
-
-  static std::span<std::byte> bytes_of(const Buffer& buffer, const RollingPiece& piece) {
+  static std::span<std::byte> bytes_of(const StagedBuffer& buffer, const RollingPiece& piece) {
     return buffer.lease.bytes().subspan(to_size(piece.offset), to_size(piece.bytes));
   }
 
-  void take(Buffer& buffer, int part) {
+  void take(StagedBuffer& buffer, int part) {
     buffer.lease = pool_.take(nth(plan_.part_bytes, part), nth(parts_, part).front().key);
-  }
-
-  void await(Buffer& buffer) {
-    std::exception_ptr first;
-    for (const SwapTicket ticket : std::exchange(buffer.under_way, {})) {
-      try {
-        swapper_.wait(ticket);
-      } catch (const IoTimeout&) {
-        buffer.lease.abandon();
-        first = std::current_exception();
-      } catch (const Error&) {
-        if (!first) first = std::current_exception();
-      }
-    }
-    if (first) std::rethrow_exception(first);
   }
 
   const RollingPlan& plan_;
   const std::span<const RollingPieces> parts_;
   Swapper& swapper_;
   StagingPool& pool_;
-  std::vector<Buffer> buffers_;
+  std::vector<StagedBuffer> buffers_;
 };
 
 }  // namespace
