@@ -238,16 +238,20 @@ void swap_buffer_rules(const RuleContext& r, const OffloadOptimizerConfig& offlo
 void update_time_rules(const RuleContext& r, const OffloadOptimizerConfig& offload) {
   const std::string key = "zero_optimization.offload_optimizer";
   const bool is_ahead = offload.super_offload;
-  if (is_ahead && offload.device != OffloadDevice::kCpu) {
-    r.refuse_early(key + ".super_offload",
-                   "updates what is in the host's memory, expected device \"cpu\"");
-  } else if (const auto why = whole_parameters_of(r.config.optimizer); is_ahead && why) {
+  if (const auto why = whole_parameters_of(r.config.optimizer); is_ahead && why) {
     r.refuse_early(key + ".super_offload",
                    fmt::format("updates part by part during the backward pass, but {}; remove it, "
                                "or use another optimizer",
                                *why));
   } else if (!is_ahead && offload.device != OffloadDevice::kNone) {
     r.note(key, "the host's update " + host_update_begins(r.config));
+  }
+  const auto& param = r.config.zero_optimization.offload_param;
+  if (is_ahead && offload.device == OffloadDevice::kNvme && param &&
+      param->device == OffloadDevice::kNvme) {
+    r.note(key + ".super_offload",
+           "keeps the new weights of a rank in the host's memory until the norm is known, also "
+           "where offload_param has them on nvme");
   }
 }
 

@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 148> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 151> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -126,8 +126,11 @@ constexpr std::array<std::string_view, 148> kNames{"ckpt.after_fsync",
                                                    "memory.swept",
                                                    "memory.votes_exchanged",
                                                    "memory.written",
+                                                   "offload.gradient_handed_over",
                                                    "offload.gradient_loaded",
                                                    "offload.gradient_stored",
+                                                   "offload.part_given_up",
+                                                   "offload.part_kept",
                                                    "offload.part_saved",
                                                    "offload.part_undone",
                                                    "offload.part_updated",

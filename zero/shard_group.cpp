@@ -263,13 +263,13 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
   HomeOptions home{.slots = slot_specs_,
                    .grad_dtype = options_.grad_slice_dtype,
                    .master_dtype = options_.masters == Masters::kWeights ? dtype_ : DType::kF32,
+                   .weight_dtype = dtype_,
                    .name = std::move(name)};
   const std::vector<HomeSlice> slices = home_slices();
   if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
-  DS_CHECK(!options_.update_ahead || (!sees_parameters_ && offload.updater != nullptr &&
-                                      options_.policy.state.tier == Tier::kHost),
-           "zero: an update ahead of the norm is of state on the host, element by element, by an "
-           "updater");
+  const bool swaps = options_.policy.state.tier == Tier::kNvme;
+  DS_CHECK(!options_.update_ahead || (!sees_parameters_ && offload.updater != nullptr),
+           "zero: an update ahead of the norm is element by element, by an updater");
   DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
   DS_CHECK(
       options_.offload_ratio >= 1 || !sees_parameters_,
@@ -283,7 +283,7 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
       .updater = options_.update_ahead || options_.zenflow ? offload.updater : nullptr};
   if (options_.zenflow) return make_zenflow_home(home, slices, host);
   const auto beside = [&](const HomeOptions& of) {
-    if (options_.policy.state.tier == Tier::kHost) {
+    if (!swaps) {
       return make_host_home(of, slices, streams_.compute, host);
     }
     DS_CHECK(offload.nvme != nullptr, "zero: optimizer state is swapped, and there is no place");

@@ -150,7 +150,9 @@ class HostHome final : public ShardHome {
       all_.add_slots(options, part.numel, host_, shard);
       all_.shards().push_back(std::move(shard));
     }
-    if (host.updater != nullptr) ahead_.emplace(all_.shards(), *host.updater);
+    if (host.updater == nullptr) return;
+    kept_.emplace(all_.shards(), *host.updater);
+    ahead_.emplace(*kept_, *host.updater);
   }
 
   std::span<const HomePart> parts() const override { return all_.parts(); }
@@ -187,7 +189,8 @@ class HostHome final : public ShardHome {
       work(open);
     });
   }
-  void gradient_is_final(int bucket, const Tensor& /*slice*/, Stream& /*stream*/) override {
+  void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) override {
+    store_gradient(bucket, slice, stream);
     if (!ahead_ || !ahead_->has_begun()) return;
     for (size_t i = 0; i < all_.parts().size(); ++i) {
       if (all_.parts()[i].bucket == bucket) ahead_->add(narrow<int>(i), all_.moved());
@@ -204,6 +207,7 @@ class HostHome final : public ShardHome {
   Stream& host_;
   ResidentParts all_;
   WeightsOut out_;
+  std::optional<KeptParts> kept_;
   std::optional<WorkAhead> ahead_;
 };
 
@@ -237,9 +241,9 @@ class SplitHome final : public ShardHome {
     first_->begin_ahead(work);
     second_->begin_ahead(work);
   }
-  void gradient_is_final(int bucket, const Tensor& slice, Stream& stream) override {
-    first_->gradient_is_final(bucket, slice, stream);
-    second_->gradient_is_final(bucket, slice, stream);
+  void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) override {
+    first_->store_final_gradient(bucket, slice, stream);
+    second_->store_final_gradient(bucket, slice, stream);
   }
   void hand_over_ahead() override {
     first_->hand_over_ahead();

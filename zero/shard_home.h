@@ -53,7 +53,8 @@ struct OpenPart {
   // undefined where the master is the weight, and where they stay as they are.
   Shard& shard;
   Stream& stream;  // who works on it
-  // With kUpdate: all that it asks for but the copy has been done ahead.
+  // With kUpdate: all that it asks for but the copy has been done ahead. Of the shard there may be
+  // the copy and the master alone, and that as the weights have it.
   bool is_ahead = false;
 };
 
@@ -79,16 +80,18 @@ class ShardHome {
 
   // Keeps a gradient, in the order of the stream's work: that of this rank's slice of a bucket.
   virtual void store_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
+  // Likewise; it is that of the whole step.
+  virtual void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) {
+    store_gradient(bucket, slice, stream);
+  }
   // What was stored last of the bucket.
   virtual void load_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
 
   // Where a home can, parts are worked on before the visit with kUpdate, as soon as their gradients
-  // are final, and what they were is kept. `work` is called on another thread, and no copy is to be
-  // made. What was begun before has to be ended first.
+  // are final, and what they were is kept. `work` is called on another thread; a copy is to be made
+  // where there is a place, which is not where others see it. What was begun before has to be ended
+  // first.
   virtual void begin_ahead(const Work& /*work*/) {}
-  // What was stored last of the bucket is that of the whole step, and still lies in `slice`, in the
-  // order of the stream's work.
-  virtual void gradient_is_final(int /*bucket*/, const Tensor& /*slice*/, Stream& /*stream*/) {}
   // Waits for gradients on their way, not for the work on them.
   virtual void hand_over_ahead() {}
   // Waits for all work ahead. kUndo: everything is as it was.
@@ -117,6 +120,7 @@ struct HomeOptions {
   std::vector<SlotSpec> slots;
   DType grad_dtype = DType::kF32;
   DType master_dtype = DType::kF32;
+  DType weight_dtype = DType::kF32;
   HomeShare share{};
   int64_t part_numel = INT64_MAX;
   std::string name = "0";  // of the group, among those of the rank

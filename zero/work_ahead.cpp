@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "core/failpoint.h"
@@ -11,19 +12,8 @@
 
 namespace ds {
 
-WorkAhead::WorkAhead(std::span<const Shard> parts, Stream& stream) : stream_(stream) {
-  for (const Shard& part : parts) {
-    State& state = states_.emplace_back();
-    state.tensors.push_back(part.master);
-    std::ranges::copy(part.slots, std::back_inserter(state.tensors));
-    for (const Tensor& scale : part.scales) {
-      if (scale.defined()) state.tensors.push_back(scale);
-    }
-    for (const Tensor& tensor : state.tensors) {
-      state.before.push_back(
-          Tensor::empty(tensor.shape(), tensor.dtype(), stream_, MemoryTag::kOptimizer));
-    }
-  }
+WorkAhead::WorkAhead(AheadParts& parts, Stream& stream)
+    : parts_(parts), stream_(stream), states_(to_size(parts.count())) {
   if (!is_meta()) thread_ = std::thread([this] { run(); });
 }
 
@@ -38,23 +28,18 @@ WorkAhead::~WorkAhead() {
   thread_.join();
 }
 
-int64_t WorkAhead::State::bytes() const {
-  size_t sum = 0;
-  for (const Tensor& tensor : tensors) sum += tensor.bytes();
-  return narrow<int64_t>(sum);
-}
-
 bool WorkAhead::take_done(int part) { return std::exchange(nth(states_, part).is_done, false); }
 
 void WorkAhead::begin(Work work) {
   DS_CHECK(!has_begun(), "work ahead: begun twice");
-  for (State& state : states_) state.is_saved = state.is_done = false;
+  for (State& state : states_) state = {};
   ended_at_ = {};
   work_ = std::move(work);
 }
 
 void WorkAhead::add(int part, const Event& there) {
   DS_CHECK(has_begun(), "work ahead: part {} is added before anything has begun", part);
+  nth(states_, part).is_added = true;
   waiting_.push_back({.part = part, .there = there});
   while (!waiting_.empty() && waiting_.front().there.ready()) {
     const Waiting first = std::move(waiting_.front());
@@ -83,37 +68,43 @@ void WorkAhead::give(int part) {
 }
 
 void WorkAhead::run() {
+  bool finishes = false;  // something may be under way of what was worked on
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return ends_ || !given_.empty(); });
+    changed_.wait(lock, [&] { return ends_ || finishes || !given_.empty(); });
     if (ends_) return;
-    const int part = given_.front();
-    given_.pop_front();
-    is_working_ = true;
+    const bool failed = error_ != nullptr;
+    std::optional<int> part;
+    if (!given_.empty()) {
+      part = given_.front();
+      given_.pop_front();
+      is_working_ = true;
+    }
     lock.unlock();
     std::exception_ptr error;
     try {
-      work_on(part);
+      finishes = part ? take_up(*part, failed) : parts_.finish_one();
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
     is_working_ = false;
     if (error != nullptr && error_ == nullptr) error_ = error;
-    if (error_ != nullptr) given_.clear();
     changed_.notify_all();
   }
 }
 
+// Of what comes after an error nothing is worked on, and nothing that it holds is kept from others.
+bool WorkAhead::take_up(int part, bool failed) {
+  failed ? parts_.undo(part, stream_) : work_on(part);
+  return true;
+}
+
 void WorkAhead::work_on(int part) {
-  State& state = nth(states_, part);
   const BesideSpan span(stream_, BesideKind::kUpdateAhead, {.what = "part", .number = part},
-                        state.bytes());
-  for (size_t i = 0; i < state.tensors.size(); ++i) copy(state.tensors[i], state.before[i]);
-  state.is_saved = true;
-  DS_FAILPOINT("offload.part_saved");
-  work_(part, stream_);
-  state.is_done = true;
+                        parts_.bytes(part));
+  parts_.work_on(part, stream_, work_);
+  nth(states_, part).is_done = true;
   DS_FAILPOINT("offload.part_updated_ahead");
 }
 
@@ -130,31 +121,82 @@ void WorkAhead::end(Verdict verdict) {
   await_thread(verdict);
   waiting_.clear();
   work_ = nullptr;
-  const std::exception_ptr error = std::exchange(error_, nullptr);
-  if (error != nullptr || verdict == Verdict::kUndo) undo();
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    error = std::exchange(error_, nullptr);
+  }
+  error != nullptr || verdict == Verdict::kUndo ? undo() : keep();
   ended_at_ = stream_.mark();
   if (error != nullptr && verdict == Verdict::kKeep) std::rethrow_exception(error);
 }
 
-void WorkAhead::undo() {
-  for (State& state : states_) {
-    if (!state.is_saved) continue;
-    const BesideSpan span(
-        stream_, BesideKind::kUpdate,
-        {.what = "undone of part", .number = narrow<int>(&state - states_.data())}, state.bytes());
-    for (size_t i = 0; i < state.tensors.size(); ++i) copy(state.before[i], state.tensors[i]);
-    state.is_saved = state.is_done = false;
-    DS_FAILPOINT("offload.part_undone");
+void WorkAhead::keep() {
+  for (size_t part = 0; part < states_.size(); ++part) {
+    if (states_[part].is_done) parts_.keep(narrow<int>(part));
   }
 }
 
+void WorkAhead::undo() {
+  for (size_t part = 0; part < states_.size(); ++part) {
+    if (states_[part].is_added) parts_.undo(narrow<int>(part), stream_);
+    states_[part] = {};
+  }
+}
+
+KeptParts::KeptParts(std::span<const Shard> parts, Stream& stream) {
+  for (const Shard& part : parts) {
+    State& state = states_.emplace_back();
+    state.tensors.push_back(part.master);
+    std::ranges::copy(part.slots, std::back_inserter(state.tensors));
+    for (const Tensor& scale : part.scales) {
+      if (scale.defined()) state.tensors.push_back(scale);
+    }
+    for (const Tensor& tensor : state.tensors) {
+      state.before.push_back(
+          Tensor::empty(tensor.shape(), tensor.dtype(), stream, MemoryTag::kOptimizer));
+    }
+  }
+}
+
+int KeptParts::count() const { return narrow<int>(states_.size()); }
+
+int64_t KeptParts::bytes(int part) const {
+  size_t sum = 0;
+  for (const Tensor& tensor : nth(states_, part).tensors) sum += tensor.bytes();
+  return narrow<int64_t>(sum);
+}
+
+void KeptParts::work_on(int part, Stream& stream, const Work& work) {
+  State& state = nth(states_, part);
+  for (size_t i = 0; i < state.tensors.size(); ++i) {
+    copy(state.tensors[i], state.before[i], stream);
+  }
+  state.is_saved = true;
+  DS_FAILPOINT("offload.part_saved");
+  work(part, stream);
+}
+
+void KeptParts::keep(int part) { nth(states_, part).is_saved = false; }
+
+void KeptParts::undo(int part, Stream& stream) {
+  State& state = nth(states_, part);
+  if (!std::exchange(state.is_saved, false)) return;
+  const BesideSpan span(stream, BesideKind::kUpdate, {.what = "undone of part", .number = part},
+                        bytes(part));
+  for (size_t i = 0; i < state.tensors.size(); ++i) {
+    copy(state.before[i], state.tensors[i], stream);
+  }
+  DS_FAILPOINT("offload.part_undone");
+}
+
 // With all threads of the stream, since it is memory that it takes.
-void WorkAhead::copy(const Tensor& from, const Tensor& to) {
+void KeptParts::copy(const Tensor& from, const Tensor& to, Stream& stream) {
   const auto bytes = narrow<int64_t>(from.bytes());
-  stream_.report("copy", {.flops = 0, .bytes = 2.0 * static_cast<double>(bytes)});
-  if (is_meta()) return;
+  stream.report("copy", {.flops = 0, .bytes = 2.0 * static_cast<double>(bytes)});
+  if (stream.device().is_meta()) return;
   constexpr int64_t kGrain = 1 << 16;
-  stream_.pool().parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
+  stream.pool().parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
     std::memcpy(static_cast<std::byte*>(to.address()) + begin,
                 static_cast<const std::byte*>(from.address()) + begin, to_size(end - begin));
   });

@@ -1,9 +1,9 @@
-// WorkAhead: updates parts of a host home on a thread of its own while the backward pass goes on,
-// before the norm of all gradients is known, and can go back (SuperOffload, Lian et al., arXiv
-// 2509.21271). What a part is before it is updated is kept beside it, to the bit: whoever finds
-// that the update should have been another one, or none, undoes it all. It writes masters and
-// slots alone: the weights that the backward pass computes with stay as they are. On meta the same
-// is counted on the updater's clock.
+// WorkAhead: updates parts of a home beside the device on a thread of its own while the backward
+// pass goes on, before the norm of all gradients is known, and can go back (SuperOffload, Lian et
+// al., arXiv 2509.21271). What a part is before it is updated is kept, to the bit, in its home's
+// way: whoever finds that the update should have been another one, or none, undoes it all. It
+// writes masters and slots alone: the weights that the backward pass computes with stay as they
+// are. On meta the same is counted on the updater's clock.
 #pragma once
 
 #include <condition_variable>
@@ -20,18 +20,42 @@
 
 namespace ds {
 
+// The parts that are worked on, and how each is kept as it was.
+class AheadParts {
+ public:
+  AheadParts() = default;
+  virtual ~AheadParts() = default;
+  AheadParts(const AheadParts&) = delete;  // a thread refers to it
+  AheadParts& operator=(const AheadParts&) = delete;
+
+  virtual int count() const = 0;
+  virtual int64_t bytes(int part) const = 0;  // of what the work may change
+
+  // By the thread that works: calls the work, which may change masters, slots and scales.
+  using Work = std::function<void(int part, Stream& stream)>;
+  virtual void work_on(int part, Stream& stream, const Work& work) = 0;
+  // By the same while it has no work: waits for the oldest of what is still under way of parts that
+  // were worked on, and says whether there may be more.
+  virtual bool finish_one() { return false; }
+
+  // By who ends the work, of a part that was worked on: from now on it is what it has become.
+  virtual void keep(int /*part*/) {}
+  // Likewise, of one that was added, whether or not the work on it has begun or failed: it is what
+  // it was. By the thread, too, of one that it has no work on any more, since some has failed.
+  virtual void undo(int part, Stream& stream) = 0;
+};
+
 // All calls come from one thread.
 class WorkAhead {
  public:
-  // parts: of the host's memory, which outlive it. `stream` is of the CPU, and nobody else's; what
-  // parts were before is kept in its memory.
-  WorkAhead(std::span<const Shard> parts, Stream& stream);
+  // Parts outlive it. `stream` is of the CPU, and nobody else's.
+  WorkAhead(AheadParts& parts, Stream& stream);
   ~WorkAhead();                          // what is under way is finished
   WorkAhead(const WorkAhead&) = delete;  // its thread refers to it
   WorkAhead& operator=(const WorkAhead&) = delete;
 
-  // From now on parts that are added are worked on. The work may change masters, slots and scales.
-  using Work = std::function<void(int part, Stream& stream)>;
+  // From now on parts that are added are worked on.
+  using Work = AheadParts::Work;
   void begin(Work work);
   bool has_begun() const { return work_ != nullptr; }
   // The gradient of the part is final, and there as soon as the event is reached.
@@ -51,11 +75,8 @@ class WorkAhead {
 
  private:
   struct State {
-    std::vector<Tensor> tensors;  // what the work may change
-    std::vector<Tensor> before;   // as many, of the same kind
-    bool is_saved = false;
+    bool is_added = false;
     bool is_done = false;
-    int64_t bytes() const;
   };
   struct Waiting {
     int part = 0;
@@ -64,11 +85,13 @@ class WorkAhead {
   bool is_meta() const { return stream_.device().is_meta(); }
   void give(int part);
   void run();
+  bool take_up(int part, bool failed);
   void work_on(int part);
   void await_thread(Verdict verdict);
+  void keep();
   void undo();
-  void copy(const Tensor& from, const Tensor& to);
 
+  AheadParts& parts_;
   Stream& stream_;
   std::vector<State> states_;
   Work work_ = nullptr;
@@ -82,6 +105,29 @@ class WorkAhead {
   bool ends_ = false;
   std::exception_ptr error_;
   std::thread thread_;  // none on meta
+};
+
+// Parts whose tensors stay in memory, where they are kept beside.
+class KeptParts final : public AheadParts {
+ public:
+  // parts: of the host's memory, which outlive it. What they were is kept in that of the stream.
+  KeptParts(std::span<const Shard> parts, Stream& stream);
+
+  int count() const override;
+  int64_t bytes(int part) const override;
+  void work_on(int part, Stream& stream, const Work& work) override;
+  void keep(int part) override;
+  void undo(int part, Stream& stream) override;
+
+ private:
+  struct State {
+    std::vector<Tensor> tensors;  // what the work may change
+    std::vector<Tensor> before;   // as many, of the same kind
+    bool is_saved = false;
+  };
+  static void copy(const Tensor& from, const Tensor& to, Stream& stream);
+
+  std::vector<State> states_;
 };
 
 }  // namespace ds

@@ -82,7 +82,8 @@ void fields(Visitor& v, OffloadOptimizerConfig& c) {
   v.field("super_offload", c.super_offload,
           {.meaning = "Begin the update on the CPU during the backward pass, as soon as gradients "
                       "are final, and undo it where their norm or a value that is not finite asks "
-                      "for another one. The host keeps state twice for that.",
+                      "for another one. For that the host keeps state twice; of state on NVMe the "
+                      "swap file has it twice, and the host keeps the new weights.",
            .effect = Effect::kUsed});
   v.field("cpuadam_cores_perc", c.cpuadam_cores_perc,
           {.meaning = "Share of a rank's threads that this update has, at least one.",

@@ -270,16 +270,10 @@ TEST_CASE("elastic jobs need their numbers and leave no others", "[config]") {
             "micro_batch_sizes": [2, 4], "min_gpus": 8, "max_gpus": 8}})"}});
 }
 
-TEST_CASE("an update ahead of the norm is of state on the cpu, element by element", "[config]") {
+TEST_CASE("an update ahead of the norm is element by element", "[config]") {
   check_rules(
       "error",
       {{"zero_optimization.offload_optimizer.super_offload",
-        "updates what is in the host's memory, expected device \"cpu\"",
-        R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
-            "device": "nvme", "super_offload": true}}})",
-        R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
-            "device": "cpu", "super_offload": true}}})"},
-       {"zero_optimization.offload_optimizer.super_offload",
         "updates part by part during the backward pass, but Lamb needs norms of whole parameters",
         R"({"optimizer": {"type": "Lamb"}, "zero_optimization": {"stage": 2,
             "offload_optimizer": {"device": "cpu", "super_offload": true}}})",
@@ -385,6 +379,11 @@ TEST_CASE("a file is told when the host's update begins, and why", "[config]") {
         "has no effect unless super_offload is true",
         R"({"zero_optimization": {"stage": 2,
             "offload_optimizer": {"cpuadam_cores_perc": 0.5}}})",
+        kAhead},
+       {"zero_optimization.offload_optimizer.super_offload",
+        "keeps the new weights of a rank in the host's memory until the norm is known",
+        R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"},
+            "offload_optimizer": {"device": "nvme", "super_offload": true}}})",
         kAhead}});
 }
 

@@ -66,6 +66,7 @@ OFFLOADS = [(stages, words) for stages, words in (
     ([1, 2, 3], state_on("cpu", super_offload="true")),
     ([3], state_on("nvme")),
     ([3], state_on("nvme", pipeline_read="true", pipeline_write="true") + [f"{ZERO}sub_group_size=1000"]),
+    ([3], state_on("nvme", super_offload="true") + [f"{ZERO}sub_group_size=1000"]),
     ([3], weights_on("cpu")),
     ([3], weights_on("nvme")),
     ([3], weights_on("cpu") + state_on("nvme")),

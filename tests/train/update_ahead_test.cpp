@@ -1,34 +1,54 @@
-// Training whose state on the host is updated while the backward pass goes on, before the norm is
-// known: the bits of training without, whether what was made ahead is kept or undone, and as much
-// memory as the plan says.
+// Training whose state on the host, or in a swap file, is updated while the backward pass goes on,
+// before the norm is known: the bits of training without, whether what was made ahead is kept or
+// undone, and as much memory as the plan says.
 #include <cmath>
 #include <cstring>
 
 #include "optim/loss_scaler.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/train/offload_settings.h"
 #include "train/observers.h"
+#include "train/step/swap.h"
 
 namespace ds {
 namespace {
 
 using namespace testing;
 
-Setting ahead(Setting setting) {
-  setting.state = Tier::kHost;
+Setting ahead(Setting setting, Tier state = Tier::kHost) {
+  setting.state = state;
   setting.update_ahead = true;
+  if (state == Tier::kNvme) {  // a slice is several parts, of which two are under way at once
+    setting.sub_group_numel = 640;
+    setting.rolling = {
+        .buffers = 2, .pipeline_read = true, .pipeline_write = false, .pinning = Pinning::kNone};
+  }
   return setting;
 }
+SwapOpener swap_in(const TemporaryDirectory& folder, int rank, int ranks) {
+  return swap_opener({.nvme_path = folder.path().string(),
+                      .of = "state",
+                      .owner = {.job = "test", .rank = rank, .world = ranks}});
+}
+// State is swapped at stage 3 alone.
+std::vector<Tier> places_of(const Setting& setting) {
+  if (setting.stage < 3) return {Tier::kHost};
+  return {Tier::kHost, Tier::kNvme};
+}
 
-// Of a run with state on the device and of one that updates it ahead on the host.
+// Of a run with state on the device and of those that update it ahead.
 void check_like_on_device(const Setting& plain) {
-  MemoryFileSystem plain_disk, disk;
+  MemoryFileSystem plain_disk;
   const Outcome expected = train(plain, plain_disk, 3);
-  const Setting setting = ahead(plain);
-  INFO(words_of(setting) << ", clipped to " << setting.clipping);
-  const Outcome got = train(setting, disk, 3);
-  CHECK(got.losses == expected.losses);
-  CHECK(got.state == expected.state);
-  CHECK(got.scales == expected.scales);  // which follow the steps that are skipped
+  for (const Tier place : places_of(plain)) {
+    const Setting setting = ahead(plain, place);
+    INFO(words_of(setting) << ", clipped to " << setting.clipping);
+    MemoryFileSystem disk;
+    const Outcome got = train(setting, disk, 3);
+    CHECK(got.losses == expected.losses);
+    CHECK(got.state == expected.state);
+    CHECK(got.scales == expected.scales);  // which follow the steps that are skipped
+  }
 }
 
 // Clipping to 1 undoes the first steps, to 0.01 all of them, and none without clipping.
@@ -49,11 +69,16 @@ TEST_CASE("state that is updated ahead trains to the same bits", "[train]") {
 TEST_CASE("a share of the state, weights elsewhere and small parts are updated ahead as well",
           "[train]") {
   for (const double ratio : {0.0, 0.3, 1.0}) {
-    for (const Tier params : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
+    for (const auto& [state, params] : {std::pair{Tier::kHost, Tier::kDevice},
+                                        {Tier::kHost, Tier::kHost},
+                                        {Tier::kHost, Tier::kNvme},
+                                        {Tier::kNvme, Tier::kDevice},
+                                        {Tier::kNvme, Tier::kHost},
+                                        {Tier::kNvme, Tier::kNvme}}) {
       Setting plain{.ranks = 2, .stage = 3, .dtype = DType::kBF16, .micro_steps = 2};
       MemoryFileSystem plain_disk, disk;
       const Outcome expected = train(plain, plain_disk, 3);
-      Setting setting = ahead(plain);
+      Setting setting = ahead(plain, state);
       setting.offload_ratio = ratio;
       setting.params = params;
       setting.sub_group_numel = 640;
@@ -115,34 +140,74 @@ TEST_CASE("the plan of an update ahead has what it takes to go back, and is what
   }
 }
 
+TEST_CASE(
+    "the plan of an update ahead of swapped state has a second place of all of it, and new "
+    "weights on the host",
+    "[train]") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Setting setting =
+        ahead({.ranks = 2, .stage = 3, .dtype = dtype, .micro_steps = 2}, Tier::kNvme);
+    MemoryFileSystem disk, plain_disk;
+    const Outcome got = train(setting, disk, 2);
+    check_plan(setting, got);
+    Setting without = setting;
+    without.update_ahead = false;
+    const Outcome plain = train(without, plain_disk, 2);
+    const auto more = [&](Tier tier) {
+      return nth(got.tiers, tier).bytes_peak - nth(plain.tiers, tier).bytes_peak;
+    };
+    const RunPlan plan = dry_run(options_of(setting), {.data = 2}, {});
+    const auto numel = narrow<size_t>(plan.parameters() / 2);  // of a rank, or a little more
+    CHECK(more(Tier::kNvme) >= numel * 12);
+    CHECK(more(Tier::kHost) >= numel * size_of(dtype));
+    CHECK(more(Tier::kHost) < numel * size_of(dtype) * 5 / 4);
+    // Gradients are written, and not read again; states pass as often as without.
+    const RunPlan before = dry_run(options_of(without), {.data = 2}, {});
+    const auto bytes = [](const RunPlan& of, Link link) {
+      return nth(of.of_rank(0).link_bytes, link);
+    };
+    CHECK(bytes(plan, Link::kNvmeWrite) == bytes(before, Link::kNvmeWrite));
+    CHECK(bytes(plan, Link::kNvmeRead) < bytes(before, Link::kNvmeRead));
+  }
+}
+
 // Beside a device the updater has a clock of its own.
 TEST_CASE("what is updated ahead hides behind the backward pass", "[train]") {
-  const auto seconds_of = [](const Setting& setting) {
+  const auto seconds_of = [](const Setting& setting, double disk) {
     const DeviceCeilings ceilings{.device = Device::cuda(0),
                                   .flops_per_s = 1e9,
                                   .bytes_per_s = 1e8,
-                                  .link_bytes_per_s = {1e12, 1e12, 1e12, 1e12},
+                                  .link_bytes_per_s = {1e12, 1e12, disk, disk},
                                   .host_bytes_per_s = 1e8};
     return dry_run(options_of(setting), {.data = 2}, ceilings).of_rank(0).seconds_per_step;
   };
-  const Setting on_device{.ranks = 2, .stage = 2, .dtype = DType::kBF16};
-  Setting after = ahead(on_device);
-  after.update_ahead = false;
-  CHECK(seconds_of(ahead(on_device)) < seconds_of(after));
+  const Setting on_device{.ranks = 2, .stage = 3, .dtype = DType::kBF16};
+  for (const Tier place : {Tier::kHost, Tier::kNvme}) {
+    for (const double disk : {1e7, 1e12}) {
+      const Setting with = ahead(on_device, place);
+      Setting without = with;
+      without.update_ahead = false;
+      CAPTURE(name_of(place), disk);
+      CHECK(seconds_of(with, disk) < seconds_of(without, disk));
+    }
+  }
 }
 
 TEST_CASE("a step that is not finite leaves nothing of what was updated ahead", "[train]") {
+  const Tier place = GENERATE(Tier::kHost, Tier::kNvme);
   for (const int late : {0, 1}) {
-    for (int stage = 1; stage <= 3; ++stage) {
-      CAPTURE(stage, late);
-      Setting setting = ahead({.ranks = 2, .stage = stage, .results_late = late});
+    for (int stage = place == Tier::kNvme ? 3 : 1; stage <= 3; ++stage) {
+      CAPTURE(name_of(place), stage, late);
+      Setting setting = ahead({.ranks = 2, .stage = stage, .results_late = late}, place);
       setting.clipping = 0;
       const EngineOptions options = options_of(setting);
       Outcome before, after;
       std::mutex mutex;
+      const TemporaryDirectory folder;
       test::run_ranks(2, [&](Communicator& comm) {
         PlainRank rank(comm, {.data = comm.size()});
         RankResources resources = rank.resources();
+        resources.open_state_swap = swap_in(folder, comm.rank(), comm.size());
         resources.results_late = late;
         Engine engine(options, resources, std::nullopt);
         engine.initialize();
@@ -176,15 +241,18 @@ TEST_CASE("a step that breaks off leaves nothing of what was updated ahead", "[t
       if (instruction.op == PipelineOp::kBackwardPass) throw CommError("a peer is lost");
     }
   };
-  Setting setting = ahead({.stage = 3});
+  Setting setting = ahead({.stage = 3}, GENERATE(Tier::kHost, Tier::kNvme));
   setting.clipping = 0;
   const EngineOptions options = options_of(setting);
   std::mutex mutex;
+  const TemporaryDirectory folder;
   Outcome before, after, whole, resumed;
   test::run_ranks(1, [&](Communicator& comm) {
     const auto three_steps = [&](bool breaks, Outcome& end) {
       PlainRank rank(comm, {.data = comm.size()});
-      Engine engine(options, rank.resources(), std::nullopt);
+      RankResources resources = rank.resources();
+      resources.open_state_swap = swap_in(folder, 0, 1);
+      Engine engine(options, resources, std::nullopt);
       engine.initialize();
       CountingSource source(options, 0, 1);
       for (int step = 0; step < 3; ++step) {
@@ -205,11 +273,7 @@ TEST_CASE("a step that breaks off leaves nothing of what was updated ahead", "[t
   CHECK(resumed.state == whole.state);
 }
 
-TEST_CASE("an update ahead is of state on the host, element by element", "[train]") {
-  Setting nvme = ahead({.ranks = 2, .stage = 3});
-  nvme.state = Tier::kNvme;
-  CHECK_THROWS_WITH(dry_run(options_of(nvme), {.data = 2}, {}),
-                    Catch::Contains("an update ahead of the norm"));
+TEST_CASE("an update ahead is element by element", "[train]") {
   const Setting lamb = ahead({.ranks = 2, .stage = 3, .optimizer = {.type = OptimizerType::kLamb}});
   CHECK_THROWS_WITH(dry_run(options_of(lamb), {.data = 2}, {}),
                     Catch::Contains("an update ahead of the norm"));

@@ -67,11 +67,16 @@ struct Kind {
   std::function<std::unique_ptr<ShardHome>(Place&, HomeOptions)> make;
 };
 
-Kind rolling(std::string name, RollingHomeOptions options) {
+enum class Ahead : uint8_t { kNo, kYes };
+
+Kind rolling(std::string name, RollingHomeOptions options, Ahead ahead = Ahead::kNo) {
   options.pinning = Pinning::kNone;
-  return {std::move(name), [options](Place& place, const HomeOptions& home) {
-            return make_rolling_home(home, place.slices, place.device.stream, place.host_place,
-                                     place.swap, options);
+  return {std::move(name), [=](Place& place, HomeOptions home) {
+            home.weight_dtype = place.slices.front().weights.dtype();
+            HostPlace host = place.host_place;
+            if (ahead == Ahead::kYes) host.updater = &place.updater;
+            return make_rolling_home(home, place.slices, place.device.stream, host, place.swap,
+                                     options);
           }};
 }
 
@@ -106,8 +111,13 @@ std::vector<Kind> kinds() {
   all.push_back(
       rolling("rolling, both ways",
               {.buffers = 4, .pipeline_read = true, .pipeline_write = true, .fast_init = true}));
+  const Kind rolling_ahead = rolling(
+      "rolling, ahead", {.buffers = 3, .pipeline_read = true, .pipeline_write = true}, Ahead::kYes);
+  all.push_back(rolling_ahead);
+  all.push_back(rolling("rolling, ahead in one buffer", {.buffers = 1}, Ahead::kYes));
   for (const double ratio : {0.0, 0.3, 1.0}) {
     all.push_back(split(host, ratio));
+    all.push_back(split(rolling_ahead, ratio));
     all.push_back(split(ahead, ratio));
     all.push_back(split(plain, ratio));
   }
@@ -148,8 +158,7 @@ void store_gradients(ShardHome& home, Place& place, std::string_view what) {
     const HomePart all{.bucket = b, .numel = nth(kSlices, b)};
     Stream& stream = place.device.stream;
     const Tensor slice = testing::upload(values_of(what, all), {all.numel}, stream);
-    home.store_gradient(b, slice, stream);
-    home.gradient_is_final(b, slice, stream);
+    home.store_final_gradient(b, slice, stream);
   }
 }
 
@@ -345,6 +354,15 @@ TEST_CASE("homes take what they should of each tier, and give it back", "[zero]"
   CHECK(std::filesystem::is_empty(place.directory.path().string()));
   CHECK_THROWS_AS(rolling("", {.buffers = 1, .pipeline_read = true}).make(place, options_of(64)),
                   ConfigError);
+  const auto file_bytes = [&](Ahead ahead) {
+    const auto home = rolling("", {.buffers = 2}, ahead).make(place, options_of(64));
+    const size_t bytes = place.nvme_account.usage().bytes_now;
+    CHECK(std::filesystem::file_size(place.directory.path().string() + "/suite.rank-0.swap") ==
+          bytes + to_size(kSwapPage));
+    return bytes;
+  };
+  // Ahead: states twice, gradients once; all of these are less than a page, and so is each header.
+  CHECK(2 * file_bytes(Ahead::kYes) == 3 * file_bytes(Ahead::kNo));
   CHECK(place.nvme_account.usage().bytes_now == 0);
 }
 

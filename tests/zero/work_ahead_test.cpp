@@ -65,7 +65,8 @@ struct Place {
 
 TEST_CASE("work ahead is kept, and says so once, or undone to the bit", "[zero]") {
   Place place;
-  WorkAhead ahead(place.parts, place.updater);
+  KeptParts kept(place.parts, place.updater);
+  WorkAhead ahead(kept, place.updater);
   const auto write = [&](int value) {
     ahead.begin([&place, value](int part, Stream&) { place.write(part, value); });
   };
@@ -87,7 +88,8 @@ TEST_CASE("work ahead is kept, and says so once, or undone to the bit", "[zero]"
 
 TEST_CASE("an error of work ahead is thrown at the end, when all is as it was", "[zero]") {
   Place place;
-  WorkAhead ahead(place.parts, place.updater);
+  KeptParts kept(place.parts, place.updater);
+  WorkAhead ahead(kept, place.updater);
   const auto fail_at = [&](int bad) {
     ahead.begin([&place, bad](int part, Stream&) {
       place.write(part, 2);
@@ -114,7 +116,8 @@ TEST_CASE("what is undone is not begun first", "[zero]") {
   Place place;
   std::latch is_under_way(1), may_go_on(1);
   {
-    WorkAhead ahead(place.parts, place.updater);
+    KeptParts kept(place.parts, place.updater);
+    WorkAhead ahead(kept, place.updater);
     ahead.begin([&](int part, Stream&) {
       REQUIRE(part == 0);
       is_under_way.count_down();
@@ -128,7 +131,8 @@ TEST_CASE("what is undone is not begun first", "[zero]") {
     CHECK(place.values() == Values{1, 1, 1});
   }
   std::latch again_under_way(1);
-  WorkAhead gone_early(place.parts, place.updater);
+  KeptParts kept(place.parts, place.updater);
+  WorkAhead gone_early(kept, place.updater);
   gone_early.begin([&](int, Stream&) { again_under_way.count_down(); });
   gone_early.add(0, {});
   again_under_way.wait();  // and the destructor waits for the thread
@@ -151,8 +155,7 @@ TEST_CASE("a home that works ahead leaves the weights alone until the visit", "[
       REQUIRE_FALSE(open.shard.copy.defined());
       for (int64_t i = 0; i < 32; ++i) open.shard.master.data<float>()[i] += 1;
     });
-    home->store_gradient(0, gradient, place.host);
-    home->gradient_is_final(0, gradient, place.host);
+    home->store_final_gradient(0, gradient, place.host);
     home->hand_over_ahead();
     home->end_ahead(verdict);
     CHECK(floats_of(weights) == std::vector<float>(64, static_cast<float>(works)));
@@ -170,8 +173,7 @@ TEST_CASE("a home that works ahead leaves the weights alone until the visit", "[
   CHECK(floats_of(weights) == std::vector<float>(64, 1));
   // A visit of another kind undoes what nobody has ended.
   home->begin_ahead([](OpenPart& open) { open.shard.master.data<float>()[0] = 7; });
-  home->store_gradient(0, gradient, place.host);
-  home->gradient_is_final(0, gradient, place.host);
+  home->store_final_gradient(0, gradient, place.host);
   home->visit(PartAccess::kRead,
               [](OpenPart& open) { CHECK(open.shard.master.data<float>()[0] == 1); });
 }

@@ -127,7 +127,7 @@ OffloadOptimizerConfig offload_optimizer(const Config& config) {
 }
 
 bool updates_ahead(const OffloadOptimizerConfig& offload) {
-  return offload.super_offload && offload.device == OffloadDevice::kCpu;
+  return offload.super_offload && offload.device != OffloadDevice::kNone;
 }
 
 std::optional<ZenflowOptions> zenflow_options(const Config& config) {

@@ -301,13 +301,13 @@ void GradReducer::hand_over_alone(int bucket) {
 }
 
 void GradReducer::store(int bucket, const Tensor& sum) {
-  if (completes_sum()) {
+  if (!completes_sum()) return home_->store_gradient(bucket, sum, streams_.peers);
+  {
     const MemoryScope scope(streams_.peers, slots_.memory());  // no memory of a micro-step
     kernels::sum_of_squares_into(streams_.peers, sum, kernels::Write::kOverwrite,
                                  squares_.narrow(bucket, 1));
   }
-  home_->store_gradient(bucket, sum, streams_.peers);
-  if (completes_sum()) home_->gradient_is_final(bucket, sum, streams_.peers);
+  home_->store_final_gradient(bucket, sum, streams_.peers);
 }
 
 void GradReducer::check_contributions() {

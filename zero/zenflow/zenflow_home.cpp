@@ -141,7 +141,8 @@ void ZenflowHome::load_gradient(int bucket, const Tensor& slice, Stream& stream)
   moved_ = stream.mark();
 }
 
-void ZenflowHome::gradient_is_final(int bucket, const Tensor& slice, Stream& stream) {
+void ZenflowHome::store_final_gradient(int bucket, const Tensor& slice, Stream& stream) {
+  store_gradient(bucket, slice, stream);
   const int64_t update = updates_ + 1;
   if (warms_up(options_, update)) return;
   for (size_t i = 0; i < parts_.size(); ++i) {

@@ -50,7 +50,7 @@ class ZenflowHome final : public ShardHome {
   void visit(PartAccess access, const Work& work) override;
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override;
   void load_gradient(int bucket, const Tensor& slice, Stream& stream) override;
-  void gradient_is_final(int bucket, const Tensor& slice, Stream& stream) override;
+  void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) override;
 
   // Collective where columns are chosen, and where their gradients say when the interval ends.
   void update(const ZenflowUpdate& update);

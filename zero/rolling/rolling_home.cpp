@@ -1,6 +1,8 @@
 // The home of state in the swap file of a rank. A part is one extent, master and slots, and its
 // gradient is another, which comes during the backward pass; both pass through the buffers of one
-// staging pool. On meta nothing is moved, and what the real one would take is taken.
+// staging pool. Where parts are updated ahead of the norm, a part has a second extent, and the last
+// gradient goes to where it is updated on its way into the file. On meta nothing is moved, and what
+// the real one would take is taken.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -11,8 +13,11 @@
 #include "core/index.h"
 #include "core/memory/across.h"
 #include "offload/rolling_run.h"
+#include "offload/staged_buffer.h"
 #include "zero/home_slots.h"
 #include "zero/home_work.h"
+#include "zero/rolling/part_frame.h"
+#include "zero/rolling/rolling_ahead.h"
 #include "zero/shard_home.h"
 #include "zero/weights_out.h"
 
@@ -20,52 +25,6 @@ namespace ds {
 namespace {
 
 int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
-
-// Where the tensors of a part lie in its buffer, in bytes: master, slots with their scales,
-// gradient.
-class PartFrame {
- public:
-  PartFrame(const HomeOptions& options, int64_t numel) : options_(options), numel_(numel) {
-    state_bytes_ = room(options.master_dtype, numel);
-    for (const SlotSpec& slot : options.slots) {
-      state_bytes_ += room(slot.dtype, numel) + room(DType::kU8, scales_of(slot, numel));
-    }
-  }
-
-  int64_t state_bytes() const { return state_bytes_; }
-  // Page by page, lest transfers of the two share one.
-  int64_t grad_at() const { return rounded(state_bytes_, kSwapPage); }
-  int64_t grad_bytes() const { return numel_ * narrow<int64_t>(size_of(options_.grad_dtype)); }
-  int64_t bytes() const { return grad_at() + grad_bytes(); }
-
-  Tensor grad(std::byte* buffer, Device device) const {
-    return Tensor::borrow(buffer + grad_at(), {numel_}, options_.grad_dtype, device);
-  }
-  Shard shard(std::byte* buffer, Device device) const {
-    Shard shard;
-    shard.master = Tensor::borrow(buffer, {numel_}, options_.master_dtype, device);
-    int64_t at = room(options_.master_dtype, numel_);
-    const auto next = [&](DType dtype, int64_t numel) {
-      return Tensor::borrow(buffer + std::exchange(at, at + room(dtype, numel)), {numel}, dtype,
-                            device);
-    };
-    for (const SlotSpec& slot : options_.slots) {
-      const int64_t scales = scales_of(slot, numel_);
-      shard.slots.push_back(next(slot.dtype, numel_));
-      shard.scales.push_back(scales > 0 ? next(DType::kU8, scales) : Tensor());
-    }
-    return shard;
-  }
-
- private:
-  static int64_t room(DType dtype, int64_t numel) {
-    return rounded(numel * narrow<int64_t>(size_of(dtype)), static_cast<int64_t>(kMemoryAlignment));
-  }
-
-  const HomeOptions& options_;
-  const int64_t numel_;
-  int64_t state_bytes_ = 0;
-};
 
 class RollingHome final : public ShardHome {
  public:
@@ -82,13 +41,16 @@ class RollingHome final : public ShardHome {
       fields_.push_back(fields_within(nth(slices, part.bucket).fields, part));
       const PartFrame frame(options_, part.numel);
       buffer_bytes_ = std::max(buffer_bytes_, frame.bytes());
-      file_bytes_ += Swapper::room_for(frame.state_bytes()) + Swapper::room_for(frame.grad_bytes());
+      const int places = host.updater != nullptr ? 2 : 1;
+      file_bytes_ +=
+          places * Swapper::room_for(frame.state_bytes()) + Swapper::room_for(frame.grad_bytes());
     }
     if (parts_.empty()) return;
     check_buffers();
     account_.add(to_size(file_bytes_), MemoryTag::kOptimizer);
     try {
       is_meta() ? plan_buffers() : open_file(host, swap);
+      if (host.updater != nullptr) add_ahead(*host.updater);
     } catch (...) {
       account_.remove(to_size(file_bytes_), MemoryTag::kOptimizer);
       throw;
@@ -107,6 +69,8 @@ class RollingHome final : public ShardHome {
   void visit(PartAccess access, const Work& work) override {
     if (parts_.empty()) return;
     finish_stores();
+    if (end_ahead_for(access, work)) return;
+    if (ahead_) ahead_->await_all();
     // What nobody has filled yet is zeros and slots as they begin, whoever changes it first.
     const bool fills =
         access == PartAccess::kFill || (access == PartAccess::kChange && !is_filled_);
@@ -130,19 +94,26 @@ class RollingHome final : public ShardHome {
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override {
     each_of(bucket, [&](int part, const PartFrame& frame) {
       const Tensor from = nth_slice(slice, part);
-      if (is_meta()) {
-        report_across(stream, Link::kToHost, from.bytes());
-        return pass_disk(Link::kNvmeWrite, from.bytes(), stream, rolling_.pipeline_write);
-      }
-      Stored stored{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
-      const std::span<std::byte> bytes = grad_bytes(stored.lease, frame);
-      copy_across(stream, Link::kToHost, from.address(), bytes.data(), from.bytes(),
-                  {.what = "gradients of part", .number = part});
-      stream.synchronize();
-      stored.ticket = swapper_->put(key("gradient", part), bytes);
-      stored_.push_back(std::move(stored));
+      if (is_meta()) return plan_store(from, stream);
+      stored_.push_back(store(part, from, frame.grad_bytes(), 0, stream));
       DS_FAILPOINT("offload.gradient_stored");
       if (!rolling_.pipeline_write) finish_stores();
+    });
+  }
+
+  void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) override {
+    if (!worker_ || !worker_->has_begun()) return store_gradient(bucket, slice, stream);
+    each_of(bucket, [&](int part, const PartFrame& frame) {
+      const Tensor from = nth_slice(slice, part);
+      if (is_meta()) {
+        plan_store(from, stream);
+        ahead_->plan_start(part, stream);
+      } else {
+        // It is written for those who have to make another update, and read from where it is.
+        ahead_->start(part, store(part, from, frame.bytes(), frame.grad_at(), stream));
+        DS_FAILPOINT("offload.gradient_handed_over");
+      }
+      worker_->add(part, {});
     });
   }
 
@@ -154,10 +125,10 @@ class RollingHome final : public ShardHome {
         pass_disk(Link::kNvmeRead, to.bytes(), stream, false);
         return report_across(stream, Link::kToDevice, to.bytes());
       }
-      Stored loaded{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
-      const std::span<std::byte> bytes = grad_bytes(loaded.lease, frame);
-      loaded.ticket = swapper_->get(key("gradient", part), bytes);
-      await(loaded);
+      StagedBuffer loaded{.lease = take_buffer(frame.grad_bytes(), key("gradient", part))};
+      const std::span<std::byte> bytes = loaded.lease.bytes();
+      loaded.under_way.push_back(swapper_->get(key("gradient", part), bytes));
+      loaded.await(*swapper_);
       copy_across(stream, Link::kToDevice, bytes.data(), to.address(), to.bytes(),
                   {.what = "gradients of part", .number = part});
       stream.synchronize();
@@ -165,13 +136,27 @@ class RollingHome final : public ShardHome {
     });
   }
 
- private:
-  // A transfer of a gradient, and the buffer that it has until it is waited for.
-  struct Stored {
-    StagingPool::Lease lease;
-    SwapTicket ticket;
-  };
+  void begin_ahead(const Work& work) override {
+    if (!worker_) return;
+    worker_->begin([this, work](int index, Stream& stream) {
+      std::byte* const bytes = is_meta() ? meta_bytes() : ahead_->buffer();
+      const PartFrame frame(options_, nth(parts_, index).numel);
+      Shard shard = frame.shard(bytes, stream.device());
+      shard.fields = nth(fields_, index);
+      shard.grad = frame.grad(bytes, stream.device());
+      shard.copy = nth(new_weights_, index);
+      OpenPart open{.part = nth(parts_, index), .shard = shard, .stream = stream};
+      work(open);
+    });
+  }
+  void hand_over_ahead() override {
+    if (worker_) worker_->hand_over();
+  }
+  void end_ahead(WorkAhead::Verdict verdict) override {
+    if (worker_) worker_->end(verdict);
+  }
 
+ private:
   static std::vector<int64_t> numel_of(std::span<const HomeSlice> slices) {
     std::vector<int64_t> numel;
     for (const HomeSlice& slice : slices) numel.push_back(slice.numel());
@@ -188,8 +173,52 @@ class RollingHome final : public ShardHome {
     return slice.narrow(nth(parts_, part).begin, nth(parts_, part).numel);
   }
 
-  void check_buffers() const {
-    plan_rolling(rolling_options(PartAccess::kUpdate, false));  // ConfigError where they are few
+  void check_buffers() const {  // ConfigError where they are few
+    plan_rolling(rolling_options(PartAccess::kUpdate, false));
+  }
+
+  // Parts have new weights before anybody may see them: they are kept in memory of the host.
+  void add_ahead(Stream& updater) {
+    std::vector<RollingAhead::Part> parts;
+    for (int part = 0; part < count(); ++part) {
+      const int64_t numel = nth(parts_, part).numel;
+      parts.push_back(
+          {.key = key("state", part), .bytes = PartFrame(options_, numel).state_bytes()});
+      new_weights_.push_back(
+          Tensor::empty({numel}, options_.weight_dtype, updater, MemoryTag::kOptimizer));
+    }
+    ahead_.emplace(
+        std::move(parts),
+        RollingAhead::Place{.swapper = swapper_.get(), .disk = disk_, .buffers = rolling_.buffers});
+    worker_.emplace(*ahead_, updater);
+  }
+
+  // Whether the visit is over: it asks for the update that was made ahead, whose weights are sent.
+  bool end_ahead_for(PartAccess access, const Work& work) {
+    if (!worker_) return false;
+    worker_->end(WorkAhead::Verdict::kUndo);  // of a step that was not ended
+    host_.wait(worker_->ended_at());
+    if (access != PartAccess::kUpdate) return false;
+    int done = 0;
+    for (int part = 0; part < count(); ++part) {
+      if (!worker_->take_done(part)) continue;
+      send_new_weights(part, work);
+      ++done;
+    }
+    DS_CHECK(done == 0 || done == count(),
+             "swapped state: {} of {} parts were updated ahead, expected all or none", done,
+             count());
+    return done > 0;
+  }
+  void send_new_weights(int index, const Work& work) {
+    const HomePart& part = nth(parts_, index);
+    Shard shard;
+    shard.master = nth(new_weights_, index);
+    shard.fields = nth(fields_, index);
+    shard.copy = out_.place(part, host_);
+    OpenPart open{.part = part, .shard = shard, .stream = host_, .is_ahead = true};
+    work_beside(PartAccess::kUpdate, open, index, work);
+    out_.send(part, host_);
   }
 
   RollingOptions rolling_options(PartAccess access, bool fills) const {
@@ -210,7 +239,8 @@ class RollingHome final : public ShardHome {
     for (int part = 0; part < count(); ++part) {
       const PartFrame frame(options_, nth(parts_, part).numel);
       RollingPieces& of = all.emplace_back();
-      of.push_back({.key = key("state", part), .bytes = frame.state_bytes()});
+      of.push_back(
+          {.key = ahead_ ? ahead_->key(part) : key("state", part), .bytes = frame.state_bytes()});
       if (takes_gradients(access)) {
         of.push_back({.key = key("gradient", part),
                       .offset = frame.grad_at(),
@@ -299,30 +329,40 @@ class RollingHome final : public ShardHome {
     }
   }
 
-  static std::span<std::byte> grad_bytes(const StagingPool::Lease& lease, const PartFrame& frame) {
-    return lease.bytes().first(to_size(frame.grad_bytes()));
+  // Into the file, by way of a buffer of so many bytes, which has the gradient from `at` on.
+  StagedBuffer store(int part, const Tensor& from, int64_t buffer_bytes, int64_t at,
+                     Stream& stream) {
+    const std::string name = key("gradient", part);
+    if (ahead_) ahead_->await(part);  // of the step before it may still be on its way
+    StagedBuffer stored{.lease = take_buffer(buffer_bytes, name)};
+    const std::span<std::byte> bytes = stored.lease.bytes().subspan(to_size(at), from.bytes());
+    copy_across(stream, Link::kToHost, from.address(), bytes.data(), from.bytes(),
+                {.what = "gradients of part", .number = part});
+    stream.synchronize();
+    stored.under_way.push_back(swapper_->put(name, bytes));
+    return stored;
+  }
+  void plan_store(const Tensor& from, Stream& stream) {
+    report_across(stream, Link::kToHost, from.bytes());
+    pass_disk(Link::kNvmeWrite, from.bytes(), stream, rolling_.pipeline_write);
   }
 
-  // Of what is under way the oldest is the first to give its buffer back.
-  StagingPool::Lease take_buffer(const PartFrame& frame, const std::string& holder) {
-    while (std::cmp_greater_equal(stored_.size(), rolling_.buffers)) finish_oldest();
-    return pool_->take(frame.grad_bytes(), holder);
+  // Of what this thread has under way the oldest is the first to give its buffer back; others are
+  // given back by who works ahead.
+  StagingPool::Lease take_buffer(int64_t bytes, const std::string& holder) {
+    const auto in_use = [this] {
+      return narrow<int>(stored_.size()) + (ahead_ ? ahead_->in_use() : 0);
+    };
+    while (!stored_.empty() && in_use() >= rolling_.buffers) finish_oldest();
+    return pool_->take(bytes, holder);
   }
   void finish_oldest() {
-    Stored oldest = std::move(stored_.front());
+    StagedBuffer oldest = std::move(stored_.front());
     stored_.pop_front();
-    await(oldest);
+    oldest.await(*swapper_);
   }
   void finish_stores() {
     while (!stored_.empty()) finish_oldest();
-  }
-  void await(Stored& transfer) {
-    try {
-      swapper_->wait(transfer.ticket);
-    } catch (const IoTimeout&) {
-      transfer.lease.abandon();  // the kernel may still move it
-      throw;
-    }
   }
 
   const HomeOptions options_;
@@ -339,7 +379,10 @@ class RollingHome final : public ShardHome {
   Tensor planned_;                   // on meta, in place of the pool
   std::optional<StagingPool> pool_;  // outlives the swapper, which may still move bytes of it
   std::unique_ptr<Swapper> swapper_;
-  std::deque<Stored> stored_;  // gradients on their way into the file
+  std::deque<StagedBuffer> stored_;  // gradients on their way into the file
+  std::vector<Tensor> new_weights_;  // by part, of what was updated ahead
+  std::optional<RollingAhead> ahead_;
+  std::optional<WorkAhead> worker_;
 };
 
 }  // namespace
