@@ -31,7 +31,8 @@ struct Args {
   int threads = 1;
   int64_t part_numel = 4'000'000, bucket_numel = 10'000'000;
   int buffers = 4;
-  bool pipeline = true;
+  bool pipeline = true, ahead = false;
+  double clipping = 1;
   IoOptions io{.block_size = 1 << 20, .queue_depth = 32};
 };
 
@@ -65,6 +66,7 @@ EngineOptions options_of(const Args& args) {
                .offload = {.host_numel = swaps_weights ? 0 : INT64_MAX, .buffers = args.buffers},
                .slots = {},
                .sub_group_numel = args.part_numel,
+               .update_ahead = args.ahead,
                .rolling = {.buffers = args.buffers,
                            .pipeline_read = args.pipeline,
                            .pipeline_write = args.pipeline,
@@ -72,7 +74,7 @@ EngineOptions options_of(const Args& args) {
                            .pinning = Pinning::kNone}},
       .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
       .schedule = {},
-      .gradient_clipping = 1.0,
+      .gradient_clipping = args.clipping,
       .micro_batch = args.batch,
       .length = args.length};
 }
@@ -114,7 +116,8 @@ void run(const Args& args) {
   Files files(args);
   test::run_ranks(1, [&](Communicator& world) {
     Connections connections = Connections::over(world, {.data = 1});
-    Workspace workspace(Device::cpu(), args.threads, connections.peers());
+    Workspace workspace({.threads = args.threads, .updater_threads = args.ahead ? 1 : 0},
+                        connections.peers());
     RankResources resources = workspace.resources();
     const auto opener = [&](const char* of) {
       return args.folder.empty() ? SwapOpener() : files.opener(of);
@@ -161,6 +164,8 @@ int main(int argc, char** argv) {
   app.add_option("--bucket-numel", args.bucket_numel, "reduce_bucket_size");
   app.add_option("--buffers", args.buffers, "buffer_count");
   app.add_flag("!--no-pipeline", args.pipeline, "pipeline_read and pipeline_write");
+  app.add_flag("--ahead", args.ahead, "super_offload");
+  app.add_option("--clipping", args.clipping, "gradient_clipping");
   app.add_option("--block-size", args.io.block_size);
   app.add_option("--queue-depth", args.io.queue_depth);
   CLI11_PARSE(app, argc, argv);
