@@ -30,9 +30,9 @@ void add_and_square(Stream& stream, const CompressSignsArgs& args, const Tensor&
   }
   stream.report("add_and_square", {.flops = 3 * static_cast<double>(error.numel()),
                                    .bytes = 3 * static_cast<double>(error.bytes())});
-  on_device(
-      stream, [&](Cpu) { detail::add_and_square_cpu(stream, args.values, error, squares); },
-      [](Cuda) {});
+  if (stream.device().is_meta()) return;
+  const DeviceAccess access(stream.gate());
+  detail::add_and_square(stream, args.values, error, squares);
 }
 
 }  // namespace

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/cpu/muon/bf16_products.h"
-#include "kernels/cpu/simd.h"
 #include "kernels/gemm/matmul.h"
 #include "kernels/reduce.h"
 #include "kernels/step/muon_update.h"
@@ -20,7 +18,7 @@ constexpr int kSmall = 5;  // matrices of the smaller side: r, s, z, and of the 
 // Whether the CPU's own bf16 products make an iteration, on meta as on the CPU it stands for.
 bool by_own_products(DType dtype, const MatrixSize& size, const Stream& stream) {
   return dtype == DType::kBF16 && stream.stands_for().kind == Device::Kind::kCpu &&
-         size.side() >= detail::kBf16IterationSide && prefers_bf16_dots();
+         size.side() >= detail::kBf16IterationSide && detail::makes_bf16_iterations();
 }
 
 }  // namespace
@@ -134,11 +132,10 @@ Tensor NewtonSchulz::by_bf16_dots(NewtonSchulzForm form, const Matrix& x) const 
   const detail::Bf16Iteration args{
       .x = x.values, .squares = squares_, .room = packed_, .rows = x.rows, .columns = x.columns};
   stream_.report("newton_schulz", detail::bf16_iteration_cost(form, args));
-  const auto on_cpu = [&](Cpu) {
-    form == NewtonSchulzForm::kGram ? detail::bf16_iteration_gram(stream_, args)
-                                    : detail::bf16_iteration_standard(stream_, args);
-  };
-  on_device(stream_, on_cpu, [](Cuda) {});
+  if (stream_.device().is_meta()) return x.values;
+  const DeviceAccess access(stream_.gate());
+  form == NewtonSchulzForm::kGram ? detail::bf16_iteration_gram(stream_, args)
+                                  : detail::bf16_iteration_standard(stream_, args);
   return x.values;
 }
 

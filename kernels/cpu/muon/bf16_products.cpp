@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "kernels/cpu/simd.h"
 
 namespace ds::kernels::detail {
 namespace {
@@ -21,6 +22,8 @@ constexpr int64_t kUnit = 64;  // rows and columns of a block
 int64_t padded(int64_t n) { return (n + kUnit - 1) / kUnit * kUnit; }
 
 }  // namespace
+
+bool makes_bf16_iterations() { return prefers_bf16_dots(); }
 
 int64_t bf16_iteration_numel(int64_t rows, int64_t columns) {
   const int64_t side = padded(std::min(rows, columns));

@@ -13,6 +13,9 @@ namespace ds::kernels::detail {
 // From this smaller side on; below, most of a block of 64 would be padding.
 inline constexpr int64_t kBf16IterationSide = 64;
 
+// Whether this CPU has products in bf16 that are faster than fp32's.
+bool makes_bf16_iterations();
+
 // Numbers of bf16 that an iteration over a matrix needs beside it.
 int64_t bf16_iteration_numel(int64_t rows, int64_t columns);
 

@@ -35,8 +35,8 @@ std::span<float> part(const Tensor& tensor, int64_t first, int64_t count) {
 
 }  // namespace
 
-void add_and_square_cpu(Stream& stream, const Tensor& values, const Tensor& error,
-                        const Tensor& squares) {
+void add_and_square(Stream& stream, const Tensor& values, const Tensor& error,
+                    const Tensor& squares) {
   const int64_t numel = error.numel();
   std::vector<double> sums(to_size((numel + kSumBlock - 1) / kSumBlock));
   stream.pool().parallel_for(narrow<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
