@@ -81,15 +81,15 @@ SCRIPT
   [ $? -eq 74 ] || fail "a disk that is full at the checkpoint: no exit code 74"
   expect_text err "need="
   expect_text err "advice     make room there"
-  # Full for some seconds only, at a checkpoint on the way: training goes on, the tag follows, the weights are those
+  # Full for a second, at the only checkpoint on the way: training goes on, the tag follows, the weights are those
   # of a run that was left alone.
   cat > filling.sh <<'SCRIPT'
 mount -t tmpfs -o size=4m none small || exit 1
-dslaunch train.json --run-dir small/run train.steps=4000 train.save_every=1000 train.keep_checkpoints=2 &
+dslaunch train.json --run-dir small/run train.steps=4000 train.save_every=2000 train.keep_checkpoints=2 &
 until grep -qs '"step": 500,' small/run/metrics.jsonl; do sleep 0.01; done
 cat /dev/zero > small/filler 2> /dev/null
 until grep -qs "tried again soon" out; do sleep 0.05; done
-sleep 2
+sleep 1
 rm small/filler
 wait %1
 code=$?
