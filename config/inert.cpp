@@ -164,6 +164,7 @@ void Rules::reduction() {
   if (tensor_ranks(c_) == 1) {
     notes("tensor_parallel", {"tp.tp_grain_size", "sequence_parallel"},
           "without tensor parallelism");
+    all_in("tensor_parallel.partition_config", "", "without tensor parallelism");
   }
   if (!pipeline_split(c_.pipeline).is_cut()) {
     notes("pipeline", {"partition", "schedule", "chunks", "pipe_partitioned", "grad_partitioned"},

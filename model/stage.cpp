@@ -4,9 +4,9 @@
 #include <array>
 
 #include "comm/communicator.h"
+#include "core/text/name_pattern.h"
 #include "kernels/elementwise.h"
 #include "model/activations/recompute.h"
-#include "model/name_pattern.h"
 #include "model/parallel/tensor.h"
 
 namespace ds {

@@ -12,6 +12,7 @@
 #include "config/sections/model_limits.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
+#include "config/sections/split/partition_rules.h"
 #include "config/sections/split/pipeline.h"
 #include "config/sections/split/tensor.h"
 #include "core/files/digest.h"
@@ -259,6 +260,14 @@ void require_equal_rows(const Config& config, int64_t tokens) {
                   ranks, tokens));
 }
 
+// Of a model folder; what a file says itself is known to check already.
+void require_partition(const Config& config, const ModelConfig& model) {
+  const auto& rules = config.tensor_parallel.partition_config;
+  if (!rules || tensor_ranks(config) == 1) return;
+  const std::string why = follow_rules(model, *rules).conflict;
+  if (!why.empty()) throw ConfigError("tensor_parallel.partition_config: " + why);
+}
+
 }  // namespace
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
@@ -274,6 +283,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
       !why.empty()) {
     throw ConfigError(fmt::format("{}: {}", tensor_key(config), why));
   }
+  require_partition(config, model);
   require_stages(config.pipeline, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format(

@@ -111,16 +111,30 @@ void fields(Visitor& v, TpSizeConfig& c) {
 }
 
 void fields(Visitor& v, LayerSpecConfig& c) {
-  v.field("patterns", c.patterns, {.meaning = "Regular expressions on parameter names."});
-  v.field("partition_type", c.partition_type, {.meaning = "Kind of partition."});
-  v.field("shape", c.shape, {.meaning = "Sub-parameter shape of fused weights."});
-  v.field("partition_dim", c.partition_dim, {.meaning = "Dimension to split when shape is given."});
-  v.field("model_types", c.model_types, {.meaning = "Restricts the rule to model types."});
+  constexpr const char* kByHeads = "of joined queries, keys and values ranks share heads";
+  v.field("patterns", c.patterns,
+          {.meaning = "Regular expressions on parameter names.", .effect = Effect::kUsed});
+  v.field("partition_type", c.partition_type,
+          {.meaning = "Kind of partition; another than the model family's is refused.",
+           .effect = Effect::kUsed});
+  v.field("shape", c.shape,
+          {.meaning = "Sub-parameter shape of fused weights.",
+           .effect = Effect::kAlwaysSo,
+           .here = kByHeads});
+  v.field("partition_dim", c.partition_dim,
+          {.meaning = "Dimension to split when shape is given.",
+           .effect = Effect::kAlwaysSo,
+           .here = kByHeads});
+  v.field("model_types", c.model_types,
+          {.meaning = "Restricts the rule to model types.", .effect = Effect::kUsed});
 }
 
 void fields(Visitor& v, PartitionConfig& c) {
-  v.field("use_default_specs", c.use_default_specs, {.meaning = "Merge with the preset."});
-  v.list("layer_specs", c.layer_specs, {.meaning = "Ordered rules."});
+  v.field("use_default_specs", c.use_default_specs,
+          {.meaning = "Merge with the preset: what no rule is for, the model family says.",
+           .effect = Effect::kUsed});
+  v.list("layer_specs", c.layer_specs,
+         {.meaning = "Ordered rules; the first that matches counts.", .effect = Effect::kUsed});
 }
 
 void fields(Visitor& v, TensorParallelConfig& c) {
@@ -149,7 +163,7 @@ void fields(Visitor& v, TensorParallelConfig& c) {
            .effect = Effect::kAlwaysSo,
            .here = "each model family says itself how its layers are split"});
   v.section("partition_config", c.partition_config,
-            {.meaning = "Own partition rules.", .effect = Effect::kNotYet});
+            {.meaning = "Own partition rules, which are compared with the model family's."});
 }
 
 void fields(Visitor& v, ExpertParallelConfig& c) {

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "core/partition.h"
-#include "model/name_pattern.h"
+#include "core/text/name_pattern.h"
 
 namespace ds {
 

@@ -125,10 +125,6 @@ TEST_CASE("a feature that is missing is the one error of its section", "[config]
                 "different_groups": {}}}})",
            R"({"expert_parallel": {"enabled": true, "autoep_size": 2, "expert_w1": "w1",
               "routing": 1}})",
-           R"({"tensor_parallel": {"autotp_size": 2, "keep_module_on_host": true,
-              "partition_config": {
-                "strict_mode": true, "layer_specs": [{"patterns": ["a"],
-                    "gather_output": true}]}}})",
        }) {
     CAPTURE(text);
     CHECK(only_lacks_features(text));

@@ -109,12 +109,71 @@ TEST_CASE("rows between layers are shared where layers are, with the state on th
              Catch::Contains("tensor_parallel.sequence_parallel: excludes pipelines"));
 }
 
-TEST_CASE("a grain has no effect where layers are whole, and rules of one's own are missing",
-          "[config]") {
+TEST_CASE("what is said of ranks of a layer has no effect where layers are whole", "[config]") {
   CHECK_THAT(problems_of(R"({"tensor_parallel": {"tp": {"tp_grain_size": 8}}})", Severity::kNote),
              Catch::Contains("tp_grain_size: has no effect without tensor parallelism"));
-  CHECK_THAT(problems_of(gpt2(2, "", R"(, "partition_config": {})"), Severity::kError),
-             Catch::Contains("tensor_parallel.partition_config"));
+  CHECK_THAT(problems_of(gpt2(1, "", R"(, "partition_config": {"use_default_specs": false})"),
+                         Severity::kNote),
+             Catch::Contains("use_default_specs: has no effect without tensor parallelism"));
+}
+
+// The first of `rules` (JSON) that matches counts.
+std::string llama(const std::string& rules, bool defaults = true, bool tied = false) {
+  return fmt::format(R"({{"model": {{"family": "llama", "num_hidden_layers": 2,
+                                     "tie_word_embeddings": {}}},
+                         "tensor_parallel": {{"autotp_size": 2,
+                           "partition_config": {{"use_default_specs": {},
+                                                 "layer_specs": [{}]}}}}}})",
+                     tied, defaults, rules);
+}
+constexpr const char* kDown =
+    R"({"patterns": [".*\\.(o|down)_proj\\.weight$"], "partition_type": "row"})";
+constexpr const char* kUp =
+    R"({"patterns": [".*\\.[qkv]_proj\\.weight$", ".*\\.(gate|up)_proj\\.weight$"]})";
+
+TEST_CASE("rules that split layers as their family does are followed", "[config]") {
+  const std::string both = fmt::format("{}, {}", kDown, kUp);
+  for (const bool defaults : {true, false}) {
+    CHECK(problems_of(llama(both, defaults), Severity::kError).empty());
+    CHECK(problems_of(llama(both, defaults), Severity::kNote).empty());
+  }
+  CHECK(problems_of(llama(kDown), Severity::kError).empty());
+  // What comes first counts, and what is for other models does not.
+  CHECK(problems_of(llama(both + R"(, {"patterns": ["model.layers.*"],
+                                       "partition_type": "skip"})"),
+                    Severity::kError)
+            .empty());
+  CHECK_THAT(problems_of(llama(R"({"patterns": [".*"], "partition_type": "skip",
+                                   "model_types": ["bloom"]})"),
+                         Severity::kNote),
+             Catch::Contains("partition_config: layer_specs[0] is for no layer that ranks share"));
+  CHECK(problems_of(gpt2(2, "", R"(, "partition_config": {"layer_specs": [
+            {"patterns": [".*c_attn.weight"], "shape": [3, -1], "partition_dim": 0},
+            {"patterns": [".*c_proj.weight"], "partition_type": "row"}]})"),
+                    Severity::kError)
+            .empty());
+}
+
+TEST_CASE("rules that split layers otherwise, or leave them whole, are one error", "[config]") {
+  const auto said = [](const std::string& rules, bool defaults = true, bool tied = false) {
+    return problems_of(llama(rules, defaults, tied), Severity::kError);
+  };
+  CHECK(said(R"({"patterns": [".*o_proj"]})") ==
+        "tensor_parallel.partition_config: layer_specs[0] says \"column\" of "
+        "model.layers.0.self_attn.o_proj.weight, and its family splits that by \"row\" alone; say "
+        "that, or remove the rule\n");
+  CHECK_THAT(said(fmt::format(R"({}, {{"patterns": [".*\\.1\\..*up_proj"],
+                                      "partition_type": "skip"}})",
+                              kDown)),
+             Catch::Contains("layer_specs[1] says \"skip\" of model.layers.1.mlp.up_proj.weight"));
+  CHECK_THAT(said(kDown, false),
+             Catch::Contains("no rule is for model.layers.0.self_attn.q_proj.weight"));
+  CHECK_THAT(said(R"({"patterns": ["(unclosed"]})"), Catch::Contains("no regular expression"));
+  // Patterns are looked for at the front of names.
+  CHECK(said(R"({"patterns": ["o_proj"]})").empty());
+  const std::string head = R"({"patterns": ["lm_head"], "partition_type": "skip"})";
+  CHECK_THAT(said(head), Catch::Contains("says \"skip\" of lm_head.weight"));
+  CHECK(said(head, true, true).empty());
 }
 
 TEST_CASE("a world is data times sequence times tensor", "[config]") {

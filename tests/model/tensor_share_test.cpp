@@ -1,4 +1,8 @@
 // Layers that several ranks share: who has what of every parameter, and what each rank is told.
+#include <algorithm>
+#include <map>
+
+#include "config/sections/split/partition_rules.h"
 #include "model/families/zoo.h"
 #include "model/parallel/tensor.h"
 #include "model/plain_store.h"
@@ -58,6 +62,50 @@ TEST_CASE("every element of a model is one rank's, or known to be everybody's", 
         CHECK(owners[i] == std::vector<int>(owners[i].size(), 1));
         CHECK(whole[i].replicas.same.empty());
       }
+    }
+  }
+}
+
+// The axis along which a rank has a part: rows of a table and what a Linear gives come first, what a
+// Conv1D gives last.
+bool is_split_as(const SplitWeight& weight, const ParamSpec& spec) {
+  const bool is_table = spec.module == ModuleKind::kEmbedding;
+  const bool gives_last = spec.name.starts_with("transformer.h.");
+  const bool is_of_output = weight.split == PartitionType::kColumn;
+  const int axis = is_table ? 0 : is_of_output == gives_last ? 1 : 0;
+  return spec.shape[axis] < spec.logical_shape()[axis] &&
+         spec.shape[1 - axis] == spec.logical_shape()[1 - axis];
+}
+
+TEST_CASE("matrices of which ranks have parts are those that rules of a file are compared with",
+          "[model]") {
+  Gpt2Config gpt2{.n_layer = 2, .n_head = 4, .n_embd = 8, .n_positions = 4, .vocab_size = 13};
+  LlamaConfig llama{.num_hidden_layers = 2,
+                    .num_attention_heads = 4,
+                    .num_key_value_heads = 2,
+                    .hidden_size = 8,
+                    .intermediate_size = 11,
+                    .max_position_embeddings = 4,
+                    .vocab_size = 13};
+  for (const bool tied : {true, false}) {
+    gpt2.tie_word_embeddings = llama.tie_word_embeddings = tied;
+    for (const ModelConfig& model : {ModelConfig(gpt2), ModelConfig(llama)}) {
+      std::vector<std::string> expected, got;
+      std::map<std::string, SplitWeight> weights;
+      for (const SplitWeight& weight : split_weights(model)) {
+        expected.push_back(weight.name);
+        weights.emplace(weight.name, weight);
+      }
+      for (const ParamSpec& spec : specs_of_rank(model, {.rank = 1, .ranks = 2})) {
+        if (spec.cut.is_whole() || spec.shape.rank() != 2) continue;
+        got.push_back(spec.name);
+        CAPTURE(spec.name);
+        REQUIRE(weights.contains(spec.name));
+        CHECK(is_split_as(weights.at(spec.name), spec));
+      }
+      std::ranges::sort(got);
+      std::ranges::sort(expected);
+      CHECK(got == expected);
     }
   }
 }

@@ -516,6 +516,7 @@ void check_rules(const Config& config, const Origins& origins, Problems& problem
   const detail::RuleContext context(config, origins, problems);
   detail::check_engine_rules(context);
   detail::check_feature_rules(context);
+  detail::check_sharing_rules(context);
 }
 
 }  // namespace ds

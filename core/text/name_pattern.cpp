@@ -1,4 +1,4 @@
-#include "model/name_pattern.h"
+#include "core/text/name_pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

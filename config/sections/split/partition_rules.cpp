@@ -1,0 +1,128 @@
+#include "config/sections/split/partition_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/index.h"
+#include "core/text/name_pattern.h"
+
+namespace ds {
+namespace {
+
+struct Part {
+  std::string_view name;  // below a block
+  PartitionType split;
+};
+constexpr auto kColumn = PartitionType::kColumn;
+constexpr auto kRow = PartitionType::kRow;
+
+std::vector<Part> parts_of(const Gpt2Config& /*model*/) {
+  return {
+      {"attn.c_attn", kColumn}, {"attn.c_proj", kRow}, {"mlp.c_fc", kColumn}, {"mlp.c_proj", kRow}};
+}
+std::vector<Part> parts_of(const LlamaConfig& /*model*/) {
+  return {{"self_attn.q_proj", kColumn}, {"self_attn.k_proj", kColumn},
+          {"self_attn.v_proj", kColumn}, {"self_attn.o_proj", kRow},
+          {"mlp.gate_proj", kColumn},    {"mlp.up_proj", kColumn},
+          {"mlp.down_proj", kRow}};
+}
+
+std::string_view table_of(const Gpt2Config& /*model*/) { return "transformer.wte.weight"; }
+std::string_view table_of(const LlamaConfig& /*model*/) { return "model.embed_tokens.weight"; }
+std::string_view type_of(const Gpt2Config& /*model*/) { return "gpt2"; }
+std::string_view type_of(const LlamaConfig& /*model*/) { return "llama"; }
+
+std::string_view word_of(PartitionType split) {
+  const auto names = names_of(split);
+  const auto is_it = [&](const EnumName& one) { return one.value == static_cast<int>(split); };
+  return std::ranges::find_if(names, is_it)->name;
+}
+
+// A rule as it is looked for; of other models it has no patterns.
+std::vector<std::vector<NamePattern>> patterns_of(const PartitionConfig& rules,
+                                                  std::string_view type) {
+  std::vector<std::vector<NamePattern>> found;
+  for (const LayerSpecConfig& rule : rules.layer_specs) {
+    std::vector<NamePattern>& patterns = found.emplace_back();
+    if (rule.model_types && !std::ranges::count(*rule.model_types, type)) continue;
+    for (const std::string& text : rule.patterns) {
+      patterns.emplace_back("patterns", "^(?:" + text + ")", NamePattern::Case::kExact);
+    }
+  }
+  return found;
+}
+
+std::string conflict_of(const SplitWeight& weight, const PartitionConfig& rules,
+                        std::optional<int> rule) {
+  if (!rule) {
+    if (rules.use_default_specs || !weight.needs_rule) return "";
+    return fmt::format(
+        "no rule is for {}, which would stay whole, and ranks share it here; add a rule with "
+        "partition_type \"{}\", or leave use_default_specs true",
+        weight.name, word_of(weight.split));
+  }
+  const PartitionType asked = nth(rules.layer_specs, *rule).partition_type;
+  if (asked == weight.split) return "";
+  return fmt::format(
+      "layer_specs[{}] says \"{}\" of {}, and its family splits that by \"{}\" alone; say that, or "
+      "remove the rule",
+      *rule, word_of(asked), weight.name, word_of(weight.split));
+}
+
+}  // namespace
+
+std::vector<SplitWeight> split_weights(const ModelConfig& model) {
+  return std::visit(
+      [&](const auto& family) {
+        std::vector<SplitWeight> weights{
+            {.name = std::string(table_of(family)), .split = kRow, .needs_rule = false}};
+        for (int64_t layer = 0; layer < dimensions(model).layers; ++layer) {
+          for (const Part& part : parts_of(family)) {
+            weights.push_back(
+                {.name = fmt::format("{}.{}.{}.weight", block_list(model), layer, part.name),
+                 .split = part.split});
+          }
+        }
+        if (!ties_embeddings(model)) {
+          weights.push_back({.name = "lm_head.weight", .split = kColumn, .needs_rule = false});
+        }
+        return weights;
+      },
+      model);
+}
+
+PartitionFindings follow_rules(const ModelConfig& model, const PartitionConfig& rules) {
+  PartitionFindings findings;
+  const std::string_view type =
+      std::visit([](const auto& family) { return type_of(family); }, model);
+  std::vector<std::vector<NamePattern>> patterns;
+  try {
+    patterns = patterns_of(rules, type);
+  } catch (const ConfigError& error) {
+    findings.conflict = error.what();
+    return findings;
+  }
+  std::vector<bool> is_used(patterns.size());
+  for (const SplitWeight& weight : split_weights(model)) {
+    const auto found = std::ranges::find_if(patterns, [&](const auto& rule) {
+      return std::ranges::any_of(
+          rule, [&](const NamePattern& pattern) { return pattern.found_in(weight.name); });
+    });
+    std::optional<int> rule;
+    if (found != patterns.end()) {
+      rule = narrow<int>(found - patterns.begin());
+      is_used[to_size(*rule)] = true;
+    }
+    if (findings.conflict.empty()) findings.conflict = conflict_of(weight, rules, rule);
+  }
+  for (int i = 0; i < narrow<int>(is_used.size()); ++i) {
+    if (!is_used[to_size(i)]) findings.idle.push_back(i);
+  }
+  return findings;
+}
+
+}  // namespace ds
