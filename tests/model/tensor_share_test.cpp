@@ -66,8 +66,8 @@ TEST_CASE("every element of a model is one rank's, or known to be everybody's", 
   }
 }
 
-// The axis along which a rank has a part: rows of a table and what a Linear gives come first, what a
-// Conv1D gives last.
+// The axis along which a rank has a part: rows of a table and what a Linear gives come first, what
+// a Conv1D gives last.
 bool is_split_as(const SplitWeight& weight, const ParamSpec& spec) {
   const bool is_table = spec.module == ModuleKind::kEmbedding;
   const bool gives_last = spec.name.starts_with("transformer.h.");
