@@ -1,7 +1,7 @@
 // AutoTP's rules (tensor_parallel.partition_config; pure): for each weight of a layer the first
 // rule whose pattern is found at the front of its name says how ranks share it. Families split
-// their layers themselves, so the rules of a file are compared with that: they may say the same, or leave
-// it to the family; a layer that they would split otherwise, or keep whole, is refused.
+// their layers themselves, so the rules of a file are compared with that: they may say the same,
+// or leave it to the family; a layer that they would split otherwise, or keep whole, is refused.
 #pragma once
 
 #include <string>
