@@ -260,15 +260,14 @@ void require_equal_rows(const Config& config, int64_t tokens) {
                   ranks, tokens));
 }
 
-// Of a model folder; what a file says itself is known to check already.
+}  // namespace
+
 void require_partition(const Config& config, const ModelConfig& model) {
   const auto& rules = config.tensor_parallel.partition_config;
   if (!rules || tensor_ranks(config) == 1) return;
   const std::string why = follow_rules(model, *rules).conflict;
   if (!why.empty()) throw ConfigError("tensor_parallel.partition_config: " + why);
 }
-
-}  // namespace
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);

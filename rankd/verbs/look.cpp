@@ -89,6 +89,7 @@ void Looker::look_at_model() {
     const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
     if (!tensor.empty()) add(ConfigError(tensor), std::string(tensor_key(config_)));
   });
+  attempt("tensor_parallel.partition_config", [&] { require_partition(config_, *model_); });
   attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
   if (section.folder) look_at_weights(*section.folder);
 }

@@ -104,6 +104,10 @@ TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
       "n_embd": 8, "n_positions": 8, "vocab_size": 256})");
   CHECK_THAT(look(memory, text),
              Catch::Contains("66 model.folder: m: there is neither model.safetensors"));
+  CHECK_THAT(
+      look(memory, text + R"(, "tensor_parallel": {"autotp_size": 2, "partition_config": {
+                 "layer_specs": [{"patterns": [".*c_proj"]}]}})"),
+      Catch::Contains("78 tensor_parallel.partition_config: layer_specs[0] says \"column\""));
   const std::vector<float> zeros(8);
   write_safetensors(memory, "m/model.safetensors",
                     std::vector<SafetensorsTensor>{{.name = "h.0.ln_1.weight",
