@@ -27,6 +27,35 @@ inline Outcome run_model(const Setting& setting, const ModelConfig& model, int64
   return run_model(setting, model, disk, until);
 }
 
+// Heads that two and four ranks can share out; two layers, as of all small models.
+inline Gpt2Config gpt2_of_four_heads(bool tied, double dropout = 0) {
+  Gpt2Config model = small_gpt2(dropout);
+  model.n_head = 4;
+  model.tie_word_embeddings = tied;
+  return model;
+}
+
+inline LlamaConfig llama_of_eight_heads(bool tied, double dropout = 0) {
+  return {.num_hidden_layers = 2,
+          .num_attention_heads = 8,
+          .num_key_value_heads = 4,
+          .hidden_size = 32,
+          .intermediate_size = 40,
+          .max_position_embeddings = 16,
+          .vocab_size = 29,
+          .attention_dropout = dropout,
+          .tie_word_embeddings = tied};
+}
+
+// With biases, and an inner dimension that divides by neither 2 nor 4, as the vocabulary.
+inline LlamaConfig llama_with_biases(bool tied, double dropout = 0, int64_t key_heads = 4) {
+  LlamaConfig model = llama_of_eight_heads(tied, dropout);
+  model.num_key_value_heads = key_heads;
+  model.intermediate_size = 41;
+  model.attention_bias = model.mlp_bias = true;
+  return model;
+}
+
 inline void require_losses_near(const Outcome& got, const Outcome& expected, double within) {
   REQUIRE(got.losses.size() == expected.losses.size());
   for (size_t i = 0; i < got.losses.size(); ++i) {
@@ -51,6 +80,33 @@ inline void require_near(const Outcome& got, const Outcome& expected, double wit
     CAPTURE(name);
     CHECK(std::sqrt(apart) <= 1e-2 * std::sqrt(length) + 1e-7);
   }
+}
+
+// What the first saves, two steps before the end of a run that never stops (`whole`), the second
+// goes on with: it has the same state, and comes to the same loss.
+inline void require_goes_on(const Setting& first, const Setting& second, const ModelConfig& model,
+                            const Outcome& whole) {
+  const int64_t until = std::ssize(whole.losses), saved_at = until - 2;
+  MemoryFileSystem disk;
+  const Outcome saved = run_model(first, model, disk, saved_at);
+  CHECK(run_model(second, model, disk, saved_at).state == saved.state);
+  const Outcome resumed = run_model(second, model, disk, until);
+  REQUIRE(resumed.losses.size() == 2);
+  CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+}
+
+// Every other stage of ZeRO has the bits of stage 0, which are returned.
+inline Outcome require_stages_alike(Setting setting, const ModelConfig& model, int64_t until) {
+  setting.stage = 0;
+  const Outcome expected = run_model(setting, model, until);
+  for (int stage = 1; stage <= 3; ++stage) {
+    CAPTURE(stage);
+    setting.stage = stage;
+    const Outcome got = run_model(setting, model, until);
+    CHECK(got.state == expected.state);
+    CHECK(got.losses == expected.losses);
+  }
+  return expected;
 }
 
 // One step of a rank: what it moves along each axis and what that was planned to be.

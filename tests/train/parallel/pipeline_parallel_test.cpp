@@ -10,15 +10,9 @@ namespace {
 using namespace testing;
 
 Gpt2Config gpt2(bool tied, double dropout = 0) {
-  return {.n_layer = 6,
-          .n_head = 4,
-          .n_embd = 32,
-          .n_positions = 16,
-          .vocab_size = 29,
-          .resid_pdrop = dropout,
-          .embd_pdrop = dropout,
-          .attn_pdrop = dropout,
-          .tie_word_embeddings = tied};
+  Gpt2Config model = gpt2_of_four_heads(tied, dropout);
+  model.n_layer = 6;
+  return model;
 }
 
 LlamaConfig llama(bool tied, double dropout = 0) {
@@ -253,12 +247,7 @@ TEST_CASE("a run goes on with other stages, and with none", "[train]") {
     const Setting& first = settings[i];
     const Setting& second = settings[(i + 1) % settings.size()];
     CAPTURE(first.ranks, first.pipe, second.ranks, second.pipe);
-    MemoryFileSystem disk;
-    const Outcome saved = run_model(first, model, disk, 2);
-    CHECK(run_model(second, model, disk, 2).state == saved.state);
-    const Outcome resumed = run_model(second, model, disk, 4);
-    REQUIRE(resumed.losses.size() == 2);
-    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+    require_goes_on(first, second, model, whole);
   }
 }
 

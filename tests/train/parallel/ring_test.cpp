@@ -12,26 +12,17 @@ using namespace testing;
 
 // Two heads, which four ranks could not trade.
 Gpt2Config gpt2(bool tied, double dropout = 0) {
-  return {.n_layer = 2,
-          .n_head = 2,
-          .n_embd = 32,
-          .n_positions = 16,
-          .vocab_size = 29,
-          .resid_pdrop = dropout,
-          .embd_pdrop = dropout,
-          .attn_pdrop = 0,
-          .tie_word_embeddings = tied};
+  Gpt2Config model = small_gpt2(dropout);
+  model.attn_pdrop = 0;
+  model.tie_word_embeddings = tied;
+  return model;
 }
 
 LlamaConfig llama(bool tied) {
-  return {.num_hidden_layers = 2,
-          .num_attention_heads = 4,
-          .num_key_value_heads = 2,
-          .hidden_size = 32,
-          .intermediate_size = 40,
-          .max_position_embeddings = 16,
-          .vocab_size = 29,
-          .tie_word_embeddings = tied};
+  LlamaConfig model = llama_of_eight_heads(tied);
+  model.num_attention_heads = 4;
+  model.num_key_value_heads = 2;
+  return model;
 }
 
 struct Meshed {
@@ -62,12 +53,7 @@ TEST_CASE("ranks of a ring have the losses of one that has samples whole", "[tra
 }
 
 TEST_CASE("stages of ZeRO agree to the bit over the ranks of a ring", "[train]") {
-  const Outcome expected = run_model(setting_of({4, 2}, 0, 3), gpt2(true), 3);
-  for (int stage = 1; stage <= 3; ++stage) {
-    const Outcome got = run_model(setting_of({4, 2}, stage, 3), gpt2(true), 3);
-    CHECK(got.state == expected.state);
-    CHECK(got.losses == expected.losses);
-  }
+  require_stages_alike(setting_of({4, 2}, 0, 3), gpt2(true), 3);
 }
 
 TEST_CASE("a ring trains in bf16, and comes near whole samples", "[train]") {
@@ -98,12 +84,7 @@ TEST_CASE("a run goes on with another ring, or without one", "[train]") {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ranks, second.ranks);
-    MemoryFileSystem disk;
-    const Outcome saved = run_model(setting_of(first, 3), model, disk, 3);
-    CHECK(run_model(setting_of(second, 1), model, disk, 3).state == saved.state);
-    const Outcome resumed = run_model(setting_of(second, 1), model, disk, 5);
-    REQUIRE(resumed.losses.size() == 2);
-    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+    require_goes_on(setting_of(first, 3), setting_of(second, 1), model, whole);
   }
 }
 

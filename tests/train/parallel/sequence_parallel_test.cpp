@@ -8,38 +8,15 @@ namespace {
 
 using namespace testing;
 
-Gpt2Config gpt2(bool tied, double dropout = 0) {
-  return {.n_layer = 2,
-          .n_head = 4,
-          .n_embd = 32,
-          .n_positions = 16,
-          .vocab_size = 29,
-          .resid_pdrop = dropout,
-          .embd_pdrop = dropout,
-          .attn_pdrop = dropout,
-          .tie_word_embeddings = tied};
-}
-
-LlamaConfig llama(bool tied, double dropout = 0) {
-  return {.num_hidden_layers = 2,
-          .num_attention_heads = 8,
-          .num_key_value_heads = 4,
-          .hidden_size = 32,
-          .intermediate_size = 40,
-          .max_position_embeddings = 16,
-          .vocab_size = 29,
-          .attention_dropout = dropout,
-          .tie_word_embeddings = tied};
-}
-
 struct Meshed {
   int ranks;
   int sequence;
 };
 
 TEST_CASE("ranks that share samples have the losses of one that has them whole", "[train]") {
-  for (const ModelConfig& model : {ModelConfig(gpt2(true)), ModelConfig(gpt2(false)),
-                                   ModelConfig(llama(true)), ModelConfig(llama(false))}) {
+  for (const ModelConfig& model :
+       {ModelConfig(gpt2_of_four_heads(true)), ModelConfig(gpt2_of_four_heads(false)),
+        ModelConfig(llama_of_eight_heads(true)), ModelConfig(llama_of_eight_heads(false))}) {
     const Outcome alone = run_model({}, model);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
@@ -52,11 +29,12 @@ TEST_CASE("ranks that share samples have the losses of one that has them whole",
 }
 
 TEST_CASE("what is dropped does not follow from who has which part of a sample", "[train]") {
-  for (const ModelConfig& model : {ModelConfig(gpt2(true, 0.2)), ModelConfig(llama(true, 0.2))}) {
+  for (const ModelConfig& model :
+       {ModelConfig(gpt2_of_four_heads(true, 0.2)), ModelConfig(llama_of_eight_heads(true, 0.2))}) {
     const Outcome alone = run_model({.micro_steps = 2}, model);
     const Outcome other =
-        run_model({.micro_steps = 2},
-                  model.index() == 0 ? ModelConfig(gpt2(true)) : ModelConfig(llama(true)));
+        run_model({.micro_steps = 2}, model.index() == 0 ? ModelConfig(gpt2_of_four_heads(true))
+                                                         : ModelConfig(llama_of_eight_heads(true)));
     CHECK(alone.losses != other.losses);
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
       CAPTURE(model.index(), mesh.ranks, mesh.sequence);
@@ -71,19 +49,13 @@ TEST_CASE("stages of ZeRO agree to the bit over data and sequence together", "[t
   const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 2}}) {
     for (const int micro_steps : {1, 3}) {
-      Setting setting{.ranks = mesh.ranks,
-                      .sequence = mesh.sequence,
-                      .micro_steps = micro_steps,
-                      .host_access = access,
-                      .clipping = 0.5};
-      const Outcome expected = run_model(setting, gpt2(true), 3);
-      for (int stage = 1; stage <= 3; ++stage) {
-        CAPTURE(mesh.ranks, mesh.sequence, micro_steps, stage);
-        setting.stage = stage;
-        const Outcome got = run_model(setting, gpt2(true), 3);
-        CHECK(got.state == expected.state);
-        CHECK(got.losses == expected.losses);
-      }
+      const Setting setting{.ranks = mesh.ranks,
+                            .sequence = mesh.sequence,
+                            .micro_steps = micro_steps,
+                            .host_access = access,
+                            .clipping = 0.5};
+      CAPTURE(mesh.ranks, mesh.sequence, micro_steps);
+      require_stages_alike(setting, gpt2_of_four_heads(true), 3);
     }
   }
 }
@@ -100,13 +72,14 @@ TEST_CASE("shared samples train in narrow types, and come near whole ones", "[tr
     shared.sequence = 2;
     shared.stage = 3;
     shared.wire = DType::kF32;
-    require_losses_near(run_model(shared, llama(true)), run_model(alone, llama(true)), 3e-2);
+    require_losses_near(run_model(shared, llama_of_eight_heads(true)),
+                        run_model(alone, llama_of_eight_heads(true)), 3e-2);
   }
 }
 
 TEST_CASE("blocks that are run again trade their heads again, with the same bits", "[train]") {
   Setting setting{.ranks = 4, .sequence = 2, .stage = 3, .dtype = DType::kBF16, .micro_steps = 3};
-  const ModelConfig model = gpt2(true, 0.1);
+  const ModelConfig model = gpt2_of_four_heads(true, 0.1);
   const Outcome kept = run_model(setting, model, 2);
   for (const RecomputedPart part : {RecomputedPart::kBlock, RecomputedPart::kAttention}) {
     setting.recomputed = {.recompute = {.part = part}};
@@ -121,20 +94,15 @@ TEST_CASE("blocks that are run again trade their heads again, with the same bits
 }
 
 TEST_CASE("a run goes on with other numbers of ranks for a sample", "[train]") {
-  const ModelConfig model = gpt2(true, 0.1);
+  const ModelConfig model = gpt2_of_four_heads(true, 0.1);
   const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {4, 2}, {2, 1}, {1, 1}};
   for (const Meshed first : meshes) {
     for (const Meshed second : meshes) {
       CAPTURE(first.ranks, first.sequence, second.ranks, second.sequence);
-      MemoryFileSystem disk;
-      const Outcome saved =
-          run_model({.ranks = first.ranks, .sequence = first.sequence, .stage = 3}, model, disk, 3);
-      const Setting other{.ranks = second.ranks, .sequence = second.sequence, .stage = 1};
-      CHECK(run_model(other, model, disk, 3).state == saved.state);
-      const Outcome resumed = run_model(other, model, disk, 5);
-      REQUIRE(resumed.losses.size() == 2);
-      CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+      require_goes_on({.ranks = first.ranks, .sequence = first.sequence, .stage = 3},
+                      {.ranks = second.ranks, .sequence = second.sequence, .stage = 1}, model,
+                      whole);
     }
   }
 }
@@ -148,7 +116,7 @@ TEST_CASE("attention moves 4 N h / P, as planned, and gradients go over both axe
                             .stage = 2,
                             .micro_steps = 3,
                             .recomputed = {.recompute = {.part = part}}};
-      const EngineOptions options = options_with(setting, gpt2(true));
+      const EngineOptions options = options_with(setting, gpt2_of_four_heads(true));
       const Moved moved = moved_by(setting, options).front();
       // N tokens of a micro-batch of width h are on P ranks; a share of 1/P stays where it is.
       const int64_t ranks = mesh.sequence;

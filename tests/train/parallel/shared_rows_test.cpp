@@ -7,30 +7,6 @@ namespace {
 
 using namespace testing;
 
-Gpt2Config gpt2(double dropout) {
-  return {.n_layer = 2,
-          .n_head = 4,
-          .n_embd = 32,
-          .n_positions = 16,
-          .vocab_size = 29,
-          .resid_pdrop = dropout,
-          .embd_pdrop = dropout,
-          .attn_pdrop = dropout};
-}
-
-LlamaConfig llama(int64_t key_heads) {
-  return {.num_hidden_layers = 2,
-          .num_attention_heads = 8,
-          .num_key_value_heads = key_heads,
-          .hidden_size = 32,
-          .intermediate_size = 41,
-          .max_position_embeddings = 16,
-          .vocab_size = 29,
-          .attention_bias = true,
-          .mlp_bias = true,
-          .tie_word_embeddings = false};
-}
-
 struct Meshed {
   int ranks;
   int tensor;
@@ -49,7 +25,8 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
 
 TEST_CASE("ranks that share rows between layers have the losses of one that has all", "[train]") {
   for (const ModelConfig& model :
-       {ModelConfig(gpt2(0.2)), ModelConfig(llama(4)), ModelConfig(llama(2))}) {
+       {ModelConfig(gpt2_of_four_heads(true, 0.2)), ModelConfig(llama_with_biases(false)),
+        ModelConfig(llama_with_biases(false, 0, 2))}) {
     const Outcome alone = run_model(setting_of({1, 1}, 0, 2), model);
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
       // Of one head of keys on each rank Ulysses has nothing to share out.
@@ -65,30 +42,21 @@ TEST_CASE("ranks that share rows between layers have the losses of one that has 
 TEST_CASE("stages agree to the bit over shared rows, and so do blocks that are run again",
           "[train]") {
   Setting setting = setting_of({4, 2}, 0, 3);
-  const Outcome expected = run_model(setting, gpt2(0.1), 3);
-  for (int stage = 1; stage <= 3; ++stage) {
-    setting.stage = stage;
-    const Outcome got = run_model(setting, gpt2(0.1), 3);
-    CHECK(got.state == expected.state);
-    CHECK(got.losses == expected.losses);
-  }
+  const Outcome expected = require_stages_alike(setting, gpt2_of_four_heads(true, 0.1), 3);
+  setting.stage = 3;
   setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock}};
-  CHECK(run_model(setting, gpt2(0.1), 3).state == expected.state);
+  CHECK(run_model(setting, gpt2_of_four_heads(true, 0.1), 3).state == expected.state);
 }
 
 TEST_CASE("a run goes on with rows that are shared by others", "[train]") {
-  const Outcome whole = run_model(setting_of({1, 1}, 0), gpt2(0.1), 5);
+  const Outcome whole = run_model(setting_of({1, 1}, 0), gpt2_of_four_heads(true, 0.1), 5);
   const std::vector<Meshed> meshes{{2, 2}, {4, 4}, {1, 1}};
   for (size_t i = 0; i < meshes.size(); ++i) {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ranks, second.ranks);
-    MemoryFileSystem disk;
-    const Outcome saved = run_model(setting_of(first, 3), gpt2(0.1), disk, 3);
-    CHECK(run_model(setting_of(second, 1), gpt2(0.1), disk, 3).state == saved.state);
-    const Outcome resumed = run_model(setting_of(second, 1), gpt2(0.1), disk, 5);
-    REQUIRE(resumed.losses.size() == 2);
-    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+    require_goes_on(setting_of(first, 3), setting_of(second, 1), gpt2_of_four_heads(true, 0.1),
+                    whole);
   }
 }
 
@@ -96,7 +64,7 @@ TEST_CASE("shared rows move as much as whole ones, in two halves, as planned", "
   for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}}) {
     CAPTURE(mesh.ranks, mesh.tensor);
     const Setting setting = setting_of(mesh, 2, 3);
-    const EngineOptions options = options_with(setting, gpt2(0));
+    const EngineOptions options = options_with(setting, gpt2_of_four_heads(true));
     const Moved moved = moved_by(setting, options).front();
     // Two gathers and two scatters of activations in each layer's pass, one of each around what
     // lies between embedding and head (arXiv 2205.05198, section 4.2.2); three numbers of each

@@ -8,33 +8,6 @@ namespace {
 
 using namespace testing;
 
-// Neither the vocabulary nor the inner dimension of Llama's MLP divides by 2 or 4.
-Gpt2Config gpt2(bool tied, double dropout = 0) {
-  return {.n_layer = 2,
-          .n_head = 4,
-          .n_embd = 32,
-          .n_positions = 16,
-          .vocab_size = 29,
-          .resid_pdrop = dropout,
-          .embd_pdrop = dropout,
-          .attn_pdrop = dropout,
-          .tie_word_embeddings = tied};
-}
-
-LlamaConfig llama(bool tied, double dropout = 0, int64_t key_heads = 4) {
-  return {.num_hidden_layers = 2,
-          .num_attention_heads = 8,
-          .num_key_value_heads = key_heads,
-          .hidden_size = 32,
-          .intermediate_size = 41,
-          .max_position_embeddings = 16,
-          .vocab_size = 29,
-          .attention_bias = true,
-          .mlp_bias = true,
-          .attention_dropout = dropout,
-          .tie_word_embeddings = tied};
-}
-
 struct Meshed {
   int ranks;
   int tensor;
@@ -50,8 +23,9 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
 }
 
 TEST_CASE("ranks that share layers have the losses of one that has them whole", "[train]") {
-  for (const ModelConfig& model : {ModelConfig(gpt2(true)), ModelConfig(gpt2(false)),
-                                   ModelConfig(llama(true)), ModelConfig(llama(false))}) {
+  for (const ModelConfig& model :
+       {ModelConfig(gpt2_of_four_heads(true)), ModelConfig(gpt2_of_four_heads(false)),
+        ModelConfig(llama_with_biases(true)), ModelConfig(llama_with_biases(false))}) {
     const Outcome alone = run_model({}, model);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}}) {
@@ -64,7 +38,7 @@ TEST_CASE("ranks that share layers have the losses of one that has them whole", 
 TEST_CASE("ranks that have the same keys and values sum what each makes of their gradients",
           "[train]") {
   for (const int64_t key_heads : {1, 2}) {
-    const ModelConfig model = llama(key_heads == 1, 0.1, key_heads);
+    const ModelConfig model = llama_with_biases(key_heads == 1, 0.1, key_heads);
     for (const int micro_steps : {1, 2}) {
       Setting alone{.micro_steps = micro_steps, .clipping = 0.05};  // the norm counts
       const Outcome expected = run_model(alone, model);
@@ -79,25 +53,21 @@ TEST_CASE("ranks that have the same keys and values sum what each makes of their
 }
 
 TEST_CASE("heads of keys that ranks have several times are saved once, for any mesh", "[train]") {
-  const ModelConfig model = llama(true, 0.1, 2);
+  const ModelConfig model = llama_with_biases(true, 0.1, 2);
   const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{1, 1}, {4, 4}, {4, 2}, {8, 4}};
   for (size_t i = 0; i < meshes.size(); ++i) {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ranks, first.tensor, second.ranks, second.tensor);
-    MemoryFileSystem disk;
-    const Outcome saved = run_model(setting_of(first, 3), model, disk, 3);
-    CHECK(run_model(setting_of(second, 1), model, disk, 3).state == saved.state);
-    const Outcome resumed = run_model(setting_of(second, 1), model, disk, 5);
-    REQUIRE(resumed.losses.size() == 2);
-    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+    require_goes_on(setting_of(first, 3), setting_of(second, 1), model, whole);
   }
 }
 
 TEST_CASE("layers are shared on every stage, beside other samples and other parts of them",
           "[train]") {
-  const ModelConfig model = GENERATE(ModelConfig(gpt2(true, 0.2)), ModelConfig(llama(false, 0.2)));
+  const ModelConfig model = GENERATE(ModelConfig(gpt2_of_four_heads(true, 0.2)),
+                                     ModelConfig(llama_with_biases(false, 0.2)));
   for (const int micro_steps : {1, 3}) {
     const Outcome alone = run_model({.micro_steps = micro_steps}, model);
     for (const int stage : {0, 1, 3}) {
@@ -109,7 +79,7 @@ TEST_CASE("layers are shared on every stage, beside other samples and other part
 }
 
 TEST_CASE("all three axes go together at stage 3", "[train]") {
-  const ModelConfig model = gpt2(true, 0.2);
+  const ModelConfig model = gpt2_of_four_heads(true, 0.2);
   require_near(run_model(setting_of({8, 2, 2}, 3, 2), model, 3),
                run_model({.micro_steps = 2}, model, 3), 1e-5);
 }
@@ -119,13 +89,7 @@ TEST_CASE("stages of ZeRO agree to the bit over ranks that share layers", "[trai
   Setting setting = setting_of({4, 2}, 0, 3);
   setting.host_access = access;
   setting.clipping = 0.5;
-  const Outcome expected = run_model(setting, gpt2(true), 3);
-  for (int stage = 1; stage <= 3; ++stage) {
-    setting.stage = stage;
-    const Outcome got = run_model(setting, gpt2(true), 3);
-    CHECK(got.state == expected.state);
-    CHECK(got.losses == expected.losses);
-  }
+  require_stages_alike(setting, gpt2_of_four_heads(true), 3);
 }
 
 TEST_CASE("shared layers train in narrow types, and come near whole ones", "[train]") {
@@ -139,7 +103,8 @@ TEST_CASE("shared layers train in narrow types, and come near whole ones", "[tra
     shared.ranks = 4;
     shared.tensor = 2;
     shared.stage = 3;
-    const Outcome got = run_model(shared, llama(true)), expected = run_model(alone, llama(true));
+    const Outcome got = run_model(shared, llama_with_biases(true)),
+                  expected = run_model(alone, llama_with_biases(true));
     for (size_t i = 0; i < got.losses.size(); ++i) {
       CHECK(got.losses[i] == Approx(expected.losses[i]).epsilon(3e-2));
     }
@@ -149,7 +114,7 @@ TEST_CASE("shared layers train in narrow types, and come near whole ones", "[tra
 TEST_CASE("blocks that are run again meet the others again, with the same bits", "[train]") {
   Setting setting = setting_of({4, 2}, 3, 3);
   setting.dtype = DType::kBF16;
-  const ModelConfig model = gpt2(true, 0.1);
+  const ModelConfig model = gpt2_of_four_heads(true, 0.1);
   const Outcome kept = run_model(setting, model, 2);
   for (const RecomputedPart part :
        {RecomputedPart::kBlock, RecomputedPart::kAttention, RecomputedPart::kMlp}) {
@@ -164,7 +129,7 @@ TEST_CASE("blocks that are run again meet the others again, with the same bits",
 }
 
 TEST_CASE("a run goes on with other numbers of ranks for a layer", "[train]") {
-  const ModelConfig model = gpt2(true, 0.1);
+  const ModelConfig model = gpt2_of_four_heads(true, 0.1);
   const Outcome whole = run_model({}, model, 5);
   const std::vector<Meshed> meshes{{1, 1}, {4, 4}, {4, 2}, {2, 1}, {2, 2}, {4, 2, 2}};
   for (size_t i = 0; i < meshes.size(); ++i) {
@@ -172,12 +137,7 @@ TEST_CASE("a run goes on with other numbers of ranks for a layer", "[train]") {
       const Meshed& first = meshes[i];
       const Meshed& second = meshes[(i + apart) % meshes.size()];
       CAPTURE(first.ranks, first.tensor, second.ranks, second.tensor);
-      MemoryFileSystem disk;
-      const Outcome saved = run_model(setting_of(first, 3), model, disk, 3);
-      CHECK(run_model(setting_of(second, 1), model, disk, 3).state == saved.state);
-      const Outcome resumed = run_model(setting_of(second, 1), model, disk, 5);
-      REQUIRE(resumed.losses.size() == 2);
-      CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+      require_goes_on(setting_of(first, 3), setting_of(second, 1), model, whole);
     }
   }
 }
@@ -188,7 +148,7 @@ TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "
       CAPTURE(mesh.ranks, mesh.tensor, mesh.sequence, static_cast<int>(part));
       Setting setting = setting_of(mesh, 2, 3);
       setting.recomputed = {.recompute = {.part = part}};
-      const EngineOptions options = options_with(setting, gpt2(true));
+      const EngineOptions options = options_with(setting, gpt2_of_four_heads(true));
       const Moved moved = moved_by(setting, options).front();
       // Per layer two sums of activations each pass (arXiv 1909.08053, section 3), one for the
       // embedding and one for the head's gradient.
@@ -213,7 +173,7 @@ TEST_CASE("gradients of keys that ranks have several times go over these once a 
     for (const int64_t key_heads : {1, 2}) {
       CAPTURE(mesh.ranks, key_heads);
       const Setting setting = setting_of(mesh, 2, 3);
-      const EngineOptions options = options_with(setting, llama(true, 0, key_heads));
+      const EngineOptions options = options_with(setting, llama_with_biases(true, 0, key_heads));
       const Moved moved = moved_by(setting, options).front();
       // Of each of two layers keys and values of one head of 4 elements: weights of 32 inputs, and
       // biases, each of which begins at a multiple of 32 elements. Ranks that see other samples

@@ -9,25 +9,9 @@ namespace {
 using namespace testing;
 
 Gpt2Config gpt2(double dropout = 0) {
-  return {.n_layer = 2,
-          .n_head = 4,
-          .n_embd = 32,
-          .n_positions = 16,
-          .vocab_size = 29,
-          .resid_pdrop = dropout,
-          .embd_pdrop = dropout,
-          .attn_pdrop = 0};
-}
-
-LlamaConfig llama() {
-  return {.num_hidden_layers = 2,
-          .num_attention_heads = 8,
-          .num_key_value_heads = 4,
-          .hidden_size = 32,
-          .intermediate_size = 40,
-          .max_position_embeddings = 16,
-          .vocab_size = 29,
-          .tie_word_embeddings = false};
+  Gpt2Config model = gpt2_of_four_heads(true, dropout);
+  model.attn_pdrop = 0;
+  return model;
 }
 
 struct Meshed {
@@ -47,7 +31,8 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
 }
 
 TEST_CASE("ranks that trade heads inside of a ring have the losses of one", "[train]") {
-  for (const ModelConfig& model : {ModelConfig(gpt2(0.2)), ModelConfig(llama())}) {
+  for (const ModelConfig& model :
+       {ModelConfig(gpt2(0.2)), ModelConfig(llama_of_eight_heads(false))}) {
     const Outcome alone = run_model({}, model);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Meshed mesh : {Meshed{4, 4, 2}, Meshed{8, 4, 2, 2}, Meshed{8, 8, 4}}) {
@@ -74,13 +59,8 @@ TEST_CASE("an odd number of ranks can trade heads inside of a ring", "[train]") 
 TEST_CASE("stages agree to the bit over trades and rings, and so do blocks that are run again",
           "[train]") {
   Setting setting = setting_of({4, 4, 2}, 0, 3);
-  const Outcome expected = run_model(setting, gpt2(0.1), 2);
-  for (int stage = 1; stage <= 3; ++stage) {
-    setting.stage = stage;
-    const Outcome got = run_model(setting, gpt2(0.1), 2);
-    CHECK(got.state == expected.state);
-    CHECK(got.losses == expected.losses);
-  }
+  const Outcome expected = require_stages_alike(setting, gpt2(0.1), 2);
+  setting.stage = 3;
   setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock}};
   CHECK(run_model(setting, gpt2(0.1), 2).state == expected.state);
 }
@@ -92,12 +72,7 @@ TEST_CASE("a run goes on with trades, rings, both or neither", "[train]") {
     const Meshed& first = meshes[i];
     const Meshed& second = meshes[(i + 1) % meshes.size()];
     CAPTURE(first.ring, second.ring);
-    MemoryFileSystem disk;
-    const Outcome saved = run_model(setting_of(first, 3), gpt2(0.1), disk, 2);
-    CHECK(run_model(setting_of(second, 1), gpt2(0.1), disk, 2).state == saved.state);
-    const Outcome resumed = run_model(setting_of(second, 1), gpt2(0.1), disk, 4);
-    REQUIRE(resumed.losses.size() == 2);
-    CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+    require_goes_on(setting_of(first, 3), setting_of(second, 1), gpt2(0.1), whole);
   }
 }
 
