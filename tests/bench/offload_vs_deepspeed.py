@@ -13,26 +13,18 @@ import statistics
 import subprocess
 import tempfile
 
+import own_rate
+
 HERE = pathlib.Path(__file__).parent
 
 
 def train_json(args):
     return {"model": {"family": "gpt2", "vocab_size": 50257, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
             "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": args.length},
-            "train": {"steps": args.steps + 2}, "train_batch_size": args.batch, "gradient_clipping": 1.0,
+            "train": {"steps": args.steps + own_rate.NOT_TIMED}, "train_batch_size": args.batch, "gradient_clipping": 1.0,
             "bf16": {"enabled": args.dtype == "bf16"},
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1}},
             "zero_optimization": {"stage": 2}}
-
-
-def ours(args, folder, offload):
-    run = folder / "run"
-    subprocess.run(["rm", "-rf", run], check=True)
-    subprocess.run([args.bin_dir.resolve() / "dslaunch", "train.json", "--num-ranks", str(args.ranks), "--num-threads", "1",
-                    "--run-dir", run, f"zero_optimization.offload_optimizer.device={offload}"],
-                   cwd=folder, check=True, capture_output=True)
-    steps = [json.loads(line)["tokens_per_s"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return statistics.median(steps[2:])
 
 
 def theirs(args):
@@ -57,11 +49,12 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "train.json").write_text(json.dumps(train_json(args)))
-        (folder / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(10000)))
+        own_rate.write_job(folder, train_json(args))
         rounds = []
         for turn in range(args.rounds):
-            rounds.append((ours(args, folder, "cpu"), ours(args, folder, "none"), theirs(args)))
+            ours = [own_rate.tokens_per_s(args.bin_dir, folder, args.ranks, f"zero_optimization.offload_optimizer.device={place}")
+                    for place in ("cpu", "none")]
+            rounds.append((*ours, theirs(args)))
             print("  round {}: {:.1f} tok/s offloaded, {:.1f} not; DeepSpeed {:.1f}".format(turn + 1, *rounds[-1]), flush=True)
     middle = statistics.median
     print(f"B={args.batch} T={args.length} {args.dtype}, {args.ranks} ranks, stage 2: {middle(a for a, _, _ in rounds):.1f} tok/s "

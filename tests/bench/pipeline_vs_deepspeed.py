@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import tempfile
 
+import own_rate
+
 HERE = pathlib.Path(__file__).parent
 SHAPE = ("layers", "width", "heads", "vocabulary", "micro_batches", "micro_batch", "length", "steps")
 
@@ -24,19 +26,10 @@ def train_json(args):
     return {"model": {"family": "gpt2", "vocab_size": args.vocabulary, "n_layer": args.layers, "n_embd": args.width,
                       "n_head": args.heads, "n_positions": args.length, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
             "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": args.length},
-            "train": {"steps": args.steps + 2}, "train_batch_size": args.micro_batches * args.micro_batch,
+            "train": {"steps": args.steps + own_rate.NOT_TIMED}, "train_batch_size": args.micro_batches * args.micro_batch,
             "train_micro_batch_size_per_gpu": args.micro_batch, "gradient_clipping": 1.0,
             "pipeline": {"stages": args.stages, "partition": "type:Block", "schedule": args.schedule},
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1}}}
-
-
-def ours(args, folder):
-    run = folder / "run"
-    subprocess.run(["rm", "-rf", run], check=True)
-    subprocess.run([args.bin_dir.resolve() / "dslaunch", "train.json", "--num-ranks", str(args.stages), "--num-threads", "1",
-                    "--run-dir", run], cwd=folder, check=True, capture_output=True)
-    steps = [json.loads(line)["tokens_per_s"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return statistics.median(steps[2:])
 
 
 def free_port():
@@ -71,11 +64,10 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "train.json").write_text(json.dumps(train_json(args)))
-        (folder / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(10000)))
+        own_rate.write_job(folder, train_json(args))
         rounds = []
         for turn in range(args.rounds):
-            rounds.append((ours(args, folder), theirs(args)))
+            rounds.append((own_rate.tokens_per_s(args.bin_dir, folder, args.stages), theirs(args)))
             print("  round {}: {:.1f} tok/s, DeepSpeed {:.1f}".format(turn + 1, *rounds[-1]), flush=True)
     middle = statistics.median
     print(f"{args.stages} stages, {args.micro_batches} micro-batches of {args.micro_batch} x {args.length}, {args.layers} layers "
