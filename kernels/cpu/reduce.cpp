@@ -124,25 +124,6 @@ DS_SIMD_EXPORT(square_block);
 DS_SIMD_EXPORT(finite_range);
 DS_SIMD_EXPORT(column_sum_range);
 
-struct BlockSums {  // reused by every reduction of a stream
-  std::vector<double> values;
-};
-
-template <class Block>
-double sum_blocks(Stream& stream, const Tensor& x, const Block& block) {
-  auto& sums = stream.state<BlockSums>().values;
-  const int64_t blocks = (x.numel() + kSumBlock - 1) / kSumBlock;
-  sums.assign(to_size(blocks), 0.0);
-  stream.pool().parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      nth(sums, i) = block(x, i * kSumBlock, std::min((i + 1) * kSumBlock, x.numel()));
-    }
-  });
-  double total = 0;
-  for (const double value : sums) total += value;
-  return total;
-}
-
 void put_total(double value, Write write, const Tensor& total) {
   double& target = *total.data<double>();
   target = write == Write::kAccumulate ? target + value : value;
@@ -154,17 +135,21 @@ namespace detail {
 
 void sum_into_cpu(Stream& stream, const Tensor& x, double divisor, Write write,
                   const Tensor& total) {
-  put_total(sum_blocks(stream, x, DS_SIMD(sum_block)) / divisor, write, total);
+  const auto block = [&](int64_t begin, int64_t end) { return DS_SIMD(sum_block)(x, begin, end); };
+  put_total(sum_blocks(stream, x.numel(), block) / divisor, write, total);
 }
 
 void sum_of_squares_into_cpu(Stream& stream, const Tensor& x, Write write, const Tensor& total) {
-  put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total);
+  const auto block = [&](int64_t begin, int64_t end) {
+    return DS_SIMD(square_block)(x, begin, end);
+  };
+  put_total(sum_blocks(stream, x.numel(), block), write, total);
 }
 
 void largest_into_cpu(Stream& stream, const Tensor& x, const Tensor& total) {
-  const int64_t blocks = (x.numel() + kSumBlock - 1) / kSumBlock;
+  const int64_t blocks = divide_up(x.numel(), kSumBlock);
   constexpr double kNone = -std::numeric_limits<double>::infinity();
-  std::vector<double> largest(to_size(blocks), kNone);
+  std::vector<double> largest(to_size(std::max<int64_t>(blocks, 1)), kNone);
   stream.pool().parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const float* begin = x.data<float>() + i * kSumBlock;
@@ -172,7 +157,7 @@ void largest_into_cpu(Stream& stream, const Tensor& x, const Tensor& total) {
       nth(largest, i) = *std::max_element(begin, end);
     }
   });
-  put_total(blocks == 0 ? kNone : *std::ranges::max_element(largest), Write::kOverwrite, total);
+  put_total(*std::ranges::max_element(largest), Write::kOverwrite, total);
 }
 
 void add_in_order_cpu(const Tensor& numbers, const Tensor& total) {

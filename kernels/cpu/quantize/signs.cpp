@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <span>
-#include <vector>
 
 #include "core/index.h"
 #include "kernels/cpu/quantize/code_spans.h"
+#include "kernels/cpu/reduce.h"
 #include "kernels/cpu/spans.h"
 #include "kernels/quantize/levels.h"
-#include "kernels/reduce.h"
 
 namespace ds::kernels::detail {
 namespace {
@@ -37,15 +35,9 @@ std::span<float> part(const Tensor& tensor, int64_t first, int64_t count) {
 
 void add_and_square(Stream& stream, const Tensor& values, const Tensor& error,
                     const Tensor& squares) {
-  const int64_t numel = error.numel();
-  std::vector<double> sums(to_size((numel + kSumBlock - 1) / kSumBlock));
-  stream.pool().parallel_for(narrow<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i * kSumBlock, count = std::min(kSumBlock, numel - first);
-      nth(sums, i) = add_and_square_span(part(values, first, count), part(error, first, count));
-    }
+  *squares.data<double>() = sum_blocks(stream, error.numel(), [&](int64_t begin, int64_t end) {
+    return add_and_square_span(part(values, begin, end - begin), part(error, begin, end - begin));
   });
-  *squares.data<double>() = std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 void compress_signs_cpu(Stream& stream, const Tensor& squares, const CompressSignsArgs& args) {
