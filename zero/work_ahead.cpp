@@ -83,7 +83,10 @@ void WorkAhead::run() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      finishes = part ? take_up(*part, failed) : parts_.finish_one();
+      // Of what comes after an error nothing is worked on, and nothing that it holds is kept from
+      // others.
+      if (part) failed ? parts_.undo(*part, stream_) : work_on(*part);
+      finishes = part || parts_.finish_one();
     } catch (...) {
       error = std::current_exception();
     }
@@ -92,12 +95,6 @@ void WorkAhead::run() {
     if (error != nullptr && error_ == nullptr) error_ = error;
     changed_.notify_all();
   }
-}
-
-// Of what comes after an error nothing is worked on, and nothing that it holds is kept from others.
-bool WorkAhead::take_up(int part, bool failed) {
-  failed ? parts_.undo(part, stream_) : work_on(part);
-  return true;
 }
 
 void WorkAhead::work_on(int part) {

@@ -85,7 +85,6 @@ class WorkAhead {
   bool is_meta() const { return stream_.device().is_meta(); }
   void give(int part);
   void run();
-  bool take_up(int part, bool failed);
   void work_on(int part);
   void await_thread(Verdict verdict);
   void keep();

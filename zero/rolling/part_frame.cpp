@@ -3,15 +3,14 @@
 #include <utility>
 
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "zero/home_slots.h"
 
 namespace ds {
 namespace {
 
-int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
-
 int64_t room(DType dtype, int64_t numel) {
-  return rounded(numel * narrow<int64_t>(size_of(dtype)), static_cast<int64_t>(kMemoryAlignment));
+  return round_up(numel * narrow<int64_t>(size_of(dtype)), static_cast<int64_t>(kMemoryAlignment));
 }
 
 }  // namespace
@@ -24,7 +23,7 @@ PartFrame::PartFrame(const HomeOptions& options, int64_t numel) : options_(optio
 }
 
 // Page by page, lest transfers of the two share one.
-int64_t PartFrame::grad_at() const { return rounded(state_bytes_, kSwapPage); }
+int64_t PartFrame::grad_at() const { return round_up(state_bytes_, kSwapPage); }
 
 int64_t PartFrame::grad_bytes() const {
   return numel_ * narrow<int64_t>(size_of(options_.grad_dtype));

@@ -12,6 +12,7 @@
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "core/memory/across.h"
+#include "core/memory/rounding.h"
 #include "offload/rolling_run.h"
 #include "offload/staged_buffer.h"
 #include "zero/home_slots.h"
@@ -23,8 +24,6 @@
 
 namespace ds {
 namespace {
-
-int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
 class RollingHome final : public ShardHome {
  public:
@@ -77,7 +76,7 @@ class RollingHome final : public ShardHome {
     DS_CHECK(fills || is_filled_ || is_meta(), "swapped state: read before it was filled");
     const auto on_part = [&](int part, std::byte* bytes) {
       if (fills && !is_meta()) {
-        std::memset(bytes, 0, to_size(PartFrame(options_, nth(parts_, part).numel).state_bytes()));
+        std::memset(bytes, 0, to_size(frame_of(part).state_bytes()));
       }
       work_on(access, fills, part, bytes, work);
     };
@@ -140,7 +139,7 @@ class RollingHome final : public ShardHome {
     if (!worker_) return;
     worker_->begin([this, work](int index, Stream& stream) {
       std::byte* const bytes = is_meta() ? meta_bytes() : ahead_->buffer();
-      const PartFrame frame(options_, nth(parts_, index).numel);
+      const PartFrame frame = frame_of(index);
       Shard shard = frame.shard(bytes, stream.device());
       shard.fields = nth(fields_, index);
       shard.grad = frame.grad(bytes, stream.device());
@@ -169,6 +168,7 @@ class RollingHome final : public ShardHome {
   std::string key(std::string_view what, int part) const {
     return fmt::format("group {} part {} {}", options_.name, part, what);
   }
+  PartFrame frame_of(int part) const { return PartFrame(options_, nth(parts_, part).numel); }
   Tensor nth_slice(const Tensor& slice, int part) const {
     return slice.narrow(nth(parts_, part).begin, nth(parts_, part).numel);
   }
@@ -181,11 +181,9 @@ class RollingHome final : public ShardHome {
   void add_ahead(Stream& updater) {
     std::vector<RollingAhead::Part> parts;
     for (int part = 0; part < count(); ++part) {
-      const int64_t numel = nth(parts_, part).numel;
-      parts.push_back(
-          {.key = key("state", part), .bytes = PartFrame(options_, numel).state_bytes()});
-      new_weights_.push_back(
-          Tensor::empty({numel}, options_.weight_dtype, updater, MemoryTag::kOptimizer));
+      parts.push_back({.key = key("state", part), .bytes = frame_of(part).state_bytes()});
+      new_weights_.push_back(Tensor::empty({nth(parts_, part).numel}, options_.weight_dtype,
+                                           updater, MemoryTag::kOptimizer));
     }
     ahead_.emplace(
         std::move(parts),
@@ -237,7 +235,7 @@ class RollingHome final : public ShardHome {
   std::vector<RollingPieces> pieces(PartAccess access) const {
     std::vector<RollingPieces> all;
     for (int part = 0; part < count(); ++part) {
-      const PartFrame frame(options_, nth(parts_, part).numel);
+      const PartFrame frame = frame_of(part);
       RollingPieces& of = all.emplace_back();
       of.push_back(
           {.key = ahead_ ? ahead_->key(part) : key("state", part), .bytes = frame.state_bytes()});
@@ -253,7 +251,7 @@ class RollingHome final : public ShardHome {
 
   void plan_buffers() {
     const int64_t bytes =
-        rolling_.buffers * rounded(buffer_bytes_, kUncachedAlignment) + kUncachedAlignment;
+        rolling_.buffers * round_up(buffer_bytes_, kUncachedAlignment) + kUncachedAlignment;
     planned_ = Tensor::empty({bytes}, DType::kU8, host_, MemoryTag::kScratch);
   }
 
@@ -310,7 +308,7 @@ class RollingHome final : public ShardHome {
 
   void work_on(PartAccess access, bool fills, int index, std::byte* bytes, const Work& work) {
     const HomePart& part = nth(parts_, index);
-    const PartFrame frame(options_, part.numel);
+    const PartFrame frame = frame_of(index);
     Shard shard = frame.shard(bytes, host_.device());
     shard.fields = nth(fields_, index);
     if (fills) begin_slots(options_.slots, shard, host_);
@@ -325,7 +323,7 @@ class RollingHome final : public ShardHome {
   void each_of(int bucket, const Move& move) {
     for (int part = 0; part < count(); ++part) {
       if (nth(parts_, part).bucket != bucket) continue;
-      move(part, PartFrame(options_, nth(parts_, part).numel));
+      move(part, frame_of(part));
     }
   }
 
