@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config/reader/enum_name.h"
+
 namespace ds {
 
 std::string_view EnumRef::name() const {
   const std::optional<int> value = get_();
-  for (const EnumName& name : names_) {
-    if (value && name.value == *value) return name.name;
-  }
-  return {};
+  return value ? name_in(names_, *value) : std::string_view();
 }
 
 namespace {

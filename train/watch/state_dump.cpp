@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/config.h"
+#include "config/reader/enum_name.h"
 #include "core/number_text.h"
 #include "train/watch/step_breakdown.h"
 
@@ -18,13 +19,6 @@ class Lines {
   }
   std::vector<std::string> lines;
 };
-
-std::string_view name_in(std::span<const EnumName> names, int value) {
-  for (const EnumName& one : names) {
-    if (one.value == value) return one.name;
-  }
-  return "none";
-}
 
 std::string placed(const Placement& placement) {
   return fmt::format("{} on {}", placement.sharding == Sharding::kWhole ? "whole" : "sharded",
@@ -65,13 +59,9 @@ std::vector<std::string> state_lines(Engine& engine, const Workspace& workspace)
   out.add("weights", placed(options.zero.policy.params));
   out.add("gradients", placed(options.zero.policy.grads));
   out.add("optimizer state", placed(options.zero.policy.state));
-  out.add("optimizer", options.optimizer.type ? name_in(names_of(OptimizerType{}),
-                                                        static_cast<int>(*options.optimizer.type))
-                                              : "none");
+  out.add("optimizer", options.optimizer.type ? enum_name(*options.optimizer.type) : "none");
   out.add("learning rate", learning_rate(options.optimizer));
-  out.add("schedule", options.schedule.type ? name_in(names_of(SchedulerType{}),
-                                                      static_cast<int>(*options.schedule.type))
-                                            : "none");
+  out.add("schedule", options.schedule.type ? enum_name(*options.schedule.type) : "none");
   out.add("gradient clipping", options.gradient_clipping);
   out.add("seed", options.seed);
   out.add("groups of parameters", engine.store().groups().size());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "config/reader/enum_name.h"
 #include "core/error.h"
 #include "core/index.h"
 #include "core/text/name_pattern.h"
@@ -36,12 +37,6 @@ std::string_view table_of(const LlamaConfig& /*model*/) { return "model.embed_to
 std::string_view type_of(const Gpt2Config& /*model*/) { return "gpt2"; }
 std::string_view type_of(const LlamaConfig& /*model*/) { return "llama"; }
 
-std::string_view word_of(PartitionType split) {
-  const auto names = names_of(split);
-  const auto is_it = [&](const EnumName& one) { return one.value == static_cast<int>(split); };
-  return std::ranges::find_if(names, is_it)->name;
-}
-
 // A rule as it is looked for; of other models it has no patterns.
 std::vector<std::vector<NamePattern>> patterns_of(const PartitionConfig& rules,
                                                   std::string_view type) {
@@ -63,14 +58,14 @@ std::string conflict_of(const SplitWeight& weight, const PartitionConfig& rules,
     return fmt::format(
         "no rule is for {}, which would stay whole, and ranks share it here; add a rule with "
         "partition_type \"{}\", or leave use_default_specs true",
-        weight.name, word_of(weight.split));
+        weight.name, enum_name(weight.split));
   }
   const PartitionType asked = nth(rules.layer_specs, *rule).partition_type;
   if (asked == weight.split) return "";
   return fmt::format(
       "layer_specs[{}] says \"{}\" of {}, and its family splits that by \"{}\" alone; say that, or "
       "remove the rule",
-      *rule, word_of(asked), weight.name, word_of(weight.split));
+      *rule, enum_name(asked), weight.name, enum_name(weight.split));
 }
 
 }  // namespace

@@ -15,12 +15,6 @@ PipelineSplit pipeline_split(const PipelineConfig& config) {
   return {.stages = stages, .chunks = chunks, .schedule = config.schedule};
 }
 
-std::string_view name_of(PipelineOrder schedule) {
-  const auto names = names_of(schedule);
-  const auto is_it = [&](const EnumName& one) { return one.value == static_cast<int>(schedule); };
-  return std::ranges::find_if(names, is_it)->name;
-}
-
 std::string pipeline_conflict(const ModelConfig& model, const PipelineSplit& split) {
   if (!split.is_cut()) return "";
   const int64_t blocks = dimensions(model).layers, layers = blocks + 2;

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "config/sections/model_families.h"
 #include "config/sections/parallel.h"
@@ -20,7 +19,6 @@ struct PipelineSplit {
   bool is_cut() const { return stages > 1; }
 };
 PipelineSplit pipeline_split(const PipelineConfig& config);
-std::string_view name_of(PipelineOrder schedule);
 
 // Why a model cannot be cut so; empty: it can.
 std::string pipeline_conflict(const ModelConfig& model, const PipelineSplit& split);
