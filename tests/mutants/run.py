@@ -1,6 +1,7 @@
 """Puts known faults into product files, one at a time, and shows that a named test finds each.
 
 usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--device D] [--jobs J] [--nightly] [--part K/N] [--only NAME ...]
+       run.py SOURCE_DIR BUILD_DIR [--table FILE] --texts
 
 The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
@@ -8,7 +9,8 @@ the changed file is compiled (of a header, the source that `compiled_in` names);
 a copy of the program, whose run must then fail.
 With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
 Mutants marked `nightly` take longer and are left out without --nightly. --part K/N tries every Nth mutant, from the Kth on;
-with `today` for K the next one each day, so that N days try the whole table. That every text is there is seen to of all.
+with `today` for K the next one each day, so that N days try the whole table. That every text is there is seen to of all;
+with --texts that alone is.
 
 Ends with 0 if every mutant was found. An error, and the end with 2, is: a text that is not there exactly once, a change
 that does not compile or link, a test case that is not there, and a program that fails without any change, rebuilt in
@@ -220,6 +222,15 @@ def part_of(mutants, part):
     return mutants[first::count]
 
 
+def look_at_texts(args):
+    """What a change of a product file breaks in the table, without building anything."""
+    mutants = read_table(args.table)
+    for mutant in mutants:
+        changed_text(args.source, mutant)
+    print(f"{len(mutants)} mutants: the text of each is in its file once")
+    return 0
+
+
 def run_all(args):
     mutants = [mutant for mutant in read_table(args.table)
                if (args.nightly or not mutant.nightly) and (not args.only or mutant.name in args.only)]
@@ -253,9 +264,10 @@ def main():
     parser.add_argument("--nightly", action="store_true")
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--texts", action="store_true", help="only look whether each text to replace is there")
     args = parser.parse_args()
     try:
-        return run_all(args)
+        return look_at_texts(args) if args.texts else run_all(args)
     except Dishonest as error:
         print(f"error: {error}")
         return 2

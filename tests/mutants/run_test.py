@@ -124,6 +124,12 @@ class RunnerTest(unittest.TestCase):
         for part in ("0/2", "3/2", "1/0", "1", "tomorrow/2", "/"):
             self.refused(f"--part {part}: expected", entry(), options=["--part", part])
 
+    def test_texts_are_looked_at_without_building_anything(self):
+        code, out = self.run_table(entry(found_by="other_tests: none"), options=["--texts"])
+        self.assertEqual(code, 0, out)
+        self.assertIn("1 mutants: the text of each is in its file once", out)
+        self.refused("0 times", entry(), entry(name="gone", find="a * b", nightly=True), options=["--texts"])
+
     def test_nightly_ones_run_when_asked_for(self):
         code, out = self.run_table(entry(nightly=True), options=["--nightly"])
         self.assertEqual(code, 0, out)
