@@ -18,6 +18,17 @@ Tensor as_value(Stream& stream, Tensor x, DType dtype) {
   return value;
 }
 
+Tensor unread_value(const Shape& shape, DType dtype) {
+  static std::byte nothing;  // on meta nobody reads or writes there
+  return Tensor::borrow(&nothing, shape, dtype, Device::meta());
+}
+
+Context Context::end_of_segment() const {
+  Context end = *this;
+  end.unread = recompute.again;
+  return end;
+}
+
 Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
   return {.stream = stream,
           .store = other_store,
@@ -33,6 +44,7 @@ Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
           .tensor = tensor,
           .shares_rows = shares_rows,
           .recompute = recompute,
+          .unread = unread,
           .mlp_tiles = mlp_tiles,
           .numbers = numbers};
 }
@@ -49,7 +61,8 @@ std::vector<Var> Context::record(std::string_view name, std::span<const Var> inp
 }
 
 void Context::show(NumberKind kind, std::string_view name, const Tensor& made) {
-  if (numbers != nullptr) numbers->look(kind, stream.label(), name, made);
+  // What is unread was there the first time.
+  if (numbers != nullptr && !unread) numbers->look(kind, stream.label(), name, made);
 }
 
 Saved Context::save(const Tensor& kept) { return tape != nullptr ? tape->save(kept) : Saved(); }

@@ -25,6 +25,7 @@ struct Recompute {
   RecomputedPart part = RecomputedPart::kNone;
   bool synchronize = false;       // the host waits for the stream wherever a segment begins
   SegmentTimes* times = nullptr;  // null: nobody wants to know; otherwise the host waits, too
+  bool again = false;  // a segment's second run: its outputs are there, only gradients are wanted
 };
 
 // The dtype that a product and attention have their operands in; nothing: as they come. Sums, what
@@ -34,6 +35,9 @@ using Operands = std::optional<DType>;
 Tensor as_operand(Stream& stream, const Tensor& x, Operands operands);
 // The other way round: what was computed of operands, in the dtype that it has elsewhere.
 Tensor as_value(Stream& stream, Tensor x, DType dtype);
+
+// In place of what nobody reads: shape and dtype without memory.
+Tensor unread_value(const Shape& shape, DType dtype);
 
 struct Context {
   Stream& stream;
@@ -62,9 +66,14 @@ struct Context {
   // the first rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
   bool shares_rows = false;
   Recompute recompute{};           // of the block that is being run
+  // What functions give nobody reads, but their gradients are wanted: they may give unread_value()s
+  // and make no more than they keep. For single functions: see end_of_segment().
+  bool unread = false;
   int64_t mlp_tiles = 1;           // runs of rows in an MLP: see model/activations/tiles.h
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 
+  // For the functions whose outputs are those of a segment, and read by nobody in it.
+  Context end_of_segment() const;
   // The same with another store and another tape, which outlive it.
   Context with(ParameterStore& other_store, Tape* other_tape) const;
   // Records on the tape, or, without one, returns the outputs as constants.

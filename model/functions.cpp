@@ -179,7 +179,7 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
     drop_part(stream, from, p, mask, part, first, to);
     return to;
   };
-  Tensor y = apply(std::move(x.value));
+  Tensor y = context.unread ? std::move(x.value) : apply(std::move(x.value));
   auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };
   return context.record("dropout", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }

@@ -69,9 +69,13 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   Tensor input = as_operand(stream, x.value, context.operands);
   Inner inner = activate(context, spec, input, x.value.dtype());
   inner.after = as_operand(stream, inner.after, context.operands);
-  Tensor y = Tensor::empty({x.value.shape()[0], spec.down.out()}, x.value.dtype(), stream);
-  const bool adds_bias = !spec.down.is_part_of_sum || adds_what_all_have(context);
-  project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
+  const Shape shape{x.value.shape()[0], spec.down.out()};
+  const DType dtype = x.value.dtype();
+  Tensor y = context.unread ? unread_value(shape, dtype) : Tensor::empty(shape, dtype, stream);
+  if (!context.unread) {
+    const bool adds_bias = !spec.down.is_part_of_sum || adds_what_all_have(context);
+    project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
+  }
 
   auto backward = [&stream, &store, spec, operands = context.operands,
                    x_saved = context.save(input), before_saved = context.save(inner.before),
@@ -98,7 +102,8 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
 
 Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   check(spec, x.value);
-  return in_tiles(context, "mlp", context.mlp_tiles, x, [spec](Context& inside, const Var& rows) {
+  const Tiling tiling{.name = "mlp", .tiles = context.mlp_tiles, .width = spec.down.out()};
+  return in_tiles(context, tiling, x, [spec](Context& inside, const Var& rows) {
     return mlp_at_once(inside, rows, spec);
   });
 }

@@ -111,7 +111,9 @@ Residual Stage::run_blocks(Context& context, const Segment& segment, const Seque
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const Block& block = *parts_.blocks[i];
     const Span in_block(context.stream, block.path());
-    in = block.forward(context, rows, std::move(in));
+    Context inside = context;  // the next block reads what comes out
+    inside.recompute.again = context.recompute.again && i + 1 == segment.end;
+    in = block.forward(inside, rows, std::move(in));
   }
   return in;
 }

@@ -40,6 +40,7 @@ struct Kept {
 void run_again(Context& context, Kept& kept, GradientFlow& flow) {
   Tape tape(nullptr, context.numbers);
   context.tape = &tape;
+  context.recompute.again = true;
   std::vector<Var> inputs;
   for (int i = 0; i < narrow<int>(kept.inputs.size()); ++i) {
     Saved& saved = nth(kept.inputs, i);
@@ -74,6 +75,7 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
   Context inside = context;
   inside.tape = nullptr;
   inside.recompute.part = RecomputedPart::kNone;  // all of the segment is made again anyway
+  inside.recompute.again = false;
   if (!context.differentiates()) return segment(inside, std::move(inputs));
   Kept kept{.inputs = {}, .segment = std::move(segment)};
   for (const Var& input : inputs) {
@@ -97,7 +99,11 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
 
 Var recompute_part(Context& context, RecomputedPart part, Var input,
                    std::function<Var(Context&, Var)> segment) {
-  if (context.recompute.part != part) return segment(context, std::move(input));
+  if (context.recompute.part != part) {
+    Context inside = context;
+    inside.recompute.again = context.recompute.again && part == RecomputedPart::kMlp;
+    return segment(inside, std::move(input));
+  }
   std::vector<Var> inputs{std::move(input)};
   return recompute(context, "recompute", std::move(inputs),
                    [segment = std::move(segment)](Context& inside, std::vector<Var> in) {

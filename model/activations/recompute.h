@@ -26,7 +26,9 @@ struct SegmentTimes {
 };
 
 // Computes outputs from inputs in whatever context it is given. Runs twice, so it changes nothing
-// but by the context; what it refers to outlives the tape. Undefined inputs stay undefined.
+// but by the context; what it refers to outlives the tape. Undefined inputs stay undefined. The
+// second time nobody reads the outputs, so that the functions that give them, called with
+// end_of_segment(), need not make them: the last product of an MLP is half of its work.
 using Segment = std::function<std::vector<Var>(Context&, std::vector<Var>)>;
 
 // The segment's outputs. With a tape its inputs are kept, and one node that runs it again; without
@@ -35,7 +37,7 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
                            Segment segment);
 
 // The same of a part of a block with one input and one output, where the context asks for that
-// part; the segment as it is otherwise.
+// part; the segment as it is otherwise. The MLP's output is the block's; attention's is read in it.
 Var recompute_part(Context& context, RecomputedPart part, Var input,
                    std::function<Var(Context&, Var)> segment);
 

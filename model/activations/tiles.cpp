@@ -102,6 +102,7 @@ Tensor run_tiles_again(const Context& context, const std::vector<Rows>& tiles, c
   for (const Rows& rows : tiles) {
     Tape tape(nullptr, context.numbers);
     Context inside = context.with(store, &tape);
+    inside.unread = true;
     Tensor tile = rows_of(x, rows);
     const Var in = wants_dx ? tape.watch(std::move(tile)) : Var{std::move(tile), Var::kConstant};
     {
@@ -117,12 +118,13 @@ Tensor run_tiles_again(const Context& context, const std::vector<Rows>& tiles, c
 
 }  // namespace
 
-Var in_tiles(Context& context, std::string_view name, int64_t tiles, Var x, Layer layer) {
-  DS_CHECK(tiles > 0, "{}: {} tiles", name, tiles);
+Var in_tiles(Context& context, const Tiling& tiling, Var x, Layer layer) {
+  DS_CHECK(tiling.tiles > 0, "{}: {} tiles", tiling.name, tiling.tiles);
   const int64_t rows = x.value.shape()[0];
-  if (std::min(tiles, rows) <= 1) return layer(context, std::move(x));
-  std::vector<Rows> all = tiles_of(rows, tiles);
-  Tensor y = run_tiles(context, all, x.value, layer);
+  if (std::min(tiling.tiles, rows) <= 1) return layer(context, std::move(x));
+  std::vector<Rows> all = tiles_of(rows, tiling.tiles);
+  Tensor y = context.unread ? unread_value({rows, tiling.width}, x.value.dtype())
+                            : run_tiles(context, all, x.value, layer);
   if (!context.differentiates()) return {std::move(y), Var::kConstant};
   auto backward = [context = context, all = std::move(all), layer = std::move(layer),
                    saved = context.save(x.value)](GradientFlow& flow) mutable {
@@ -131,7 +133,7 @@ Var in_tiles(Context& context, std::string_view name, int64_t tiles, Var x, Laye
     if (dx.defined()) flow.give(0, std::move(dx));
   };
   x.value = Tensor();
-  return context.record(name, {&x, 1}, {std::move(y)}, std::move(backward)).front();
+  return context.record(tiling.name, {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
 }  // namespace ds

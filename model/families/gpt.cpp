@@ -79,14 +79,17 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
         Var qkv = linear(inside, enter_tensor(inside, std::move(y)), c_attn_);
         Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
         qkv = {};
-        return dropout(inside, leave_tensor(inside, linear(inside, heads, attn_c_proj_)),
+        Context end = inside.end_of_segment();
+        return dropout(end, leave_tensor(end, linear(end, heads, attn_c_proj_)),
                        attention_out_dropout_, length);
       });
   normed = norm(context, normed.sum, branch, ln_2_);
   branch = recompute_part(
       context, RecomputedPart::kMlp, std::move(normed.y), [this, length](Context& inside, Var y) {
-        y = mlp(inside, enter_tensor(inside, std::move(y)), mlp_);
-        return dropout(inside, leave_tensor(inside, std::move(y)), mlp_dropout_, length);
+        y = enter_tensor(inside, std::move(y));
+        Context end = inside.end_of_segment();
+        y = mlp(end, y, mlp_);
+        return dropout(end, leave_tensor(end, std::move(y)), mlp_dropout_, length);
       });
   return {std::move(normed.sum), std::move(branch)};
 }

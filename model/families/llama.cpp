@@ -78,13 +78,15 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
                        Var qkv = rope(inside, shape, theta_, positions, linear(inside, y, qkv_));
                        y = {};
                        const Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
-                       return leave_tensor(inside, linear(inside, heads, o_));
+                       Context end = inside.end_of_segment();
+                       return leave_tensor(end, linear(end, heads, o_));
                      });
   normed = norm(context, normed.sum, branch, post_attention_norm_);
   branch = recompute_part(context, RecomputedPart::kMlp, std::move(normed.y),
                           [this](Context& inside, Var y) {
                             y = enter_tensor(inside, std::move(y));
-                            return leave_tensor(inside, mlp(inside, y, mlp_));
+                            Context end = inside.end_of_segment();
+                            return leave_tensor(end, mlp(end, y, mlp_));
                           });
   return {std::move(normed.sum), std::move(branch)};
 }

@@ -74,11 +74,16 @@ bool adds_what_all_have(const Context& context) {
 
 namespace {
 
-Tensor rows_of_sum(Stream& stream, Communicator& group, const Tensor& x) {
+// Of the rows of x, which all ranks have.
+Shape shape_of_share(const Communicator& group, const Tensor& x) {
   const int64_t rows = x.shape()[0];
   DS_CHECK(rows % group.size() == 0, "tensor parallelism: {} ranks cannot share {} rows equally",
            group.size(), rows);
-  Tensor own = Tensor::empty({rows / group.size(), x.shape()[1]}, x.dtype(), stream);
+  return {rows / group.size(), x.shape()[1]};
+}
+
+Tensor rows_of_sum(Stream& stream, Communicator& group, const Tensor& x) {
+  Tensor own = Tensor::empty(shape_of_share(group, x), x.dtype(), stream);
   group.reduce_scatter(x, own, ReduceOp::kSum, stream);
   return own;
 }
@@ -96,7 +101,8 @@ Var gather_on_entry(Context& context, Var x) {
 Var scatter_on_leaving(Context& context, Var y) {
   Stream& stream = context.stream;
   Communicator& group = *context.tensor;
-  Tensor own = rows_of_sum(stream, group, std::exchange(y.value, {}));
+  Tensor own = context.unread ? unread_value(shape_of_share(group, y.value), y.value.dtype())
+                              : rows_of_sum(stream, group, std::exchange(y.value, {}));
   auto backward = [&stream, &group](GradientFlow& flow) {
     flow.give(0, rows_of_all(stream, group, flow.take(0)));
   };
@@ -143,6 +149,7 @@ Var enter_tensor(Context& context, Var x) {
 
 Var leave_tensor(Context& context, Var y) {
   if (context.tensor == nullptr) return y;
+  if (context.unread && !context.shares_rows) return y;
   if (context.shares_rows) return scatter_on_leaving(context, std::move(y));
   DS_CHECK(y.value.is_sole_owner(), "leave tensor: sums in place, but somebody else holds y");
   y.value = sum_of_tensor(context, std::move(y.value));

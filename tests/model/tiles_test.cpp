@@ -130,7 +130,8 @@ TEST_CASE("an MLP in tiles is the MLP, whatever the tiles", "[model][device]") {
 TEST_CASE("tiles lease weights once in a pass, and each gradient is ready once", "[model]") {
   TestStream own{2};
   const Outcome few = run(own, 12, 2, true), many = run(own, 12, 6, true);
-  CHECK(few.leases == 2 * 6);  // weights and biases of three products, in each pass
+  // Weights and biases of three products, and again without the bias that y alone needs.
+  CHECK(few.leases == 6 + 5);
   CHECK(many.leases == few.leases);
   CHECK(many.slots == 6);
   CHECK(many.ready.size() == 6);

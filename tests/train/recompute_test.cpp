@@ -115,8 +115,30 @@ TEST_CASE("what is run again is counted as work", "[train]") {
   const double kept = dry_run(options, {}, {}).of_rank(0).flops_per_step;
   options.recomputed = recomputed(RecomputedPart::kBlock);
   const double again = dry_run(options, {}, {}).of_rank(0).flops_per_step;
-  CHECK(again > 1.15 * kept);
-  CHECK(again < 1.34 * kept);
+  CHECK(again > 1.1 * kept);
+  CHECK(again < 1.23 * kept);
+}
+
+TEST_CASE("the last product of what is run again is not made", "[train]") {
+  const auto further = [](RecomputedBlocks blocks) {
+    EngineOptions options = options_of({});
+    const double kept = dry_run(options, {}, {}).of_rank(0).flops_per_step;
+    options.recomputed = std::move(blocks);
+    return dry_run(options, {}, {}).of_rank(0).flops_per_step - kept;
+  };
+  // 2 blocks, 12 samples of 16 tokens, 32 wide, an MLP four times as wide.
+  const double square = 2.0 * 12 * 16 * 2 * 32 * 32;
+  CHECK(further(recomputed(RecomputedPart::kMlp)) == 4 * square);
+  const double attention = further(recomputed(RecomputedPart::kAttention));
+  CHECK(attention >= 3 * square);
+  CHECK(attention < 4 * square);
+  // Norms are less than half of a square. The first of two blocks gives what the second one reads.
+  for (const int blocks : {1, 2}) {
+    const double least = attention + (1 + 4 + (blocks == 2 ? 2 : 0)) * square;
+    const double block = further(recomputed(RecomputedPart::kBlock, blocks));
+    CHECK(block >= least);
+    CHECK(block < least + square / 2);
+  }
 }
 
 }  // namespace
