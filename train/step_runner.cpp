@@ -324,6 +324,7 @@ void StepRunner::backward_weight(MicroSlot& slot) {
 void StepRunner::send_activation(MicroSlot& slot, int peer) {
   send(group(place_.activations, PipelineOp::kSendActivation), peer, slot.out.value,
        place_.shares_activations);
+  DS_FAILPOINT("pipe.activation_sent");
   slot.out.value = Tensor();
   slot.finished = input_.mode == RunMode::kEval;
 }
@@ -331,17 +332,20 @@ void StepRunner::send_activation(MicroSlot& slot, int peer) {
 void StepRunner::send_gradient(MicroSlot& slot, int peer) {
   send(group(place_.gradients, PipelineOp::kSendGrad), peer, slot.in_gradient,
        place_.shares_gradients);
+  DS_FAILPOINT("pipe.gradient_sent");
   slot.in_gradient = Tensor();
 }
 
 void StepRunner::receive_activation(MicroSlot& slot, int peer) {
   slot.received = receive(group(place_.activations, PipelineOp::kRecvActivation), peer,
                           stage_of(slot).shape_in(rows()), place_.shares_activations);
+  DS_FAILPOINT("pipe.activation_received");
 }
 
 void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
   slot.out_gradient = receive(group(place_.gradients, PipelineOp::kRecvGrad), peer,
                               stage_of(slot).shape_out(rows()), place_.shares_gradients);
+  DS_FAILPOINT("pipe.gradient_received");
 }
 
 bool StepRunner::is_shared(const Tensor& boundary, bool shared) const {
@@ -387,6 +391,7 @@ void StepRunner::reduce_tied_gradients() {
       Tensor gradient = place_.store.summed_gradient(shared);
       group(place_.ends, PipelineOp::kReduceTiedGrads)
           .all_reduce(gradient, ReduceOp::kSum, place_.stream);
+      DS_FAILPOINT("pipe.tied_summed");
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/failpoint.h"
 #include "kernels/elementwise.h"
 
 namespace ds {
@@ -28,6 +29,7 @@ struct Ring {
   void pass(int passes, Tensor& keys) {
     if (passes > 0) keys = receive(keys.shape(), keys.dtype());
     if (passes + 1 < size()) send(keys);
+    DS_FAILPOINT("ring.keys_passed");
   }
 };
 
@@ -75,6 +77,7 @@ Tensor pass_gradients(Stream& stream, Communicator& group, Tensor keys,
                                    : ring.receive(shape, DType::kF32);
     attend(ring.owner(passes), keys, passing);
     if (passes > 0) ring.send(passing);
+    DS_FAILPOINT("ring.gradients_passed");
   }
   const Tensor of_others = ring.receive(shape, DType::kF32);
   kernels::accumulate(stream, of_others, own);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
+#include "core/failpoint.h"
 #include "kernels/runs.h"
 
 namespace ds {
@@ -55,6 +56,7 @@ Tensor swapped(Stream& stream, Tensor x, int64_t outer, int64_t inner) {
 Tensor exchanged(Stream& stream, Communicator& group, const Tensor& blocks) {
   Tensor received = Tensor::empty(blocks.shape(), blocks.dtype(), stream);
   group.all_to_all(blocks, received, stream);
+  DS_FAILPOINT("sequence.traded");
   return received;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/failpoint.h"
 #include "core/index.h"
 #include "kernels/elementwise.h"
 #include "model/parallel/tensor_shard.h"
@@ -85,6 +86,7 @@ Shape shape_of_share(const Communicator& group, const Tensor& x) {
 Tensor rows_of_sum(Stream& stream, Communicator& group, const Tensor& x) {
   Tensor own = Tensor::empty(shape_of_share(group, x), x.dtype(), stream);
   group.reduce_scatter(x, own, ReduceOp::kSum, stream);
+  DS_FAILPOINT("tensor.rows_summed");
   return own;
 }
 
@@ -114,6 +116,7 @@ Var scatter_on_leaving(Context& context, Var y) {
 Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x) {
   Tensor all = Tensor::empty({group.size() * x.shape()[0], x.shape()[1]}, x.dtype(), stream);
   group.all_gather(x, all, stream);
+  DS_FAILPOINT("tensor.rows_gathered");
   return all;
 }
 
@@ -121,6 +124,7 @@ Tensor sum_of_tensor(Context& context, Tensor x) {
   if (context.tensor == nullptr) return x;
   if (context.shares_rows) return rows_of_sum(context.stream, *context.tensor, x);
   context.tensor->all_reduce(x, ReduceOp::kSum, context.stream);
+  DS_FAILPOINT("tensor.summed");
   return x;
 }
 
@@ -141,6 +145,7 @@ Var enter_tensor(Context& context, Var x) {
       dx = std::move(own);
     }
     group.all_reduce(dx, ReduceOp::kSum, stream);
+    DS_FAILPOINT("tensor.gradient_summed");
     flow.give(0, std::move(dx));
   };
   Tensor value = std::move(x.value);
@@ -171,6 +176,7 @@ kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& h
     Tensor mine = numbers_of(1), all = numbers_of(group.size());
     kernels::softmax_part(stream, block, part, mine);
     group.all_gather(mine, all, stream);
+    DS_FAILPOINT("tensor.softmax_gathered");
     kernels::softmax_cross_entropy_of_parts(stream, block, part, all);
   };
   return {.part = part, .ranks = group.size(), .softmax = softmax};

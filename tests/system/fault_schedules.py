@@ -4,11 +4,12 @@ reads what it prints, somebody launches again in its directory). It must end wit
 undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75.
 
 usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE] [--offload |
-       --zenflow]
+       --zenflow | --mesh]
 
 --offload keeps state and weights outside of the device in each (the weights' bits stay those of the run without), and
 puts half of the faults there: nothing may be left of the swap files either. --zenflow trains with ZenFlow in each,
-and in the undisturbed run, and puts half of the faults there.
+and in the undisturbed run, and puts half of the faults there. --mesh has ranks that share samples in each: stages of a
+pipeline, parts of layers, parts of sequences, rings, and two of these; half of the faults are where such ranks talk.
 
 Schedule k has seed FIRST + k; `--count 1 --seed S` runs one again (what the clock decides may differ).
 Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the build has no failpoints.
@@ -74,11 +75,44 @@ OFFLOADS = [(stages, words) for stages, words in (
 )]
 
 
-def command(binaries, run_dir, ranks, stage, memory_every=0, apart=False, offload=()):
+@dataclasses.dataclass(frozen=True)
+class Mesh:
+    """Who works on one sample together."""
+    ranks: int = 1
+    stages: tuple = (0, 1, 2, 3)  # of ZeRO
+    words: tuple = ()  # what the command says of it, also in the undisturbed run
+    places: tuple = ()  # kinds of failpoints that only such ranks come to
+
+
+NO_MESH = Mesh()
+TENSOR, TRADE, PIPE = "+tensor_parallel.autotp_size=", "+sequence_parallel_size=", "+pipeline.stages="
+WITH_RING = (f"{TRADE}2", "+sequence_parallel_attention=ring")
+# Several micro-batches are under way, heads are enough for two axes, and what is dropped depends on who has which rows.
+OF_MESHES = ("gradient_accumulation_steps=3", "model.n_layer=2", "model.n_head=4", "model.resid_pdrop=0.1",
+             "model.embd_pdrop=0.1")
+MESHES = [Mesh(ranks, stages, OF_MESHES + words, places) for ranks, stages, words, places in (
+    (2, (0, 1), (f"{PIPE}2",), ("pipe",)),
+    (2, (0, 1), (f"{PIPE}2", "+pipeline.schedule=zb_h1"), ("pipe",)),
+    (2, (1,), (f"{PIPE}2", "+pipeline.schedule=interleaved", "gradient_accumulation_steps=2", *state_on("cpu")),
+     ("pipe",)),
+    (2, (0, 1, 2, 3), (f"{TENSOR}2",), ("tensor",)),
+    (2, (0, 1, 2, 3), (f"{TENSOR}2", "+tensor_parallel.sequence_parallel=true"), ("tensor",)),
+    (2, (3,), (f"{TENSOR}2", *state_on("nvme")), ("tensor",)),
+    (2, (0, 1, 2, 3), (f"{TRADE}2",), ("sequence",)),
+    (2, (0, 1, 2, 3), WITH_RING, ("ring",)),
+    (2, (3,), (*WITH_RING, *weights_on("cpu"), *state_on("cpu")), ("ring",)),
+    (4, (0, 1), (f"{PIPE}2", f"{TENSOR}2"), ("pipe", "tensor")),
+    (4, (0, 1), (f"{PIPE}2", *WITH_RING), ("pipe", "ring")),
+    (4, (0, 1, 2, 3), (f"{TENSOR}2", f"{TRADE}2"), ("tensor", "sequence")),
+)]
+OF_MESH_PLACES = {place for mesh in MESHES for place in mesh.places}
+
+
+def command(binaries, run_dir, ranks, stage, memory_every=0, apart=False, words=()):
     return [str(binaries / "dslaunch"), "train.json", "--num-ranks", str(ranks), "--num-threads", "1",
             "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}",
             f"train.save_in_memory_every={memory_every}",
-            f"checkpoint.use_node_local_storage={str(apart).lower()}", *offload, *EVERY_RUN]
+            f"checkpoint.use_node_local_storage={str(apart).lower()}", *words, *EVERY_RUN]
 
 
 def digest(run_dir):
@@ -98,34 +132,44 @@ def action_for(rng, name):
     # Errors where the code meant to meet them; elsewhere they would be bugs, and are ends of the run.
     if place in ("ckpt", "file", "commit", "text", "latest", "export", "epoch"):
         actions += ["error(eio)"] * 4 + ["error(enospc)"] * 3
-    if place in ("engine", "train"):
+    if place in ("engine", "train", *OF_MESH_PLACES):
         actions += ["error(comm)"] * 3
     return rng.choice(actions)
 
 
-def make_schedule(seed, names, offloaded):
-    """Where something is offloaded, half of the places are of that."""
+def make_schedule(seed, names, special, meshes):
+    """Where there is something special, offloads or meshes, half of the places are of that."""
     rng = random.Random(seed)
-    ranks, stage, places, signals, offload = rng.choice([2, 3, 4]), rng.randrange(4), [], [], []
-    if offloaded:
+    ranks, stage, places, signals, offload, mesh = rng.choice([2, 3, 4]), rng.randrange(4), [], [], [], NO_MESH
+    if meshes:
+        mesh = rng.choice(meshes)
+        ranks, stage = rng.choice(range(mesh.ranks, 5, mesh.ranks)), rng.choice(mesh.stages)
+        names = rng.choice([names, [name for name in special if name.split(".")[0] in mesh.places]])
+    elif special:
         stages, offload = rng.choice(OFFLOADS)
         stage = rng.choice(stages)
-        names = rng.choice([names, offloaded])
+        names = rng.choice([names, special])
+    struck = []  # ranks
+
+    def strike(rank):
+        """That one, or the next: three times the same is the end, by design."""
+        struck.append((rank + 1) % ranks if struck.count(rank) == 2 else rank)
+        return struck[-1]
+
     for epoch in range(1, rng.choice([1, 1, 2, 2, 3, 4]) + 1):
         if rng.random() < 0.2:
             stops = rng.random() < 0.1
-            when, rank = rng.uniform(0.6 if stops else 0.05, 1.2), rng.randrange(ranks)
-            if sum(struck == rank for _, struck, _ in signals) == 2:
-                rank = (rank + 1) % ranks  # three times the same is the end, by design
+            when, rank = rng.uniform(0.6 if stops else 0.05, 1.2), strike(rng.randrange(ranks))
             signals.append((when, rank, signal.SIGSTOP if stops else signal.SIGKILL))
         else:
             name = rng.choice(names)
             skip = rng.choice([0, 0, 1, 2, 3, 5, 8, 13])
             term = (f"{skip}*off->" if skip else "") + f"1*{action_for(rng, name)}->off"
-            places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
+            places.append(f"{name}@rank{strike(rng.choice([0, rng.randrange(ranks)]))}@epoch{epoch}={term}")
     memory_every = rng.choice([0, 1, 1, 2])
     apart = rng.random() < 0.5  # each host keeps its own files; here there is one host
-    return Schedule(ranks, stage, memory_every, apart, "; ".join(places), signals, offload, *launcher_troubles(rng))
+    return Schedule(ranks, stage, memory_every, apart, "; ".join(places), signals, offload, mesh,
+                    *launcher_troubles(rng))
 
 
 @dataclasses.dataclass
@@ -137,6 +181,7 @@ class Schedule:
     places: str  # failpoints
     signals: list  # of ranks: when, which, number
     offload: list  # what the command says of it
+    mesh: Mesh
     pauses: list  # of the launcher: when, for how long
     deaf: float  # when somebody begins to read what it prints; None: from the start
     second: float  # when somebody launches again; None: nobody
@@ -233,7 +278,7 @@ def processes_in(folder):
 def run_schedule(binaries, folder, schedule, problems):
     """The exit code; None where it did not end."""
     words = command(binaries, folder / "run", schedule.ranks, schedule.stage, schedule.memory_every, schedule.apart,
-                    schedule.offload)
+                    [*schedule.mesh.words, *schedule.offload])
     if schedule.deaf is None:
         read_end, write_end = os.pipe()
         filler = 0
@@ -275,7 +320,7 @@ def one_schedule(binaries, scratch, places, reference, seed):
         problems.append(f"exit code {code}")
     else:
         restarts = json.loads((run_dir / "report.json").read_text())["restarts"]
-        weights, points = reference[schedule.ranks]
+        weights, points = reference.of(schedule.ranks, schedule.mesh)
         if digest(run_dir) != weights:
             problems.append("other weights")
         if metrics(run_dir) != points:
@@ -291,20 +336,27 @@ def one_schedule(binaries, scratch, places, reference, seed):
     return "", restarts
 
 
-def references(binaries, scratch):
-    """Weights and metrics of undisturbed runs; they do not depend on the stage."""
-    out = {}
-    for ranks in (2, 3, 4):
-        run_dir = scratch / f"reference{ranks}"
-        subprocess.run(command(binaries, run_dir, ranks, 2), cwd=scratch, check=True, stdout=subprocess.DEVNULL)
-        out[ranks] = digest(run_dir), metrics(run_dir)
-    return out
+class References:
+    """Weights and metrics of undisturbed runs, each made when it is asked for; they do not depend on the stage."""
+
+    def __init__(self, binaries, scratch):
+        self.binaries, self.scratch, self.known, self.lock = binaries, scratch, {}, threading.Lock()
+
+    def of(self, ranks, mesh):
+        with self.lock:
+            if (ranks, mesh) not in self.known:
+                run_dir = self.scratch / f"reference{len(self.known)}"
+                subprocess.run(command(self.binaries, run_dir, ranks, mesh.stages[-1], words=mesh.words),
+                               cwd=self.scratch, check=True, stdout=subprocess.DEVNULL)
+                self.known[ranks, mesh] = digest(run_dir), metrics(run_dir)
+            return self.known[ranks, mesh]
 
 
 def run_all(args, binaries, scratch, places):
     (scratch / "train.json").write_text(json.dumps(CONFIG))
+    (scratch / "swap").mkdir()
     (scratch / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(3000)))
-    reference = references(binaries, scratch)
+    reference = References(binaries, scratch)
     start, done, failed, restarts = time.monotonic(), 0, 0, 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         def run(seed):
@@ -335,6 +387,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="begin no schedule after so many")
     parser.add_argument("--offload", action="store_true", help="state and weights outside of the device")
     parser.add_argument("--zenflow", action="store_true", help="important columns at once, the rest later")
+    parser.add_argument("--mesh", action="store_true", help="ranks that share samples")
     args = parser.parse_args()
     if args.device != "cpu":
         EVERY_RUN.extend(["--device", args.device])
@@ -343,18 +396,19 @@ def main():
     everything = listed.stdout.split()
     offloaded = [name for name in everything if name.split(".")[0] in OFFLOADED_PLACES]
     zenflow = [name for name in everything if name.split(".")[0] == "zenflow"]
+    of_meshes = [name for name in everything if name.split(".")[0] in OF_MESH_PLACES]
     # A place that no run comes to tests nothing.
-    names = [name for name in everything if name not in offloaded + zenflow]
+    names = [name for name in everything if name not in offloaded + zenflow + of_meshes]
     if not names:
         print("SKIPPED: this build has no failpoints")
         return 77
     if args.zenflow:
         EVERY_RUN.extend(ZENFLOW)
         OFFLOADS[:] = [([1, 2, 3], [])]
-    special = zenflow if args.zenflow else offloaded if args.offload else []
+    special = zenflow if args.zenflow else offloaded if args.offload else of_meshes if args.mesh else []
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="dslaunch-faults-"))
     try:
-        return run_all(args, args.binaries, scratch, (names, special))
+        return run_all(args, args.binaries, scratch, (names, special, MESHES if args.mesh else []))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
