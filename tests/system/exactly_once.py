@@ -1,6 +1,7 @@
-"""An elastic job over worlds of 4, 3, 6 and 1 ranks, stopped between them and with a rank killed in each: every
-step takes the same samples as in an undisturbed run and has its loss, every sample is used exactly once per pass. On a
-device, where steps are slow, it is fewer of them over 3, 1 and 2 ranks.
+"""An elastic job over worlds of 4, 3, 6, 4 and 1 ranks, which are other meshes, too (stages, shared layers, a ring),
+stopped between them and with a rank killed in each: every step takes the same samples as in an undisturbed run and has
+its loss, every sample is used exactly once per pass. On a device, where steps are slow, it is fewer of them over 3, 1
+and 2 ranks.
 
 usage: exactly_once.py BIN_DIR [--device DEVICE]
 """
@@ -14,10 +15,12 @@ import tempfile
 import time
 
 BATCH = 12
-CPU_WORLDS = ((4, 9), (3, 19), (6, 29), (1, 40))  # ranks, and until which step
-DEVICE_WORLDS = ((3, 40), (1, 80), (2, 120))
+# Ranks, what the command says of their mesh, and until which step.
+CPU_WORLDS = ((4, ("+pipeline.stages=2",), 9), (3, (), 19), (6, ("+tensor_parallel.autotp_size=2",), 29),
+              (4, ("+sequence_parallel_size=2", "+sequence_parallel_attention=ring"), 36), (1, (), 44))
+DEVICE_WORLDS = ((3, (), 40), (1, (), 80), (2, (), 120))
 CONFIG = {
-    "model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 16, "n_positions": 16, "vocab_size": 256,
+    "model": {"family": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16, "vocab_size": 256,
               "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
     "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": 16},
     "train": {"save_every": 4}, "steps_per_print": 1000,
@@ -27,10 +30,11 @@ CONFIG = {
 }
 
 
-def launch(args, folder, run, ranks, steps):
+def launch(args, folder, run, ranks, steps, mesh=()):
     return subprocess.Popen(
         [args.binaries / "dslaunch", "train.json", f"train.steps={steps}", "--run-dir", run, "--num-ranks", str(ranks),
-         "--num-threads", "1", "--device", args.device, "--audit-samples"], cwd=folder, stdout=subprocess.DEVNULL)
+         "--num-threads", "1", "--device", args.device, "--audit-samples", *mesh], cwd=folder,
+        stdout=subprocess.DEVNULL)
 
 
 def lines(path):
@@ -71,15 +75,15 @@ def main():
     parser.add_argument("--device", default="cpu", help="where ranks compute")
     args = parser.parse_args()
     worlds = CPU_WORLDS if args.device == "cpu" else DEVICE_WORLDS
-    steps = worlds[-1][1]
+    steps = worlds[-1][-1]
     os.environ.pop("DSLAUNCH_RANKD", None)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "train.json").write_text(json.dumps(CONFIG))
         (folder / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(5000)))
         assert launch(args, folder, "undisturbed", 2, steps).wait() == 0
-        for ranks, until in worlds:
-            process = launch(args, folder, "elastic", ranks, steps)
+        for ranks, mesh, until in worlds:
+            process = launch(args, folder, "elastic", ranks, steps, mesh)
             wait_for_step(process, folder, until - 4)
             os.kill(children(process, ranks)[ranks // 2], signal.SIGKILL)
             wait_for_step(process, folder, until)
@@ -97,7 +101,7 @@ def main():
         assert all(abs(one / other - 1) < 1e-4 for one, other in pairs), pairs
         report = json.loads((folder / "elastic/report.json").read_text())
         assert report["steps"] == steps and report["exit_code"] == 0, report
-        print(f"ok: {steps} steps, {len(used)} samples, worlds of {', '.join(str(ranks) for ranks, _ in worlds)} ranks, "
+        print(f"ok: {steps} steps, {len(used)} samples, worlds of {', '.join(str(ranks) for ranks, *_ in worlds)} ranks, "
               f"epoch {report['epoch']}")
 
 
