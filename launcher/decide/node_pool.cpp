@@ -104,8 +104,12 @@ std::string NodePool::why_not() const {
     return fmt::format("{} of {} nodes are left, at least {} are needed", nodes_left(),
                        options_.nodes.size(), options_.min_nodes);
   }
-  return fmt::format("no world that the batch sizes allow fits on the {} ranks that are left",
-                     all_places().size());
+  return fmt::format("no world that the batch sizes allow fits on the {} ranks that are left{}",
+                     all_places().size(),
+                     options_.unit == 1
+                         ? ""
+                         : fmt::format("; it is a multiple of the {} ranks that work on one sample",
+                                       options_.unit));
 }
 
 }  // namespace ds

@@ -29,6 +29,7 @@ class NodePool {
     // Whether the job can be trained by so many ranks. Not set: only by as many as in the first
     // epoch.
     std::function<bool(int ranks)> fits;
+    int64_t unit = 1;  // ranks that work on one sample: worlds that fit are multiples of it
   };
 
   // Throws UsageError for more spares, or a larger minimum, than there are nodes.

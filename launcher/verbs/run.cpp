@@ -87,6 +87,7 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
     int first = static_cast<int>(ranks);
     while (first > 1 && !same_batch(batch, first, first)) --first;
     pool.fits = [batch, first](int count) { return same_batch(batch, first, count); };
+    pool.unit = batch.model_ranks;
   }
   return pool;
 }

@@ -61,7 +61,10 @@ TEST_CASE("the largest world that fits is taken", "[launcher]") {
   CHECK(pool.next_world()->size() == 2);
   options.fits = [](int ranks) { return ranks > 7; };
   CHECK(shown(NodePool(options).next_world()) == "none");
-  CHECK_THAT(NodePool(options).why_not(), Catch::Contains("7 ranks that are left"));
+  CHECK_THAT(NodePool(options).why_not(), Catch::EndsWith("7 ranks that are left"));
+  options.unit = 8;
+  CHECK_THAT(NodePool(options).why_not(),
+             Catch::EndsWith("multiple of the 8 ranks that work on one sample"));
 }
 
 TEST_CASE("spares and a minimum must leave something", "[launcher]") {
