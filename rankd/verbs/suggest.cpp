@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "config/elastic_options.h"
+#include "config/reader/enum_name.h"
 #include "core/index.h"
 #include "train/assemble.h"
 #include "train/plan/limits.h"
@@ -14,6 +15,20 @@ namespace {
 
 constexpr int64_t kHighestStage = 3;
 
+// How those that share a sequence make attention; where none do, what is configured is idle.
+Settings ring_settings(const Config& config, const MeshSizes& mesh) {
+  if (mesh.sequence == 1) return {};
+  Settings settings;
+  const SequenceSplit split = mesh.ring > 1 ? SequenceSplit::kRing : SequenceSplit::kUlysses;
+  if (split != config.sequence_parallel_attention) {
+    settings.push_back(fmt::format("sequence_parallel_attention={}", enum_name(split)));
+  }
+  if (mesh.ring > 1 && mesh.ring != config.sequence_parallel_ring_size.value_or(mesh.sequence)) {
+    settings.push_back(fmt::format("sequence_parallel_ring_size={}", mesh.ring));
+  }
+  return settings;
+}
+
 Settings mesh_settings(const Config& config, const MeshSizes& mesh) {
   Settings settings;
   const auto set = [&](const char* key, int64_t value) {
@@ -21,6 +36,7 @@ Settings mesh_settings(const Config& config, const MeshSizes& mesh) {
   };
   if (mesh.pipe != config.pipeline.stages.value_or(1)) set("pipeline.stages", mesh.pipe);
   if (mesh.sequence != sequence_ranks(config)) set("sequence_parallel_size", mesh.sequence);
+  for (std::string& word : ring_settings(config, mesh)) settings.push_back(std::move(word));
   if (mesh.tensor != tensor_ranks(config)) {
     set("tensor_parallel.autotp_size", mesh.tensor);
     if (config.tensor_parallel.tp.tp_size > 1) set("tensor_parallel.tp.tp_size", mesh.tensor);

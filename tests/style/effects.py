@@ -19,8 +19,6 @@ USED_IN_CONFIG = {
     ("PartitionConfig", "use_default_specs"): "follow_rules() in config/sections/split compares rules with the family",
     ("LayerSpecConfig", "partition_type"): "follow_rules() in config/sections/split compares rules with the family",
     ("LayerSpecConfig", "model_types"): "follow_rules() in config/sections/split compares rules with the family",
-    ("Config", "sequence_parallel_attention"): "sequence_sharing() in config/elastic_options.cpp makes rings of it",
-    ("Config", "sequence_parallel_ring_size"): "sequence_sharing() in config/elastic_options.cpp makes rings of it",
     ("ElasticityConfig", "max_train_batch_size"): "config/elastic_options.cpp makes the batch of it",
     ("ElasticityConfig", "micro_batch_sizes"): "config/elastic_options.cpp makes the batch of it",
     ("ElasticityConfig", "model_parallel_size"): "config/elastic_options.cpp makes the batch of it",

@@ -11,6 +11,7 @@
 #include "core/memory/host_block.h"
 #include "offload/tuning/speed_run.h"
 #include "train/plan/dry_run.h"
+#include "train/plan/ring_costs.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -80,6 +81,7 @@ class OneRank {
         connections_(Connections::over(*alone_, {})),
         workspace_(Device::cpu(), threads, connections_.peers(), trace),
         engine_(job, workspace_.resources(), plan),
+        job_(job),
         tokens_(dimensions(job.model).vocabulary) {
     step();
   }
@@ -87,12 +89,14 @@ class OneRank {
     engine_.begin_step(tokens_, 0);
     engine_.next_result(Wait::kYes);
   }
+  void attend_in_ring() { play_ring_attention(job_, workspace_.stream()); }
 
  private:
   const std::unique_ptr<Communicator> alone_;
   Connections connections_;
   Workspace workspace_;
   Engine engine_;
+  const EngineOptions job_;
   AnyTokens tokens_;
 };
 
@@ -120,6 +124,15 @@ class Neighbours {
   std::atomic<bool> is_over_ = false;
   std::vector<std::future<void>> working_;
 };
+
+// By how much the operations of rings stay below the ceilings.
+std::map<std::string, double, std::less<>> slowdown_of_rings(OneRank& rank, Stopwatch& watch) {
+  constexpr int kRounds = 5;
+  rank.attend_in_ring();
+  watch.begin();
+  for (int round = 0; round < kRounds; ++round) rank.attend_in_ring();
+  return watch.end().slowdown;
+}
 
 }  // namespace
 
@@ -229,10 +242,14 @@ DeviceCeilings calibrate(const EngineOptions& options, const RanksHere& here) {
     steps.emplace_back(0, watch.end());
     steps.back().first = clock.now_ns() - begin;
   }
+  const bool may_have_rings = job.length > 1;  // whose ranks have two pieces of a sequence
+  auto of_rings =
+      may_have_rings ? slowdown_of_rings(measured, watch) : decltype(DeviceCeilings::slowdown)();
   neighbours.finish();
   // Now and then a step loses its cores to something else.
   const auto middle = steps.begin() + narrow<std::ptrdiff_t>(steps.size() / 2);
   std::ranges::nth_element(steps, middle, {}, &std::pair<int64_t, DeviceCeilings>::first);
+  middle->second.slowdown.merge(of_rings);
   return middle->second;
 }
 

@@ -10,6 +10,7 @@
 #include "core/index.h"
 #include "core/number_text.h"
 #include "train/plan/dry_run.h"
+#include "train/plan/mesh_text.h"
 
 namespace ds {
 namespace {
@@ -52,25 +53,6 @@ std::map<std::string, std::map<std::string, double>> largest_traffic(const RunPl
     }
   }
   return largest;
-}
-
-// Along which the ranks are numbered.
-constexpr std::array kMeshAxes{Axis::kPipe, Axis::kData, Axis::kSequence, Axis::kTensor};
-
-// "data 2 x sequence 4", and how rings and trades share that; empty where all ranks lie along data.
-std::string mesh_words(const MeshLayout& mesh) {
-  if (mesh.size(Axis::kData) == mesh.world_size()) return "";
-  std::vector<std::string> parts;
-  for (const Axis axis : kMeshAxes) {
-    if (mesh.size(axis) > 1)
-      parts.push_back(fmt::format("{} {}", to_string(axis), mesh.size(axis)));
-  }
-  const int trading = mesh.size(Axis::kUlysses), ring = mesh.size(Axis::kRing);
-  if (trading > 1 && ring > 1) {
-    return fmt::format("{} (sequence: ulysses {} x ring {})", fmt::join(parts, " x "), trading,
-                       ring);
-  }
-  return fmt::format("{}", fmt::join(parts, " x "));
 }
 
 void write_pipeline(Writer& out, const PipelinePlan& pipeline) {
@@ -137,12 +119,7 @@ std::string plan_json(const RunPlan& plan) {
   out.Key("world_size");
   out.Int(plan.world_size());
   out.Key("mesh");
-  out.StartObject();
-  for (const Axis axis : kMeshAxes) {
-    out.Key(std::string(to_string(axis)).c_str());
-    out.Int(MeshLayout(plan.mesh).size(axis));
-  }
-  out.EndObject();
+  write_mesh(out, plan.mesh);
   if (plan.pipeline) {
     out.Key("pipeline");
     write_pipeline(out, *plan.pipeline);
@@ -289,8 +266,8 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
       static_cast<double>(plan.parameters()) / 1e6, name_of(options.dtype), options.micro_batch,
       options.length / plan.mesh.sequence, options.micro_steps(), plan.world_size(),
       plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
-  if (const std::string mesh = mesh_words(MeshLayout(plan.mesh)); !mesh.empty()) {
-    text += fmt::format("mesh          {}\n", mesh);
+  if (plan.mesh.data != plan.world_size()) {
+    text += fmt::format("mesh          {}\n", mesh_words(plan.mesh));
   }
   if (plan.pipeline) text += pipeline_text(*plan.pipeline);
   for (const RankPlan& one : plan.classes) {

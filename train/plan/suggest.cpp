@@ -12,12 +12,12 @@
 #include "core/index.h"
 #include "core/number_text.h"
 #include "train/plan/fit.h"
+#include "train/plan/mesh_text.h"
 
 namespace ds {
 namespace {
 
-// Those along which ranks work on one sample together, the nearest first; pipelines are not
-// proposed, because no configuration asks for one.
+// Those along which ranks work on one sample together, the nearest first.
 struct SharedAxis {
   Axis axis;
   int MeshSizes::*size;
@@ -26,11 +26,20 @@ constexpr std::array kSharedAxes{SharedAxis{Axis::kTensor, &MeshSizes::tensor},
                                  SharedAxis{Axis::kSequence, &MeshSizes::sequence},
                                  SharedAxis{Axis::kPipe, &MeshSizes::pipe}};
 
+// Heads traded among all that share a sequence, rings of all of them, and what is between.
+void add_rings(const MeshSizes& mesh, std::vector<MeshSizes>& meshes) {
+  for (int ring = 1; ring <= mesh.sequence; ++ring) {
+    if (mesh.sequence % ring != 0) continue;
+    meshes.push_back(mesh);
+    meshes.back().ring = ring;
+  }
+}
+
 void add_meshes(int ranks, size_t axis, const MeshSizes& so_far, std::vector<MeshSizes>& meshes) {
   if (axis == kSharedAxes.size()) {
     MeshSizes mesh = so_far;
     mesh.data = ranks;
-    meshes.push_back(mesh);
+    add_rings(mesh, meshes);
     return;
   }
   for (int size = 1; size <= ranks; ++size) {
@@ -83,21 +92,6 @@ namespace {
 
 using Writer = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
 
-// Along which ranks are numbered.
-constexpr std::array kAxesInOrder{Axis::kPipe, Axis::kData, Axis::kSequence, Axis::kTensor};
-
-// "data 4 x tensor 2"; data is always named.
-std::string mesh_text(const MeshSizes& sizes) {
-  const MeshLayout mesh(sizes);
-  std::vector<std::string> parts;
-  for (const Axis axis : kAxesInOrder) {
-    if (axis == Axis::kData || mesh.size(axis) > 1) {
-      parts.push_back(fmt::format("{} {}", to_string(axis), mesh.size(axis)));
-    }
-  }
-  return fmt::format("{}", fmt::join(parts, " x "));
-}
-
 std::string bytes_text(double bytes) {
   const auto [value, unit] = scale_bytes(bytes);
   return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 1, unit);
@@ -124,11 +118,7 @@ void write_row(Writer& out, const MeshRow& row) {
   };
   out.StartObject();
   out.Key("mesh");
-  out.StartObject();
-  for (const Axis axis : kAxesInOrder) {
-    number(std::string(to_string(axis)), MeshLayout(row.mesh).size(axis));
-  }
-  out.EndObject();
+  write_mesh(out, row.mesh);
   out.Key("settings");
   out.StartArray();
   for (const std::string& word : row.settings) out.String(word.c_str());
@@ -165,10 +155,10 @@ std::string row_text(const MeshRow& row) {
     traffic.push_back(fmt::format("{} {}", axis, bytes_text(bytes)));
   }
   if (traffic.empty()) traffic.emplace_back("none");
-  return fmt::format("{:>10.4g}  {:>10}  {:>5}  {:>11}  {:<36}  {}\n", row.plan->seconds_per_step(),
+  return fmt::format("{:>10.4g}  {:>10}  {:>5}  {:>11}  {:<46}  {}\n", row.plan->seconds_per_step(),
                      bytes_text(static_cast<double>(most_bytes(*row.plan, Tier::kDevice))),
                      row.zero_stage, fmt::format("{} x {}", row.micro_steps, row.micro_batch),
-                     mesh_text(row.mesh), fmt::join(traffic, ", "));
+                     mesh_words(row.mesh), fmt::join(traffic, ", "));
 }
 
 }  // namespace
@@ -203,7 +193,7 @@ std::string suggestions_text(const MeshTable& table) {
       "ranks         {} on {} host{}\nmeshes        {} of {} are possible\n", table.ranks,
       table.hosts, table.hosts == 1 ? "" : "s", possible, table.rows.size());
   if (possible > 0) {
-    text += fmt::format("{:>10}  {:>10}  {:>5}  {:>11}  {:<36}  {}\n", "s/step", "memory", "stage",
+    text += fmt::format("{:>10}  {:>10}  {:>5}  {:>11}  {:<46}  {}\n", "s/step", "memory", "stage",
                         "micro-batch", "mesh", "bytes per step and rank");
   }
   for (const MeshRow& row : table.rows) {
@@ -212,12 +202,12 @@ std::string suggestions_text(const MeshTable& table) {
   for (const MeshRow& row : table.rows) {
     if (row.ruled_out.empty()) continue;
     text +=
-        fmt::format("ruled out     {}{}: {}\n", mesh_text(row.mesh),
+        fmt::format("ruled out     {}{}: {}\n", mesh_words(row.mesh),
                     row.plan ? fmt::format(", ZeRO stage {}", row.zero_stage) : "", row.ruled_out);
   }
   const MeshRow* const best = table.best();
   if (best == nullptr) return text + "fastest       none: every mesh is ruled out\n";
-  return text + fmt::format("fastest       {}: {}\n", mesh_text(best->mesh),
+  return text + fmt::format("fastest       {}: {}\n", mesh_words(best->mesh),
                             best->settings.empty()
                                 ? "as configured"
                                 : fmt::format("{}", fmt::join(best->settings, " ")));

@@ -13,8 +13,9 @@
 
 namespace ds {
 
-// Every way in which so many ranks can share samples and layers; what that leaves over sees
-// different samples. Those that share least come first.
+// Every way in which so many ranks can share samples and layers, and the ranks of a sequence rings
+// and trades of heads; what that leaves over sees different samples. Those that share least come
+// first.
 std::vector<MeshSizes> meshes_of(int ranks);
 
 // The same samples of a step for other numbers of ranks that see different ones: micro-batches as

@@ -113,7 +113,8 @@ TEST_CASE("as many ranks are measured beside each other as have cores here", "[t
 TEST_CASE("a calibration knows the operations of a step", "[train]") {
   const EngineOptions options = testing::options_of({.dtype = DType::kBF16});
   const DeviceCeilings measured = calibrate(options, {.ranks = 2});
-  for (const char* op : {"matmul", "adam_update", "softmax_cross_entropy"}) {
+  for (const char* op : {"matmul", "adam_update", "softmax_cross_entropy", "attention_part_forward",
+                         "attention_delta", "attention_part_backward"}) {
     INFO(op);
     REQUIRE(measured.slowdown.contains(op));
     CHECK(measured.slowdown.at(op) > 0);

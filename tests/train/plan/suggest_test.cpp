@@ -16,14 +16,16 @@ using testing::options_of;
 
 TEST_CASE("so many ranks make every mesh that multiplies to them, once", "[train]") {
   CHECK(meshes_of(1).size() == 1);
-  CHECK(meshes_of(7).size() == 4);
-  // Of 12 = 2^2 * 3, the ways to write it as a product of four in order: 10 * 4.
+  CHECK(meshes_of(7).size() == 5);
+  // Of 12 = 2^2 * 3, the ways to write it as a product of five in order, of which rings and trades
+  // are two: 15 * 5.
   const std::vector<MeshSizes> meshes = meshes_of(12);
-  CHECK(meshes.size() == 40);
-  std::set<std::tuple<int, int, int, int>> seen;
+  CHECK(meshes.size() == 75);
+  std::set<std::tuple<int, int, int, int, int>> seen;
   for (const MeshSizes& mesh : meshes) {
     CHECK(mesh.pipe * mesh.data * mesh.sequence * mesh.tensor == 12);
-    seen.insert({mesh.pipe, mesh.data, mesh.sequence, mesh.tensor});
+    CHECK(mesh.sequence % mesh.ring == 0);
+    seen.insert({mesh.pipe, mesh.data, mesh.sequence, mesh.ring, mesh.tensor});
   }
   CHECK(seen.size() == meshes.size());
   CHECK(meshes.front().data == 12);
@@ -66,7 +68,7 @@ MeshTable table() {
   too_large.ruled_out = "memory.device_limit: too little";
   table.rows.push_back(std::move(too_large));
   table.rows.push_back({.mesh = {.tensor = 4}, .ruled_out = "heads"});
-  table.rows.push_back(row_of({.data = 2, .sequence = 2}, {class_of({0, 1, 2, 3}, 2048, 0.5)}));
+  table.rows.push_back(row_of({.sequence = 4, .ring = 2}, {class_of({0, 1, 2, 3}, 2048, 0.5)}));
   MeshRow uneven = row_of({.data = 2, .tensor = 2},
                           {class_of({0, 2}, 1024, 0.125), class_of({1, 3}, 1536, 0.5)});
   uneven.plan->classes[0].wire_bytes = {{"data", {{"all_reduce", 100}, {"all_gather", 50}}},
@@ -83,7 +85,7 @@ TEST_CASE("the fastest mesh is the first, and of two as fast the one that needs 
   const MeshTable sorted = table();
   REQUIRE(sorted.best() == &sorted.rows.front());
   CHECK(sorted.rows[0].mesh.tensor == 2);
-  CHECK(sorted.rows[1].mesh.sequence == 2);
+  CHECK(sorted.rows[1].mesh.sequence == 4);
   CHECK(sorted.rows[2].ruled_out == "memory.device_limit: too little");
   CHECK(sorted.rows[3].ruled_out == "heads");
   MeshTable none{.rows = {{.ruled_out = "heads"}}};
@@ -93,18 +95,18 @@ TEST_CASE("the fastest mesh is the first, and of two as fast the one that needs 
 }
 
 TEST_CASE("a table of meshes says what each takes, and what rules the others out", "[train]") {
-  CHECK(
-      suggestions_text(table()) ==
-      "ranks         4 on 2 hosts\n"
-      "meshes        2 of 4 are possible\n"
-      "    s/step      memory  stage  micro-batch  mesh                                  bytes "
-      "per step and rank\n"
-      "       0.5     1.5 KiB      1        2 x 3  data 2 x tensor 2                     data 150 "
-      "B, tensor 9 B\n"
-      "       0.5     2.0 KiB      1        2 x 3  data 2 x sequence 2                   none\n"
-      "ruled out     data 4, ZeRO stage 1: memory.device_limit: too little\n"
-      "ruled out     data 1 x tensor 4: heads\n"
-      "fastest       data 2 x tensor 2: a=1\n");
+  CHECK(suggestions_text(table()) ==
+        "ranks         4 on 2 hosts\n"
+        "meshes        2 of 4 are possible\n"
+        "    s/step      memory  stage  micro-batch  mesh                                          "
+        "  bytes per step and rank\n"
+        "       0.5     1.5 KiB      1        2 x 3  data 2 x tensor 2                             "
+        "  data 150 B, tensor 9 B\n"
+        "       0.5     2.0 KiB      1        2 x 3  data 1 x sequence 4 (ulysses 2 x ring 2)      "
+        "  none\n"
+        "ruled out     data 4, ZeRO stage 1: memory.device_limit: too little\n"
+        "ruled out     data 1 x tensor 4: heads\n"
+        "fastest       data 2 x tensor 2: a=1\n");
   const Value json = read_config_document(suggestions_json(table()), "suggest");
   CHECK(json.find("world_size")->as_integer() == 4);
   CHECK(json.find("hosts")->as_integer() == 2);
