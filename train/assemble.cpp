@@ -262,11 +262,14 @@ void require_equal_rows(const Config& config, int64_t tokens) {
 
 }  // namespace
 
-void require_partition(const Config& config, const ModelConfig& model) {
+std::vector<std::string> require_partition(const Config& config, const ModelConfig& model) {
   const auto& rules = config.tensor_parallel.partition_config;
-  if (!rules || tensor_ranks(config) == 1) return;
-  const std::string why = follow_rules(model, *rules).conflict;
-  if (!why.empty()) throw ConfigError("tensor_parallel.partition_config: " + why);
+  if (!rules || tensor_ranks(config) == 1) return {};
+  const PartitionFindings found = follow_rules(model, *rules);
+  if (!found.conflict.empty()) {
+    throw ConfigError("tensor_parallel.partition_config: " + found.conflict);
+  }
+  return found.notes();
 }
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {

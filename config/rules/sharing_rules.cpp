@@ -50,9 +50,7 @@ void partition_rules(const RuleContext& r, const ModelConfig& model) {
   const std::string key = "tensor_parallel.partition_config";
   const PartitionFindings found = follow_rules(model, *rules);
   if (!found.conflict.empty()) return r.refuse_early(key, found.conflict);
-  for (const int rule : found.idle) {
-    r.note(key, fmt::format("layer_specs[{}] is for no layer that ranks share", rule));
-  }
+  for (const std::string& note : found.notes()) r.note(key, note);
 }
 
 void tensor_rules(const RuleContext& r) {

@@ -166,6 +166,12 @@ void look_at_files(const CheckOptions& options, const CommandContext& context, C
                         .origin = origin_near(checked.read.origins, wrong.key),
                         .message = wrong.what});
   }
+  for (const NotedInput& noted : look.noted) {
+    problems.push_back({.severity = Severity::kNote,
+                        .path = noted.key,
+                        .origin = origin_near(checked.read.origins, noted.key),
+                        .message = noted.what});
+  }
 }
 
 // Where runs are kept, unless --run-dir says otherwise.

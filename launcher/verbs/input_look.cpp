@@ -13,36 +13,51 @@ namespace {
 
 constexpr std::chrono::seconds kLongestLook{60};
 
+bool has_text(const rapidjson::Value& item, const char* name) {
+  return item.HasMember(name) && item[name].IsString();
+}
+
+bool is_note(const rapidjson::Value& item) {
+  return item.IsObject() && has_text(item, "key") && has_text(item, "what");
+}
+
 bool is_defect(const rapidjson::Value& item) {
-  const auto has = [&](const char* name) { return item.HasMember(name) && item[name].IsString(); };
-  return item.IsObject() && item.HasMember("code") && item["code"].IsInt() && has("key") &&
-         has("what");
+  return is_note(item) && item.HasMember("code") && item["code"].IsInt();
+}
+
+bool has_list(const rapidjson::Value& object, const char* name) {
+  return object.HasMember(name) && object[name].IsArray();
 }
 
 }  // namespace
 
-std::optional<std::vector<WrongInput>> parse_look(const std::string& json) {
+std::optional<InputLook> parse_look(const std::string& json) {
   rapidjson::Document document;
   document.Parse(json.data(), json.size());
-  if (document.HasParseError() || !document.IsObject() || !document.HasMember("defects") ||
-      !document["defects"].IsArray()) {
+  if (document.HasParseError() || !document.IsObject() || !has_list(document, "defects") ||
+      !has_list(document, "notes")) {
     return std::nullopt;
   }
-  std::vector<WrongInput> wrong;
+  InputLook look;
   for (const rapidjson::Value& item : document["defects"].GetArray()) {
     if (!is_defect(item)) return std::nullopt;
-    wrong.push_back({static_cast<ExitCode>(item["code"].GetInt()), item["key"].GetString(),
-                     item["what"].GetString()});
+    look.wrong.push_back({static_cast<ExitCode>(item["code"].GetInt()), item["key"].GetString(),
+                          item["what"].GetString()});
   }
-  return wrong;
+  for (const rapidjson::Value& item : document["notes"].GetArray()) {
+    if (!is_note(item)) return std::nullopt;
+    look.noted.push_back({item["key"].GetString(), item["what"].GetString()});
+  }
+  return look;
 }
 
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
                          const CommandContext& context, int interrupt_fd) {
   const auto not_done = [&](const std::string& why) {
-    return InputLook{{},
-                     fmt::format("data, tokenizer and model were not looked at: {} {}",
-                                 context.rank_program, why)};
+    return InputLook{.wrong = {},
+                     .noted = {},
+                     .not_done = fmt::format("data, tokenizer and model were not looked at: {} {}",
+                                             context.rank_program, why)};
   };
   if (access(context.rank_program.c_str(), X_OK) != 0)
     return not_done("is missing; it belongs beside dslaunch");
@@ -56,26 +71,30 @@ InputLook look_at_inputs(const std::string& config, const std::vector<std::strin
   if (answer.end == EngineAnswer::End::kInterrupted) return not_done("was interrupted");
   if (answer.status.signal != 0 || answer.status.code != 0)
     return not_done(describe(answer.status));
-  std::optional<std::vector<WrongInput>> wrong = parse_look(answer.text);
-  return wrong ? InputLook{std::move(*wrong), {}} : not_done("is of another build");
+  return parse_look(answer.text).value_or(not_done("is of another build"));
 }
 
-void require_inputs(const RunOptions& options, const CommandContext& context,
-                    SignalWatch& signals) {
+std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
+                                        SignalWatch& signals) {
   const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
   if (look.not_done) {
     const std::optional<int> signal = signals.take();
     if (signal) throw Error(static_cast<ExitCode>(128 + *signal), "interrupted");
   }
-  if (look.wrong.empty()) return;  // and if nobody looked, the ranks will
+  // If nobody looked, the ranks will.
+  if (look.wrong.empty() && look.noted.empty()) return {};
   const Origins origins = read_config(options.config, options.overrides).origins;
+  const auto told = [&](const std::string& key, const std::string& what) {
+    return Problem{.path = key, .origin = origin_near(origins, key), .message = what}.text();
+  };
   std::string text;
   for (const WrongInput& wrong : look.wrong) {
-    const Problem problem{
-        .path = wrong.key, .origin = origin_near(origins, wrong.key), .message = wrong.what};
-    text += (text.empty() ? "" : "\n") + problem.text();
+    text += (text.empty() ? "" : "\n") + told(wrong.key, wrong.what);
   }
-  throw Error(look.wrong.front().code, text);
+  if (!text.empty()) throw Error(look.wrong.front().code, text);
+  std::vector<std::string> notes;
+  for (const NotedInput& noted : look.noted) notes.push_back(told(noted.key, noted.what));
+  return notes;
 }
 
 }  // namespace ds

@@ -19,8 +19,14 @@ struct WrongInput {
   std::string what;
 };
 
+struct NotedInput {  // what a run does without
+  std::string key;
+  std::string what;
+};
+
 struct InputLook {
   std::vector<WrongInput> wrong;
+  std::vector<NotedInput> noted;
   std::optional<std::string> not_done;  // why nobody looked
 };
 
@@ -31,10 +37,11 @@ InputLook look_at_inputs(const std::string& config, const std::vector<std::strin
                          const CommandContext& context, int interrupt_fd = -1);
 
 // Throws an Error with everything that is wrong, before anything of the run is there; that of a
-// signal where one came.
-void require_inputs(const RunOptions& options, const CommandContext& context, SignalWatch& signals);
+// signal where one came. What else there is to say: notes.
+std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
+                                        SignalWatch& signals);
 
 // What `rankd --look` printed; nothing where that is no such text (pure).
-std::optional<std::vector<WrongInput>> parse_look(const std::string& json);
+std::optional<InputLook> parse_look(const std::string& json);
 
 }  // namespace ds

@@ -342,7 +342,9 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   require_fit_machine(job, options, world, context);
   RankBinding binding = bind_here(options, job.shape, services.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
-  require_inputs(options, context, services.signals);
+  for (std::string& note : require_inputs(options, context, services.signals)) {
+    job.config.notes.push_back(std::move(note));
+  }
   OpenRun run = open_run(job, options, services);
   print_bindings(binding, services.console);
   learn_past(job, run.directory, services.console);

@@ -28,7 +28,7 @@ class Looker {
  public:
   Looker(const Config& config, FileSystem& files) : config_(config), files_(files) {}
 
-  std::vector<InputDefect> look() {
+  InputFindings look() {
     if (config_.model.folder || config_.model.family) look_at_model();
     look_at_tokenizer();
     if (!config_.data.train.empty()) look_at_data("data.train", config_.data.train);
@@ -38,6 +38,7 @@ class Looker {
 
  private:
   void look_at_model();
+  void look_at_partition();
   void look_at_weights(const std::string& folder);
   bool needs_tokenizer() const;
   void look_at_tokenizer();
@@ -52,8 +53,8 @@ class Looker {
     const bool has_key = end != std::string_view::npos && named.starts_with(section) &&
                          named.find_first_of(" /") == std::string_view::npos &&
                          named.size() > section.size() && named[section.size()] == '.';
-    found_.push_back({error.exit_code(), has_key ? std::string(named) : key,
-                      std::string(has_key ? text.substr(end + 2) : text)});
+    found_.defects.push_back({error.exit_code(), has_key ? std::string(named) : key,
+                              std::string(has_key ? text.substr(end + 2) : text)});
   }
   // Whether it was done without an error.
   bool attempt(const std::string& key, const std::function<void()>& what) {
@@ -69,7 +70,7 @@ class Looker {
   const Config& config_;
   FileSystem& files_;
   std::optional<ModelConfig> model_;  // none: it could not be told
-  std::vector<InputDefect> found_;
+  InputFindings found_;
 };
 
 void Looker::look_at_model() {
@@ -89,9 +90,18 @@ void Looker::look_at_model() {
     const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
     if (!tensor.empty()) add(ConfigError(tensor), std::string(tensor_key(config_)));
   });
-  attempt("tensor_parallel.partition_config", [&] { require_partition(config_, *model_); });
+  look_at_partition();
   attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
   if (section.folder) look_at_weights(*section.folder);
+}
+
+// What rules are for no layer of a family that the file describes has been noted where it was read.
+void Looker::look_at_partition() {
+  const std::string key = "tensor_parallel.partition_config";
+  std::vector<std::string> idle;
+  attempt(key, [&] { idle = require_partition(config_, *model_); });
+  if (!config_.model.folder) return;
+  for (std::string& note : idle) found_.notes.push_back({key, std::move(note)});
 }
 
 // Names, shapes and types of all weights are in the headers of their files.
@@ -133,16 +143,16 @@ void Looker::look_at_data(const std::string& key, const std::vector<std::string>
   TextOptions options{.field = config_.data.field};
   // Without a tokenizer its end token is not known, and does not matter here.
   if (config_.data.separator) options.after_text_file.text = *config_.data.separator;
-  const size_t before = found_.size();
+  const size_t before = found_.defects.size();
   const int64_t most =
       look_at_token_sources(files_, paths, options, [&](const Error& error) { add(error, key); });
-  if (!model_ || found_.size() != before) return;
+  if (!model_ || found_.defects.size() != before) return;
   const int64_t length = config_.data.sequence_length.value_or(dimensions(*model_).positions);
   // Room for tokens that are not in the text, and for normal forms that are longer than what was
   // written.
   const int64_t tokens_of_byte = config_.data.tokenizer == "byte" ? 1 : 4;
   if (std::min(most, kManyTokens / tokens_of_byte) * tokens_of_byte > length) return;
-  found_.push_back(
+  found_.defects.push_back(
       {ExitCode::kBadData, key,
        fmt::format(
            "too little for one sample of sequence length {}, which needs {} tokens in one source; "
@@ -152,7 +162,7 @@ void Looker::look_at_data(const std::string& key, const std::vector<std::string>
 
 }  // namespace
 
-std::vector<InputDefect> look_at_inputs(const Config& config, FileSystem& files) {
+InputFindings look_at_inputs(const Config& config, FileSystem& files) {
   return Looker(config, files).look();
 }
 
@@ -162,17 +172,29 @@ int run_look(const LookArgs& args) {
   InputFiles inputs(files);
   rapidjson::StringBuffer text;
   rapidjson::Writer<rapidjson::StringBuffer> out(text);
+  const auto text_of = [&](const char* key, const std::string& value) {
+    out.Key(key);
+    out.String(value.c_str());
+  };
+  const InputFindings found = look_at_inputs(read.config, inputs);
   out.StartObject();
   out.Key("defects");
   out.StartArray();
-  for (const InputDefect& defect : look_at_inputs(read.config, inputs)) {
+  for (const InputDefect& defect : found.defects) {
     out.StartObject();
     out.Key("code");
     out.Int(static_cast<int>(defect.code));
-    out.Key("key");
-    out.String(defect.key.c_str());
-    out.Key("what");
-    out.String(defect.what.c_str());
+    text_of("key", defect.key);
+    text_of("what", defect.what);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.Key("notes");
+  out.StartArray();
+  for (const InputNote& note : found.notes) {
+    out.StartObject();
+    text_of("key", note.key);
+    text_of("what", note.what);
     out.EndObject();
   }
   out.EndArray();

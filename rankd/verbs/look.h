@@ -20,16 +20,26 @@ struct InputDefect {
   std::string what;
 };
 
+struct InputNote {  // of what a run does without
+  std::string key;
+  std::string what;
+};
+struct InputFindings {
+  std::vector<InputDefect> defects;
+  std::vector<InputNote> notes;
+};
+
 // Sections that are missing are not looked for.
-std::vector<InputDefect> look_at_inputs(const Config& config, FileSystem& files);
+InputFindings look_at_inputs(const Config& config, FileSystem& files);
 
 struct LookArgs {
   std::string config_path;             // or base64
   std::vector<std::string> overrides;  // key.path=value
 };
 
-// The question --look: prints {"defects": [{"code", "key", "what"}, ...]}, of which dslaunch makes
-// its report. Errors of the configuration itself are not among them; what they concern is left out.
+// The question --look: prints {"defects": [{"code", "key", "what"}, ...],
+// "notes": [{"key", "what"}, ...]}, of which dslaunch makes its report. Errors of the configuration
+// itself are not among them; what they concern is left out.
 int run_look(const LookArgs& args);
 
 }  // namespace ds

@@ -23,13 +23,15 @@ constexpr const char* kGpt2 =
     R"("model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8,
                                  "vocab_size": 256})";
 
-// "66 data.train: gone.txt ...", one a line.
+// "66 data.train: gone.txt ...", one a line; notes without a code.
 std::string look(FileSystem& memory, const std::string& text) {
   InputFiles files(memory);
   std::string out;
-  for (const InputDefect& defect : look_at_inputs(parse_config("{" + text + "}"), files)) {
+  const InputFindings found = look_at_inputs(parse_config("{" + text + "}"), files);
+  for (const InputDefect& defect : found.defects) {
     out += fmt::format("{} {}: {}\n", static_cast<int>(defect.code), defect.key, defect.what);
   }
+  for (const InputNote& note : found.notes) out += fmt::format("{}: {}\n", note.key, note.what);
   return out;
 }
 
@@ -108,6 +110,9 @@ TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
       look(memory, text + R"(, "tensor_parallel": {"autotp_size": 2, "partition_config": {
                  "layer_specs": [{"patterns": [".*c_proj"]}]}})"),
       Catch::Contains("78 tensor_parallel.partition_config: layer_specs[0] says \"column\""));
+  CHECK_THAT(look(memory, text + R"(, "tensor_parallel": {"autotp_size": 2, "partition_config": {
+                 "layer_specs": [{"patterns": ["nothing"]}]}})"),
+             Catch::Contains("\ntensor_parallel.partition_config: layer_specs[0] is for no layer"));
   const std::vector<float> zeros(8);
   write_safetensors(memory, "m/model.safetensors",
                     std::vector<SafetensorsTensor>{{.name = "h.0.ln_1.weight",

@@ -120,4 +120,12 @@ PartitionFindings follow_rules(const ModelConfig& model, const PartitionConfig& 
   return findings;
 }
 
+std::vector<std::string> PartitionFindings::notes() const {
+  std::vector<std::string> notes;
+  for (const int rule : idle) {
+    notes.push_back(fmt::format("layer_specs[{}] is for no layer that ranks share", rule));
+  }
+  return notes;
+}
+
 }  // namespace ds

@@ -24,6 +24,8 @@ std::vector<SplitWeight> split_weights(const ModelConfig& model);
 struct PartitionFindings {
   std::string conflict;   // why the rules cannot be followed; empty: they can
   std::vector<int> idle;  // rules that are for no weight of the model
+
+  std::vector<std::string> notes() const;
 };
 PartitionFindings follow_rules(const ModelConfig& model, const PartitionConfig& rules);
 

@@ -163,16 +163,18 @@ TEST_CASE("without the engine check does what it can, and says what it did not l
 TEST_CASE("what the engine finds wrong is said at the key that names it", "[launcher]") {
   Folder folder(kJob);
   folder.engine_says(
-      R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt: none"}]}')");
+      R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt: none"}],
+               "notes": [{"key": "model.family", "what": "is not all used"}]}')");
   const std::string text = folder.check();
   CHECK(folder.code() == 78);
+  CHECK_THAT(text, Catch::Contains("note: ") && Catch::Contains("model.family: is not all used"));
   CHECK_THAT(text, Catch::Contains("error: ") && Catch::Contains("train.json:4:") &&
                        Catch::Contains("data.train: gone.txt: none"));
 }
 
 TEST_CASE("the engine is asked about the file and what overrides it", "[launcher]") {
   Folder folder(kJob);
-  folder.engine_says(R"(echo "$@" > asked; echo '{"defects": []}')");
+  folder.engine_says(R"(echo "$@" > asked; echo '{"defects": [], "notes": []}')");
   CheckOptions options = Folder::of_file();
   options.overrides = {"train.steps=7"};
   folder.check(options);
@@ -184,7 +186,7 @@ TEST_CASE("the engine is asked about the file and what overrides it", "[launcher
 
 TEST_CASE("a place where no run can be kept is found before one is started", "[launcher]") {
   Folder folder(kJob);
-  folder.engine_says(R"(echo '{"defects": []}')");
+  folder.engine_says(R"(echo '{"defects": [], "notes": []}')");
   CHECK(folder.check().find("runs are kept") == std::string::npos);
   folder.put("runs", "a file");
   CHECK_THAT(folder.check(),
@@ -195,7 +197,7 @@ TEST_CASE("a place where no run can be kept is found before one is started", "[l
 TEST_CASE("a run that must resume is told where there is nothing to resume from", "[launcher]") {
   Folder folder(R"({"train_batch_size": 8, "model": {"family": "gpt2"},
                    "data": {"train": "gone.txt"}, "train": {"steps": 1, "resume": "required"}})");
-  folder.engine_says(R"(echo '{"defects": []}')");
+  folder.engine_says(R"(echo '{"defects": [], "notes": []}')");
   CHECK_THAT(folder.check(), Catch::Contains("has no run of train with a checkpoint"));
   CHECK(folder.code() == 0);
 }
@@ -204,7 +206,8 @@ TEST_CASE("a run refuses what the engine finds wrong, with the code of the first
   Folder folder(kJob);
   folder.engine_says(
       R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt is not there"},
-                            {"code": 78, "key": "model.family", "what": "too large"}]}')");
+                            {"code": 78, "key": "model.family", "what": "too large"}],
+               "notes": []}')");
   const testing::KeptSignalMask mask;
   SignalWatch signals;
   RunOptions options;
@@ -218,22 +221,33 @@ TEST_CASE("a run refuses what the engine finds wrong, with the code of the first
                                    Catch::Contains("model.family: too large"));
   }
   folder.engine_says("exit 3");  // nobody looked: the ranks will
-  CHECK_NOTHROW(require_inputs(options, folder.context(), signals));
+  CHECK(require_inputs(options, folder.context(), signals).empty());
+  folder.engine_says(
+      R"(echo '{"defects": [], "notes": [{"key": "model.family", "what": "is not all used"}]}')");
+  const std::vector<std::string> notes = require_inputs(options, folder.context(), signals);
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes.front(), Catch::Contains("model.family: is not all used"));
 }
 
 TEST_CASE("an answer of another form is no answer", "[launcher]") {
-  CHECK(parse_look(R"({"defects": []})")->empty());
-  const auto one = parse_look(R"({"defects": [{"code": 65, "key": "k", "what": "w"}]})");
+  CHECK(parse_look(R"({"defects": [], "notes": []})")->wrong.empty());
+  const auto one = parse_look(R"({"defects": [{"code": 65, "key": "k", "what": "w"}],
+                                  "notes": [{"key": "l", "what": "v"}]})");
   REQUIRE(one);
-  REQUIRE(one->size() == 1);
-  CHECK(one->front().code == ExitCode::kBadData);
-  CHECK(one->front().key == "k");
-  CHECK(one->front().what == "w");
+  REQUIRE(one->wrong.size() == 1);
+  CHECK(one->wrong.front().code == ExitCode::kBadData);
+  CHECK(one->wrong.front().key == "k");
+  CHECK(one->wrong.front().what == "w");
+  REQUIRE(one->noted.size() == 1);
+  CHECK(one->noted.front().key == "l");
+  CHECK(one->noted.front().what == "v");
   for (const char* bad :
-       {"", "{", "[]", "{}", R"({"defects": 1})", R"({"defects": [1]})", R"({"defects": [{}]})",
-        R"({"defects": [{"code": "65", "key": "k", "what": "w"}]})",
-        R"({"defects": [{"code": 65, "what": "w"}]})",
-        R"({"defects": [{"code": 65, "key": "k", "what": 1}]})"}) {
+       {"", "{", "[]", "{}", R"({"defects": []})", R"({"defects": 1, "notes": []})",
+        R"({"defects": [1], "notes": []})", R"({"defects": [{}], "notes": []})",
+        R"({"defects": [{"code": "65", "key": "k", "what": "w"}], "notes": []})",
+        R"({"defects": [{"code": 65, "what": "w"}], "notes": []})",
+        R"({"defects": [{"code": 65, "key": "k", "what": 1}], "notes": []})",
+        R"({"defects": [], "notes": [{"key": "k"}]})"}) {
     CHECK_FALSE(parse_look(bad));
   }
 }
