@@ -47,9 +47,7 @@ std::vector<Var> Tape::record(std::string_view name, std::span<const Var> inputs
                               std::string_view place) {
   Node node{name, place, {}, {}, std::move(backward), std::exchange(saved_, {})};
   // What the closure before has saved may leave: its way out had the time of this one's work.
-  if (!nodes_.empty()) {
-    for (const Saved& saved : nodes_.back().saved) saved->leave();
-  }
+  leave_newest();
   for (const Var& input : inputs) node.inputs.push_back(input.slot);
   std::vector<Var> vars;
   for (Tensor& output : outputs) {
@@ -58,6 +56,13 @@ std::vector<Var> Tape::record(std::string_view name, std::span<const Var> inputs
   }
   nodes_.push_back(std::move(node));
   return vars;
+}
+
+void Tape::put_aside() { leave_newest(); }
+
+void Tape::leave_newest() {
+  if (nodes_.empty()) return;
+  for (const Saved& saved : nodes_.back().saved) saved->leave();
 }
 
 void Tape::seed(Stream& stream, const Var& from, Tensor gradient) {

@@ -88,6 +88,9 @@ class Tape {
                           std::vector<Tensor> outputs, Backward backward,
                           std::string_view place = {});
 
+  // After the last record(): backward() is not next, so what that closure has saved may leave, too.
+  void put_aside();
+
   // Lets `gradient` (the value's shape) flow into `from` before backward(): a later pipeline
   // stage's.
   void seed(Stream& stream, const Var& from, Tensor gradient);
@@ -111,6 +114,7 @@ class Tape {
   };
 
   void run_closures(Stream& stream, std::vector<WeightWork>* kept);
+  void leave_newest();
   int new_slot(const Tensor& value);
   void add_gradient(Stream& stream, int slot, Tensor gradient);
   bool reached(const Node& node) const;

@@ -227,6 +227,7 @@ void StepRunner::forward(MicroSlot& slot) {
   }
   if (!stage.is_last()) {
     slot.out = stage.forward(context, std::move(in));
+    slot.tape.put_aside();  // other micro-batches come before its gradient
     return;
   }
   slot.losses = stage.losses(context, std::move(in), slot.targets,

@@ -137,12 +137,6 @@ void refuse_beside_stages(const RuleContext& r) {
                    "excludes sparse_gradients, which send rows after each micro-batch; remove one "
                    "of them");
   }
-  const auto& checkpoints = c.activation_checkpointing;
-  if (c.train.offload_activations || (checkpoints.enabled && checkpoints.cpu_checkpointing)) {
-    r.refuse_early(key,
-                   "excludes train.offload_activations and cpu_checkpointing, whose copies follow "
-                   "one micro-batch at a time; remove one of them");
-  }
   if (c.communication.backend == CommunicationBackend::kNccl &&
       c.pipeline.schedule != PipelineOrder::k1F1B) {
     r.refuse_early("pipeline.schedule",

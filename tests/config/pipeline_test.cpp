@@ -77,10 +77,8 @@ TEST_CASE("what follows one micro-batch at a time excludes stages", "[config]") 
              Catch::Contains("pipeline.stages: excludes 1-bit optimizers"));
   CHECK_THAT(said(R"("sparse_gradients": true)"),
              Catch::Contains("pipeline.stages: excludes sparse_gradients"));
-  CHECK_THAT(said(R"("train": {"offload_activations": true})"),
-             Catch::Contains("pipeline.stages: excludes train.offload_activations"));
-  CHECK_THAT(said(R"("activation_checkpointing": {"cpu_checkpointing": true})"),
-             Catch::Contains("pipeline.stages: excludes train.offload_activations"));
+  CHECK(said(R"("train": {"offload_activations": true})").empty());
+  CHECK(said(R"("activation_checkpointing": {"cpu_checkpointing": true})").empty());
   CHECK_THAT(said(R"("flops_profiler": {"enabled": true})"),
              Catch::Contains("pipeline.stages: excludes flops_profiler"));
 }

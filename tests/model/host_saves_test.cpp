@@ -62,6 +62,26 @@ TEST_CASE("what closures save is on the host until they run, and comes back with
   CHECK(t.device.usage().bytes_peak <= 5 * kBytes);
 }
 
+TEST_CASE("of passes that are put aside nothing stays on the device, and each comes back",
+          "[model][device]") {
+  Tiers t;
+  Tape first(&t.saves), second(&t.saves);
+  std::vector<float> seen;
+  Var x = first.watch(t.filled(1)), y = second.watch(t.filled(1));
+  for (int i = 0; i < 3; ++i) x = step(first, t, x, t.filled(static_cast<float>(i)), seen);
+  first.put_aside();
+  CHECK(t.on_device() == 2);  // x, and y before its first step
+  for (int i = 3; i < 6; ++i) y = step(second, t, y, t.filled(static_cast<float>(i)), seen);
+  second.put_aside();
+  CHECK(t.on_device() == 2);
+  CHECK(t.on_host() == 6);
+  for (const auto& [tape, end] : {std::pair{&first, &x}, std::pair{&second, &y}}) {
+    tape->seed(t.stream(), *end, t.filled(1));
+    tape->backward(t.stream());
+  }
+  CHECK(seen == std::vector<float>{2, 1, 0, 5, 4, 3});
+}
+
 TEST_CASE("a tensor that two closures save has one copy", "[model][device]") {
   Tiers t;
   Tape tape(&t.saves);

@@ -93,6 +93,7 @@ OF_MESHES = ("gradient_accumulation_steps=3", "model.n_layer=2", "model.n_head=4
 MESHES = [Mesh(ranks, stages, OF_MESHES + words, places) for ranks, stages, words, places in (
     (2, (0, 1), (f"{PIPE}2",), ("pipe",)),
     (2, (0, 1), (f"{PIPE}2", "+pipeline.schedule=zb_h1"), ("pipe",)),
+    (2, (0, 1), (f"{PIPE}2", "+pipeline.schedule=gpipe", "train.offload_activations=true"), ("pipe",)),
     (2, (1,), (f"{PIPE}2", "+pipeline.schedule=interleaved", "gradient_accumulation_steps=2", *state_on("cpu")),
      ("pipe",)),
     (2, (0, 1, 2, 3), (f"{TENSOR}2",), ("tensor",)),

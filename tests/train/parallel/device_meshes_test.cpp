@@ -98,7 +98,13 @@ TEST_CASE("two stages on a device have the losses of one rank, by every schedule
       CAPTURE(tied, to_string(schedule));
       Setting cut = of_two(small(), &MeshSizes::pipe, tied ? 1 : 0);
       cut.pipeline = {.schedule = schedule, .chunks = chunks};
-      require_near(on_device(cut, model), expected, 1e-5);
+      const Outcome here = on_device(cut, model);
+      require_near(here, expected, 1e-5);
+      cut.offload_activations = true;
+      const Outcome offloaded = on_device(cut, model);
+      CHECK(offloaded.losses == here.losses);
+      CHECK(offloaded.state == here.state);
+      CHECK(offloaded.memory.bytes_peak <= here.memory.bytes_peak);
     }
   }
 }

@@ -135,6 +135,9 @@ inline std::vector<Moved> moved_by(const Setting& setting, const EngineOptions& 
     test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
                       nth(own.memory, Tier::kDevice).tag_bytes_at_peak,
                   "rank {}: another peak than planned", world.rank());
+    test::require(
+        nth(workspace.usage(), Tier::kHost).bytes_peak == nth(own.memory, Tier::kHost).bytes_peak,
+        "rank {}: another peak of the host than planned", world.rank());
   });
   return moved;
 }

@@ -160,6 +160,42 @@ TEST_CASE("state of stages beside the device changes no bit, and takes what was 
   CHECK(run_model(narrow, model, 3).state == here.state);
 }
 
+TEST_CASE("activations of stages that wait on the host change no bit, and are there as planned",
+          "[train]") {
+  const ModelConfig model = gpt2(false, 0.1);
+  const int micro_steps = 4;
+  for (const auto& [schedule, chunks] :
+       {std::pair{PipelineKind::k1F1B, 1}, std::pair{PipelineKind::kZeroBubbleH1, 1},
+        std::pair{PipelineKind::kZeroBubbleV, 2}, std::pair{PipelineKind::kGpipe, 1},
+        std::pair{PipelineKind::kInterleaved, 2}}) {
+    for (const bool again : {false, true}) {
+      CAPTURE(to_string(schedule), again);
+      Setting setting =
+          setting_of({4, 2}, micro_steps, 1, {.schedule = schedule, .chunks = chunks});
+      if (again) setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock}};
+      const Outcome here = run_model(setting, model, 2);
+      const RunPlan whole = dry_run(options_with(setting, model), mesh_of(setting), {});
+      setting.offload_activations = true;
+      const Outcome offloaded = run_model(setting, model, 2);
+      CHECK(offloaded.losses == here.losses);
+      CHECK(offloaded.state == here.state);
+      for (const Moved& moved : moved_by(setting, options_with(setting, model))) {
+        check_as_planned(moved);
+      }
+      const RunPlan plan = dry_run(options_with(setting, model), mesh_of(setting), {});
+      const auto bytes = [](const RunPlan& of, int rank, Tier tier) {
+        return nth(of.of_rank(rank).memory, tier).bytes_peak;
+      };
+      CHECK(bytes(plan, 0, Tier::kHost) > 0);
+      CHECK(bytes(plan, 0, Tier::kDevice) < bytes(whole, 0, Tier::kDevice));
+      // The first stage has more micro-batches under way than the last.
+      if (schedule == PipelineKind::k1F1B) {
+        CHECK(bytes(plan, 0, Tier::kHost) > bytes(plan, 2, Tier::kHost));
+      }
+    }
+  }
+}
+
 TEST_CASE("a step of stages reads no memory of the device on the host", "[train]") {
   const ModelConfig model = gpt2(true, 0.1);
   Setting setting = setting_of({4, 2, 1, 2}, 2, 1, {.schedule = PipelineKind::kZeroBubbleH1});
