@@ -9,6 +9,7 @@
 // has computed, and by the next call.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,14 @@ enum class SumOrder : uint8_t {
   kAny,
 };
 
+// Of one rank in a round of messages: what it sends, and what comes to it at the same time.
+struct Exchange {
+  const Tensor& out;
+  int to;
+  Tensor& in;
+  int from;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -50,6 +59,15 @@ class Communicator {
   virtual void broadcast(Tensor& inout, int root, Stream& stream) = 0;
   virtual void send(const Tensor& tensor, int to, Stream& stream) = 0;
   virtual void recv(Tensor& tensor, int from, Stream& stream) = 0;
+  // A send and a recv, of which neither waits for the other: what every rank of a ring does at once.
+  // `meanwhile` is called once, for work that the messages need not wait for: of a CPU while they
+  // travel, of a device it is given to another stream.
+  virtual void exchange(const Exchange& messages, Stream& stream,
+                        const std::function<void()>& meanwhile) {
+    send(messages.out, messages.to, stream);
+    meanwhile();
+    recv(messages.in, messages.from, stream);
+  }
   virtual void barrier() = 0;  // of the hosts: it waits for no stream
 
   // Whether its calls can be recorded into a graph (core/cuda/step_graph.h), whose replays make

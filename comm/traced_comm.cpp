@@ -154,6 +154,16 @@ void TracedComm::recv(Tensor& tensor, int from, Stream& stream) {
   traced(CommOp::kRecv, tensor.bytes(), &stream, [&] { inner_.recv(tensor, from, stream); });
 }
 
+// Where a device's stream makes the calls, the group has to know of both before either is made, and
+// what is meanwhile takes no time; elsewhere that is no part of the messages' time.
+void TracedComm::exchange(const Exchange& messages, Stream& stream,
+                          const std::function<void()>& meanwhile) {
+  if (!inner_.is_recordable()) return Communicator::exchange(messages, stream, meanwhile);
+  traced(CommOp::kSend, messages.out.bytes(), &stream,
+         [&] { inner_.exchange(messages, stream, meanwhile); });
+  traced(CommOp::kRecv, messages.in.bytes(), &stream, [] {});
+}
+
 void TracedComm::barrier() {
   traced(CommOp::kBarrier, 0, nullptr, [&] { inner_.barrier(); });
 }

@@ -67,6 +67,8 @@ class TracedComm final : public Communicator {
   void broadcast(Tensor& inout, int root, Stream& stream) override;
   void send(const Tensor& tensor, int to, Stream& stream) override;
   void recv(Tensor& tensor, int from, Stream& stream) override;
+  void exchange(const Exchange& messages, Stream& stream,
+                const std::function<void()>& meanwhile) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;  // counted on the same axis
   void check() override { inner_.check(); }

@@ -83,6 +83,8 @@ class NcclComm final : public Communicator {
   void broadcast(Tensor& inout, int root, Stream& stream) override;
   void send(const Tensor& tensor, int to, Stream& stream) override;
   void recv(Tensor& tensor, int from, Stream& stream) override;
+  void exchange(const Exchange& messages, Stream& stream,
+                const std::function<void()>& meanwhile) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   void check() override { end_->check(); }
@@ -303,6 +305,29 @@ void NcclComm::recv(Tensor& tensor, int from, Stream& stream) {
     return nccl_.ncclRecv(tensor.address(), to_size(tensor.numel()), nccl_type(tensor.dtype()),
                           from, handle, stream.queue().native());
   });
+}
+
+// A group of two messages, lest a send hold up the recv that its receiver's send waits for.
+void NcclComm::exchange(const Exchange& messages, Stream& stream,
+                        const std::function<void()>& meanwhile) {
+  const auto& [out, to, in, from] = messages;
+  check_peer("exchange", rank(), to, size());
+  check_peer("exchange", rank(), from, size());
+  CollectiveCall call = describe_call(CommOp::kSend, out, in, stream);
+  call.root = to;
+  give(call, stream, [&](NcclHandle* handle) {
+    NcclResult result = nccl_.ncclGroupStart();
+    if (result != NcclResult::kSuccess) return result;
+    result = nccl_.ncclSend(out.address(), to_size(out.numel()), nccl_type(out.dtype()), to, handle,
+                            stream.queue().native());
+    if (result == NcclResult::kSuccess) {
+      result = nccl_.ncclRecv(in.address(), to_size(in.numel()), nccl_type(in.dtype()), from,
+                              handle, stream.queue().native());
+    }
+    const NcclResult end = nccl_.ncclGroupEnd();
+    return result == NcclResult::kSuccess ? end : result;
+  });
+  meanwhile();
 }
 
 void NcclComm::barrier() {

@@ -13,7 +13,8 @@
 // * Calls on which the ranks disagree are not noticed as such, as they are by the CPU's transports:
 //   they end with the timeout.
 // * A send may hold up its stream until its receiver has come, as soon as it is larger than NCCL's
-//   buffers: who sends and receives in turn needs a group and a stream for each direction.
+//   buffers: who sends and receives in turn needs a group and a stream for each direction, or
+//   exchange(), which is one call.
 // * NCCL has no reduction from bf16 or fp16 into fp32. For sums and averages slices are exchanged
 //   as they are, and added up in fp32 in rank order, in `scratch_bytes` of the device's memory.
 #pragma once

@@ -269,6 +269,27 @@ void messages_arrive_in_order(Communicator& comm) {
   });
 }
 
+// Longer than what any group takes of a message before its receiver has come, so that nobody may
+// wait for that.
+void exchanges_go_round_at_once(Communicator& comm) {
+  const int n = comm.size();
+  if (n == 1) return;
+  const int previous = (comm.rank() + n - 1) % n;
+  on_both_memories(comm, [&](Stream& stream) {
+    for (const int64_t numel : {int64_t{5}, int64_t{100'000}}) {
+      const Tensor out = values(comm.rank(), DType::kF32, numel, stream);
+      Tensor in = Tensor::empty({numel}, DType::kF32, stream);
+      int times = 0;
+      comm.exchange({.out = out, .to = (comm.rank() + 1) % n, .in = in, .from = previous}, stream,
+                    [&] { ++times; });
+      const Tensor expected = values(previous, DType::kF32, numel, stream);
+      require(std::memcmp(in.raw(), expected.raw(), in.bytes()) == 0, "{} elements from {}", numel,
+              previous);
+      require(times == 1, "what is to be done meanwhile was done {} times", times);
+    }
+  });
+}
+
 void splits_order_by_key_and_nest(Communicator& comm) {
   ThreadPool pool(1);
   const int n = comm.size();
@@ -342,6 +363,7 @@ constexpr std::array kCases{
     CommunicatorCase{"averages in one bit", averages_in_one_bit},
     CommunicatorCase{"broadcast from every root", broadcast_from_every_root},
     CommunicatorCase{"messages arrive in order", messages_arrive_in_order},
+    CommunicatorCase{"exchanges go round at once", exchanges_go_round_at_once},
     CommunicatorCase{"splits order by key and nest", splits_order_by_key_and_nest},
     CommunicatorCase{"mistakes of the caller are noticed", mistakes_are_noticed},
 };

@@ -117,6 +117,14 @@ class HostFace final : public Communicator {
     inner_->recv(there, from, device_.stream);
     to_host(there, tensor);
   }
+  void exchange(const Exchange& messages, Stream& /*stream*/,
+                const std::function<void()>& meanwhile) override {
+    Tensor there = to_device(messages.in);
+    inner_->exchange(
+        {.out = to_device(messages.out), .to = messages.to, .in = there, .from = messages.from},
+        device_.stream, meanwhile);
+    to_host(there, messages.in);
+  }
   void barrier() override { inner_->barrier(); }
   std::unique_ptr<Communicator> split(int color, int key) override {
     return std::make_unique<HostFace>(inner_->split(color, key), device_);
