@@ -4,15 +4,10 @@
 #include "core/dispatch.h"
 #include "kernels/argument.h"
 #include "kernels/cpu/parts/attention_part.h"
+#include "kernels/cuda/attention/attention_part.h"
 
 namespace ds::kernels {
 namespace {
-
-[[noreturn]] void refuse_device() {
-  throw Unsupported(
-      "attention: keys and values go round a ring of ranks that compute on CPUs only; set "
-      "sequence_parallel_attention to \"ulysses\"");
-}
 
 void check_rows(std::string_view op, std::string_view what, const SequencePart& rows) {
   DS_CHECK(rows.first >= 0 && rows.count > 0 && rows.first + rows.count <= rows.length,
@@ -75,7 +70,9 @@ void attention_part_forward(Stream& stream, const AttentionPart& part, const Ten
       [&](Cpu) {
         detail::attention_part_forward_cpu(stream, part, qkv, kv, y, log_sum_exp, write);
       },
-      [&](Cuda) { refuse_device(); });
+      [&](Cuda) {
+        detail::attention_part_forward_cuda(stream, part, qkv, kv, y, log_sum_exp, write);
+      });
 }
 
 void attention_delta(Stream& stream, const AttentionShape& shape, const Tensor& y, const Tensor& dy,
@@ -91,7 +88,7 @@ void attention_delta(Stream& stream, const AttentionShape& shape, const Tensor& 
                       .bytes = static_cast<double>(2 * y.bytes() + delta.bytes())});
   on_device(
       stream, [&](Cpu) { detail::attention_delta_cpu(stream, shape, y, dy, delta); },
-      [&](Cuda) { refuse_device(); });
+      [&](Cuda) { detail::attention_delta_cuda(stream, shape, y, dy, delta); });
 }
 
 void attention_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
@@ -111,7 +108,7 @@ void attention_part_backward(Stream& stream, const AttentionPart& part, const Te
                                                    2 * grads.dq.bytes() + 2 * grads.dkv.bytes())});
   on_device(
       stream, [&](Cpu) { detail::attention_part_backward_cpu(stream, part, qkv, kv, grads); },
-      [&](Cuda) { refuse_device(); });
+      [&](Cuda) { detail::attention_part_backward_cuda(stream, part, qkv, kv, grads); });
 }
 
 }  // namespace ds::kernels

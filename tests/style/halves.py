@@ -14,7 +14,6 @@ from sources import FOLDERS, SUFFIXES
 
 # What has one half only, family or function, and what the other one waits for.
 ONE_HALF = {
-    "attention_part": "keys and values go round a ring of CPUs only; on a device that is refused",
     "check_targets": "on a CUDA device the loss finds wrong targets itself, while it reads them",
 }
 

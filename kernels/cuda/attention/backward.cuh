@@ -2,16 +2,14 @@
 // for the gradients of queries and one for those of keys and values, so that no sum has to be
 // shared. With p the weights, dp their gradients and delta = sum(p dp) = sum(dy y) of a query, the
 // gradients of its scores are p (dp - delta).
-#include "core/dispatch.h"
-#include "kernels/cuda/attention/attention.h"
+#pragma once
+
 #include "kernels/cuda/attention/tiles.cuh"
-#include "kernels/cuda/reduce.cuh"
 
 namespace ds::kernels::detail {
-namespace {
 
 // Scores become weights 2^(scaled - lse), 0 where the key comes after the query.
-__device__ float weight_of(float score, float scale, float lse, bool seen) {
+__device__ inline float weight_of(float score, float scale, float lse, bool seen) {
   return seen ? exp2f(score * scale - lse * kLog2E) : 0.0F;
 }
 
@@ -27,39 +25,17 @@ struct QueryTiles {
   Dropping dropping;
 };
 
-// sum(dy y) of a warp's 16 queries from `query` on, into shared memory and for the other kernel.
-template <class T>
-__device__ void find_deltas(const AttentionKernel<T>& a, int64_t sample, int64_t head,
-                            int64_t query, float* deltas) {
-  const AttentionShape& s = a.shape;
-  const auto y = output_head<const T>(s, a.y, sample, head);
-  const auto dy = output_head<const T>(s, a.dy, sample, head);
-  for (int row = 0; row < cuda::kTileRows; ++row) {
-    float delta = 0;
-    const bool there = query + row < a.length;
-    const int64_t at = (query + row) * y.stride;
-    for (int64_t c = cuda::lane_of_warp(); there && c < s.head_dim; c += cuda::kWarp) {
-      delta = fmaf(static_cast<float>(dy.rows[at + c]), static_cast<float>(y.rows[at + c]), delta);
-    }
-    delta = cuda::warp_reduce(delta, cuda::Plus{});
-    if (cuda::lane_of_warp() != 0) continue;
-    deltas[row] = delta;
-    if (there) a.delta[(sample * s.heads + head) * s.length + query + row] = delta;
-  }
-  __syncwarp();
-}
-
 // The weights of a warp's queries become the gradients of their scores.
-template <int kTiles, class T>
-__device__ void query_gradients(const AttentionKernel<T>& a, int query, int key,
-                                const float (&lse)[2], const float (&delta)[2],
-                                const Sums (&products)[kTiles], Sums (&scores)[kTiles]) {
+template <int kTiles, class Of>
+__device__ void query_gradients(const Of& a, int query, int key, const float (&lse)[2],
+                                const float (&delta)[2], const Sums (&products)[kTiles],
+                                Sums (&scores)[kTiles]) {
   const float scale = score_scale(a);
   DS_UNROLL
   for (int n = 0; n < kTiles; ++n) {
     DS_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const bool seen = key + column_of(n, i) <= query + row_of(i);
+      const bool seen = key + column_of(n, i) <= a.last_key(query + row_of(i));
       const float weight = weight_of(scores[n][i], scale, lse[i / 2], seen);
       scores[n][i] = weight * (products[n][i] - delta[i / 2]);
     }
@@ -68,46 +44,47 @@ __device__ void query_gradients(const AttentionKernel<T>& a, int query, int key,
 
 // A block of threads per head and block of queries. Two of them per multiprocessor are promised,
 // lest the compiler spill registers to make room for more.
-template <class T, int kDim>
-__global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp, 2)
-    query_kernel(int query_blocks, AttentionKernel<T> a) {
+template <class Of, int kDim>
+__global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWarps* cuda::kWarp, 2)
+    query_kernel(int query_blocks, Of a) {
+  using T = typename Of::Element;
   using Tile = AttentionTile<T, kDim>;
   using Tiles = QueryTiles<T, kDim>;
   constexpr int kColumns = kDim / cuda::kTileColumns;
   constexpr int kTiles = Tile::kPassingBack / cuda::kTileColumns;
   DS_SHARED_OF_LAUNCH(Tiles, tiles);
-  const AttentionShape& s = a.shape;
   const int64_t item = blockIdx.x / query_blocks;
   const int first = (query_blocks - 1 - static_cast<int>(blockIdx.x % query_blocks)) * Tile::kOwned;
-  const int64_t sample = item / s.heads;
-  const int64_t head = item % s.heads;
-  const int64_t key_head = s.heads + head / (s.heads / s.kv_heads);
-  const auto keys = packed_head<const T>(s, a.qkv, sample, key_head);
-  const auto values = packed_head<const T>(s, a.qkv, sample, key_head + s.kv_heads);
+  const auto sample = static_cast<int>(item / a.shape.heads);
+  const auto head = static_cast<int>(item % a.shape.heads);
+  const int64_t key_head = head / (a.shape.heads / a.shape.kv_heads);
+  const auto keys = a.key_rows(sample, key_head);
+  const auto values = a.value_rows(sample, key_head);
   const auto fetch = [&](int block, int stage) {
     const int at = block * Tile::kPassingBack;
-    fetch_rows<kDim, Tile::kPassingBack>(tiles->keys[stage], keys, at, a.length, a.dim, a.packs);
-    fetch_rows<kDim, Tile::kPassingBack>(tiles->values[stage], values, at, a.length, a.dim,
+    fetch_rows<kDim, Tile::kPassingBack>(tiles->keys[stage], keys, at, a.keys(), a.dim, a.packs);
+    fetch_rows<kDim, Tile::kPassingBack>(tiles->values[stage], values, at, a.keys(), a.dim,
                                          a.packs);
     cuda::end_copy_group();
   };
   prepare_dropout(a, sample, tiles->dropping);
-  fetch_rows<kDim, Tile::kOwned>(tiles->queries, packed_head<const T>(s, a.qkv, sample, head),
-                                 first, a.length, a.dim, a.packs);
-  fetch_rows<kDim, Tile::kOwned>(tiles->dy, output_head<const T>(s, a.dy, sample, head), first,
-                                 a.length, a.dim, a.packs);
+  fetch_rows<kDim, Tile::kOwned>(tiles->queries, a.query_rows(sample, head), first, a.queries(),
+                                 a.dim, a.packs);
+  fetch_rows<kDim, Tile::kOwned>(tiles->dy, a.dy_rows(sample, head), first, a.queries(), a.dim,
+                                 a.packs);
   fetch(0, 0);
 
   const int row = static_cast<int>(threadIdx.x) / cuda::kWarp * cuda::kTileRows;
-  find_deltas(a, sample, head, first + row, tiles->delta + row);
+  const WarpRows at{sample, head, first, row};
+  a.find_deltas(at, tiles->delta + row);
   float lse[2];
   float delta[2];
   for (int half = 0; half < 2; ++half) {
     const int query = first + row + row_of(2 * half);
-    lse[half] = query < a.length ? a.log_sum_exp[item * s.length + query] : INFINITY;
+    lse[half] = query < a.queries() ? a.log_sum_exp[a.number(sample, head) + query] : INFINITY;
     delta[half] = tiles->delta[row + row_of(2 * half)];
   }
-  const int seen = std::min(first + Tile::kOwned, a.length);
+  const int seen = std::min(a.last_key(first + Tile::kOwned - 1) + 1, a.keys());
   const int blocks = (seen + Tile::kPassingBack - 1) / Tile::kPassingBack;
   Sums gradient[kColumns] = {};
   cuda::in_two_stages(blocks, fetch, [&](int block, int stage) {
@@ -116,18 +93,16 @@ __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp, 2
     Sums products[kTiles];
     row_products<kDim>(tiles->queries + row * Tile::kStride, tiles->keys[stage], scores);
     row_products<kDim>(tiles->dy + row * Tile::kStride, tiles->values[stage], products);
-    if (a.dropout.p > 0) {
-      drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),
-           a.dropout.p, products);
+    if constexpr (Of::kMayDrop) {
+      if (a.dropout.p > 0) {
+        drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),
+             a.dropout.p, products);
+      }
     }
     query_gradients(a, first + row, key, lse, delta, products, scores);
     add_weighted_rows<kDim>(scores, tiles->keys[stage], gradient);
   });
-  const float scale = 1.0F / sqrtf(static_cast<float>(s.head_dim));
-  put_sums<kDim>(gradient, scale, scale, tiles->queries + row * Tile::kStride);
-  __syncthreads();
-  write_rows<kDim, Tile::kOwned>(tiles->queries, packed_head(s, a.dqkv, sample, head), first,
-                                 a.length, a.dim, a.packs);
+  a.template give_queries<kDim>(at, gradient, tiles->queries);
 }
 
 // Keys and values ---------------------------------------------------------------------------------
@@ -155,73 +130,72 @@ struct KeyTiles {
 
 // Keys go down, queries across. Scores become weights, with dropout, and products the gradients of
 // scores.
-template <int kTiles, class T>
-__device__ void key_gradients(const AttentionKernel<T>& a, const volatile Dropping& dropping,
-                              int64_t head, int query, int key, const float* lse,
-                              const float* delta, Sums (&products)[kTiles],
-                              Sums (&scores)[kTiles]) {
+template <int kTiles, class Of>
+__device__ void key_gradients(const Of& a, const volatile Dropping& dropping, int64_t head,
+                              int query, int key, const float* lse, const float* delta,
+                              Sums (&products)[kTiles], Sums (&scores)[kTiles]) {
   const float scale = score_scale(a);
-  uint32_t kept = 0;
-  if (a.dropout.p > 0) {
-    kept = kept_elements<Across::kQueries, kTiles>(a, dropping, head, query, key);
-    drop(kept, a.dropout.p, products);
+  [[maybe_unused]] uint32_t kept = 0;
+  if constexpr (Of::kMayDrop) {
+    if (a.dropout.p > 0) {
+      kept = kept_elements<Across::kQueries, kTiles>(a, dropping, head, query, key);
+      drop(kept, a.dropout.p, products);
+    }
   }
   DS_UNROLL
   for (int n = 0; n < kTiles; ++n) {
     DS_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int column = column_of(n, i);
-      const bool seen = key + row_of(i) <= query + column;
+      const bool seen = key + row_of(i) <= a.last_key(query + column);
       scores[n][i] = weight_of(scores[n][i], scale, lse[column], seen);
       products[n][i] = scores[n][i] * (products[n][i] - delta[column]);
     }
   }
-  if (a.dropout.p > 0) drop(kept, a.dropout.p, scores);
+  if constexpr (Of::kMayDrop) {
+    if (a.dropout.p > 0) drop(kept, a.dropout.p, scores);
+  }
 }
 
 // A block of threads per key head and block of keys; all query heads of the key head pass by, each
 // from the first query on that sees the keys.
-template <class T, int kDim>
-__global__ void __launch_bounds__(KeyTile<T, kDim>::kThreads)
-    key_kernel(int key_blocks, AttentionKernel<T> a) {
+template <class Of, int kDim>
+__global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads)
+    key_kernel(int key_blocks, Of a) {
+  using T = typename Of::Element;
   using Tile = KeyTile<T, kDim>;
   using Tiles = KeyTiles<T, kDim>;
   constexpr int kTiles = Tile::kPassingBack / cuda::kTileColumns;
   DS_SHARED_OF_LAUNCH(Tiles, tiles);
-  const AttentionShape& s = a.shape;
   const int64_t item = blockIdx.x / key_blocks;
   const int first = static_cast<int>(blockIdx.x % key_blocks) * Tile::kOwned;
-  const int64_t sample = item / s.kv_heads;
-  const int64_t key_head = item % s.kv_heads;
-  const int64_t group = s.heads / s.kv_heads;
-  const int begin = first / Tile::kPassingBack;
-  const int per_head = (a.length + Tile::kPassingBack - 1) / Tile::kPassingBack - begin;
+  const auto sample = static_cast<int>(item / a.shape.kv_heads);
+  const auto key_head = static_cast<int>(item % a.shape.kv_heads);
+  const int64_t group = a.shape.heads / a.shape.kv_heads;
+  const int begin = a.first_query(first) / Tile::kPassingBack;
+  const int per_head = (a.queries() + Tile::kPassingBack - 1) / Tile::kPassingBack - begin;
   const auto head_of = [&](int step) { return key_head * group + step / per_head; };
   const auto query_of = [&](int step) { return (begin + step % per_head) * Tile::kPassingBack; };
   const auto fetch = [&](int step, int stage) {
     const int64_t head = head_of(step);
     const int query = query_of(step);
-    fetch_rows<kDim, Tile::kPassingBack>(tiles->queries[stage],
-                                         packed_head<const T>(s, a.qkv, sample, head), query,
-                                         a.length, a.dim, a.packs);
-    fetch_rows<kDim, Tile::kPassingBack>(tiles->dy[stage],
-                                         output_head<const T>(s, a.dy, sample, head), query,
-                                         a.length, a.dim, a.packs);
+    fetch_rows<kDim, Tile::kPassingBack>(tiles->queries[stage], a.query_rows(sample, head), query,
+                                         a.queries(), a.dim, a.packs);
+    fetch_rows<kDim, Tile::kPassingBack>(tiles->dy[stage], a.dy_rows(sample, head), query,
+                                         a.queries(), a.dim, a.packs);
     for (int i = static_cast<int>(threadIdx.x); i < Tile::kPassingBack; i += Tile::kThreads) {
-      const bool there = query + i < a.length;
-      const int64_t at = (sample * s.heads + head) * s.length + query + i;
+      const bool there = query + i < a.queries();
+      const int64_t at = a.number(sample, head) + query + i;
       tiles->lse[stage][i] = there ? a.log_sum_exp[at] : INFINITY;
       tiles->delta[stage][i] = there ? a.delta[at] : 0.0F;
     }
     cuda::end_copy_group();
   };
-  const int64_t own_head = s.heads + key_head;
   prepare_dropout(a, sample, tiles->dropping);
-  fetch_rows<kDim, Tile::kOwned>(tiles->keys, packed_head<const T>(s, a.qkv, sample, own_head),
-                                 first, a.length, a.dim, a.packs);
-  fetch_rows<kDim, Tile::kOwned>(tiles->values,
-                                 packed_head<const T>(s, a.qkv, sample, own_head + s.kv_heads),
-                                 first, a.length, a.dim, a.packs);
+  fetch_rows<kDim, Tile::kOwned>(tiles->keys, a.key_rows(sample, key_head), first, a.keys(), a.dim,
+                                 a.packs);
+  fetch_rows<kDim, Tile::kOwned>(tiles->values, a.value_rows(sample, key_head), first, a.keys(),
+                                 a.dim, a.packs);
   fetch(0, 0);
 
   const int warp = static_cast<int>(threadIdx.x) / cuda::kWarp;
@@ -240,42 +214,30 @@ __global__ void __launch_bounds__(KeyTile<T, kDim>::kThreads)
     add_weighted_rows<kDim>(scores, tiles->dy[stage] + column, dvalues);
     add_weighted_rows<kDim>(products, tiles->queries[stage] + column, dkeys);
   });
-  const float scale = 1.0F / sqrtf(static_cast<float>(s.head_dim));
-  put_sums<kDim>(dkeys, scale, scale, tiles->keys + row * Tile::kStride + column);
-  put_sums<kDim>(dvalues, 1.0F, 1.0F, tiles->values + row * Tile::kStride + column);
-  __syncthreads();
-  write_rows<kDim, Tile::kOwned>(tiles->keys, packed_head(s, a.dqkv, sample, own_head), first,
-                                 a.length, a.dim, a.packs);
-  write_rows<kDim, Tile::kOwned>(tiles->values,
-                                 packed_head(s, a.dqkv, sample, own_head + s.kv_heads), first,
-                                 a.length, a.dim, a.packs);
+  a.template give_keys<kDim>({sample, key_head, first, row}, column, dkeys, dvalues, tiles->keys,
+                             tiles->values);
 }
 
-}  // namespace
+struct BackwardNames {
+  std::string_view of_queries, of_keys;
+};
 
-void attention_backward_cuda(Stream& stream, const AttentionOperands& operands) {
-  const AttentionShape& s = operands.shape;
-  const Tensor delta =
-      Tensor::empty({s.batch * s.heads * s.length}, DType::kF32, stream, MemoryTag::kScratch);
-  const Tensor droppings = droppings_of(stream, operands);
-  on_float(operands.qkv.dtype(), [&]<class T>() {
-    AttentionKernel<T> a = attention_kernel<T>(operands, droppings);
-    a.delta = cuda::elements<float>(delta);
-    on_head_dim(s.head_dim, [&]<int kDim>() {
-      using Tile = KeyTile<T, kDim>;
-      const int blocks = (narrow<int>(s.length) + Tile::kOwned - 1) / Tile::kOwned;
-      cuda::launch("attention_backward of queries", query_kernel<T, kDim>,
-                   {.blocks = s.batch * s.heads * blocks,
-                    .threads = Tile::kWarps * cuda::kWarp,
-                    .shared_bytes = sizeof(QueryTiles<T, kDim>)},
-                   stream, blocks, a);
-      cuda::launch("attention_backward of keys", key_kernel<T, kDim>,
-                   {.blocks = s.batch * s.kv_heads * blocks,
-                    .threads = Tile::kThreads,
-                    .shared_bytes = sizeof(KeyTiles<T, kDim>)},
-                   stream, blocks, a);
-    });
-  });
+// `a` has blocks of threads for all of its queries, and of its keys.
+template <int kDim, class Of>
+void launch_backward(const BackwardNames& names, Stream& stream, const Of& a) {
+  using T = typename Of::Element;
+  using Tile = KeyTile<T, kDim>;
+  const auto blocks_of = [](int rows) { return (rows + Tile::kOwned - 1) / Tile::kOwned; };
+  cuda::launch(names.of_queries, query_kernel<Of, kDim>,
+               {.blocks = a.shape.batch * a.shape.heads * blocks_of(a.queries()),
+                .threads = Tile::kWarps * cuda::kWarp,
+                .shared_bytes = sizeof(QueryTiles<T, kDim>)},
+               stream, blocks_of(a.queries()), a);
+  cuda::launch(names.of_keys, key_kernel<Of, kDim>,
+               {.blocks = a.shape.batch * a.shape.kv_heads * blocks_of(a.keys()),
+                .threads = Tile::kThreads,
+                .shared_bytes = sizeof(KeyTiles<T, kDim>)},
+               stream, blocks_of(a.keys()), a);
 }
 
 }  // namespace ds::kernels::detail

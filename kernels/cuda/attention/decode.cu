@@ -3,6 +3,7 @@
 #include "core/dispatch.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/tiles.cuh"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 namespace ds::kernels::detail {

@@ -1,12 +1,10 @@
 // Attention on CUDA devices, forward: FlashAttention-2 (Dao, arXiv 2307.08691) with online softmax,
 // exponents of 2.
-#include "core/dispatch.h"
-#include "kernels/cuda/attention/attention.h"
+#pragma once
+
 #include "kernels/cuda/attention/tiles.cuh"
-#include "kernels/cuda/reduce.cuh"
 
 namespace ds::kernels::detail {
-namespace {
 
 // A warp's 16 queries, of which a lane has two: [0] lane / 4, [1] that + 8.
 template <int kColumns>
@@ -17,15 +15,15 @@ struct Progress {
 };
 
 // Scores of queries from `query` on with keys from `key` on become weights 2^(scaled - most).
-template <int kTiles, int kColumns>
-__device__ void online_softmax(float scale, int query, int key, Sums (&scores)[kTiles],
+template <int kTiles, int kColumns, class Of>
+__device__ void online_softmax(const Of& a, float scale, int query, int key, Sums (&scores)[kTiles],
                                Progress<kColumns>& progress) {
   float most[2] = {progress.most[0], progress.most[1]};
   DS_UNROLL
   for (int n = 0; n < kTiles; ++n) {
     DS_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const bool seen = key + column_of(n, i) <= query + row_of(i);
+      const bool seen = key + column_of(n, i) <= a.last_key(query + row_of(i));
       scores[n][i] = seen ? scores[n][i] * scale : -INFINITY;
       most[i / 2] = fmaxf(most[i / 2], scores[n][i]);
     }
@@ -62,83 +60,67 @@ struct ForwardTiles {
   Dropping dropping;
 };
 
-// A block of threads per head and block of queries, the longest first.
-template <class T, int kDim>
-__global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
-    forward_kernel(int query_blocks, AttentionKernel<T> a) {
+// A block of threads per head and block of queries, the longest first. Of: the operands.
+template <class Of, int kDim>
+__global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWarps* cuda::kWarp,
+                                  Of::kPromised) forward_kernel(int query_blocks, Of a) {
+  using T = typename Of::Element;
   using Tile = AttentionTile<T, kDim>;
   using Tiles = ForwardTiles<T, kDim>;
   constexpr int kColumns = kDim / cuda::kTileColumns;
   constexpr int kTiles = Tile::kPassing / cuda::kTileColumns;
   DS_SHARED_OF_LAUNCH(Tiles, tiles);
-  const AttentionShape& s = a.shape;
   const int64_t item = blockIdx.x / query_blocks;
   const int first = (query_blocks - 1 - static_cast<int>(blockIdx.x % query_blocks)) * Tile::kOwned;
-  const int64_t sample = item / s.heads;
-  const int64_t head = item % s.heads;
-  const int64_t key_head = s.heads + head / (s.heads / s.kv_heads);
-  const auto queries = packed_head<const T>(s, a.qkv, sample, head);
-  const auto keys = packed_head<const T>(s, a.qkv, sample, key_head);
-  const auto values = packed_head<const T>(s, a.qkv, sample, key_head + s.kv_heads);
+  const auto sample = static_cast<int>(item / a.shape.heads);
+  const auto head = static_cast<int>(item % a.shape.heads);
+  const int64_t key_head = head / (a.shape.heads / a.shape.kv_heads);
+  const auto keys = a.key_rows(sample, key_head);
+  const auto values = a.value_rows(sample, key_head);
   const auto fetch = [&](int block, int stage) {
     const int at = block * Tile::kPassing;
-    fetch_rows<kDim, Tile::kPassing>(tiles->keys[stage], keys, at, a.length, a.dim, a.packs);
-    fetch_rows<kDim, Tile::kPassing>(tiles->values[stage], values, at, a.length, a.dim, a.packs);
+    fetch_rows<kDim, Tile::kPassing>(tiles->keys[stage], keys, at, a.keys(), a.dim, a.packs);
+    fetch_rows<kDim, Tile::kPassing>(tiles->values[stage], values, at, a.keys(), a.dim, a.packs);
     cuda::end_copy_group();
   };
   prepare_dropout(a, sample, tiles->dropping);
-  fetch_rows<kDim, Tile::kOwned>(tiles->queries, queries, first, a.length, a.dim, a.packs);
+  fetch_rows<kDim, Tile::kOwned>(tiles->queries, a.query_rows(sample, head), first, a.queries(),
+                                 a.dim, a.packs);
   fetch(0, 0);
 
   const int row = static_cast<int>(threadIdx.x) / cuda::kWarp * cuda::kTileRows;
   T* const own = tiles->queries + row * Tile::kStride;
   const float scale = score_scale(a);
-  const int seen = std::min(first + Tile::kOwned, a.length);
+  const int seen = std::min(a.last_key(first + Tile::kOwned - 1) + 1, a.keys());
   const int blocks = (seen + Tile::kPassing - 1) / Tile::kPassing;
   Progress<kColumns> progress;
+  a.begin({sample, head, first, row}, progress);
   cuda::in_two_stages(blocks, fetch, [&](int block, int stage) {
     const int key = block * Tile::kPassing;
     Sums scores[kTiles];
     row_products<kDim>(own, tiles->keys[stage], scores);
-    online_softmax(scale, first + row, key, scores, progress);
-    if (a.dropout.p > 0) {
-      drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),
-           a.dropout.p, scores);
+    online_softmax(a, scale, first + row, key, scores, progress);
+    if constexpr (Of::kMayDrop) {
+      if (a.dropout.p > 0) {
+        drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),
+             a.dropout.p, scores);
+      }
     }
     add_weighted_rows<kDim>(scores, tiles->values[stage], progress.out);
   });
-
-  float factor[2];
-  for (int half = 0; half < 2; ++half) {
-    const float total = row_reduce(progress.total[half], cuda::Plus{});
-    factor[half] = 1.0F / total;
-    const int query = first + row + row_of(2 * half);
-    if (query < a.length && cuda::lane_of_warp() % 4 == 0) {
-      a.log_sum_exp[item * s.length + query] = progress.most[half] / kLog2E + logf(total);
-    }
-  }
-  put_sums<kDim>(progress.out, factor[0], factor[1], own);
-  __syncthreads();
-  write_rows<kDim, Tile::kOwned>(tiles->queries, output_head(s, a.y, sample, head), first, a.length,
-                                 a.dim, a.packs);
+  a.template end<kDim>({sample, head, first, row}, progress, tiles->queries);
 }
 
-}  // namespace
-
-void attention_forward_cuda(Stream& stream, const AttentionOperands& operands) {
-  const AttentionShape& s = operands.shape;
-  const Tensor droppings = droppings_of(stream, operands);
-  on_float(operands.qkv.dtype(), [&]<class T>() {
-    on_head_dim(s.head_dim, [&]<int kDim>() {
-      using Tile = AttentionTile<T, kDim>;
-      const int blocks = (narrow<int>(s.length) + Tile::kOwned - 1) / Tile::kOwned;
-      cuda::launch("attention_forward", forward_kernel<T, kDim>,
-                   {.blocks = s.batch * s.heads * blocks,
-                    .threads = Tile::kWarps * cuda::kWarp,
-                    .shared_bytes = sizeof(ForwardTiles<T, kDim>)},
-                   stream, blocks, attention_kernel<T>(operands, droppings));
-    });
-  });
+// `a` has blocks of threads for all of its queries.
+template <int kDim, class Of>
+void launch_forward(std::string_view name, Stream& stream, const Of& a) {
+  using Tile = AttentionTile<typename Of::Element, kDim>;
+  const int blocks = (a.queries() + Tile::kOwned - 1) / Tile::kOwned;
+  cuda::launch(name, forward_kernel<Of, kDim>,
+               {.blocks = a.shape.batch * a.shape.heads * blocks,
+                .threads = Tile::kWarps * cuda::kWarp,
+                .shared_bytes = sizeof(ForwardTiles<typename Of::Element, kDim>)},
+               stream, blocks, a);
 }
 
 }  // namespace ds::kernels::detail

@@ -2,15 +2,17 @@
 // head in shared memory, products over them by a warp, weights out of scores.
 //
 // A block of threads owns some rows of a head, 16 each of its warps, and goes over the rows of the
-// other side in blocks, of which the next is on its way while one is worked on.
+// other side in blocks, of which the next is on its way while one is worked on. Whose rows these
+// are, and where results go, is told by the operands: of whole sequences (whole.cuh), or of parts
+// (attention_part.cu).
 #pragma once
 
 #include "kernels/attention_operands.h"
 #include "kernels/cuda/attention/async_copy.cuh"
 #include "kernels/cuda/attention/dropping.cuh"
 #include "kernels/cuda/attention/mma.cuh"
-#include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
 
 namespace ds::kernels::detail {
 
@@ -38,62 +40,15 @@ template <class T>
 struct HeadRows {
   T* rows;         // of position 0
   int64_t stride;  // elements from one position to the next
+  __device__ T* at(int64_t position) const { return rows + position * stride; }
 };
 
-struct KernelDropout {
-  float p;
-  const Dropping* droppings;  // of each sample; read with p > 0
+// The rows of a warp, which are some of its block's: `first` is the block's first one, and `row` is
+// the warp's among them.
+struct WarpRows {
+  int sample, head;
+  int first, row;
 };
-
-template <class T>
-struct AttentionKernel {
-  AttentionShape shape;
-  int length, dim;  // those of the shape
-  KernelDropout dropout;
-  bool packs;  // every head's rows are packs of 16 bytes
-  const T* qkv;
-  T* y;
-  float* log_sum_exp;
-  const T* dy;
-  T* dqkv;
-  float* delta;  // [batch, heads, T]: sum over dy * y
-};
-
-// `droppings` as of droppings_of(); outlives what the stream is given.
-template <class T>
-AttentionKernel<T> attention_kernel(const AttentionOperands& o, const Tensor& droppings) {
-  using cuda::elements;
-  constexpr int kPack = cuda::kPackOf<T>;
-  const auto* const qkv = elements<const T>(o.qkv);
-  auto* const y = elements<T>(o.y);
-  const auto* const dy = elements<const T>(o.dy);
-  auto* const dqkv = elements<T>(o.dqkv);
-  return {.shape = o.shape,
-          .length = narrow<int>(o.shape.length),
-          .dim = narrow<int>(o.shape.head_dim),
-          .dropout = {.p = o.dropout.p,
-                      .droppings = droppings.defined()
-                                       ? static_cast<const Dropping*>(droppings.address())
-                                       : nullptr},
-          .packs = cuda::rows_are_packs<kPack>(o.shape.head_dim, qkv, y, dy, dqkv),
-          .qkv = qkv,
-          .y = y,
-          .log_sum_exp = elements<float>(o.log_sum_exp),
-          .dy = dy,
-          .dqkv = dqkv,
-          .delta = nullptr};
-}
-
-// Of the packed projection, or its gradient; head: queries, then keys, then values.
-template <class T>
-__device__ HeadRows<T> packed_head(const AttentionShape& s, T* packed, int64_t sample,
-                                   int64_t head) {
-  return {packed + sample * s.length * s.packed() + head * s.head_dim, s.packed()};
-}
-template <class T>
-__device__ HeadRows<T> output_head(const AttentionShape& s, T* y, int64_t sample, int64_t head) {
-  return {y + (sample * s.length * s.heads + head) * s.head_dim, s.heads * s.head_dim};
-}
 
 // Asks for rows [first, first + kRows) of a head; those that are not there, and columns from `dim`
 // on, become zeros. Rows that are no packs are copied at once.
@@ -205,6 +160,16 @@ __device__ void put_sums(const Sums (&sums)[kColumns], float upper, float lower,
   }
 }
 
+// sum(a b) of two rows, by a warp; all of its lanes get it.
+template <class T>
+__device__ float row_product(const T* a, const T* b, int dim) {
+  float sum = 0;
+  for (int c = cuda::lane_of_warp(); c < dim; c += cuda::kWarp) {
+    sum = fmaf(static_cast<float>(a[c]), static_cast<float>(b[c]), sum);
+  }
+  return cuda::warp_reduce(sum, cuda::Plus{});
+}
+
 // Over the four lanes that share a row.
 template <class Op>
 __device__ float row_reduce(float value, Op op) {
@@ -214,19 +179,21 @@ __device__ float row_reduce(float value, Op op) {
 
 // To memory that the threads share: while sums are in registers, there is no room for it there.
 // What is written is there for all of them after their next barrier.
-template <class T>
-__device__ void prepare_dropout(const AttentionKernel<T>& a, int64_t sample, Dropping& dropping) {
-  if (a.dropout.p == 0 || threadIdx.x != 0) return;
-  dropping = a.dropout.droppings[sample];
+template <class Of>
+__device__ void prepare_dropout(const Of& a, int64_t sample, Dropping& dropping) {
+  if constexpr (Of::kMayDrop) {
+    if (a.dropout.p == 0 || threadIdx.x != 0) return;
+    dropping = a.dropout.droppings[sample];
+  }
 }
 
 // Which of this lane's elements of kTiles sums dropout keeps, the first in the lowest bit. Queries
 // go down the sums and keys across, or keys down and queries across; `query` and `key` are those of
 // the first row and column. The generator's key is read anew for each.
 enum class Across { kKeys, kQueries };
-template <Across kAcross, int kTiles, class T>
-__device__ uint32_t kept_elements(const AttentionKernel<T>& a, const volatile Dropping& dropping,
-                                  int64_t head, int query, int key) {
+template <Across kAcross, int kTiles, class Of>
+__device__ uint32_t kept_elements(const Of& a, const volatile Dropping& dropping, int64_t head,
+                                  int query, int key) {
   static_assert(kTiles <= 8);
   uint32_t kept = 0;
   DS_DO_NOT_UNROLL
@@ -258,9 +225,9 @@ __device__ void drop(uint32_t kept, float p, Sums (&sums)[kTiles]) {
 
 inline constexpr float kLog2E = 1.44269504088896340736F;
 
-// 1/sqrt(D), for exponents of 2.
-template <class T>
-__device__ float score_scale(const AttentionKernel<T>& a) {
+// 1/sqrt(D), for exponents of 2. Of: whole.cuh or attention_part.cu.
+template <class Of>
+__device__ float score_scale(const Of& a) {
   return kLog2E / sqrtf(static_cast<float>(a.shape.head_dim));
 }
 

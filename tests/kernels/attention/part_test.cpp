@@ -1,5 +1,5 @@
-// Parts of attention, put together again: the whole's outputs, sums and gradients, whatever the
-// parts and the order in which keys come.
+// Parts of attention, put together again: the whole's outputs, sums and gradients, as the CPU makes
+// them, whatever the parts and the order in which keys come.
 #include <utility>
 #include <vector>
 
@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/reference.h"
+#include "tests/support/test_stream.h"
 
 namespace ds::kernels {
 namespace {
@@ -62,42 +63,60 @@ std::vector<AttentionPart> parts_of(const AttentionShape& s, const std::vector<i
   return parts;
 }
 
-TEST_CASE("parts of attention make the whole, forward and backward", "[kernels]") {
+struct Cuts {
+  AttentionShape shape;
+  std::vector<int64_t> at;
+};
+
+// On a device around the rows that a block of threads owns and those that pass by, of which there
+// are fewer of wide heads; the emulated one is given few.
+std::vector<Cuts> all_cuts() {
+  if (testing::is_on_device()) {
+    return {{{1, 8, 1, 1, 4}, {0, 4}},
+            {{2, 35, 4, 2, 20}, {0, 1, 18}},
+            {{1, 98, 2, 1, 40}, {0, 33}},
+            {{1, 19, 2, 1, 136}, {0, 2}}};
+  }
+  return {{{1, 8, 1, 1, 4}, {0, 4}},
+          {{2, 130, 4, 2, 20}, {0, 1, 65, 100}},
+          {{2, 200, 6, 2, 16}, {0, 70}},
+          {{1, 256, 2, 2, 64}, {0, 64, 128, 192}}};
+}
+
+TEST_CASE("parts of attention make the whole, forward and backward", "[kernels][device]") {
   testing::CpuStream cpu;
-  Stream& stream = cpu.stream;
-  const std::vector<std::pair<AttentionShape, std::vector<int64_t>>> cases{
-      {{1, 8, 1, 1, 4}, {0, 4}},
-      {{2, 130, 4, 2, 20}, {0, 1, 65, 100}},
-      {{2, 200, 6, 2, 16}, {0, 70}},
-      {{1, 256, 2, 2, 64}, {0, 64, 128, 192}}};
-  for (const auto& [shape, cuts] : cases) {
+  TestStream s;
+  Stream& stream = s.stream;
+  for (const auto& [shape, cuts] : all_cuts()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
-      const Whole all = whole_of(shape, dtype, stream);
+      const Whole all = whole_of(shape, dtype, cpu.stream);
       const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
       const int64_t keys = 2 * shape.kv_heads * shape.head_dim;
-      const Tensor kv = columns_of(all.qkv, width, keys, stream);
+      const Tensor qkv = testing::upload(all.qkv, stream);
+      const Tensor dy = testing::upload(all.dy, stream);
+      const Tensor kv = testing::upload(columns_of(all.qkv, width, keys, cpu.stream), stream);
       Tensor y = Tensor::empty({rows, width}, DType::kF32, stream);
       Tensor lse = Tensor::empty(all.lse.shape(), DType::kF32, stream);
       Tensor delta = Tensor::empty(all.lse.shape(), DType::kF32, stream);
       for (const AttentionPart& part : parts_of(shape, cuts)) {
         const bool is_first = part.seen == Seen::kUpToOwn;
-        attention_part_forward(stream, part, all.qkv, kv, y, lse,
+        attention_part_forward(stream, part, qkv, kv, y, lse,
                                is_first ? Write::kOverwrite : Write::kAccumulate);
       }
       REQUIRE(error_of(y, values_of(all.y)) < tolerance_of(dtype));
       REQUIRE(error_of(lse, values_of(all.lse)) < 1e-5);
-      attention_delta(stream, shape, all.y, all.dy, delta);
+      attention_delta(stream, shape, testing::upload(all.y, stream), dy, delta);
       Tensor dq = Tensor::zeros({rows, width}, DType::kF32, stream);
       Tensor dkv = Tensor::zeros({rows, keys}, DType::kF32, stream);
       for (const AttentionPart& part : parts_of(shape, cuts)) {
         attention_part_backward(
-            stream, part, all.qkv, kv,
-            {.log_sum_exp = lse, .delta = delta, .dy = all.dy, .dq = dq, .dkv = dkv});
+            stream, part, qkv, kv,
+            {.log_sum_exp = lse, .delta = delta, .dy = dy, .dq = dq, .dkv = dkv});
       }
-      REQUIRE(error_of(dq, values_of(columns_of(all.dqkv, 0, width, stream))) <
+      REQUIRE(error_of(dq, values_of(columns_of(all.dqkv, 0, width, cpu.stream))) <
               2 * tolerance_of(dtype));
-      REQUIRE(error_of(dkv, values_of(columns_of(all.dqkv, width, keys, stream))) <
+      REQUIRE(error_of(dkv, values_of(columns_of(all.dqkv, width, keys, cpu.stream))) <
               2 * tolerance_of(dtype));
     }
   }
