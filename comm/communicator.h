@@ -59,7 +59,7 @@ class Communicator {
   virtual void broadcast(Tensor& inout, int root, Stream& stream) = 0;
   virtual void send(const Tensor& tensor, int to, Stream& stream) = 0;
   virtual void recv(Tensor& tensor, int from, Stream& stream) = 0;
-  // A send and a recv, of which neither waits for the other: what every rank of a ring does at once.
+  // A send and a recv, of which neither waits for the other: what ranks of a ring do all at once.
   // `meanwhile` is called once, for work that the messages need not wait for: of a CPU while they
   // travel, of a device it is given to another stream.
   virtual void exchange(const Exchange& messages, Stream& stream,

@@ -41,6 +41,7 @@ Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
           .sequence = sequence,
           .trade = trade,
           .ring = ring,
+          .ring_messages = ring_messages,
           .tensor = tensor,
           .shares_rows = shares_rows,
           .recompute = recompute,

@@ -59,6 +59,8 @@ struct Context {
   // (model/parallel/sequence.h), and those round which keys and values go (ring.h); null: nobody.
   Communicator* trade = nullptr;
   Communicator* ring = nullptr;
+  // Where keys and values travel while `stream` computes; null: there, in turn.
+  Stream* ring_messages = nullptr;
   // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
   // layers are whole.
   Communicator* tensor = nullptr;

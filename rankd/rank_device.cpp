@@ -141,7 +141,7 @@ std::string_view RankDevice::graph_words(const EngineOptions& options) {
     return "kernel by kernel (stages take turns)";
   }
   if (workspace_.resources().talk_on_two_streams()) {
-    return "kernel by kernel (ranks that share samples or layers talk beside overlap_comm)";
+    return "kernel by kernel (ranks that trade heads or share layers talk beside overlap_comm)";
   }
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
@@ -164,10 +164,12 @@ std::string RankDevice::product_words(const EngineOptions& options) const {
   return words + "; ";
 }
 
-std::string RankDevice::words(const EngineOptions& options) {
-  if (!blocks_) return "";
+std::string RankDevice::attention_words(const EngineOptions& options) {
   const ModelDimensions sizes = dimensions(options.model);
   const Mesh& mesh = connections_.peers().mesh;
+  if (mesh.size(Axis::kRing) > 1) {
+    return "attention: own flash kernel, because keys and values go round a ring";
+  }
   const int sharers = mesh.size(Axis::kUlysses), parts = mesh.size(Axis::kTensor);
   const int64_t kv_heads = sizes.kv_heads * mesh.size(Axis::kKeyReplica) / parts;
   const kernels::AttentionShape shape =
@@ -179,9 +181,13 @@ std::string RankDevice::words(const EngineOptions& options) {
                          sharers);
   const auto attention = kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
                                                     static_cast<float>(sizes.attention_dropout));
+  return kernels::to_text(attention.value());
+}
+
+std::string RankDevice::words(const EngineOptions& options) {
+  if (!blocks_) return "";
   return fmt::format("{}: {}; {}; {}{}", device_.to_string(), transport_.words(),
-                     kernels::to_text(attention.value()), product_words(options),
-                     graph_words(options));
+                     attention_words(options), product_words(options), graph_words(options));
 }
 
 }  // namespace ds

@@ -67,6 +67,7 @@ class RankDevice {
 
  private:
   std::string_view graph_words(const EngineOptions& options);
+  std::string attention_words(const EngineOptions& options);
   std::string product_words(const EngineOptions& options) const;
 
   const Device device_;

@@ -141,6 +141,7 @@ StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers) {
                   .sequence = resources_.sequence(),
                   .trade = resources_.trade(),
                   .ring = resources_.ring(),
+                  .ring_messages = resources_.ring_messages,
                   .tensor = resources_.tensor(),
                   .shares_rows = options_.shares_rows,
                   .activations = resources_.pipe(),

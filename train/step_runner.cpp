@@ -170,6 +170,7 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .sequence = place_.sequence,
           .trade = place_.trade,
           .ring = place_.ring,
+          .ring_messages = place_.ring_messages,
           .tensor = place_.tensor,
           .shares_rows = place_.shares_rows,
           .numbers = place_.numbers};

@@ -48,6 +48,7 @@ struct StepPlace {
   Communicator* sequence = nullptr;
   Communicator* trade = nullptr;  // of them those that trade heads, see Context
   Communicator* ring = nullptr;   // and those of a ring
+  Stream* ring_messages = nullptr;
   // Ranks that have the other parts of the same layers; null: those of the chunks are whole here.
   Communicator* tensor = nullptr;
   bool shares_rows = false;  // see Context

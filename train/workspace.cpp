@@ -29,6 +29,8 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
            blocks_ != nullptr ? "with" : "without");
   if (options.overlaps_communication) {
     communication_.emplace(options_of_stream(options.communication_trace));
+  } else if (has_device()) {
+    passes_.emplace(options_of_stream(options.communication_trace));
   }
   if (has_device()) {
     copies_.emplace(options_of_stream(nullptr));
@@ -43,7 +45,7 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
 void Workspace::tell_all(BesideLog& log) {
   for (Stream* const stream : {&stream_, &host_stream_}) tell_beside(*stream, log);
   for (std::optional<Stream>* const stream :
-       {&communication_, &copies_, &saves_, &fetches_, &updater_}) {
+       {&communication_, &passes_, &copies_, &saves_, &fetches_, &updater_}) {
     if (*stream) tell_beside(**stream, log);
   }
 }
@@ -90,6 +92,7 @@ RankResources Workspace::resources() {
           .peers = peers_,
           .comm_memory = shared_,
           .communication = communication_ ? &*communication_ : nullptr,
+          .ring_messages = communication_ ? &*communication_ : (passes_ ? &*passes_ : nullptr),
           .copies = copies_ ? &*copies_ : nullptr,
           .pinned = has_device() ? &pinned_ : nullptr,
           .saves = saves_ ? &*saves_ : nullptr,

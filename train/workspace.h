@@ -39,7 +39,7 @@ struct WorkspaceOptions {
   int updater_threads = 0;  // of who updates offloaded state ahead of the norm; 0: nobody does
   Trace* trace = nullptr;
   // What talks to peers has a stream of its own, beside the one that computes, and what it is given
-  // is told to a trace of its own.
+  // is told to a trace of its own. What a device passes round a ring has that, or another.
   bool overlaps_communication = false;
   Trace* communication_trace = nullptr;
   // Of what is copied between tiers beside a device, and of the disk that a meta run plans for.
@@ -99,7 +99,7 @@ class Workspace {
   std::optional<ThreadPool> updater_pool_;
   Stream stream_;
   Stream host_stream_;
-  std::optional<Stream> communication_, copies_, saves_, fetches_, disk_, updater_;
+  std::optional<Stream> communication_, passes_, copies_, saves_, fetches_, disk_, updater_;
   const Peers peers_;
 };
 

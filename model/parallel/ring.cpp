@@ -14,8 +14,11 @@ using kernels::Write;
 
 struct Ring {
   Stream& stream;
+  Stream& messages;
   Communicator& group;
   AttentionShape here;
+
+  RingPlace place() const { return {stream, messages, group}; }
 
   int64_t rows() const { return here.batch * here.length; }
   int64_t width() const { return here.heads * here.head_dim; }
@@ -46,12 +49,10 @@ Attended pass_forward(Ring ring, const Tensor& qkv) {
   Tensor y = Tensor::empty({ring.rows(), ring.width()}, DType::kF32, ring.stream);
   Tensor sums = Tensor::empty({here.batch, here.heads, here.length}, DType::kF32, ring.stream);
   const int rank = ring.group.rank();
-  pass_keys(
-      ring.stream, ring.group, keys_and_values(ring, qkv), [&](int owner, const Tensor& keys) {
-        kernels::attention_part_forward(ring.stream, zigzag_part(here, rank, owner), qkv, keys, y,
-                                        sums,
-                                        owner == rank ? Write::kOverwrite : Write::kAccumulate);
-      });
+  pass_keys(ring.place(), keys_and_values(ring, qkv), [&](int owner, const Tensor& keys) {
+    kernels::attention_part_forward(ring.stream, zigzag_part(here, rank, owner), qkv, keys, y, sums,
+                                    owner == rank ? Write::kOverwrite : Write::kAccumulate);
+  });
   return {as_value(ring.stream, std::move(y), qkv.dtype()), std::move(sums)};
 }
 
@@ -61,7 +62,7 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
   kernels::attention_delta(stream, ring.here, out.y, dy, delta);
   Tensor dq = Tensor::zeros({ring.rows(), ring.width()}, DType::kF32, stream);
   const Tensor dkv = pass_gradients(
-      stream, ring.group, keys_and_values(ring, qkv),
+      ring.place(), keys_and_values(ring, qkv),
       [&](int owner, const Tensor& keys, Tensor& gradient) {
         kernels::attention_part_backward(
             stream, zigzag_part(ring.here, ring.group.rank(), owner), qkv, keys,
@@ -82,7 +83,8 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
 Var ring_attention(Context& context, const AttentionShape& here, const Var& qkv) {
   DS_CHECK(here.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
            here.length);
-  const Ring ring{context.stream, *context.ring, here};
+  Stream& messages = context.ring_messages != nullptr ? *context.ring_messages : context.stream;
+  const Ring ring{context.stream, messages, *context.ring, here};
   const DType dtype = qkv.value.dtype();
   const Tensor input = as_operand(context.stream, qkv.value, context.operands);
   Attended out = pass_forward(ring, input);

@@ -1,6 +1,6 @@
 #include "model/parallel/ring_passes.h"
 
-#include <utility>
+#include <functional>
 
 #include "core/failpoint.h"
 #include "kernels/elementwise.h"
@@ -13,25 +13,30 @@ using kernels::AttentionShape;
 using kernels::SequencePart;
 
 struct Ring {
-  Stream& stream;
-  Communicator& group;
+  const RingPlace& place;
 
-  int size() const { return group.size(); }
+  int size() const { return place.group.size(); }
   // Whose keys and values are here after so many passes.
-  int owner(int passes) const { return (group.rank() + size() - passes) % size(); }
-  void send(const Tensor& tensor) { group.send(tensor, (group.rank() + 1) % size(), stream); }
-  Tensor receive(const Shape& shape, DType dtype) {
-    Tensor tensor = Tensor::empty(shape, dtype, stream);
-    group.recv(tensor, (group.rank() + size() - 1) % size(), stream);
-    return tensor;
-  }
-  // Takes the next keys, but for one's own, and sends them on, but for those of the last pass.
-  void pass(int passes, Tensor& keys) {
-    if (passes > 0) keys = receive(keys.shape(), keys.dtype());
-    if (passes + 1 < size()) send(keys);
-    DS_FAILPOINT("ring.keys_passed");
-  }
+  int owner(int passes) const { return (place.group.rank() + size() - passes) % size(); }
+  // Sends a tensor on, and returns what comes in its place. `meanwhile` may read what is sent.
+  Tensor passed_on(const Tensor& out, const std::function<void()>& meanwhile) const;
 };
+
+// What the messages read is there, and who had the memory that they write before is through with
+// it, when they begin; before any of it is another's again, they are over.
+Tensor Ring::passed_on(const Tensor& out, const std::function<void()>& meanwhile) const {
+  const auto& [stream, messages, group] = place;
+  Tensor in = Tensor::empty(out.shape(), out.dtype(), stream);
+  const bool beside = &messages != &stream;
+  if (beside) messages.wait(stream.mark());
+  group.exchange({.out = out,
+                  .to = (group.rank() + 1) % size(),
+                  .in = in,
+                  .from = (group.rank() + size() - 1) % size()},
+                 messages, meanwhile);
+  if (beside) stream.wait(messages.mark());
+  return in;
+}
 
 }  // namespace
 
@@ -57,30 +62,33 @@ AttentionPart zigzag_part(const AttentionShape& here, int rank, int owner) {
   return part;
 }
 
-void pass_keys(Stream& stream, Communicator& group, Tensor keys, const AttendKeys& attend) {
-  Ring ring{stream, group};
-  for (int passes = 0; passes < ring.size(); ++passes) {
-    ring.pass(passes, keys);
-    attend(ring.owner(passes), keys);
+void pass_keys(const RingPlace& place, Tensor keys, const AttendKeys& attend) {
+  const Ring ring{place};
+  for (int passes = 0; passes + 1 < ring.size(); ++passes) {
+    keys = ring.passed_on(keys, [&] { attend(ring.owner(passes), keys); });
+    DS_FAILPOINT("ring.keys_passed");
   }
+  attend(ring.owner(ring.size() - 1), keys);
 }
 
-Tensor pass_gradients(Stream& stream, Communicator& group, Tensor keys,
-                      const AttendGradients& attend) {
-  Ring ring{stream, group};
+Tensor pass_gradients(const RingPlace& place, Tensor keys, const AttendGradients& attend) {
+  const Ring ring{place};
   const Shape shape = keys.shape();
-  Tensor own = Tensor::zeros(shape, DType::kF32, stream);
-  for (int passes = 0; passes < ring.size(); ++passes) {
-    ring.pass(passes, keys);
-    Tensor passing = passes == 0   ? own
-                     : passes == 1 ? Tensor::zeros(shape, DType::kF32, stream)
-                                   : ring.receive(shape, DType::kF32);
-    attend(ring.owner(passes), keys, passing);
-    if (passes > 0) ring.send(passing);
+  Tensor own = Tensor::zeros(shape, DType::kF32, place.stream);
+  keys = ring.passed_on(keys, [&] { attend(ring.owner(0), keys, own); });
+  Tensor passing = Tensor::zeros(shape, DType::kF32, place.stream);
+  for (int passes = 1; passes < ring.size(); ++passes) {
+    const auto add = [&] { attend(ring.owner(passes), keys, passing); };
+    if (passes + 1 < ring.size()) {
+      keys = ring.passed_on(keys, add);
+    } else {
+      add();
+      keys = {};
+    }
+    passing = ring.passed_on(passing, [] {});
     DS_FAILPOINT("ring.gradients_passed");
   }
-  const Tensor of_others = ring.receive(shape, DType::kF32);
-  kernels::accumulate(stream, of_others, own);
+  kernels::accumulate(place.stream, passing, own);
   return own;
 }
 

@@ -15,16 +15,23 @@ namespace ds {
 // before them, nothing of one from behind. `here`: what each rank has, with all heads of it.
 kernels::AttentionPart zigzag_part(const kernels::AttentionShape& here, int rank, int owner);
 
+// Where one rank computes, and where its messages travel: of a device they have a stream of their
+// own, where they may overlap, or both are the same. Memory is that of the stream that computes.
+struct RingPlace {
+  Stream& stream;
+  Stream& messages;
+  Communicator& group;
+};
+
 // Called with each rank's keys and values in turn, those that are here first; on all ranks of the
 // group as often. They are sent on before, so messages travel while the caller computes.
 using AttendKeys = std::function<void(int owner, const Tensor& keys)>;
-void pass_keys(Stream& stream, Communicator& group, Tensor keys, const AttendKeys& attend);
+void pass_keys(const RingPlace& place, Tensor keys, const AttendKeys& attend);
 
 // The same for the backward pass: `gradient`, fp32 and shaped as `keys`, is what the ranks before
 // have added up for that owner, and gets this rank's part. It follows the keys one rank behind: who
 // has added its part sends it on, and the last sends it home. Returns what all made for `keys`.
 using AttendGradients = std::function<void(int owner, const Tensor& keys, Tensor& gradient)>;
-Tensor pass_gradients(Stream& stream, Communicator& group, Tensor keys,
-                      const AttendGradients& attend);
+Tensor pass_gradients(const RingPlace& place, Tensor keys, const AttendGradients& attend);
 
 }  // namespace ds

@@ -53,7 +53,7 @@ std::vector<Communicator*> RankResources::groups() const {
 
 bool RankResources::talk_on_two_streams() const {
   if (communication == nullptr || communication == &stream) return false;
-  return (sequence() != nullptr || tensor() != nullptr) && peers.tokens().size() > 1;
+  return (trade() != nullptr || tensor() != nullptr) && peers.tokens().size() > 1;
 }
 
 bool RankResources::are_recordable() const {

@@ -20,6 +20,10 @@ struct RankResources {
   // Where weights are gathered and gradients reduced while the other computes; null: there, in
   // turn.
   Stream* communication = nullptr;
+  // Where keys and values pass round a ring while the other computes; null: there, in turn. Where
+  // there is a stream for the above it is that one: all calls to peers are in one order then, as
+  // they are without it, because who computes waits for what is passed.
+  Stream* ring_messages = nullptr;
   // Where batches are copied to the device while the other computes; null: there, in turn.
   Stream* copies = nullptr;
   // Host memory that the device copies to and from while the host goes on; null on a CPU.
@@ -78,8 +82,9 @@ struct RankResources {
   // Those whose calls are part of steps.
   std::vector<Communicator*> groups() const;
   bool are_recordable() const;  // into graphs
-  // Whether ranks that share samples or layers talk on one stream while gradients and weights
+  // Whether ranks that trade heads or share layers talk on one stream while gradients and weights
   // travel on another: no graph says which of these calls is first, and all ranks have to agree.
+  // What passes round a ring is in the order of one of the two (ring_messages).
   bool talk_on_two_streams() const;
 };
 

@@ -34,8 +34,9 @@ void attend(const Setting& setting, const Pairs& pairs_of, Communicator& world, 
   const auto work = [&](int owner, double passes) {
     bench::work_for(passes * setting.seconds * pairs_of(world.rank(), owner) / all);
   };
-  pass_keys(stream, world, keys, [&](int owner, const Tensor&) { work(owner, 1); });
-  pass_gradients(stream, world, keys, [&](int owner, const Tensor&, Tensor&) { work(owner, 2); });
+  pass_keys({stream, stream, world}, keys, [&](int owner, const Tensor&) { work(owner, 1); });
+  pass_gradients({stream, stream, world}, keys,
+                 [&](int owner, const Tensor&, Tensor&) { work(owner, 2); });
 }
 
 void compare(const Setting& setting) {

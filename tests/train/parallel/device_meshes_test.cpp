@@ -1,7 +1,6 @@
-// Meshes of two ranks on a device: stages, shared layers, shared rows and shared samples have the
-// losses of one rank there, in fp32, by every schedule and at every stage of ZeRO that goes with
-// them; ranks with devices of their own record their steps where that is possible; and what
-// computes on CPUs only is refused.
+// Meshes of two ranks on a device, of a ring four, too: stages, shared layers, shared samples and
+// rings have the losses of one rank there, in fp32, by every schedule and at every stage of ZeRO
+// that goes with them; ranks with devices of their own record their steps where that is possible.
 #include "core/dispatch.h"
 #include "tests/train/parallel/meshed_run.h"
 
@@ -50,7 +49,7 @@ Setting small(int micro_steps = 2) {
 
 // The same on the CPU, where one rank has all.
 Setting one_of(Setting setting) {
-  setting.ranks = setting.pipe = setting.tensor = setting.sequence = 1;
+  setting.ranks = setting.pipe = setting.tensor = setting.sequence = setting.ring = 1;
   setting.stage = 0;
   setting.shares_rows = false;
   setting.recomputed = {};
@@ -132,6 +131,32 @@ TEST_CASE("two ranks that share samples on a device have the losses of one", "[.
   }
 }
 
+// Of the same model without dropout of probabilities, which a ring does not have.
+ModelConfig model_of_ring(bool tied) {
+  Gpt2Config with_learned_positions = gpt2(tied);
+  with_learned_positions.attn_pdrop = 0;
+  LlamaConfig with_grouped_keys = llama(tied);
+  with_grouped_keys.attention_dropout = 0;
+  return tied ? ModelConfig(with_learned_positions) : ModelConfig(with_grouped_keys);
+}
+
+Setting in_a_ring(Setting setting, int ring, int trading, int stage) {
+  setting.ranks = setting.sequence = ring * trading;
+  setting.ring = ring;
+  setting.stage = stage;
+  return setting;
+}
+
+TEST_CASE("ranks of a ring on a device have the losses of one", "[.][cuda]") {
+  if (!has_device()) return;
+  for (const Setting& ring : {in_a_ring(small(1), 2, 1, 3), in_a_ring(small(2), 2, 1, 1),
+                              in_a_ring(small(1), 4, 1, 2), in_a_ring(small(1), 2, 2, 0)}) {
+    const bool tied = ring.stage == 3 || ring.stage == 0;
+    CAPTURE(ring.ring, ring.ranks, ring.stage);
+    require_near(on_device(ring, model_of_ring(tied)), alone(ring, model_of_ring(tied)), 1e-5);
+  }
+}
+
 TEST_CASE("ranks with devices of their own record what they share, and stages send in turn",
           "[.][cuda]") {
   if (!has_device()) return;
@@ -140,15 +165,19 @@ TEST_CASE("ranks with devices of their own record what they share, and stages se
     return;
   }
   const ModelConfig model = small_model(true);
-  const auto run = [&](const Setting& setting) { return run_model(setting, model, kSteps + 1); };
+  const auto run = [&](const Setting& setting) {
+    return run_model(setting, setting.ring > 1 ? model_of_ring(true) : model, kSteps + 1);
+  };
   const Outcome expected = run(one_of(small()));
-  for (int MeshSizes::*const axis : {&MeshSizes::tensor, &MeshSizes::sequence, &MeshSizes::pipe}) {
-    Setting own = of_two(small(), axis, axis == &MeshSizes::pipe ? 0 : 1);
-    CAPTURE(own.tensor, own.sequence, own.pipe);
+  const Outcome expected_of_ring = run_model(one_of(small()), model_of_ring(true), kSteps + 1);
+  for (Setting own :
+       {of_two(small(), &MeshSizes::tensor, 1), of_two(small(), &MeshSizes::sequence, 1),
+        of_two(small(), &MeshSizes::pipe), in_a_ring(small(), 2, 1, 1)}) {
+    CAPTURE(own.tensor, own.sequence, own.pipe, own.ring);
     own.devices = Devices::kOwn;
     const Outcome outcome = run(own);
-    require_losses_near(outcome, expected, 1e-5);
-    if (axis != &MeshSizes::tensor) continue;  // the others talk on two streams, or take turns
+    require_losses_near(outcome, own.ring > 1 ? expected_of_ring : expected, 1e-5);
+    if (own.tensor == 1 && own.ring == 1) continue;  // they talk on two streams, or take turns
     own.cuda_graphs = false;
     const Outcome unrecorded = run(own);
     CHECK(outcome.losses == unrecorded.losses);
