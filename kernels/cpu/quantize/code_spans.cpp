@@ -143,17 +143,31 @@ void add_signs_loop(std::span<const uint8_t> packed, float scale, std::span<floa
 }
 
 Range range_loop(std::span<const float> x) {
+  constexpr size_t kChains = 4;  // of comparisons, each of which waits for the one before it
   const Lanes d;
-  const auto step = to_size(lane_count());
-  const size_t whole = x.size() / step * step;
-  auto low = hn::Set(d, Range{}.low), high = hn::Set(d, Range{}.high);
-  for (size_t i = 0; i < whole; i += step) {
+  const auto lanes = to_size(lane_count());
+  const size_t whole = x.size() / lanes * lanes;
+  F32Vector low[kChains], high[kChains];
+  for (size_t c = 0; c < kChains; ++c) {
+    low[c] = hn::Set(d, Range{}.low);
+    high[c] = hn::Set(d, Range{}.high);
+  }
+  const auto widen = [&](size_t chain, size_t i) HWY_ATTR {
     const auto v = hn::LoadU(d, x.data() + i);
     const auto is_nan = hn::IsNaN(v);
-    low = hn::IfThenElse(hn::Or(hn::Lt(v, low), is_nan), v, low);
-    high = hn::IfThenElse(hn::Or(hn::Gt(v, high), is_nan), v, high);
+    low[chain] = hn::IfThenElse(hn::Or(hn::Lt(v, low[chain]), is_nan), v, low[chain]);
+    high[chain] = hn::IfThenElse(hn::Or(hn::Gt(v, high[chain]), is_nan), v, high[chain]);
+  };
+  size_t i = 0;
+  for (; i + kChains * lanes <= whole; i += kChains * lanes) {
+    for (size_t c = 0; c < kChains; ++c) widen(c, i + c * lanes);
   }
-  return joined({smallest(low), largest(high)}, range_of(x.subspan(whole)));
+  for (; i < whole; i += lanes) widen(0, i);
+  Range range = range_of(x.subspan(whole));
+  for (size_t c = 0; c < kChains; ++c) {
+    range = joined({smallest(low[c]), largest(high[c])}, range);
+  }
+  return range;
 }
 
 void int_codes_loop(std::span<const float> x, int bits, IntScale scale, std::span<int8_t> q) {

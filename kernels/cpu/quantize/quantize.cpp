@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 
 #include "core/index.h"
@@ -125,14 +124,13 @@ struct Codes {
 
   void read(int64_t first, std::span<float> to) const {
     std::array<int8_t, kChunk> room;
-    const std::span<int8_t> codes(room.data(), to.size());
+    const std::span<const int8_t> codes(view.bits == 4 ? room.data() : view.q + first, to.size());
     if (view.bits == 4) {
       const auto lead = to_size(first % 2);  // a group may begin in the middle of a byte
-      if (lead != 0) codes[0] = static_cast<int8_t>(view.code(first));
-      const size_t left = codes.size() - lead;
-      unpack_nibbles_span({view.q + (first + 1) / 2, (left + 1) / 2}, codes.subspan(lead));
-    } else {
-      std::memcpy(codes.data(), view.q + first, to.size());
+      if (lead != 0) room[0] = static_cast<int8_t>(view.code(first));
+      const size_t left = to.size() - lead;
+      unpack_nibbles_span({view.q + (first + 1) / 2, (left + 1) / 2},
+                          std::span(room).subspan(lead, left));
     }
     for_runs(to, first, view.group_size, [&](int64_t group, size_t begin, size_t count) {
       int_values_span(codes.subspan(begin, count), view.scale_of(group), to.subspan(begin, count));
@@ -140,16 +138,12 @@ struct Codes {
   }
   void write(int64_t first, std::span<const float> from) const {
     std::array<int8_t, kChunk> room;
-    const std::span<int8_t> codes(room.data(), from.size());
+    const std::span<int8_t> codes(view.bits == 4 ? room.data() : view.q + first, from.size());
     for_runs(from, first, view.group_size, [&](int64_t group, size_t begin, size_t count) {
       int_codes_span(from.subspan(begin, count), view.bits, view.scale_of(group),
                      codes.subspan(begin, count));
     });
-    if (view.bits == 4) {
-      pack_nibbles_span(codes, {view.q + first / 2, (codes.size() + 1) / 2});
-    } else {
-      std::memcpy(view.q + first, codes.data(), codes.size());
-    }
+    if (view.bits == 4) pack_nibbles_span(codes, {view.q + first / 2, (codes.size() + 1) / 2});
   }
 };
 
@@ -159,8 +153,8 @@ struct SumOfCodes {
   void read(int64_t first, std::span<float> to) const {
     std::array<float, kChunk> room;
     const std::span<float> term(room.data(), to.size());
-    std::ranges::fill(to, 0.0F);
-    for (int64_t rank = 0; rank < ranks.ranks; ++rank) {
+    Codes{ranks.of(0)}.read(first, to);
+    for (int64_t rank = 1; rank < ranks.ranks; ++rank) {
       const CodesView view = ranks.of(rank);
       Codes{view}.read(first, term);
       accumulate_span(term.data(), DType::kF32, to.data(), DType::kF32, narrow<int64_t>(to.size()));
@@ -188,9 +182,28 @@ struct Levels {
   }
 };
 
+// Groups that a chunk holds are read once, for their ranges and for their codes. No two share a
+// byte.
+template <class Source>
+void quantize_groupwise(Stream& stream, const Source& source, const GroupParts& parts,
+                        const CodesView& to) {
+  stream.pool().parallel_for(parts.groups, 1, [&](int64_t begin, int64_t end) {
+    std::array<float, kChunk> numbers;
+    const std::span<float> chunk(numbers.data(), to_size(parts.size));
+    for (int64_t group = begin; group < end; ++group) {
+      source.read(group * parts.size, chunk);
+      to.set_scale(group, int_scale_of(to.range, to.bits, range_span(chunk)));
+      Codes{to}.write(group * parts.size, chunk);
+    }
+  });
+}
+
 template <class Source>
 void quantize(Stream& stream, const Source& source, const GroupParts& parts, Range* ranges,
               const CodesView& to) {
+  if (parts.size <= kChunk && (to.bits != 4 || parts.size % 2 == 0)) {
+    return quantize_groupwise(stream, source, parts, to);
+  }
   for_groups(stream, parts, source, ranges, any_range_in, [&](int64_t group, Range range) {
     to.set_scale(group, int_scale_of(to.range, to.bits, range));
   });
