@@ -27,6 +27,14 @@ void require_fits(const OneBitTensor& tensor, int64_t ranks) {
   }
 }
 
+// What is added to the error by who compresses it, in one pass over memory: the numbers of a tensor
+// that is one part and needs no padding. Undefined: they are added beforehand.
+Tensor added_with(const OneBitTensor& tensor) {
+  const bool is_whole = tensor.parts.size() == 1 && tensor.parts.front().offset == 0 &&
+                        tensor.parts.front().values.numel() == tensor.worker.numel();
+  return is_whole ? tensor.parts.front().values : Tensor();
+}
+
 }  // namespace
 
 // `signs` of all tensors end to end, rank by rank: those that rank r serves, then those of r + 1.
@@ -80,13 +88,17 @@ void OneBitComm::compress(std::span<const OneBitTensor> tensors, Buffers& buffer
                           Stream& stream) const {
   for (int64_t t = 0; t < buffers.count; ++t) {
     const OneBitTensor& tensor = tensors[to_size(t)];
+    const Tensor added = added_with(tensor);
     for (const OneBitTensor::Part& part : tensor.parts) {
+      if (added.defined()) break;
       Tensor error = tensor.worker.narrow(part.offset, part.values.numel());
       kernels::accumulate(stream, part.values, error);
     }
     const Tensor signs = buffers.whole.narrow(0, tensor.worker.numel() / kOfByte);
-    kernels::compress_signs(
-        stream, {.error = tensor.worker, .signs = signs, .scale = buffers.scale.narrow(t, 1)});
+    kernels::compress_signs(stream, {.values = added,
+                                     .error = tensor.worker,
+                                     .signs = signs,
+                                     .scale = buffers.scale.narrow(t, 1)});
     const int64_t share = signs.numel() / inner_.size();
     for (int64_t rank = 0; rank < inner_.size(); ++rank) {
       const Tensor from = signs.narrow(rank * share, share);
