@@ -73,6 +73,20 @@ DeviceCeilings cuda_ceilings(const EngineOptions& options, const Config& config,
   return ceilings;
 }
 
+// A thread of its own talks to peers where the one that computes has nothing to say to them
+// meanwhile: groups are confined to a thread, and axes share them.
+DeviceCeilings cpu_ceilings(const EngineOptions& options, const Config& config,
+                            const MeshSizes& mesh, int threads) {
+  DeviceCeilings ceilings = cpu_ceilings(threads, options.dtype);
+  const bool talks_of_state_alone =
+      mesh.pipe == 1 && mesh.sequence == 1 && mesh.tensor == 1 && mesh.expert == 1;
+  const bool offloads =
+      options.zero.offloads_state() || options.zero.policy.params.tier != Tier::kDevice;
+  ceilings.overlaps_communication =
+      config.zero_optimization.overlap_comm && mesh.data > 1 && talks_of_state_alone && !offloads;
+  return ceilings;
+}
+
 TensorTransport::TensorTransport(const JobPlan& job, NcclWish wish, Communicator& world,
                                  const DeviceBlocks* blocks)
     : group_(&world) {

@@ -19,6 +19,10 @@ namespace ds {
 DeviceCeilings cuda_ceilings(const EngineOptions& options, const Config& config, int ranks,
                              int threads);
 
+// Of a CPU, on which ranks of such a mesh train so.
+DeviceCeilings cpu_ceilings(const EngineOptions& options, const Config& config,
+                            const MeshSizes& mesh, int threads);
+
 // Who carries tensors. On a CPU that is the group that carries everything else; those of a device
 // go as choose_tensor_path() says.
 class TensorTransport {

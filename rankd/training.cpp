@@ -345,10 +345,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const ModelConfig model = model_config(config.model, inputs);
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
-  const DeviceCeilings ceilings =
-      plan.device == Device::cpu() ? cpu_ceilings(plan.threads, options.dtype)
-                                   : cuda_ceilings(options, config, plan.world_size, plan.threads);
   const MeshSizes mesh = job_mesh(config, plan.world_size, plan.local_size);
+  const DeviceCeilings ceilings =
+      plan.device == Device::cpu() ? cpu_ceilings(options, config, mesh, plan.threads)
+                                   : cuda_ceilings(options, config, plan.world_size, plan.threads);
   RunPlan run_plan = dry_run(options, mesh, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   const MemoryLimits limits = memory_limits(config);

@@ -28,7 +28,7 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
            "workspace: on {}, {} blocks of a device", device_.to_string(),
            blocks_ != nullptr ? "with" : "without");
   if (options.overlaps_communication) {
-    communication_.emplace(options_of_stream(options.communication_trace));
+    add_communication(options);
   } else if (has_device()) {
     passes_.emplace(options_of_stream(options.communication_trace));
   }
@@ -59,6 +59,12 @@ void Workspace::add_updater(const WorkspaceOptions& options) {
                                  .memory = &beside_,
                                  .pool = &*updater_pool_,
                                  .trace = meta ? trace : nullptr});
+}
+
+// A CPU's stream does at once what it is given, and so a thread has to do it.
+void Workspace::add_communication(const WorkspaceOptions& options) {
+  communication_.emplace(options_of_stream(options.communication_trace));
+  if (device_ == Device::cpu()) talk_.emplace(heap_, options.threads);
 }
 
 StreamOptions Workspace::options_of_stream(Trace* trace) {
@@ -93,6 +99,7 @@ RankResources Workspace::resources() {
           .comm_memory = shared_,
           .communication = communication_ ? &*communication_ : nullptr,
           .ring_messages = communication_ ? &*communication_ : (passes_ ? &*passes_ : nullptr),
+          .peer_thread = talk_ ? &talk_->thread : nullptr,
           .copies = copies_ ? &*copies_ : nullptr,
           .pinned = has_device() ? &pinned_ : nullptr,
           .saves = saves_ ? &*saves_ : nullptr,

@@ -39,7 +39,8 @@ struct WorkspaceOptions {
   int updater_threads = 0;  // of who updates offloaded state ahead of the norm; 0: nobody does
   Trace* trace = nullptr;
   // What talks to peers has a stream of its own, beside the one that computes, and what it is given
-  // is told to a trace of its own. What a device passes round a ring has that, or another.
+  // is told to a trace of its own; on a CPU a thread of its own, and no trace. What a device passes
+  // round a ring has that stream, or another.
   bool overlaps_communication = false;
   Trace* communication_trace = nullptr;
   // Of what is copied between tiers beside a device, and of the disk that a meta run plans for.
@@ -75,11 +76,19 @@ class Workspace {
   BlockSizes planned_blocks() const { return {meta_.block_bytes(), planned_pinned_.block_bytes()}; }
 
  private:
+  struct Talk {  // with peers, of a CPU
+    Talk(MemoryResource& memory, int threads)
+        : pool(threads), stream({.memory = &memory, .pool = &pool}), thread(stream) {}
+    ThreadPool pool;
+    Stream stream;
+    PeerThread thread;
+  };
   bool has_device() const { return stands_for_.kind == Device::Kind::kCuda; }
   MemoryResource& memory();
   MemoryResource& host_memory();
   MemoryResource& pinned_memory();
   void add_updater(const WorkspaceOptions& options);
+  void add_communication(const WorkspaceOptions& options);
   void tell_all(BesideLog& log);
   StreamOptions options_of_stream(Trace* trace);
 
@@ -100,6 +109,7 @@ class Workspace {
   Stream stream_;
   Stream host_stream_;
   std::optional<Stream> communication_, passes_, copies_, saves_, fetches_, disk_, updater_;
+  std::optional<Talk> talk_;
   const Peers peers_;
 };
 

@@ -6,6 +6,11 @@
 #include "core/index.h"
 
 namespace ds {
+namespace {
+
+using Out = std::pair<const void*, size_t>;
+
+}  // namespace
 
 void BucketSlots::follow(BucketPlan plan, Stream& stream) {
   DS_CHECK(round_ == nullptr && !recording_, "bucket slots: a plan came inside a round");
@@ -15,8 +20,10 @@ void BucketSlots::follow(BucketPlan plan, Stream& stream) {
     const MemoryScope scope(stream, memory_);
     block_ = Tensor::empty({narrow<int64_t>(bytes)}, DType::kU8, stream, MemoryTag::kBuckets);
   }
-  add_round(micro_step_, std::move(plan.micro_step), stream.device());
-  add_round(evaluation_, std::move(plan.evaluation), stream.device());
+  // What has been given back may be used by the thread: no arena takes that for an error.
+  const Device device = thread_ != nullptr ? Device::meta() : stream.device();
+  add_round(micro_step_, std::move(plan.micro_step), device);
+  add_round(evaluation_, std::move(plan.evaluation), device);
   for (Place& place : places_) {
     for (size_t other = 0; other < places_.size(); ++other) {
       if (places_[other].begin < place.end && place.begin < places_[other].end) {
@@ -66,11 +73,27 @@ void BucketSlots::forget_events() {
   for (Place& place : places_) place.idle = {};
 }
 
+PeerPoint BucketSlots::mark(const Stream& stream) const {
+  const bool by_thread = thread_ != nullptr && &stream == peers_;
+  return {.event = stream.mark(), .given = by_thread ? thread_->given() : 0};
+}
+
+// The thread itself comes to what it is given next when it is done with what was before.
+void BucketSlots::wait_for(const PeerPoint& idle, Stream& stream) {
+  stream.wait(idle.event);
+  if (thread_ != nullptr && &stream != peers_) thread_->wait(idle.given);
+}
+
 Tensor BucketSlots::take(int64_t numel, DType dtype, Stream& stream) {
   const bool planned = round_ != nullptr;
   if (planned && round_->next < round_->arena->plan().allocations.size()) {
     const Place& place = places_[round_->first_place + round_->next];
-    for (const size_t other : place.sharing) stream.wait(places_[other].idle);
+    for (const size_t other : place.sharing) {
+      const bool is_out = std::ranges::find(out_, other, &Out::second) != out_.end();
+      DS_CHECK(!is_out, "bucket slots: place {} of the plan has bytes of place {}, which is out",
+               round_->first_place + round_->next, other);
+      wait_for(places_[other].idle, stream);
+    }
   }
   const MemoryScope scope(stream, planned ? static_cast<MemoryResource&>(*round_->arena) : memory_);
   Tensor bucket = Tensor::empty({numel}, dtype, stream, MemoryTag::kBuckets);
@@ -87,16 +110,17 @@ Tensor BucketSlots::take(int64_t numel, DType dtype, Stream& stream) {
 }
 
 void BucketSlots::give_back(Tensor& bucket, Stream& stream) {
-  const auto found = std::ranges::find(out_, static_cast<const void*>(bucket.address()),
-                                       &std::pair<const void*, size_t>::first);
+  const auto found =
+      std::ranges::find(out_, static_cast<const void*>(bucket.address()), &Out::first);
   if (found != out_.end()) {
     if (round_ != nullptr) {
-      places_[found->second].idle = stream.mark();
+      places_[found->second].idle = mark(stream);
     } else if (recording_) {
       recorded_[found->second].end = events_++;
     }
     out_.erase(found);
   }
+  if (round_ == nullptr && thread_ != nullptr && &stream == peers_) thread_->idle();
   bucket = Tensor();
 }
 

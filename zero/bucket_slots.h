@@ -16,6 +16,7 @@
 #include "core/memory/replay_arena.h"
 #include "core/stream.h"
 #include "core/tensor.h"
+#include "zero/peers/store_streams.h"
 
 namespace ds {
 
@@ -27,17 +28,14 @@ struct BucketPlan {
   ArenaPlan evaluation;
 };
 
-// Where a store's work is given: what computes, and what talks to peers, which may be the same. The
-// second waits for what the first has made, and the first for what it needs of the second.
-struct StoreStreams {
-  Stream& compute;
-  Stream& peers;
-};
-
 class BucketSlots {
  public:
   // memory: what peers read; it must outlive the slots, and these all buckets.
   explicit BucketSlots(MemoryResource& memory) : memory_(memory) {}
+  // A bucket that `streams.peers` gives back is used until its thread is done with it: without a
+  // plan that is waited for.
+  BucketSlots(MemoryResource& memory, const StoreStreams& streams)
+      : memory_(memory), peers_(&streams.peers), thread_(streams.thread) {}
   BucketSlots(const BucketSlots&) = delete;  // buckets refer to its arenas
   BucketSlots& operator=(const BucketSlots&) = delete;
 
@@ -65,7 +63,7 @@ class BucketSlots {
   struct Place {
     size_t begin = 0, end = 0;    // bytes of the block
     std::vector<size_t> sharing;  // places with bytes in common, itself among them
-    Event idle{};
+    PeerPoint idle{};
   };
   struct Round {
     std::unique_ptr<ReplayArena> arena;
@@ -73,8 +71,12 @@ class BucketSlots {
     size_t next = 0;
   };
   void add_round(Round& round, ArenaPlan plan, Device device);
+  PeerPoint mark(const Stream& stream) const;
+  void wait_for(const PeerPoint& idle, Stream& stream);
 
   MemoryResource& memory_;
+  const Stream* const peers_ = nullptr;  // null: without a thread
+  PeerThread* const thread_ = nullptr;
   Tensor block_;
   std::vector<Place> places_;  // of all rounds
   Round micro_step_, evaluation_;

@@ -318,17 +318,22 @@ void ShardGroup::gather(int bucket) {
     gather_.gather(bucket, slice, weights.gathered);
     if (offloaded) slots_.give_back(slice, streams_.peers);
   }
-  weights.gathered_at = streams_.peers.mark();
+  weights.gathered_at = streams_.mark_peers();
 }
 
 void ShardGroup::release(int bucket) {
+  gather_.release(bucket);
   slots_.give_back(nth(weights_, bucket).gathered, streams_.compute);
 }
 
-Tensor ShardGroup::weight(int param) const {
-  const Weights& weights = nth(weights_, layout_.bucket_of(param));
+Tensor ShardGroup::weight(int param) {
+  const int bucket = layout_.bucket_of(param);
+  const Weights& weights = nth(weights_, bucket);
   const Shape& shape = nth(params_, param).spec->shape;
-  if (weights.sharded) streams_.compute.wait(weights.gathered_at);
+  if (weights.sharded) {
+    streams_.compute_after(weights.gathered_at);
+    gather_.unpack(bucket, weights.gathered);
+  }
   return (weights.sharded ? weights.gathered : weights.kept)
       .narrow(layout_.offset_of(param), shape.numel())
       .reshape(shape);

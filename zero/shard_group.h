@@ -140,7 +140,7 @@ class ShardGroup {
   void fetch(int bucket);
   void gather(int bucket);
   void release(int bucket);
-  Tensor weight(int param) const;  // while its bucket is whole here; what is computed waits for it
+  Tensor weight(int param);  // while its bucket is whole here; what is computed waits for it
 
   // Around all that a step reduces. scalars: of the finished step.
   void begin_step(GradientsOf gradients, int64_t step);
@@ -176,7 +176,7 @@ class ShardGroup {
     Tensor kept;         // whole bucket, or this rank's slice of it
     int offloaded = -1;  // or the number of that slice, where it is not on the device
     Tensor gathered;     // whole bucket while live, where only a slice is kept
-    Event gathered_at{};
+    PeerPoint gathered_at{};
     bool sharded = false;
   };
   void make_weights(int bucket);

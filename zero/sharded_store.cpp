@@ -14,11 +14,18 @@ ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams
       mesh_(mesh),
       streams_(streams),
       offload_(offload),
-      slots_(memory),
+      slots_(memory, streams_),
       offloaded_(
           options_.policy.params.tier == Tier::kDevice
               ? nullptr
-              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {}
+              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {
+  DS_CHECK(streams_.thread == nullptr || (offloaded_ == nullptr && !options_.offloads_state()),
+           "parameter store: a thread talks to peers, and weights or state are offloaded");
+}
+
+ShardedStore::~ShardedStore() {
+  if (streams_.thread != nullptr) streams_.thread->abandon();
+}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);
@@ -124,7 +131,7 @@ int ShardedStore::bucket_of(const Param& param) const {
 Lease ShardedStore::acquire(ParamId id) {
   const Param& wanted = param(id);
   DS_CHECK(is_sealed(), "parameter store: {} is acquired before seal()", wanted.spec.name);
-  const ShardGroup& group = group_of(wanted);
+  ShardGroup& group = group_of(wanted);
   const int bucket = bucket_of(wanted);
   BucketPlace& place = nth(buckets_, bucket);
   if (!group.is_gathered_on_use(place.bucket)) return {group.weight(wanted.index), nullptr};
@@ -220,6 +227,7 @@ void ShardedStore::end_micro_step() {
   DS_CHECK(plan_.events.empty() || next_event_ == plan_.events.size(),
            "gather plan: the micro-step made {} of the dry run's {} events", next_event_,
            plan_.events.size());
+  streams_.settle();
   for (const auto& group : groups_) group->grads().end_micro_step();
   if (--micro_steps_open_ > 0) return;
   for (const auto& group : groups_) group->end_micro_step();

@@ -24,6 +24,10 @@ class ShardedStore final : public ParameterStore {
   // places: where weights go that the policy offloads; offload: where state does.
   ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory,
                const WeightPlaces& places = {}, const OffloadPlace& offload = {});
+  // What a thread is still given with peers is not begun, or waited for.
+  ~ShardedStore() override;
+  ShardedStore(const ShardedStore&) = delete;  // leases refer to it
+  ShardedStore& operator=(const ShardedStore&) = delete;
 
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;

@@ -196,8 +196,10 @@ void gradient_fields(Visitor& v, ZeroConfig& c) {
           {.meaning = "Elements per allgather call.", .effect = Effect::kUsed, .min = 0});
   v.field(
       "overlap_comm", c.overlap_comm,
-      {.meaning = "Run gradient reduction and gathers concurrently with computation, on GPUs; a "
-                  "CPU reduces a bucket when it is full, and the backward pass waits for it.",
+      {.meaning = "Run gradient reduction and gathers concurrently with computation; on a CPU by a "
+                  "thread of its own, where ranks have other samples and nothing else apart "
+                  "(no pipeline, sequence, tensor or expert parallelism) and nothing is offloaded, "
+                  "else a bucket is reduced when it is full, and the backward pass waits for it.",
        .effect = Effect::kUsed});
   v.field("reduce_scatter", c.reduce_scatter,
           {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce.",

@@ -21,6 +21,7 @@ struct Way {
   ZeroPlusPlus plus_plus{};
   int near = 1;
   Axis shard_over = Axis::kData;
+  bool by_thread = false;  // with peers talks a thread of its own
 };
 
 const Way kAll{.plus_plus = {.quantized_weights = true,
@@ -41,7 +42,7 @@ Run train(const Setting& setting, const Way& way, FileSystem& files, int64_t unt
   options.zero.policy.plus_plus = way.plus_plus;
   options.zero.policy.shard_over = way.shard_over;
   const MeshSizes sizes{.data = setting.ranks, .shard = way.near};
-  const RunPlan plan = dry_run(options, sizes, {});
+  const RunPlan plan = dry_run(options, sizes, {.overlaps_communication = way.by_thread});
   Run run;
   for (const auto& [axis, ops] : plan.of_rank(0).wire_bytes) {
     for (const auto& [op, bytes] : ops) run.planned[axis + "." + op] += bytes;
@@ -51,7 +52,7 @@ Run train(const Setting& setting, const Way& way, FileSystem& files, int64_t unt
   test::run_ranks(setting.ranks, [&](Communicator& world) {
     CommVolume volume;
     Connections connections = Connections::over(world, sizes, {.volume = &volume});
-    Workspace workspace(Device::cpu(), 1, connections.peers());
+    Workspace workspace({.overlaps_communication = way.by_thread}, connections.peers());
     Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
     JobPlan job;
     job.rank = world.rank();
@@ -99,6 +100,33 @@ TEST_CASE("a secondary copy changes where weights come from, and no bit", "[rank
         CHECK(copied.outcome.losses == plain.outcome.losses);
         const auto& data = copied.traffic.at("data").at("all_gather");
         CHECK(data.wire_bytes < plain.traffic.at("data").at("all_gather").wire_bytes);
+      }
+    }
+  }
+}
+
+TEST_CASE("a thread that talks to peers changes no bit, no traffic and no way to go on",
+          "[rankd]") {
+  for (const int stage : {2, 3}) {
+    for (const int micro_steps : {1, 3}) {
+      for (const Way& way : {Way{}, kAll}) {
+        if (stage == 2 && (way.near > 1 || micro_steps == 1)) continue;
+        CAPTURE(stage, micro_steps, way.near);
+        const Setting setting{
+            .ranks = 4, .stage = stage, .dtype = DType::kBF16, .micro_steps = micro_steps};
+        Way by_thread = way;
+        by_thread.by_thread = true;
+        const Run in_turn = train(setting, way);
+        MemoryFileSystem disk;
+        train(setting, by_thread, disk, 2);
+        const Run resumed = train(setting, by_thread, disk, 4);
+        const Run whole = train(setting, by_thread);
+        CHECK(whole.outcome.state == in_turn.outcome.state);
+        CHECK(resumed.outcome.state == in_turn.outcome.state);
+        CHECK(whole.outcome.losses == in_turn.outcome.losses);
+        CHECK(whole.last_losses == in_turn.last_losses);
+        CHECK(whole.traffic == in_turn.traffic);
+        CHECK(whole.planned == in_turn.planned);
       }
     }
   }

@@ -115,5 +115,16 @@ TEST_CASE("a round that differs from the dry run's is an error", "[zero]") {
   CHECK_THROWS_WITH(s.slots.follow({}, s.taker), Catch::Contains("a second plan"));
 }
 
+// As where buckets are kept longer than the dry run kept them.
+TEST_CASE("bytes of a bucket that is out are given to nobody", "[zero]") {
+  Streams s;
+  s.slots.follow({.micro_step = s.record(), .evaluation = {}}, s.taker);
+  s.slots.begin(BucketRound::kMicroStep);
+  Tensor first = s.slots.take(100, DType::kF32, s.taker);
+  CHECK_THROWS_WITH(s.slots.take(100, DType::kF32, s.taker), Catch::Contains("which is out"));
+  s.slots.give_back(first, s.taker);
+  CHECK_NOTHROW(s.slots.take(100, DType::kF32, s.taker));
+}
+
 }  // namespace
 }  // namespace ds

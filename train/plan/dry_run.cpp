@@ -35,7 +35,8 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   Connections nobody = Connections::meta(rank, sizes);
   Workspace workspace({.device = Device::meta(),
                        .stands_for = ceilings.device,
-                       .updater_threads = updater_threads(options)},
+                       .updater_threads = updater_threads(options),
+                       .overlaps_communication = ceilings.overlaps_communication},
                       nobody.peers());
   Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;

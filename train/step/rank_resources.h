@@ -24,6 +24,8 @@ struct RankResources {
   // there is a stream for the above it is that one: all calls to peers are in one order then, as
   // they are without it, because who computes waits for what is passed.
   Stream* ring_messages = nullptr;
+  // Of a CPU, that stream's work is done on a thread of its own; null: where it is given.
+  PeerThread* peer_thread = nullptr;
   // Where batches are copied to the device while the other computes; null: there, in turn.
   Stream* copies = nullptr;
   // Host memory that the device copies to and from while the host goes on; null on a CPU.
@@ -55,7 +57,7 @@ struct RankResources {
             .open_swap = open_state_swap};
   }
   StoreStreams streams() const {
-    return {stream, communication != nullptr ? *communication : stream};
+    return {stream, communication != nullptr ? *communication : stream, peer_thread};
   }
   // For what is offloaded.
   MemoryResource& host_memory() const { return pinned != nullptr ? *pinned : host.memory(); }

@@ -25,22 +25,23 @@ void CodeErrors::clear(Stream& stream) {
   kernels::fill(stream, kept_.scale, 1.0F);
 }
 
-void CodeErrors::quantize(BucketSlots& slots, Stream& stream, CodeWork& work, int64_t slice,
-                          const Tensor& x, const kernels::IntCodes& codes) {
-  CodeWork keeping(slots, stream, format_, 1);
+void CodeErrors::quantize(BucketSlots& slots, const StoreStreams& streams, CodeWork& work,
+                          int64_t slice, const Tensor& x, const kernels::IntCodes& codes) {
+  CodeWork keeping(slots, streams, format_, 1);
   const kernels::IntCodes kept = slices_of(kept_, format_, slice, 1);
-  const auto take = [&] { return slots.take(format_.numel, DType::kF32, stream); };
+  const auto take = [&] { return slots.take(format_.numel, DType::kF32, streams.peers); };
   Tensor error = take(), meant = take(), said = take();
   keeping.dequantize(kept, error);
-  kernels::cast(stream, x, meant);
-  kernels::accumulate(stream, error, meant);
+  give(streams, kernels::cast, x, meant);
+  give(streams, kernels::accumulate, error, meant);
   work.quantize(meant, codes);
   work.dequantize(codes, said);
-  kernels::feed_back(stream, meant, said, beta_, error);
+  streams.give([meant = lent(meant), said = lent(said), beta = beta_, error = lent(error)](
+                   Stream& on) mutable { kernels::feed_back(on, meant, said, beta, error); });
   keeping.quantize(error, kept);
-  slots.give_back(said, stream);
-  slots.give_back(meant, stream);
-  slots.give_back(error, stream);
+  slots.give_back(said, streams.peers);
+  slots.give_back(meant, streams.peers);
+  slots.give_back(error, streams.peers);
 }
 
 }  // namespace ds

@@ -13,8 +13,8 @@ class CodeErrors {
   CodeErrors(const SliceFormat& sent, int64_t slices, float beta, Stream& compute);
 
   // Makes codes of slice `slice`, plus its error, and keeps what they lose. work: of these codes.
-  void quantize(BucketSlots& slots, Stream& stream, CodeWork& work, int64_t slice, const Tensor& x,
-                const kernels::IntCodes& codes);
+  void quantize(BucketSlots& slots, const StoreStreams& streams, CodeWork& work, int64_t slice,
+                const Tensor& x, const kernels::IntCodes& codes);
   void clear(Stream& stream);
   kernels::IntCodes& kept() { return kept_; }
 

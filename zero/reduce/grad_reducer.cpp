@@ -79,13 +79,16 @@ void GradReducer::make_wire() {
 Tensor GradReducer::sent(const Tensor& whole) const {
   if (!wire_.defined() || wire_.dtype() == whole.dtype()) return whole;
   Tensor copy = wire_.narrow(0, whole.numel());
-  kernels::cast(streams_.peers, whole, copy);
+  give(streams_, kernels::cast, whole, copy);
   return copy;
 }
 
-void GradReducer::reduce_scatter(int bucket, const Tensor& from, Tensor& slice) {
+void GradReducer::reduce_scatter(int bucket, const Tensor& from, const Tensor& slice) {
   if (quantized_ != nullptr) return quantized_->reduce_scatter(bucket, from, slice);
-  comm_.reduce_scatter(from, slice, ReduceOp::kSum, streams_.peers);
+  const auto sum = [this](Stream& on, const Tensor& all, Tensor& own) {
+    comm_.reduce_scatter(all, own, ReduceOp::kSum, on);
+  };
+  give(streams_, sum, from, slice);
 }
 
 void GradReducer::refuse_what_cannot_be() const {
@@ -170,7 +173,7 @@ GradSlot GradReducer::slot(int param, const Shape& shape) {
   const int bucket = layout_.bucket_of(param);
   State& state = nth(states_, bucket);
   if (state.contributions == 0) {
-    streams_.compute.wait(state.reduced_at);
+    streams_.compute_after(state.reduced_at);
     for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
       state.contributions += expected(at.param);
     }
@@ -222,7 +225,7 @@ void GradReducer::reduce(int bucket) {
   } else {
     hand_over(bucket);
   }
-  state.reduced_at = streams_.peers.mark();
+  state.reduced_at = streams_.mark_peers();
   if (!keeps_whole()) slots_.give_back(state.whole, streams_.peers);
 }
 
@@ -232,18 +235,17 @@ void GradReducer::reduce_kept(int bucket) {
   const bool first = begins_sum();
   const Tensor from = sent(state.whole);
   if (from.dtype() == options_.slice_dtype || options_.slice_dtype != DType::kF32) {
-    Tensor place = from.narrow(comm_.rank() * numel, numel);
+    const Tensor place = from.narrow(comm_.rank() * numel, numel);
     reduce_scatter(bucket, from, place);
     if (!place.aliases(state.slice)) {
-      first ? kernels::cast(streams_.peers, place, state.slice)
-            : kernels::accumulate(streams_.peers, place, state.slice);
+      give(streams_, first ? kernels::cast : kernels::accumulate, place, state.slice);
     }
   } else if (options_.micro_steps == 1 || options_.reduce != Reduce::kEachMicroStep) {
     reduce_scatter(bucket, from, state.slice);
   } else {  // the first micro-step takes what the later ones need: all take the same places
     Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
     reduce_scatter(bucket, from, first ? state.slice : sum);
-    if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
+    if (!first) give(streams_, kernels::accumulate, sum, state.slice);
     slots_.give_back(sum, streams_.peers);
   }
 }

@@ -108,7 +108,7 @@ class GradReducer {
     Tensor slice;           // [slice_numel] slice_dtype; a view of `whole` where they can share
     Tensor reduced;         // [numel] slice_dtype with whole state: `whole`, unless dtypes differ
     int contributions = 0;  // still missing in this period
-    Event reduced_at{};     // until then `whole` is read
+    PeerPoint reduced_at{};  // until then `whole` is read
   };
   // Micro-batches are added up in `whole`: nothing is reduced between them, or nobody is there.
   bool accumulates() const { return options_.reduce != Reduce::kEachMicroStep || is_alone(); }
@@ -135,7 +135,7 @@ class GradReducer {
   void make_wire();
   // A bucket as it is sent: itself, or a copy that is good until the next is sent.
   Tensor sent(const Tensor& whole) const;
-  void reduce_scatter(int bucket, const Tensor& from, Tensor& slice);
+  void reduce_scatter(int bucket, const Tensor& from, const Tensor& slice);
   void gather(State& state, int64_t numel);
   void reduce_rows(int bucket);
   bool narrows(const State& state) const;

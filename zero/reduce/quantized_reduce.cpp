@@ -61,11 +61,11 @@ std::vector<QuantizedReduce::Kept> QuantizedReduce::kept() {
   return all;
 }
 
-void QuantizedReduce::reduce_scatter(int bucket, const Tensor& full, Tensor& slice) {
+void QuantizedReduce::reduce_scatter(int bucket, const Tensor& full, const Tensor& slice) {
   const SliceFormat format = format_of(slice.numel());
   const int64_t slices = int64_t{near_.size()} * far_.size();
   Errors* const errors = errors_of(bucket);
-  CodeWork work(slots_, streams_.peers, format, slices);
+  CodeWork work(slots_, streams_, format, slices);
   kernels::IntCodes sent = work.take(slices), received = work.take(slices);
   quantize(work, format, errors, full, sent);
   const bool both = has_two_hops();
@@ -73,7 +73,7 @@ void QuantizedReduce::reduce_scatter(int bucket, const Tensor& full, Tensor& sli
   exchange(first, sent, received);
   if (both) {
     const kernels::IntCodes sums = slices_of(sent, format, 0, far_.size());
-    kernels::IntCodes of_others = slices_of(received, format, 0, far_.size());
+    const kernels::IntCodes of_others = slices_of(received, format, 0, far_.size());
     requantize(work, format, errors, received, sums);
     exchange(far_, sums, of_others);
   }
@@ -95,16 +95,19 @@ void QuantizedReduce::quantize(CodeWork& work, const SliceFormat& format, Errors
       if (errors == nullptr) {
         work.quantize(from, into);
       } else {
-        errors->near.quantize(slots_, streams_.peers, work, slice, from, into);
+        errors->near.quantize(slots_, streams_, work, slice, from, into);
       }
     }
   }
 }
 
 void QuantizedReduce::exchange(Communicator& with, const kernels::IntCodes& sent,
-                               kernels::IntCodes& received) {
-  with.all_to_all(sent.q, received.q, streams_.peers);
-  with.all_to_all(sent.scale, received.scale, streams_.peers);
+                               const kernels::IntCodes& received) {
+  const auto all_to_all = [&with](Stream& on, const Tensor& from, Tensor& to) {
+    with.all_to_all(from, to, on);
+  };
+  give(streams_, all_to_all, sent.q, received.q);
+  give(streams_, all_to_all, sent.scale, received.scale);
 }
 
 void QuantizedReduce::requantize(CodeWork& work, const SliceFormat& format, Errors* errors,
@@ -114,30 +117,29 @@ void QuantizedReduce::requantize(CodeWork& work, const SliceFormat& format, Erro
   Tensor sum = slots_.take(format.numel, DType::kF32, streams_.peers);
   for (int place = 0; place < far; ++place) {
     sum_slices(work, format, received, place, far, near_.size(), sum);
-    errors->far.quantize(slots_, streams_.peers, work, place, sum,
-                         slices_of(sums, format, place, 1));
+    errors->far.quantize(slots_, streams_, work, place, sum, slices_of(sums, format, place, 1));
   }
   slots_.give_back(sum, streams_.peers);
 }
 
 void QuantizedReduce::add_up(CodeWork& work, const SliceFormat& format,
-                             const kernels::IntCodes& codes, int ranks, Tensor& slice) {
+                             const kernels::IntCodes& codes, int ranks, const Tensor& slice) {
   const bool in_place = slice.dtype() == DType::kF32;
   Tensor sum = in_place ? slice : slots_.take(format.numel, DType::kF32, streams_.peers);
   sum_slices(work, format, codes, 0, 1, ranks, sum);
   if (in_place) return;
-  kernels::cast(streams_.peers, sum, slice);
+  give(streams_, kernels::cast, sum, slice);
   slots_.give_back(sum, streams_.peers);
 }
 
 void QuantizedReduce::sum_slices(CodeWork& work, const SliceFormat& format,
                                  const kernels::IntCodes& codes, int64_t first, int64_t apart,
-                                 int ranks, Tensor& sum) {
+                                 int ranks, const Tensor& sum) {
   Tensor one = slots_.take(format.numel, DType::kF32, streams_.peers);
   work.dequantize(slices_of(codes, format, first, 1), sum);
   for (int rank = 1; rank < ranks; ++rank) {
     work.dequantize(slices_of(codes, format, first + rank * apart, 1), one);
-    kernels::accumulate(streams_.peers, one, sum);
+    give(streams_, kernels::accumulate, one, sum);
   }
   slots_.give_back(one, streams_.peers);
 }

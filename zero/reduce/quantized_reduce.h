@@ -38,7 +38,7 @@ class QuantizedReduce {
   // The next bucket: 0, 1, 2, ... Its name is no other's.
   void add(const std::string& name, int64_t slice_numel);
   // This rank's slice of the sum; it may lie in `full`, which is left undefined elsewhere.
-  void reduce_scatter(int bucket, const Tensor& full, Tensor& slice);
+  void reduce_scatter(int bucket, const Tensor& full, const Tensor& slice);
 
   // Before the first reduction of a step: every so many steps errors begin anew.
   void begin_step(int64_t step);
@@ -61,15 +61,16 @@ class QuantizedReduce {
   Errors* errors_of(int bucket) { return feedback_.on ? &nth(errors_, bucket) : nullptr; }
   void quantize(CodeWork& work, const SliceFormat& format, Errors* errors, const Tensor& full,
                 const kernels::IntCodes& codes);
-  void exchange(Communicator& with, const kernels::IntCodes& sent, kernels::IntCodes& received);
+  void exchange(Communicator& with, const kernels::IntCodes& sent,
+                const kernels::IntCodes& received);
   void requantize(CodeWork& work, const SliceFormat& format, Errors* errors,
                   const kernels::IntCodes& received, const kernels::IntCodes& sums);
   // Of what so many ranks have sent, one slice each.
   void add_up(CodeWork& work, const SliceFormat& format, const kernels::IntCodes& codes, int ranks,
-              Tensor& slice);
+              const Tensor& slice);
   // Of slice `first` and those `apart` from it, one of each rank.
   void sum_slices(CodeWork& work, const SliceFormat& format, const kernels::IntCodes& codes,
-                  int64_t first, int64_t apart, int ranks, Tensor& sum);
+                  int64_t first, int64_t apart, int ranks, const Tensor& sum);
 
   Communicator& near_;
   Communicator& far_;

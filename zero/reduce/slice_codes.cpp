@@ -36,46 +36,55 @@ kernels::IntCodes slices_of(const kernels::IntCodes& codes, const SliceFormat& f
 }
 
 // Quantizers keep the range of each run until they know its scale.
-CodeWork::CodeWork(BucketSlots& slots, Stream& stream, const SliceFormat& format, int64_t slices)
-    : slots_(slots), stream_(stream), format_(format) {
+CodeWork::CodeWork(BucketSlots& slots, const StoreStreams& streams, const SliceFormat& format,
+                   int64_t slices)
+    : slots_(slots), streams_(streams), format_(format) {
   DS_CHECK(format.numel > 0 && format.numel % format.scales() == 0,
            "codes of slices: {} elements are not {} equal runs", format.numel, format.scales());
   const auto bytes = slices * format.scales() * static_cast<int64_t>(sizeof(kernels::Range));
-  scratch_ = slots_.take(bytes, DType::kU8, stream_);
+  scratch_ = slots_.take(bytes, DType::kU8, streams_.peers);
 }
 
-CodeWork::~CodeWork() { slots_.give_back(scratch_, stream_); }
+CodeWork::~CodeWork() { slots_.give_back(scratch_, streams_.peers); }
 
 kernels::IntCodes CodeWork::take(int64_t slices) {
-  return {.q = slots_.take(slices * format_.code_bytes(), DType::kI8, stream_),
-          .scale = slots_.take(slices * format_.scales(), DType::kF32, stream_)};
+  return {.q = slots_.take(slices * format_.code_bytes(), DType::kI8, streams_.peers),
+          .scale = slots_.take(slices * format_.scales(), DType::kF32, streams_.peers)};
 }
 
 void CodeWork::give_back(kernels::IntCodes& codes) {
-  slots_.give_back(codes.q, stream_);
-  slots_.give_back(codes.scale, stream_);
+  slots_.give_back(codes.q, streams_.peers);
+  slots_.give_back(codes.scale, streams_.peers);
 }
 
 void CodeWork::quantize(const Tensor& x, const kernels::IntCodes& codes) {
-  LentMemory lent(scratch_);
-  const MemoryScope scope(stream_, lent);
-  kernels::quantize_int(stream_, x, format_.quant(), codes);
+  streams_.give([scratch = lent(scratch_), x = lent(x), how = format_.quant(),
+                 codes = lent(codes)](Stream& on) {
+    LentMemory memory(scratch);
+    const MemoryScope scope(on, memory);
+    kernels::quantize_int(on, x, how, codes);
+  });
 }
 
-void CodeWork::dequantize(const kernels::IntCodes& codes, Tensor& y) {
-  kernels::dequantize_int(stream_, codes, format_.quant(), y);
+void CodeWork::dequantize(const kernels::IntCodes& codes, const Tensor& y) {
+  streams_.give([codes = lent(codes), how = format_.quant(), y = lent(y)](Stream& on) mutable {
+    kernels::dequantize_int(on, codes, how, y);
+  });
 }
 
 void CodeWork::sum(const kernels::IntCodes& from, int64_t ranks, const kernels::IntCodes& to) {
-  LentMemory lent(scratch_);
-  const MemoryScope scope(stream_, lent);
   const int64_t slices = to.scale.numel() / format_.scales();
-  kernels::sum_codes(stream_, {.from = from,
-                               .from_how = format_.quant(),
-                               .ranks = ranks,
-                               .numel = slices * format_.numel,
-                               .to = to,
-                               .to_how = format_.quant()});
+  streams_.give([scratch = lent(scratch_),
+                 args = kernels::SumCodesArgs{.from = lent(from),
+                                              .from_how = format_.quant(),
+                                              .ranks = ranks,
+                                              .numel = slices * format_.numel,
+                                              .to = lent(to),
+                                              .to_how = format_.quant()}](Stream& on) {
+    LentMemory memory(scratch);
+    const MemoryScope scope(on, memory);
+    kernels::sum_codes(on, args);
+  });
 }
 
 }  // namespace ds

@@ -26,11 +26,17 @@ struct SliceFormat {
 kernels::IntCodes slices_of(const kernels::IntCodes& codes, const SliceFormat& format,
                             int64_t first, int64_t count);
 
-// The work on the codes of one bucket, given to one stream. Everything that it has taken must have
-// gone back before it ends.
+// The same bytes, as lent() has it of a tensor.
+inline kernels::IntCodes lent(const kernels::IntCodes& codes) {
+  return {.q = lent(codes.q), .scale = lent(codes.scale)};
+}
+
+// The work on the codes of one bucket, given to who talks to peers. Everything that it has taken
+// must have gone back before it ends.
 class CodeWork {
  public:
-  CodeWork(BucketSlots& slots, Stream& stream, const SliceFormat& format, int64_t slices);
+  CodeWork(BucketSlots& slots, const StoreStreams& streams, const SliceFormat& format,
+           int64_t slices);
   CodeWork(const CodeWork&) = delete;  // gives its scratch memory back, exactly once
   CodeWork& operator=(const CodeWork&) = delete;
   ~CodeWork();
@@ -39,13 +45,13 @@ class CodeWork {
   void give_back(kernels::IntCodes& codes);
   // x: as many slices as `codes` has.
   void quantize(const Tensor& x, const kernels::IntCodes& codes);
-  void dequantize(const kernels::IntCodes& codes, Tensor& y);
+  void dequantize(const kernels::IntCodes& codes, const Tensor& y);
   // `from`: of one rank after the other, each with as many slices as `to`.
   void sum(const kernels::IntCodes& from, int64_t ranks, const kernels::IntCodes& to);
 
  private:
   BucketSlots& slots_;
-  Stream& stream_;
+  const StoreStreams streams_;
   const SliceFormat format_;
   Tensor scratch_;
 };
