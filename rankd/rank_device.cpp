@@ -82,8 +82,9 @@ DeviceCeilings cpu_ceilings(const EngineOptions& options, const Config& config,
       mesh.pipe == 1 && mesh.sequence == 1 && mesh.tensor == 1 && mesh.expert == 1;
   const bool offloads =
       options.zero.offloads_state() || options.zero.policy.params.tier != Tier::kDevice;
-  ceilings.overlaps_communication =
-      config.zero_optimization.overlap_comm && mesh.data > 1 && talks_of_state_alone && !offloads;
+  const bool sends_rows = options.zero.sparse_tokens > 0;
+  ceilings.overlaps_communication = config.zero_optimization.overlap_comm && mesh.data > 1 &&
+                                    talks_of_state_alone && !offloads && !sends_rows;
   return ceilings;
 }
 

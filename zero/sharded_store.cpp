@@ -21,6 +21,8 @@ ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams
               : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {
   DS_CHECK(streams_.thread == nullptr || (offloaded_ == nullptr && !options_.offloads_state()),
            "parameter store: a thread talks to peers, and weights or state are offloaded");
+  DS_CHECK(streams_.thread == nullptr || options_.sparse_tokens == 0,
+           "parameter store: a thread talks to peers, and gradients go by rows");
 }
 
 ShardedStore::~ShardedStore() {

@@ -198,8 +198,9 @@ void gradient_fields(Visitor& v, ZeroConfig& c) {
       "overlap_comm", c.overlap_comm,
       {.meaning = "Run gradient reduction and gathers concurrently with computation; on a CPU by a "
                   "thread of its own, where ranks have other samples and nothing else apart "
-                  "(no pipeline, sequence, tensor or expert parallelism) and nothing is offloaded, "
-                  "else a bucket is reduced when it is full, and the backward pass waits for it.",
+                  "(no pipeline, sequence, tensor or expert parallelism) and nothing is offloaded "
+                  "or sent by rows (sparse_gradients), else a bucket is reduced when it is full, "
+                  "and the backward pass waits for it.",
        .effect = Effect::kUsed});
   v.field("reduce_scatter", c.reduce_scatter,
           {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce.",

@@ -280,23 +280,29 @@ TEST_CASE("a rank that is lost in a micro-step is one error of those that talk b
   CHECK_THAT(said.front(), Catch::Contains("all_gather") && Catch::Contains("rank 1"));
 }
 
-TEST_CASE("a thread talks to peers of stores that keep everything on the device", "[zero]") {
+TEST_CASE("a thread talks to peers of stores that keep everything on the device and send it whole",
+          "[zero]") {
+  ZeroPolicy offloaded = zero_policy(3);
+  offloaded.params.tier = Tier::kHost;
+  const std::vector<std::pair<ZeroOptions, std::string_view>> cases{
+      {{.policy = offloaded, .gather = {}, .slots = {}}, "are offloaded"},
+      {{.policy = zero_policy(0), .gather = {}, .slots = {}, .sparse_tokens = 1}, "go by rows"}};
   test::run_ranks(1, [&](Communicator& world) {
     test::RankStream own(world), handle(world);
     Talker talker;
     Mesh mesh = Mesh::over(world, {});
-    ZeroPolicy policy = zero_policy(3);
-    policy.params.tier = Tier::kHost;
     HostMemory host;
-    bool refused = false;
-    try {
-      const ShardedStore store({.policy = policy, .gather = {}, .slots = {}}, mesh,
-                               StoreStreams{own.stream, handle.stream, &talker.thread},
-                               world.memory(), WeightPlaces{.host = &host});
-    } catch (const InternalError& error) {
-      refused = std::string_view(error.what()).find("are offloaded") != std::string_view::npos;
+    for (const auto& [options, why] : cases) {
+      bool refused = false;
+      try {
+        const ShardedStore store(options, mesh,
+                                 StoreStreams{own.stream, handle.stream, &talker.thread},
+                                 world.memory(), WeightPlaces{.host = &host});
+      } catch (const InternalError& error) {
+        refused = std::string_view(error.what()).find(why) != std::string_view::npos;
+      }
+      test::require(refused, "a store has a thread for its peers that must not");
     }
-    test::require(refused, "a store with offloaded weights has a thread for its peers");
   });
 }
 
