@@ -14,7 +14,7 @@ namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
 struct AdamVectors {  // AdamFactors, one copy per lane
-  F32Vector scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, root2, eps, step;
+  F32Vector scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, inverse_root2, eps, step;
 };
 
 AdamVectors adam_vectors(const AdamFactors& k) {
@@ -25,7 +25,7 @@ AdamVectors adam_vectors(const AdamFactors& k) {
           hn::Set(d, k.beta2),
           hn::Set(d, k.one_minus_beta1),
           hn::Set(d, k.one_minus_beta2),
-          hn::Set(d, k.root2),
+          hn::Set(d, k.inverse_root2),
           hn::Set(d, k.eps),
           hn::Set(d, k.step)};
 }
@@ -38,7 +38,7 @@ HWY_INLINE F32Vector adam_step(const AdamVectors& k, F32Vector w, F32Vector g, F
   w = hn::Mul(w, k.keep);
   m = hn::MulAdd(hn::Sub(g, m), k.one_minus_beta1, m);
   v = hn::MulAdd(v, k.beta2, hn::Mul(hn::Mul(g, g), k.one_minus_beta2));
-  const auto denominator = hn::Add(hn::Div(hn::Sqrt(v), k.root2), k.eps);
+  const auto denominator = hn::MulAdd(hn::Sqrt(v), k.inverse_root2, k.eps);
   return hn::NegMulAdd(k.step, hn::Div(m, denominator), w);
 }
 

@@ -207,7 +207,7 @@ __global__ void pack_kernel(int64_t numel, const float* numbers, DeviceState sta
   for_each_span(numel, false, [&](const Span& span) {
     float values[kPack] = {};
     load_typed<float>(numbers, span, values);
-    store_state(values, 0, span, state);
+    store_state(values, kPackingSalt, span, state);
   });
 }
 

@@ -23,7 +23,7 @@ __device__ inline float adam_element(const AdamFactors& k, float w, float g, flo
   g = fmaf(w, k.l2, g * k.scale);
   m = fmaf(g - m, k.one_minus_beta1, m);
   v = fmaf(v, k.beta2, g * g * k.one_minus_beta2);
-  const float denominator = sqrtf(v) / k.root2 + k.eps;
+  const float denominator = fmaf(sqrtf(v), k.inverse_root2, k.eps);
   return fmaf(-k.step, m / denominator, w * k.keep);
 }
 

@@ -2,6 +2,8 @@
 // cost.
 #include "kernels/step/rule_update.h"
 
+#include <utility>
+
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
@@ -38,6 +40,22 @@ double check_state(std::string_view op, const Stream& stream, const StateTensor&
   return bytes;
 }
 
+// One format for all, but for roots, which those states have that are never negative.
+template <class Rule>
+void check_formats(std::string_view op, const std::vector<StateTensor>& states) {
+  using Factors = decltype(factors_of(std::declval<Rule>(), std::declval<StepInputs>()));
+  for (size_t j = 0; j < states.size(); ++j) {
+    const DType dtype = dtype_of(states[j].format);
+    DS_CHECK(dtype == dtype_of(states[0].format) && (dtype == DType::kF32 || !kFp32Only<Factors>),
+             "{}: state {} is {}, expected {}", op, j, name_of(dtype),
+             kFp32Only<Factors> ? "fp32" : "the dtype of all");
+    const bool root = (kRootStates<Factors> >> j & 1U) != 0;
+    DS_CHECK(dtype != DType::kU8 || root == (states[j].format == MomentFormat::kMxFp8Root),
+             "{}: state {} in 8 bits is {} root", op, j, root ? "no" : "a");
+  }
+}
+
+template <class Rule>
 void check(const Stream& stream, const RuleArgs& args, int states) {
   constexpr std::string_view kOp = "rule_update";
   detail::require_numel(kOp, "master", stream, args.master, args.master.numel());
@@ -50,6 +68,7 @@ void check(const Stream& stream, const RuleArgs& args, int states) {
   detail::require_float(kOp, "grad", args.grad);
   DS_CHECK(narrow<int>(args.states.size()) == states,
            "{}: {} states are given to a rule that has {}", kOp, args.states.size(), states);
+  check_formats<Rule>(kOp, args.states);
   double state_bytes = 0;
   for (const StateTensor& state : args.states) state_bytes += check_state(kOp, stream, state, n);
   if (args.copy.defined()) {
@@ -77,7 +96,7 @@ void check_packing(std::string_view op, const Stream& stream, const StateTensor&
 template <class Rule>
 void rule_update(Stream& stream, const RuleArgs& args, const Rule& rule,
                  const StepScalars& scalars) {
-  check(stream, args, rule.states());
+  check<Rule>(stream, args, rule.states());
   on_device(
       stream, [&](Cpu) { detail::rule_update_cpu(stream, args, rule, scalars); },
       [&](Cuda) { detail::rule_update_cuda(stream, args, rule, scalars); });

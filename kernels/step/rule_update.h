@@ -21,9 +21,10 @@ struct StateTensor {
 struct RuleArgs {
   // [n], updated: fp32, or bf16 or fp16, which become fp32 for the step and are rounded after it.
   Tensor master;
-  Tensor grad = {};                      // [n], fp32, bf16 or fp16
-  std::vector<StateTensor> states = {};  // rule.states() of them, updated
-  Tensor copy = {};                      // [n] fp32, bf16 or fp16: the rounded weight; or undefined
+  Tensor grad = {};  // [n], fp32, bf16 or fp16
+  // rule.states() of them, updated: of one dtype; in 8 bits those of kRootStates are roots.
+  std::vector<StateTensor> states = {};
+  Tensor copy = {};  // [n] fp32, bf16 or fp16: the rounded weight; or undefined
   // Masters in bf16 are rounded at random by it; nothing: to nearest.
   std::optional<WeightNoise> noise = std::nullopt;
 };

@@ -9,6 +9,9 @@
 
 namespace ds::kernels {
 
+// a * b + c, rounded once: named where it is meant, so that no compiler has a choice.
+constexpr float fused(float a, float b, float c) { return std::fma(a, b, c); }
+
 enum class WeightDecay : uint8_t {
   kDecoupled,
   kL2
@@ -16,7 +19,9 @@ enum class WeightDecay : uint8_t {
 
 // The arithmetic of torch.optim.AdamW/Adam: denominator sqrt(v)/sqrt(correction2) + eps, step size
 // lr/correction1, decoupled decay multiplies the weight by 1 - lr*weight_decay first. 1 - beta is
-// taken before it is rounded, as the corrections are: of fp32's 0.999 it is off by 1e-5.
+// taken before it is rounded, as the corrections are: of fp32's 0.999 it is off by 1e-5. The root
+// of the second correction is divided by in fp64, once, for a division takes as long as six
+// products.
 struct AdamRule {
   float eps = 1e-8F;
   float weight_decay = 0;
@@ -24,7 +29,7 @@ struct AdamRule {
   double lr_scale = 1;  // of the parameter group, here and below
 };
 struct AdamFactors {
-  float scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, root2, eps, step;
+  float scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, inverse_root2, eps, step;
 };
 constexpr AdamFactors factors_of(const AdamRule& rule, const StepInputs& in,
                                  const StepOutcome& out) {
@@ -37,7 +42,7 @@ constexpr AdamFactors factors_of(const AdamRule& rule, const StepInputs& in,
           .beta2 = static_cast<float>(in.beta2),
           .one_minus_beta1 = static_cast<float>(1.0 - in.beta1),
           .one_minus_beta2 = static_cast<float>(1.0 - in.beta2),
-          .root2 = static_cast<float>(std::sqrt(in.correction2)),
+          .inverse_root2 = static_cast<float>(1.0 / std::sqrt(in.correction2)),
           .eps = rule.eps,
           .step = static_cast<float>(lr / in.correction1)};
 }
@@ -58,6 +63,8 @@ struct AdamStateRule {
 struct AdamStateFactors {
   AdamFactors adam;
   bool amsgrad;
+  // The same, where the number of states is known to the compiler.
+  constexpr AdamStateFactors with_states(int states) const { return {adam, states == 3}; }
 };
 constexpr AdamStateFactors factors_of(const AdamStateRule& rule, const StepInputs& in) {
   return {.adam = factors_of(rule.adam, in, {}), .amsgrad = rule.amsgrad};
@@ -66,11 +73,12 @@ constexpr void update_element(const AdamStateFactors& factors, float& weight, fl
                               RuleState& state) {
   const AdamFactors& k = factors.adam;
   float* s = state.values;
-  const float g = grad + k.l2 * weight;
-  s[0] += (g - s[0]) * k.one_minus_beta1;
-  s[1] = s[1] * k.beta2 + g * g * k.one_minus_beta2;
+  const float g = fused(weight, k.l2, grad);
+  s[0] = fused(g - s[0], k.one_minus_beta1, s[0]);
+  s[1] = fused(s[1], k.beta2, g * g * k.one_minus_beta2);
   s[2] = factors.amsgrad && s[2] > s[1] ? s[2] : s[1];
-  weight = weight * k.keep - k.step * (s[0] / (std::sqrt(s[2]) / k.root2 + k.eps));
+  const float denominator = fused(std::sqrt(s[2]), k.inverse_root2, k.eps);
+  weight = fused(-k.step, s[0] / denominator, weight * k.keep);
 }
 
 // c = beta1 m + (1 - beta1) g; w = w (1 - lr weight_decay) - lr sign(c); m = beta2 m + (1 - beta2)
@@ -362,5 +370,27 @@ constexpr void update_element(const AgreedFactors& k, float& weight, float /*gra
   state.values[0] = k.renewed ? weight : state.values[0];
   state.values[1] = k.renewed ? 0.0F : state.values[1];
 }
+
+// States that are never negative, a bit for each: in 8 bits their roots are kept.
+template <class Factors>
+inline constexpr unsigned kRootStates = 0;
+template <>
+inline constexpr unsigned kRootStates<AdamStateFactors> = 0b110;
+template <>
+inline constexpr unsigned kRootStates<AdagradFactors> = 0b1;
+template <>
+inline constexpr unsigned kRootStates<RmspropFactors> = 0b1;
+
+// Rules whose state is kept in fp32 alone.
+template <class Factors>
+inline constexpr bool kFp32Only = false;
+template <>
+inline constexpr bool kFp32Only<OneBitFactors> = true;
+template <>
+inline constexpr bool kFp32Only<ZeroOneFactors> = true;
+template <>
+inline constexpr bool kFp32Only<OneBitLambFactors> = true;
+template <>
+inline constexpr bool kFp32Only<AgreedFactors> = true;
 
 }  // namespace ds::kernels

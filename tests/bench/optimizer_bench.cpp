@@ -101,12 +101,13 @@ void bench_rule(Bench& bench, const std::string& name, const Rule& rule,
   double bytes = 12;
   for (int j = 0; j < rule.states(); ++j) {
     const bool small = format == MomentFormat::kMxFp8;
+    const bool root = small && j > 0;  // Adam's variance
     args.states.push_back(
         {.values = bench.room(small                           ? DType::kU8
                               : format == MomentFormat::kBf16 ? DType::kBF16
                                                               : DType::kF32),
          .scales = small ? bench.room(DType::kU8, kNumel / kMomentBlock) : Tensor(),
-         .format = format});
+         .format = root ? MomentFormat::kMxFp8Root : format});
     bytes += small ? 2 + 2.0 / kMomentBlock : format == MomentFormat::kBf16 ? 4 : 8;
   }
   compare(

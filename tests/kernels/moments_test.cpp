@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "kernels/step/rule_update.h"
@@ -19,7 +20,7 @@ using namespace reference;
 TEST_CASE("8 bits hold 448 down to 2^-9, and stay as they are under any noise", "[kernels]") {
   for (const uint8_t scale : {uint8_t{100}, uint8_t{127}, uint8_t{140}}) {
     const float power = power_of(scale), inverse = inverse_power_of(scale);
-    CHECK(power * inverse == 1);
+    CHECK(power * inverse == 256);
     std::set<float> values;
     for (uint32_t code = 0; code < 256; ++code) {
       if ((code & 0x7fU) == 0x7fU) continue;  // no number
@@ -126,7 +127,7 @@ TEST_CASE("state goes out to fp32 and back as the same numbers", "[kernels][devi
 Values numbers_of_every_size(int64_t n, bool negative) {
   Values values;
   for (int64_t i = 0; i < n; ++i) {
-    const uint32_t hash = rounding_noise(static_cast<float>(i), 7);
+    const uint32_t hash = weight_noise(7, static_cast<uint32_t>(i));
     const bool alike = i / kMomentBlock % 2 == 0;
     const uint32_t bits = alike ? 0x3f000000U + (hash & 0x07ffffffU) : hash & 0x7fffffffU;
     const auto size = std::bit_cast<float>(bits);
@@ -163,13 +164,135 @@ TEST_CASE("state in 8 bits has the bits of its formulas, in whatever vectors",
       REQUIRE(static_cast<uint8_t>(scales[at / kMomentBlock]) == scale);
       for (size_t i = at; i < end; ++i) {
         const float number = kept[i - at];
-        const uint8_t code = to_mxfp8(number, inverse_power_of(scale), rounding_noise(number, 0));
+        const uint8_t code =
+            to_mxfp8(number, inverse_power_of(scale), rounding_noise(number, kPackingSalt));
         REQUIRE(static_cast<uint8_t>(codes[i]) == code);
         const float again = from_mxfp8(code, power_of(scale));
         REQUIRE(back[i] == static_cast<double>(root ? again * again : again));
       }
     }
   }
+}
+
+// A step from the same numbers, with state in fp32 and in fewer bits: weights are the same, and what
+// is kept are the formulas' bits of what fp32 keeps.
+template <class Rule>
+void check_kept_bits(const Rule& rule, unsigned roots, bool in_8_bits, int64_t n) {
+  TestStream s(3);
+  INFO("8 bits " << in_8_bits << " n " << n << " states " << rule.states());
+  RuleArgs wide{.master = random_tensor({n}, DType::kF32, 1, s.stream),
+                .grad = random_tensor({n}, DType::kBF16, 2, s.stream)};
+  RuleArgs small{.master = random_tensor({n}, DType::kF32, 1, s.stream), .grad = wide.grad};
+  for (int j = 0; j < rule.states(); ++j) {
+    const bool root = (roots >> j & 1U) != 0;
+    Values values =
+        values_of(random_tensor({n}, DType::kF32, 5 + static_cast<uint64_t>(j), s.stream));
+    for (double& value : values) value = root || !in_8_bits ? value * value : value;
+    small.states.push_back(state_of(!in_8_bits ? MomentFormat::kBf16
+                                    : root     ? MomentFormat::kMxFp8Root
+                                               : MomentFormat::kMxFp8,
+                                    n, s.stream));
+    wide.states.push_back({.values = Tensor::empty({n}, DType::kF32, s.stream)});
+    pack_state(s.stream, tensor_of(values, {n}, DType::kF32, s.stream), small.states.back());
+    unpack_state(s.stream, small.states.back(), wide.states.back().values);
+  }
+  const StepInputs in{
+      .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .correction1 = 0.4, .correction2 = 0.2, .step = 4};
+  const StepScalars scalars = testing::scalars_of(s.stream, in, {.grad_scale = 0.5F});
+  rule_update(s.stream, wide, rule, scalars);
+  rule_update(s.stream, small, rule, scalars);
+  REQUIRE(same_bits(small.master, wide.master));
+  for (int j = 0; j < rule.states(); ++j) {
+    const StateTensor& kept = small.states[static_cast<size_t>(j)];
+    const Values exact = values_of(wide.states[static_cast<size_t>(j)].values);
+    const std::vector<std::byte> bytes = bytes_of(kept.values);
+    const uint32_t salt = noise_salt(in.step, j);
+    uint32_t largest = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      auto number = static_cast<float>(exact[i]);
+      if (!in_8_bits) {
+        const uint16_t bits = bf16_bits(number, rounding_noise(number, salt));
+        REQUIRE(std::to_integer<uint32_t>(bytes[2 * i]) == (bits & 255U));
+        REQUIRE(std::to_integer<uint32_t>(bytes[2 * i + 1]) == bits >> 8U);
+        continue;
+      }
+      const auto kept_number = [&](size_t at) {
+        const auto value = static_cast<float>(exact[at]);
+        return kept.format == MomentFormat::kMxFp8Root ? std::sqrt(value) : value;
+      };
+      if (i % kMomentBlock == 0) {
+        largest = 0;
+        for (size_t at = i; at < std::min(i + kMomentBlock, exact.size()); ++at) {
+          largest = std::max(largest, std::bit_cast<uint32_t>(std::abs(kept_number(at))));
+        }
+      }
+      number = kept_number(i);
+      const uint8_t code =
+          to_mxfp8(number, inverse_power_of(scale_of(largest)), rounding_noise(number, salt));
+      REQUIRE(std::to_integer<uint8_t>(bytes[i]) == code);
+    }
+  }
+}
+
+TEST_CASE("a step keeps the formulas' bits of what it keeps in fp32", "[kernels][device]") {
+  for (const bool in_8_bits : {false, true}) {
+    for (const int64_t n : {1, 31, 32, 1000, 1056, 3111}) {
+      const AdamRule adam{.weight_decay = 0.1F};
+      check_kept_bits(AdamStateRule{.adam = adam}, 0b110, in_8_bits, n);
+      check_kept_bits(AdamStateRule{.adam = adam, .amsgrad = true}, 0b110, in_8_bits, n);
+      check_kept_bits(LionRule{.weight_decay = 0.1}, 0, in_8_bits, n);
+      check_kept_bits(AdagradRule{.weight_decay = 0.1F}, 0b1, in_8_bits, n);
+      check_kept_bits(SgdRule{.momentum = 0.9F}, 0, in_8_bits, n);
+      check_kept_bits(RmspropRule{.momentum = 0.9F, .centered = true}, 0b1, in_8_bits, n);
+    }
+  }
+}
+
+TEST_CASE("rounding goes up in proportion, over elements and over steps", "[kernels]") {
+  constexpr int kCount = 1 << 15;
+  for (const float share : {0.002F, 0.25F, 0.5F, 0.9F}) {
+    int steps16 = 0, steps8 = 0, small8 = 0, elements8 = 0;
+    for (int i = 0; i < kCount; ++i) {
+      const uint32_t salt = noise_salt(i, 1), same = noise_salt(3, 1);
+      const float value16 = 1.0F + share / 128;
+      steps16 += bf16_bits(value16, rounding_noise(value16, salt)) == 0x3f81 ? 1 : 0;
+      const float inverse = inverse_power_of(127);
+      const auto up = [&](float value, uint32_t of, uint8_t to) {
+        return to_mxfp8(value, inverse, rounding_noise(value, of)) == to ? 1 : 0;
+      };
+      steps8 += up(1.0F + share / 8, salt, 0x39);
+      small8 += up((3 + share) * 0x1p-9F, salt, 4);  // where codes are even
+      // Elements of one share, and of other bits below what is counted.
+      const float near = 1.0F + share / 8 + static_cast<float>(i) * 0x1p-23F / 8;
+      elements8 += up(near, same, 0x39);
+    }
+    CAPTURE(share);
+    const double bound = 5 * std::sqrt(share * (1 - share) / kCount) + 1e-4;
+    for (const int ups : {steps16, steps8, small8}) {
+      CHECK(std::abs(static_cast<double>(ups) / kCount - static_cast<double>(share)) < bound);
+    }
+    CHECK(std::abs(static_cast<double>(elements8) / kCount - static_cast<double>(share)) <
+          bound + 0.005);
+  }
+}
+
+TEST_CASE("numbers that no scale reaches are kept as the largest", "[kernels][device]") {
+  TestStream s(3);
+  const double infinite = std::numeric_limits<double>::infinity();
+  Values values(70, 1.0);
+  values[3] = infinite, values[4] = -infinite, values[5] = std::nan(""), values[66] = -3.3e38;
+  const StateTensor state = state_of(MomentFormat::kMxFp8, 70, s.stream);
+  pack_state(s.stream, tensor_of(values, {70}, DType::kF32, s.stream), state);
+  const Tensor back = Tensor::empty({70}, DType::kF32, s.stream);
+  unpack_state(s.stream, state, back);
+  const Values kept = values_of(back);
+  const double largest = 448 * static_cast<double>(power_of(kMostScale));
+  CHECK(kept[3] == largest);
+  CHECK(kept[4] == -largest);
+  CHECK(std::abs(kept[5]) == largest);
+  CHECK(kept[66] == -largest);
+  CHECK(kept[0] == 0);
+  CHECK(kept[40] == 1);  // of another block
 }
 
 // Of 32-blocks the tail that is not full, views, gradients of every dtype.

@@ -351,6 +351,23 @@ TEST_CASE("an update by a rule refuses state that it has not, and what does not 
       {"scales is undefined", with([&](auto& a) {
          a.states[0] = {.values = make({4}, DType::kU8), .format = MomentFormat::kMxFp8};
        })},
+      {"state 0 in 8 bits is a root", with([&](auto& a) {
+         a.states[0] = {.values = make({4}, DType::kU8),
+                        .scales = make({1}, DType::kU8),
+                        .format = MomentFormat::kMxFp8Root};
+       })},
+      {"state 1 is bf16, expected the dtype of all",
+       [&] {
+         RuleArgs args = right;
+         args.states.push_back({.values = make({4}, DType::kBF16), .format = MomentFormat::kBf16});
+         rule_update(s, args, AdamStateRule{}, scalars);
+       }},
+      {"state 0 is bf16, expected fp32",
+       [&] {
+         RuleArgs args = right;
+         args.states.assign(2, {.values = make({4}, DType::kBF16), .format = MomentFormat::kBf16});
+         rule_update(s, args, OneBitRule{}, scalars);
+       }},
       {"copy is int32", with([&](auto& a) { a.copy = make({4}, DType::kI32); })},
       {"1 states are given to a rule that has 0",
        [&] { rule_update(s, right, SgdRule{}, scalars); }},
