@@ -28,8 +28,8 @@
 
 namespace ds::kernels {
 
-// Numbers at a time: weights and gradients in fp32, where they are not, in 8 KiB of the cache; state
-// in 8 bits in 4 KiB each.
+// Numbers at a time: weights and gradients, where they are not in fp32, take 8 KiB of the cache,
+// state in 8 bits 4 KiB each.
 constexpr int64_t kChunk = 1024;
 
 // Part of a StateTensor.

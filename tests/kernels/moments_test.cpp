@@ -174,7 +174,7 @@ TEST_CASE("state in 8 bits has the bits of its formulas, in whatever vectors",
   }
 }
 
-// A step from the same numbers, with state in fp32 and in fewer bits: weights are the same, and what
+// A step from the same numbers, with state in fp32 and in fewer bits: weights are equal, and what
 // is kept are the formulas' bits of what fp32 keeps.
 template <class Rule>
 void check_kept_bits(const Rule& rule, unsigned roots, bool in_8_bits, int64_t n) {

@@ -72,6 +72,23 @@ TEST_CASE("signs are packed, and the error keeps what they lose, to the bit", "[
   }
 }
 
+// Long enough that each thread has several pieces of memory, and the last of them is short.
+TEST_CASE("of long buffers all signs are packed, once", "[kernels][device]") {
+  TestStream s;
+  constexpr int64_t kNumel = 3 * (int64_t{1} << 18) + 12301;
+  const Tensor values = random_tensor({kNumel}, DType::kF32, 3, s.stream);
+  const Tensor error = random_tensor({kNumel}, DType::kF32, 4, s.stream);
+  const Floats x = floats_of(values);
+  Floats sum = floats_of(error);
+  for (size_t i = 0; i < x.size(); ++i) sum[i] += x[i];
+  const CompressSignsArgs args = args_for(values, error, s.stream);
+  compress_signs(s.stream, args);
+  CHECK((bytes_of(args.signs) == packed(sum)));  // not to be printed
+  const float scale = floats_of(args.scale)[0];
+  for (float& v : sum) v -= v >= 0 ? scale : -scale;
+  CHECK((floats_of(error) == sum));
+}
+
 TEST_CASE("signs expand to every dtype, and add up over ranks in their order",
           "[kernels][device]") {
   TestStream s;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "kernels/cpu/quantize/code_spans.h"
 #include "kernels/cpu/reduce.h"
 #include "kernels/cpu/spans.h"
@@ -16,13 +17,23 @@ namespace {
 
 constexpr int64_t kChunk = 4096;  // whole bytes of signs
 
+// Of a thread's share, the last piece first: what a pass in order has gone over just now, the cache
+// still has. A piece is long enough for the processor to see what comes next.
+constexpr int64_t kPiece = 64 * kChunk;
+
 // use(first, count, their bytes) on chunks of `numel` numbers.
 template <class Use>
 void for_chunks(Stream& stream, int64_t numel, const Tensor& signs, const Use& use) {
-  stream.pool().parallel_for(numel, kChunk, [&](int64_t begin, int64_t end) {
+  const auto piece = [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += kChunk) {
       const int64_t count = std::min(kChunk, end - first);
       use(first, count, std::span(signs.data<uint8_t>() + first / 8, sign_bytes(to_size(count))));
+    }
+  };
+  stream.pool().parallel_for(numel, kChunk, [&](int64_t begin, int64_t end) {
+    const int64_t pieces = divide_up(end - begin, kPiece);
+    for (int64_t i = pieces - 1; i >= 0; --i) {
+      piece(begin + i * kPiece, std::min(end, begin + (i + 1) * kPiece));
     }
   });
 }

@@ -18,8 +18,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 
-// Of the numbers of 8 bits, 4 bits of exponent are those of fp16 but for the bias: from there on the
-// processor converts, subnormal numbers too.
+// The 4 bits of exponent are those of fp16 but for the bias: from there on the processor converts,
+// subnormal numbers too.
 HWY_INLINE void read_block(const uint8_t* codes, uint8_t scale, float* to) {
 #if DS_SIMD_HAS_F16
   const Lanes d;
