@@ -110,18 +110,32 @@ void for_each_block(Stream& stream, const std::vector<Block>& blocks, auto&& wor
   });
 }
 
+bool is_on_diagonal(const Product& p, const Block& block) {
+  return p.result == Result::kSymmetric && block.row == block.column;
+}
+
+// Of a block on the diagonal what lies above it, by whole tiles, is what lies below.
+void mirror(float* c) {
+  for (int64_t j = kPanel; j < kBlock; ++j) {
+    for (int64_t i = 0; i < j / kPanel * kPanel; ++i) c[i * kBlock + j] = c[j * kBlock + i];
+  }
+}
+
 void multiply_block(const Product& p, const Block& block, float* c) {
+  static_assert(kPanel % kTileRows == 0);
   const int64_t depth = p.a.depth;
+  const bool halves = is_on_diagonal(p, block);
   for (int64_t k = 0; k < depth; k += kDepthAtOnce) {
     const int64_t count = std::min(kDepthAtOnce, depth - k);
     const TileWrite write = k == 0 ? TileWrite::kSet : TileWrite::kAdd;
     for (int64_t j = 0; j < kBlock; j += kPanel) {
-      for (int64_t i = 0; i < kBlock; i += kTileRows) {
+      for (int64_t i = halves ? j : 0; i < kBlock; i += kTileRows) {
         multiply_tile<1, kPanel>(p.a.at(block.row + i, k), p.b.at(block.column + j, k), count,
                                  c + i * kBlock + j, kBlock, write);
       }
     }
   }
+  if (halves) mirror(c);
 }
 
 // Rows i and i + 1 of c become what the product is, 32 columns from j on, and are rounded.
@@ -168,7 +182,7 @@ void store_plain(const Product& p, const Block& at, const __m512i (&rows)[kSubRo
 }
 
 void finish_block(const Product& p, const Block& block, float* c) {
-  const bool on_diagonal = p.result == Result::kSymmetric && block.row == block.column;
+  const bool on_diagonal = is_on_diagonal(p, block);
   if (on_diagonal && p.diagonal != 0) add_to_diagonal(p, block, c);
   for (int64_t i = 0; i < kBlock; i += kSubRows) {
     for (int64_t j = 0; j < kBlock; j += kPanel) {
