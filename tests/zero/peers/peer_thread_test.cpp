@@ -286,7 +286,7 @@ TEST_CASE("a thread talks to peers of stores that keep everything on the device 
   offloaded.params.tier = Tier::kHost;
   const std::vector<std::pair<ZeroOptions, std::string_view>> cases{
       {{.policy = offloaded, .gather = {}, .slots = {}}, "are offloaded"},
-      {{.policy = zero_policy(0), .gather = {}, .slots = {}, .sparse_tokens = 1}, "go by rows"}};
+      {{.policy = zero_policy(0), .gather = {}, .sparse_tokens = 1, .slots = {}}, "go by rows"}};
   test::run_ranks(1, [&](Communicator& world) {
     test::RankStream own(world), handle(world);
     Talker talker;
