@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "core/dispatch.h"
 #include "core/trace.h"
 #include "kernels/attention.h"
+#include "kernels/attention_part.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gemm/matmul.h"
@@ -70,6 +72,27 @@ void run_quantizers(Stream& s, const Tensor& x) {
   largest_mask(s, x, 0.5, mask);
 }
 
+// Attention as ranks of a ring have it, of qkv [10, 32].
+void run_parts(Stream& s, const AttentionShape& shape, const Tensor& qkv) {
+  const auto made = [&](const Shape& of) { return Tensor::zeros(of, DType::kF32, s); };
+  const SequencePart all{.length = 5, .first = 0, .count = 5};
+  const AttentionPart part{.batch = 2,
+                           .heads = 2,
+                           .kv_heads = 1,
+                           .head_dim = 8,
+                           .queries = all,
+                           .keys = all,
+                           .seen = Seen::kUpToOwn};
+  const Tensor kv = Tensor::zeros({10, 16}, qkv.dtype(), s);
+  const Tensor dy = Tensor::zeros({10, 16}, qkv.dtype(), s);
+  Tensor y = made({10, 16}), lse = made({2, 2, 5}), delta = made({2, 2, 5}), dq = made({10, 16}),
+         dkv = made({10, 16});
+  attention_part_forward(s, part, qkv, kv, y, lse, Write::kOverwrite);
+  Tensor rounded = Tensor::zeros({10, 16}, qkv.dtype(), s);
+  attention_delta(s, shape, rounded, dy, delta);
+  attention_part_backward(s, part, qkv, kv, {lse, delta, dy, dq, dkv});
+}
+
 // One pass over everything a layer of a model calls.
 void run_everything(Stream& s, DType dtype) {
   const auto made = [&](const Shape& shape, DType of) { return Tensor::zeros(shape, of, s); };
@@ -103,6 +126,7 @@ void run_everything(Stream& s, DType dtype) {
   rope(s, shape, 1e4F, 0, Rotation::kForward, qkv);
   attention_forward(s, shape, qkv, y, lse);
   attention_backward(s, shape, qkv, y, lse, y, dqkv);
+  run_parts(s, shape, qkv);
   linear_cross_entropy(
       s, {.x = y, .weight = table, .targets = tokens, .losses = mean, .dx = x, .dweight = dtable});
   layer_norm_backward(s, y, gamma, mean, inv, x, {}, x, grads);
@@ -160,6 +184,25 @@ TEST_CASE("kernels on meta that stands for a device report and allocate as they 
                  .stands_for = device.stream.device()});
     run_everything(meta, dtype);
     REQUIRE(on_device.log == on_meta.log);
+  }
+}
+
+// Also where there is no GPU: what launches kernels is the host's, and nvcc gives functions of
+// devices that it calls a body that ends the program.
+TEST_CASE("kernels on meta that stands for a GPU are launched by code of the host", "[kernels]") {
+  if (!kHasCudaKernels) {
+    SUCCEED("a build without CUDA");
+    return;
+  }
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    MetaMemory nothing;
+    Recorder on_meta;
+    Stream meta({.device = Device::meta(),
+                 .memory = &nothing,
+                 .trace = &on_meta,
+                 .stands_for = Device::cuda(0)});
+    run_everything(meta, dtype);
+    REQUIRE(on_meta.log.size() > 30);
   }
 }
 

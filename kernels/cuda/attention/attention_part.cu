@@ -34,8 +34,8 @@ struct PartKernel {
   float* dq;
   float* dkv;
 
-  __device__ int queries() const { return query_count; }
-  __device__ int keys() const { return key_count; }
+  __host__ __device__ int queries() const { return query_count; }
+  __host__ __device__ int keys() const { return key_count; }
   __device__ int last_key(int query) const { return up_to_own ? query : key_count - 1; }
   __device__ int first_query(int key) const { return up_to_own ? key : 0; }
   __device__ int64_t number(int64_t sample, int64_t head) const {

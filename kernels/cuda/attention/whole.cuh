@@ -43,8 +43,8 @@ struct AttentionKernel {
   T* dqkv;
   float* delta;  // [batch, heads, T]: sum over dy * y
 
-  __device__ int queries() const { return length; }
-  __device__ int keys() const { return length; }
+  __host__ __device__ int queries() const { return length; }
+  __host__ __device__ int keys() const { return length; }
   // The last key that a query sees, and the first query that sees a key.
   __device__ int last_key(int query) const { return query; }
   __device__ int first_query(int key) const { return key; }
