@@ -67,7 +67,7 @@ struct Context {
   // Of what lies between such layers each of these ranks has a part of the rows: as many, those of
   // the first rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
   bool shares_rows = false;
-  Recompute recompute{};           // of the block that is being run
+  Recompute recompute{};  // of the block that is being run
   // What functions give nobody reads, but their gradients are wanted: they may give unread_value()s
   // and make no more than they keep. For single functions: see end_of_segment().
   bool unread = false;

@@ -73,16 +73,16 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
   NormOutput normed = norm(context, in.sum, in.branch, ln_1_);
   in = {};
   const int64_t length = rows.length;
-  Var branch = recompute_part(
-      context, RecomputedPart::kAttention, std::move(normed.y),
-      [this, shape, length](Context& inside, Var y) {
-        Var qkv = linear(inside, enter_tensor(inside, std::move(y)), c_attn_);
-        Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
-        qkv = {};
-        Context end = inside.end_of_segment();
-        return dropout(end, leave_tensor(end, linear(end, heads, attn_c_proj_)),
-                       attention_out_dropout_, length);
-      });
+  Var branch =
+      recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
+                     [this, shape, length](Context& inside, Var y) {
+                       Var qkv = linear(inside, enter_tensor(inside, std::move(y)), c_attn_);
+                       Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
+                       qkv = {};
+                       Context end = inside.end_of_segment();
+                       return dropout(end, leave_tensor(end, linear(end, heads, attn_c_proj_)),
+                                      attention_out_dropout_, length);
+                     });
   normed = norm(context, normed.sum, branch, ln_2_);
   branch = recompute_part(
       context, RecomputedPart::kMlp, std::move(normed.y), [this, length](Context& inside, Var y) {
