@@ -89,10 +89,11 @@ void OneBitComm::compress(std::span<const OneBitTensor> tensors, Buffers& buffer
   for (int64_t t = 0; t < buffers.count; ++t) {
     const OneBitTensor& tensor = tensors[to_size(t)];
     const Tensor added = added_with(tensor);
-    for (const OneBitTensor::Part& part : tensor.parts) {
-      if (added.defined()) break;
-      Tensor error = tensor.worker.narrow(part.offset, part.values.numel());
-      kernels::accumulate(stream, part.values, error);
+    if (!added.defined()) {
+      for (const OneBitTensor::Part& part : tensor.parts) {
+        Tensor error = tensor.worker.narrow(part.offset, part.values.numel());
+        kernels::accumulate(stream, part.values, error);
+      }
     }
     const Tensor signs = buffers.whole.narrow(0, tensor.worker.numel() / kOfByte);
     kernels::compress_signs(stream, {.values = added,

@@ -29,6 +29,16 @@ Context Context::end_of_segment() const {
   return end;
 }
 
+Context Context::part_of_segment(bool is_last) const {
+  Context part = *this;
+  part.recompute.again = recompute.again && is_last;
+  return part;
+}
+
+Tensor Context::room_for(const Shape& shape, DType dtype) const {
+  return unread ? unread_value(shape, dtype) : Tensor::empty(shape, dtype, stream);
+}
+
 Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
   return {.stream = stream,
           .store = other_store,

@@ -76,6 +76,10 @@ struct Context {
 
   // For the functions whose outputs are those of a segment, and read by nobody in it.
   Context end_of_segment() const;
+  // For a part of a segment, whose outputs the next part reads unless it is the last.
+  Context part_of_segment(bool is_last) const;
+  // For what a function gives: memory of the stream, or unread_value().
+  Tensor room_for(const Shape& shape, DType dtype) const;
   // The same with another store and another tape, which outlive it.
   Context with(ParameterStore& other_store, Tape* other_tape) const;
   // Records on the tape, or, without one, returns the outputs as constants.

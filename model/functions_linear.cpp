@@ -16,9 +16,7 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
            "linear: x has shape {}, expected [N, {}]", x.value.shape().to_string(), spec.in);
   Stream& stream = context.stream;
   ParameterStore& store = context.store;
-  const Shape shape{x.value.shape()[0], spec.out()};
-  const DType dtype = x.value.dtype();
-  Tensor y = context.unread ? unread_value(shape, dtype) : Tensor::empty(shape, dtype, stream);
+  Tensor y = context.room_for({x.value.shape()[0], spec.out()}, x.value.dtype());
   const Tensor input = as_operand(stream, x.value, context.operands);
   if (!context.unread) {
     const Span span(stream, module_label(store, spec.parts.front().weight));

@@ -69,9 +69,7 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   Tensor input = as_operand(stream, x.value, context.operands);
   Inner inner = activate(context, spec, input, x.value.dtype());
   inner.after = as_operand(stream, inner.after, context.operands);
-  const Shape shape{x.value.shape()[0], spec.down.out()};
-  const DType dtype = x.value.dtype();
-  Tensor y = context.unread ? unread_value(shape, dtype) : Tensor::empty(shape, dtype, stream);
+  Tensor y = context.room_for({x.value.shape()[0], spec.down.out()}, x.value.dtype());
   if (!context.unread) {
     const bool adds_bias = !spec.down.is_part_of_sum || adds_what_all_have(context);
     project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);

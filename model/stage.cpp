@@ -111,8 +111,7 @@ Residual Stage::run_blocks(Context& context, const Segment& segment, const Seque
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const Block& block = *parts_.blocks[i];
     const Span in_block(context.stream, block.path());
-    Context inside = context;  // the next block reads what comes out
-    inside.recompute.again = context.recompute.again && i + 1 == segment.end;
+    Context inside = context.part_of_segment(i + 1 == segment.end);
     in = block.forward(inside, rows, std::move(in));
   }
   return in;

@@ -80,11 +80,9 @@ DeviceCeilings cpu_ceilings(const EngineOptions& options, const Config& config,
   DeviceCeilings ceilings = cpu_ceilings(threads, options.dtype);
   const bool talks_of_state_alone =
       mesh.pipe == 1 && mesh.sequence == 1 && mesh.tensor == 1 && mesh.expert == 1;
-  const bool offloads =
-      options.zero.offloads_state() || options.zero.policy.params.tier != Tier::kDevice;
-  const bool sends_rows = options.zero.sparse_tokens > 0;
   ceilings.overlaps_communication = config.zero_optimization.overlap_comm && mesh.data > 1 &&
-                                    talks_of_state_alone && !offloads && !sends_rows;
+                                    talks_of_state_alone &&
+                                    options.zero.why_no_peer_thread().empty();
   return ceilings;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/mesh.h"
@@ -75,6 +76,13 @@ struct ZeroOptions {
   RollingHomeOptions rolling{};
 
   bool offloads_state() const { return policy.state.tier != Tier::kDevice; }
+  // What a thread that talks to peers (zero/peers) cannot go with; empty: nothing.
+  std::string_view why_no_peer_thread() const {
+    if (policy.params.tier != Tier::kDevice || offloads_state()) {
+      return "weights or state are offloaded";
+    }
+    return sparse_tokens > 0 ? "gradients go by rows" : "";
+  }
 };
 
 // Where state lies that is not on the device; what it names outlives the store.

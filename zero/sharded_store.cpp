@@ -19,10 +19,9 @@ ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams
           options_.policy.params.tier == Tier::kDevice
               ? nullptr
               : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {
-  DS_CHECK(streams_.thread == nullptr || (offloaded_ == nullptr && !options_.offloads_state()),
-           "parameter store: a thread talks to peers, and weights or state are offloaded");
-  DS_CHECK(streams_.thread == nullptr || options_.sparse_tokens == 0,
-           "parameter store: a thread talks to peers, and gradients go by rows");
+  const std::string_view why_not = options_.why_no_peer_thread();
+  DS_CHECK(streams_.thread == nullptr || why_not.empty(),
+           "parameter store: a thread talks to peers, and {}", why_not);
 }
 
 ShardedStore::~ShardedStore() {

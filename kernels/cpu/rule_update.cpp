@@ -1,8 +1,7 @@
 // The rules' updates on the CPU, by chunks that stay in the cache: masters and gradients of fewer
 // bits become fp32 before, state in registers or a block at a time, each weight has its turn, and
-// they go back. Loops are written so that the
-// compiler makes vectors of them, once for each instruction set; nothing is contracted, so that all
-// of them have the same bits.
+// they go back. Loops are written so that the compiler makes vectors of them, once for each
+// instruction set; nothing is contracted, so that all of them have the same bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rule_update.cpp"
 #include "kernels/cpu/rule_update.h"
@@ -19,6 +18,7 @@
 
 #include "core/dispatch.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/spans.h"
 #include "kernels/cpu/step/mxfp8.inl"
@@ -113,8 +113,6 @@ HWY_INLINE uint8_t* codes_of(const StateSpan& state, int64_t block) {
   return static_cast<uint8_t*>(state.values) + block * kMomentBlock;
 }
 
-HWY_INLINE int64_t blocks_of(int64_t count) { return (count + kMomentBlock - 1) / kMomentBlock; }
-
 // Of a last block that has less than kMomentBlock numbers, what is missing is 0.
 HWY_INLINE void read_last(const StateSpan& state, int64_t block, int64_t count, float* to) {
   uint8_t codes[kMomentBlock] = {};
@@ -125,7 +123,7 @@ HWY_INLINE void read_last(const StateSpan& state, int64_t block, int64_t count, 
 // `count` numbers, of whose whole blocks the largest are known.
 template <bool kSigned>
 HWY_INLINE void write_state(StateNumbers& numbers, int64_t count, const StateSpan& state) {
-  const int64_t blocks = blocks_of(count), whole = count / kMomentBlock;
+  const int64_t blocks = divide_up(count, kMomentBlock), whole = count / kMomentBlock;
   if (whole < blocks) {
     std::fill(numbers.values + count, numbers.values + blocks * kMomentBlock, 0.0F);
     find_largest<kSigned>(numbers.values + whole * kMomentBlock, numbers.largest + 4 * whole);

@@ -100,8 +100,7 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
 Var recompute_part(Context& context, RecomputedPart part, Var input,
                    std::function<Var(Context&, Var)> segment) {
   if (context.recompute.part != part) {
-    Context inside = context;
-    inside.recompute.again = context.recompute.again && part == RecomputedPart::kMlp;
+    Context inside = context.part_of_segment(part == RecomputedPart::kMlp);
     return segment(inside, std::move(input));
   }
   std::vector<Var> inputs{std::move(input)};

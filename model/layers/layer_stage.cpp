@@ -53,8 +53,7 @@ LayerInput LayerStage::entry(Context& context, StageInput input) const {
 Var LayerStage::run_layers(Context& context, size_t begin, size_t end, LayerInput in) const {
   for (size_t i = begin; i < end; ++i) {
     const Span span(context.stream, "layer");
-    Context inside = context;  // the next layer reads what comes out
-    inside.recompute.again = context.recompute.again && i + 1 == end;
+    Context inside = context.part_of_segment(i + 1 == end);
     in.value = parts_.layers[i]->forward(inside, in);
     in.order = {};  // of the samples alone
   }

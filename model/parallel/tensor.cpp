@@ -154,8 +154,8 @@ Var enter_tensor(Context& context, Var x) {
 
 Var leave_tensor(Context& context, Var y) {
   if (context.tensor == nullptr) return y;
-  if (context.unread && !context.shares_rows) return y;
   if (context.shares_rows) return scatter_on_leaving(context, std::move(y));
+  if (context.unread) return y;
   DS_CHECK(y.value.is_sole_owner(), "leave tensor: sums in place, but somebody else holds y");
   y.value = sum_of_tensor(context, std::move(y.value));
   context.show(NumberKind::kOutput, "leave tensor", y.value);

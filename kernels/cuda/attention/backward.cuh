@@ -53,11 +53,7 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
   constexpr int kColumns = kDim / cuda::kTileColumns;
   constexpr int kTiles = Tile::kPassingBack / cuda::kTileColumns;
   DS_SHARED_OF_LAUNCH(Tiles, tiles);
-  const int64_t item = blockIdx.x / query_blocks;
-  const int first = (query_blocks - 1 - static_cast<int>(blockIdx.x % query_blocks)) * Tile::kOwned;
-  const auto sample = static_cast<int>(item / a.shape.heads);
-  const auto head = static_cast<int>(item % a.shape.heads);
-  const int64_t key_head = head / (a.shape.heads / a.shape.kv_heads);
+  const auto [first, sample, head, key_head] = query_block(query_blocks, Tile::kOwned, a.shape);
   const auto keys = a.key_rows(sample, key_head);
   const auto values = a.value_rows(sample, key_head);
   const auto fetch = [&](int block, int stage) {

@@ -35,6 +35,21 @@ struct AttentionTile {
   static constexpr int kPassingBack = kDim < 128 ? kPassing / 2 : 16;
 };
 
+// What a block of threads has of a grid of heads times blocks of queries, the longest first.
+struct QueryBlock {
+  int first;  // query
+  int sample, head;
+  int64_t key_head;
+};
+__device__ inline QueryBlock query_block(int blocks, int owned, const AttentionShape& shape) {
+  const int64_t item = blockIdx.x / blocks;
+  const auto head = static_cast<int>(item % shape.heads);
+  return {.first = (blocks - 1 - static_cast<int>(blockIdx.x % blocks)) * owned,
+          .sample = static_cast<int>(item / shape.heads),
+          .head = head,
+          .key_head = head / (shape.heads / shape.kv_heads)};
+}
+
 // The rows of one head among those of a packed matrix.
 template <class T>
 struct HeadRows {
