@@ -24,6 +24,8 @@ struct HostOptions {
   std::vector<std::string> environment;  // --env
   std::optional<std::string> environment_file;
   std::optional<int> ssh_port;
+
+  bool operator==(const HostOptions&) const = default;
 };
 
 // DeepSpeed's spellings, with underscores, are accepted beside ours.

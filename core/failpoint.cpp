@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 164> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 169> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -94,6 +94,11 @@ constexpr std::array<std::string_view, 164> kNames{"ckpt.after_fsync",
                                                    "export.written",
                                                    "file.before_fsync",
                                                    "file.before_write",
+                                                   "generate.asked",
+                                                   "generate.begin",
+                                                   "generate.boundary_received",
+                                                   "generate.loaded",
+                                                   "generate.token_sent",
                                                    "latest.before_write",
                                                    "latest.written",
                                                    "load.agreed",

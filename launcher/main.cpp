@@ -67,8 +67,7 @@ Command command_of(const std::vector<std::string>& arguments) {
   ParsedLine line = parse_line(arguments);
   if (auto* const info = std::get_if<InfoText>(&line)) return text_to_print(std::move(info->text));
   const auto& parsed = std::get<ParsedVerb>(line);
-  return {action_for(parsed, arguments),
-          parsed.verb->name == "run" || parsed.verb->name == "agent"};
+  return {action_for(parsed, arguments), starts_ranks(parsed) || parsed.verb->name == "agent"};
 }
 
 // One of many that mpirun or srun has started, and not the one that speaks for them.

@@ -1,25 +1,8 @@
 #include "model/decoder.h"
 
-#include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/gemm/matmul.h"
 
 namespace ds {
-namespace {
-
-// Row `length - 1` of each sequence, as constants.
-Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
-  if (!x.defined() || rows.length == 1) return x;
-  const int64_t width = x.value.shape()[1];
-  Tensor last = Tensor::empty({rows.batch, width}, x.value.dtype(), stream);
-  for (int64_t b = 0; b < rows.batch; ++b) {
-    Tensor row = last.narrow(b * width, width);
-    kernels::cast(stream, x.value.narrow(((b + 1) * rows.length - 1) * width, width), row);
-  }
-  return {std::move(last), Var::kConstant};
-}
-
-}  // namespace
 
 Decoder::Decoder(std::unique_ptr<const Stage> stage)
     : stage_(std::move(stage)), dims_(dimensions(stage_->config())) {
@@ -58,18 +41,9 @@ Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
   DS_CHECK(rows.positions.first + rows.length <= dims_.positions,
            "next_logits: position {} of a model with {}", rows.positions.first + rows.length - 1,
            dims_.positions);
-  Stream& stream = context.stream;
-  Residual residual =
-      stage_->run(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows});
+  Tensor logits =
+      stage_->next_logits(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows});
   if (context.cache != nullptr) context.cache->advance(rows.length);
-  residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  const Var y = norm(context, residual.sum, residual.branch, stage_->head().norm).y;
-  Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
-  const Lease head = context.store.acquire(stage_->head().weight);
-  kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
-                           .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
-                           .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
-                           .transpose_b = kernels::Transpose::kYes});
   return logits;
 }
 

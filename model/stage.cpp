@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "core/text/name_pattern.h"
 #include "kernels/elementwise.h"
+#include "kernels/gemm/matmul.h"
 #include "model/activations/recompute.h"
 #include "model/parallel/tensor.h"
 
@@ -29,6 +30,18 @@ Var joined(Context& context, Residual residual) {
   };
   const std::array<Var, 2> inputs{residual.sum, residual.branch};
   return context.record("boundary", inputs, {std::move(y)}, std::move(backward)).front();
+}
+
+// Row `length - 1` of each sequence, as constants.
+Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
+  if (!x.defined() || rows.length == 1) return x;
+  const int64_t width = x.value.shape()[1];
+  Tensor last = Tensor::empty({rows.batch, width}, x.value.dtype(), stream);
+  for (int64_t b = 0; b < rows.batch; ++b) {
+    Tensor row = last.narrow(b * width, width);
+    kernels::cast(stream, x.value.narrow(((b + 1) * rows.length - 1) * width, width), row);
+  }
+  return {std::move(last), Var::kConstant};
 }
 
 }  // namespace
@@ -62,6 +75,7 @@ std::vector<Stage::Segment> Stage::segments_of(const Parts& parts,
     if (!joins) segments.push_back({.begin = i, .end = i, .recompute = recompute});
     ++segments.back().end;
   }
+  if (recomputed.keeps_last && parts.head && segments.size() > 1) segments.back().recompute = {};
   return segments;
 }
 
@@ -155,6 +169,22 @@ Tensor Stage::losses(Context& context, StageInput input, const Tensor& targets,
   residual = {};
   return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight, targets,
                               grad_scale);
+}
+
+Tensor Stage::next_logits(Context& context, StageInput input) const {
+  const Head& last = head();
+  const SequenceRows rows = input.rows;
+  Stream& stream = context.stream;
+  Residual residual = run(context, std::move(input));
+  residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
+  const Var y = norm(context, residual.sum, residual.branch, last.norm).y;
+  Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
+  const Lease head = context.store.acquire(last.weight);
+  kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
+                           .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
+                           .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
+                           .transpose_b = kernels::Transpose::kYes});
+  return logits;
 }
 
 }  // namespace ds

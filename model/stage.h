@@ -44,6 +44,9 @@ struct RecomputedBlocks {
   Recompute recompute{};
   int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
   std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
+  // Of several segments the last one of the model keeps what it has: where its gradients come as
+  // soon as the head is done, to make that again would take time and save nothing.
+  bool keeps_last = false;
 };
 
 class Stage final : public PipelineStage {
@@ -86,6 +89,9 @@ class Stage final : public PipelineStage {
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, const Tensor& targets,
                 float grad_scale) const override;  // targets: int32 [N]
+  // The last stage's, without a tape: see LanguageModel::next_logits, here with the batch that
+  // input.rows says.
+  Tensor next_logits(Context& context, StageInput input) const;
 
  private:
   // Consecutive blocks [begin, end) that run alike.

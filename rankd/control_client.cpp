@@ -169,6 +169,12 @@ class GrpcControlClient final : public ControlClient {
     enqueue(std::move(message));
   }
 
+  void report_generated(std::string text) override {
+    control::RankMessage message;
+    message.set_generated(std::move(text));
+    enqueue(std::move(message));
+  }
+
   void report_bad_number(std::string_view json) override {
     control::RankMessage message;
     message.set_bad_number_json(as_utf8(json));

@@ -35,6 +35,9 @@ class ControlClient : public RunReports {
   virtual void report_plan(std::string_view plan_json) = 0;    // rank 0: becomes plan.json
   virtual void report_measured(const Measured& measured) = 0;  // every rank, before it returns
 
+  // Rank 0, where it generates: bytes for standard output, in order.
+  virtual void report_generated(std::string text) = 0;
+
   // Every rank, of a step that was not finite: one JSON object, part of report.json.
   virtual void report_bad_number(std::string_view json) = 0;
 

@@ -40,6 +40,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.accept_changes = in.accept_changes();
   plan.told_step = in.told_step();
   plan.audit_samples = in.audit_samples();
+  if (in.has_generation()) plan.generation = in.generation().SerializeAsString();
   plan.device = to_device(in.device());
   plan.backend = in.backend();
   plan.shm_name = in.shm_name();

@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/failpoint.h"
 #include "proto/build_info.h"
+#include "rankd/generation/job.h"
 #include "rankd/session.h"
 #include "rankd/training.h"
 #include "rankd/verbs/evaluate.h"
@@ -89,6 +90,8 @@ int answer(const std::string& launcher_pid, const std::vector<std::string>& ques
   if (what == "--facts-of" && question.size() == 2) return print_input_facts(question[1]);
   if (what == "--look" && question.size() > 1)
     return run_look({question[1], {question.begin() + 2, question.end()}});
+  if (what == "--look-generation" && question.size() == 3)
+    return look_at_generation(question[1], std::atoi(question[2].c_str()));
   return run_verb(question);
 }
 
@@ -104,10 +107,11 @@ int run(int argc, char** argv) {
   }
   if (first == "--from-stdin") {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
-    const auto training = [](const JobPlan& plan, ControlClient& control, TcpListener& listener) {
-      return run_training(plan, control, listener);
+    const auto work = [](const JobPlan& plan, ControlClient& control, TcpListener& listener) {
+      return plan.generation.empty() ? run_training(plan, control, listener)
+                                     : run_generation(plan, control, listener);
     };
-    return run_session(training, failpoints != nullptr ? failpoints : "");
+    return run_session(work, failpoints != nullptr ? failpoints : "");
   }
   if (first == "--answer" && argc > 3) return answer(argv[2], {argv + 3, argv + argc});
   return run_verb({argv + 1, argv + argc});

@@ -41,6 +41,8 @@ struct JobPlan {
   bool accept_changes = false;
   int64_t told_step = 0;       // the newest of which the launcher has the metrics; 0: none
   bool audit_samples = false;  // train/watch/sample_audit.h
+  // The GenerationOrder of proto/control.proto, for ranks that continue prompts; empty: they train.
+  std::string generation;
   // Over what ranks exchange tensors: "shm", "tcp" or "mpi" (comm/connect.h).
   std::string backend = "shm";
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named

@@ -44,25 +44,34 @@ std::string tokenizer_of(FileSystem& files, const std::string& folder) {
   return load_config((run / "config.json").string()).data.tokenizer == "byte" ? "byte" : folder;
 }
 
+// The folder is checked as a whole, whatever part of it is wanted.
+void load_folder(FileSystem& files, const std::string& folder, const ModelConfig& model,
+                 PlainStore& store, Stream& stream) {
+  const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
+  const HfWeights weights(files, folder, specs);
+  HostCopy through(stream);
+  for (ParamId id = 0; id < store.count(); ++id) {
+    const auto same = std::ranges::find(specs, store.spec(id).name, &ParamSpec::name);
+    DS_CHECK(same != specs.end(), "{} is no parameter of the model", store.spec(id).name);
+    const auto index = static_cast<size_t>(same - specs.begin());
+    through.up(store.weight(id), [&](int64_t first, Tensor& flat) {
+      stream.pool().parallel_for(flat.numel(), kReadNumel, [&](int64_t begin, int64_t end) {
+        Tensor part = flat.narrow(begin, end - begin);
+        weights.read(index, first + begin, part);
+      });
+    });
+  }
+}
+
 ModelSource from_folder(FileSystem& files, const std::string& folder) {
+  const ModelConfig model = read_hf_model(files, folder);
   return {.place = folder,
-          .model = read_hf_model(files, folder),
+          .model = model,
           .tokenizer = tokenizer_of(files, folder),
           .folder = folder,
           .stored = stored_dtype(files, folder),
-          .load = [&files, folder](PlainStore& store, Stream& stream) {
-            const std::vector<ParamSpec> specs = specs_of(store);
-            const HfWeights weights(files, folder, specs);
-            HostCopy through(stream);
-            for (size_t i = 0; i < specs.size(); ++i) {
-              through.up(store.weight(static_cast<ParamId>(i)), [&](int64_t first, Tensor& flat) {
-                stream.pool().parallel_for(flat.numel(), kReadNumel,
-                                           [&](int64_t begin, int64_t end) {
-                                             Tensor part = flat.narrow(begin, end - begin);
-                                             weights.read(i, first + begin, part);
-                                           });
-              });
-            }
+          .load = [&files, folder, model](PlainStore& store, Stream& stream) {
+            load_folder(files, folder, model, store, stream);
           }};
 }
 
@@ -121,18 +130,26 @@ std::string tokenizer_place(FileSystem& files, const std::string& given) {
   return given;
 }
 
-LoadedModel::LoadedModel(const ModelSource& source, DType dtype, int threads)
-    : pool_(threads),
-      stream_({.memory = &memory_, .pool = &pool_}),
-      store_(stream_),
-      dims_(dimensions(source.model)) {
-  model_ = make_model(source.model, dtype, store_);
-  store_.seal();
-  source.load(store_, stream_);
+LoadedWeights::LoadedWeights(int threads)
+    : pool(threads), stream({.memory = &memory, .pool = &pool}), store(stream) {}
+
+void LoadedWeights::load(const ModelSource& source) {
+  store.seal();
+  source.load(store, stream);
 }
 
-Context LoadedModel::context(KvCache* cache) {
-  return {.stream = stream_, .store = store_, .cache = cache};
+LoadedModel::LoadedModel(const ModelSource& source, DType dtype, int threads)
+    : weights_(threads),
+      model_(make_model(source.model, dtype, weights_.store)),
+      dims_(dimensions(source.model)) {
+  weights_.load(source);
+}
+
+LoadedStage::LoadedStage(const ModelSource& source, LayerRange layers, DType dtype, int threads)
+    : weights_(threads),
+      layers_(layers),
+      stage_(make_stage(source.model, dtype, weights_.store, layers)) {
+  weights_.load(source);
 }
 
 }  // namespace ds

@@ -1,5 +1,5 @@
 // What `generate`, `eval` and `tokenize` are given: a Hugging Face folder, a run directory or a
-// checkpoint tag; and the model of it, loaded whole into this process.
+// checkpoint tag; and the model of it, or some layers, loaded into this process.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 #include "model/kv_cache.h"
 #include "model/language_model.h"
 #include "model/plain_store.h"
+#include "model/stage.h"
 
 namespace ds {
 
@@ -23,7 +24,7 @@ struct ModelSource {
   std::string tokenizer;              // "byte", a tokenizer.json, or a folder
   std::optional<std::string> folder;  // the Hugging Face folder, if it is one
   DType stored = DType::kF32;         // bf16 where all weights are; else fp32, which holds any
-  // Fills every weight of the store, converted to its type.
+  // Fills every weight of the store, which may be those of some layers, converted to its type.
   std::function<void(PlainStore&, Stream&)> load;
 };
 
@@ -35,24 +36,52 @@ ModelSource open_model_source(FileSystem& files, const std::string& given);
 // directory or a tag.
 std::string tokenizer_place(FileSystem& files, const std::string& given);
 
-// Confined to one thread, but for the threads it makes.
+// Where weights of a source lie, and who computes with them. Nothing is drawn at random: every
+// weight is read.
+struct LoadedWeights {
+  explicit LoadedWeights(int threads);
+  // Those of all parameters that the store has by now.
+  void load(const ModelSource& source);
+
+  HostMemory memory;
+  ThreadPool pool;
+  Stream stream;
+  PlainStore store;
+};
+
+// The whole model. Confined to one thread, but for the threads it makes; so is LoadedStage.
 class LoadedModel {
  public:
-  // Nothing is drawn at random: every weight is read. `dtype` is that of weights and activations.
+  // `dtype` is that of weights and activations.
   LoadedModel(const ModelSource& source, DType dtype, int threads);
 
   LanguageModel& model() { return *model_; }
-  Stream& stream() { return stream_; }
+  Stream& stream() { return weights_.stream; }
   const ModelDimensions& dims() const { return dims_; }
-  Context context(KvCache* cache = nullptr);
+  Context context() { return {.stream = weights_.stream, .store = weights_.store}; }
 
  private:
-  HostMemory memory_;
-  ThreadPool pool_;
-  Stream stream_;
-  PlainStore store_;
+  LoadedWeights weights_;
   std::unique_ptr<LanguageModel> model_;
   ModelDimensions dims_;
+};
+
+// Some layers of it, and no others' weights.
+class LoadedStage {
+ public:
+  LoadedStage(const ModelSource& source, LayerRange layers, DType dtype, int threads);
+
+  const Stage& stage() const { return *stage_; }
+  LayerRange layers() const { return layers_; }
+  Stream& stream() { return weights_.stream; }
+  Context context(KvCache* cache) {
+    return {.stream = weights_.stream, .store = weights_.store, .cache = cache};
+  }
+
+ private:
+  LoadedWeights weights_;
+  LayerRange layers_;
+  std::unique_ptr<const Stage> stage_;
 };
 
 }  // namespace ds

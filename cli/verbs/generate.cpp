@@ -1,8 +1,11 @@
 #include "cli/verbs/generate.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/option_kinds.h"
+#include "cli/standard_input.h"
+#include "core/error.h"
 
 namespace ds {
 namespace {
@@ -46,18 +49,64 @@ void describe_generate(CLI::App& app, GenerateArgs& values) {
   add_tokenizer_of_model(app, values.tokenizer);
   add_dtype(app, values.dtype,
             "To compute in: fp32, bf16, fp16 (default: bf16 if the weights are, else fp32)");
-  app.add_option("--num-threads", values.threads, "CPU threads (default: one per core)")
+  app.add_option("--num-threads", values.threads,
+                 "CPU threads (default: one per core; of each rank: its share of them)")
+      ->check(count_check())
+      ->type_name("N");
+  app.add_option("--num-ranks", values.num_ranks,
+                 "Cut the model into so many stages, each a process with its own layers alone "
+                 "(default: 1; with hosts: their slots)")
       ->check(count_check())
       ->type_name("N");
   app.add_flag("--json", values.json,
                "One object per prompt: text, ids, counts, why it ended, tokens per second");
+  describe_hosts(app, values.hosts);
   app.footer(
       "A text ends at the model's end-of-text tokens, before a --stop, or after --max-tokens.\n"
+      "A model that is too large for one host is cut into stages, on ranks as a job has them; the "
+      "text\n"
+      "is the same to the letter. Stages work at the same time where there are several prompts.\n"
       "\n"
       "Examples:\n"
       "  dslaunch generate runs/latest --prompt \"In the beginning\"\n"
       "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --temperature 0\n"
-      "  dslaunch generate runs/latest --lines --top-p 0.9 --stop \".\" --json < prompts.txt");
+      "  dslaunch generate runs/latest --lines --top-p 0.9 --stop \".\" --json < prompts.txt\n"
+      "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
+      "  dslaunch generate runs/latest --hostfile hosts --lines < prompts.txt");
+}
+
+bool asks_for_ranks(const GenerateArgs& args) {
+  return args.num_ranks.value_or(1) > 1 || args.hosts != HostOptions{};
+}
+
+std::vector<std::string> prompt_texts(const GenerateArgs& args) {
+  const bool reads =
+      args.prompts.empty() || std::ranges::find(args.prompts, "-") != args.prompts.end();
+  if (args.lines && !reads) {
+    throw UsageError(
+        "generate: --lines cuts standard input into prompts, but --prompt gives other texts");
+  }
+  if (std::ranges::find(args.stops, "") != args.stops.end())
+    throw UsageError("generate: --stop: the text is empty");
+  std::vector<std::string> texts;
+  const auto take_input = [&] {
+    const std::string input = read_standard_input("generate");
+    if (!args.lines) {
+      texts.push_back(without_last_break(input));
+      return;
+    }
+    for (std::string& line : lines_of(input)) texts.push_back(std::move(line));
+  };
+  for (const std::string& prompt : args.prompts) {
+    if (prompt == "-") {
+      take_input();
+    } else {
+      texts.push_back(prompt);
+    }
+  }
+  if (args.prompts.empty()) take_input();
+  if (texts.empty()) throw UsageError("generate: no line of standard input is a prompt");
+  return texts;
 }
 
 }  // namespace ds

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/hosts.h"
 
 namespace CLI {
 class App;
@@ -23,9 +26,18 @@ struct GenerateArgs {
   std::string tokenizer;           // empty: the model's own
   std::string dtype;               // empty: bf16 for folders whose weights are, else fp32
   uint64_t seed = 1234;
-  int threads = 0;  // 0: one per core
+  int threads = 0;               // 0: one per core; with ranks: their share
+  std::optional<int> num_ranks;  // stages of the model; none or 1: one process has all of it
+  HostOptions hosts;             // where they are
   bool json = false;
 };
+
+// Whether ranks of a job have the model, and not this process.
+bool asks_for_ranks(const GenerateArgs& args);
+
+// The prompts, with those that standard input has. UsageError where there is none, or where
+// arguments do not go with each other.
+std::vector<std::string> prompt_texts(const GenerateArgs& args);
 
 void describe_generate(CLI::App& app, GenerateArgs& values);
 

@@ -105,6 +105,19 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   return out;
 }
 
+JobConfig generation_config(const std::string& order) {
+  JobConfig out;
+  out.directory = std::filesystem::current_path();
+  out.stem = "generate";
+  out.canonical_text = "{}";
+  out.digest = sha256_hex(order);
+  out.shares_directory = false;
+  out.resume = ResumeMode::kNever;
+  out.batch = {
+      .train = {}, .micro = 1, .accumulation = 1, .data_ranks = {}, .elastic = {}, .near = {}};
+  return out;
+}
+
 std::optional<int64_t> implied_ranks(const BatchRequest& batch) {
   if (batch.data_ranks) return *batch.data_ranks * batch.model_ranks;
   if (!batch.train || !batch.micro || !batch.accumulation) {

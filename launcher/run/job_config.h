@@ -51,6 +51,9 @@ std::string config_stem(const std::string& path);
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides);
 
+// Of ranks that generate, and have no configuration.
+JobConfig generation_config(const std::string& order);
+
 // The number of ranks where the mesh, or all three batch sizes, are given and leave one choice.
 std::optional<int64_t> implied_ranks(const BatchRequest& batch);
 

@@ -199,6 +199,10 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kBadNumberJson:  // ranks say the same
       if (record_.bad_number.empty()) record_.bad_number = message.bad_number_json();
       break;
+    case control::RankMessage::kGenerated:
+      console_.clear_live();
+      console_.result(message.generated());
+      break;
     case control::RankMessage::kTrace:
       take_trace(event.rank, message.trace());
       break;
@@ -292,6 +296,8 @@ void Supervisor::take_signals() {
     if (*signal == SIGUSR2) {
       if (epoch_) epoch_->coordinator->send_to_all(control::CommandMessage::DUMP);
       console_.line(epoch_ ? core_.membership()->explain() : "no rank is there between two epochs");
+    } else if (job_.generation) {  // there is nothing to save
+      happened(run_event::KillAsked{128 + *signal, graceful.why});
     } else if (*signal == SIGUSR1) {
       StopRequest unhurried = graceful;
       unhurried.grace.reset();  // the scheduler that sends it knows how much time is left

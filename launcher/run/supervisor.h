@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ struct TrainingJob {
   int64_t newest_epoch = 0;  // that the hosts of the ranks know of in the run directory
   PastProgress past;         // in the run directory
   bool accept_changes = false;
+  std::shared_ptr<const control::GenerationOrder> generation;  // null: ranks train
   std::shared_ptr<const JobAuthority> authority;  // by which agents came; not set: none have yet
 };
 

@@ -126,6 +126,7 @@ control::JobPlan Supervisor::job_plan() const {
   plan.set_resume(resume_mode());
   plan.set_audit_samples(job_.audit_samples);
   plan.set_accept_changes(job_.accept_changes);
+  if (job_.generation) *plan.mutable_generation() = *job_.generation;
   const bool begins = job_.resume == ResumeMode::kNever;  // what lies there is of another training
   plan.set_told_step(record_.last_step ? record_.last_step->step
                      : begins          ? 0

@@ -18,12 +18,13 @@
 #include "launcher/verbs/env.h"
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/found_run.h"
+#include "launcher/verbs/generate.h"
 #include "launcher/verbs/init.h"
 #include "launcher/verbs/insight/lr_range_test.h"
 #include "launcher/verbs/man.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/schema.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 
 namespace ds {
 namespace {
@@ -36,6 +37,13 @@ struct Row {
 Action train(const VerbLine& line) {
   return [options = run_options(line.values<RunArgs>())](const CommandContext& context) {
     return run_training_job(options, context);
+  };
+}
+
+// Of ranks; in one process it is the engine's.
+Action generate(const VerbLine& line) {
+  return [args = line.values<GenerateArgs>()](const CommandContext& context) {
+    return run_generation_job(args, context);
   };
 }
 
@@ -97,6 +105,7 @@ Action watching(const VerbLine& line) {
 
 constexpr std::array kRows{
     Row{"run", train},
+    Row{"generate", generate},
     Row{"lr-range-test", looking_around<LrRangeTestArgs, run_lr_range_test>},
     Row{"check", check},
     Row{"preflight", preflight},
@@ -119,8 +128,14 @@ constexpr std::array kRows{
 
 }  // namespace
 
+bool starts_ranks(const ParsedVerb& parsed) {
+  const std::string_view verb = parsed.verb->name;
+  if (verb == "generate") return asks_for_ranks(parsed.line->values<GenerateArgs>());
+  return verb == "run" || verb == "lr-range-test";
+}
+
 Action action_for(const ParsedVerb& parsed, const std::vector<std::string>& arguments) {
-  if (parsed.verb->program == Program::kEngine) {
+  if (parsed.verb->program == Program::kEngine && !starts_ranks(parsed)) {
     return [verb = EngineVerb{arguments}](const CommandContext& context) -> int {
       become_engine(verb, context);
     };

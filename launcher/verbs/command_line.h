@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,12 @@
 #include "launcher/run/job_hosts.h"
 
 namespace ds {
+
+namespace control {
+class GenerationOrder;
+}
+
+inline constexpr const char* kGenerationOrder = "generation.order";
 
 struct RunOptions {
   std::string config;
@@ -44,6 +51,9 @@ struct RunOptions {
   // Of another verb, which prints its own results: this one prints to standard error, and the run
   // is not runs/latest, as it leaves nothing to go on with.
   bool for_another_verb = false;
+  // What ranks do in place of training, without a configuration; null: they train. The run
+  // directory has it in a file, too.
+  std::shared_ptr<const control::GenerationOrder> generation;
   bool dry_run = false;
   bool json = false;
 };

@@ -29,6 +29,34 @@ bool has_list(const rapidjson::Value& object, const char* name) {
   return object.HasMember(name) && object[name].IsArray();
 }
 
+InputLook ask_for_look(const std::vector<std::string>& question, const CommandContext& context,
+                       int interrupt_fd) {
+  const auto not_done = [&](const std::string& why) {
+    return InputLook{.wrong = {},
+                     .noted = {},
+                     .not_done = fmt::format("data, tokenizer and model were not looked at: {} {}",
+                                             context.rank_program, why)};
+  };
+  if (access(context.rank_program.c_str(), X_OK) != 0)
+    return not_done("is missing; it belongs beside dslaunch");
+  const EngineAnswer answer =
+      ask_engine(question, context, {.interrupt_fd = interrupt_fd, .longest = kLongestLook});
+  if (answer.end == EngineAnswer::End::kTooLate) {
+    return not_done(fmt::format("had not done so after {} s", kLongestLook.count()));
+  }
+  if (answer.end == EngineAnswer::End::kInterrupted) return not_done("was interrupted");
+  if (answer.status.signal != 0 || answer.status.code != 0)
+    return not_done(describe(answer.status));
+  return parse_look(answer.text).value_or(not_done("is of another build"));
+}
+
+// If nobody looked, the ranks will; unless it was interrupted.
+void throw_if_interrupted(const InputLook& look, SignalWatch& signals) {
+  if (!look.not_done) return;
+  const std::optional<int> signal = signals.take();
+  if (signal) throw Error(static_cast<ExitCode>(128 + *signal), "interrupted");
+}
+
 }  // namespace
 
 std::optional<InputLook> parse_look(const std::string& json) {
@@ -53,35 +81,15 @@ std::optional<InputLook> parse_look(const std::string& json) {
 
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
                          const CommandContext& context, int interrupt_fd) {
-  const auto not_done = [&](const std::string& why) {
-    return InputLook{.wrong = {},
-                     .noted = {},
-                     .not_done = fmt::format("data, tokenizer and model were not looked at: {} {}",
-                                             context.rank_program, why)};
-  };
-  if (access(context.rank_program.c_str(), X_OK) != 0)
-    return not_done("is missing; it belongs beside dslaunch");
-  std::vector<std::string> arguments = {"--look", config};
-  arguments.insert(arguments.end(), overrides.begin(), overrides.end());
-  const EngineAnswer answer =
-      ask_engine(arguments, context, {.interrupt_fd = interrupt_fd, .longest = kLongestLook});
-  if (answer.end == EngineAnswer::End::kTooLate) {
-    return not_done(fmt::format("had not done so after {} s", kLongestLook.count()));
-  }
-  if (answer.end == EngineAnswer::End::kInterrupted) return not_done("was interrupted");
-  if (answer.status.signal != 0 || answer.status.code != 0)
-    return not_done(describe(answer.status));
-  return parse_look(answer.text).value_or(not_done("is of another build"));
+  std::vector<std::string> question = {"--look", config};
+  question.insert(question.end(), overrides.begin(), overrides.end());
+  return ask_for_look(question, context, interrupt_fd);
 }
 
 std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
                                         SignalWatch& signals) {
   const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
-  if (look.not_done) {
-    const std::optional<int> signal = signals.take();
-    if (signal) throw Error(static_cast<ExitCode>(128 + *signal), "interrupted");
-  }
-  // If nobody looked, the ranks will.
+  throw_if_interrupted(look, signals);
   if (look.wrong.empty() && look.noted.empty()) return {};
   const Origins origins = read_config(options.config, options.overrides).origins;
   const auto told = [&](const std::string& key, const std::string& what) {
@@ -95,6 +103,14 @@ std::vector<std::string> require_inputs(const RunOptions& options, const Command
   std::vector<std::string> notes;
   for (const NotedInput& noted : look.noted) notes.push_back(told(noted.key, noted.what));
   return notes;
+}
+
+void require_generation(const std::string& order_file, int ranks, const CommandContext& context,
+                        SignalWatch& signals) {
+  const InputLook look =
+      ask_for_look({"--look-generation", order_file, std::to_string(ranks)}, context, signals.fd());
+  throw_if_interrupted(look, signals);
+  if (!look.wrong.empty()) throw Error(look.wrong.front().code, look.wrong.front().what);
 }
 
 }  // namespace ds

@@ -41,6 +41,10 @@ InputLook look_at_inputs(const std::string& config, const std::vector<std::strin
 std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
                                         SignalWatch& signals);
 
+// The same of ranks that generate what `order_file` says.
+void require_generation(const std::string& order_file, int ranks, const CommandContext& context,
+                        SignalWatch& signals);
+
 // What `rankd --look` printed; nothing where that is no such text (pure).
 std::optional<InputLook> parse_look(const std::string& json);
 

@@ -30,6 +30,7 @@
 #include "launcher/verbs/input_look.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/started.h"
+#include "proto/control.pb.h"
 
 namespace ds {
 namespace {
@@ -150,7 +151,9 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
                      const CommandContext& context, const std::optional<StartedPlace>& place) {
   const RunOptions options = with_local_ranks(given, choice);
   TrainingJob job;
-  job.config = load_job_config(options.config, options.overrides);
+  job.config = options.generation ? generation_config(options.generation->SerializeAsString())
+                                  : load_job_config(options.config, options.overrides);
+  job.generation = options.generation;
   require_device(options.devices.wish, build_devices());
   Machine machine = this_machine(context.visible_gpus);
   if (choice.hosts.empty()) machine.gpus = devices.local_gpus();
@@ -284,9 +287,11 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, RunServices 
     }
   };
   RunLease lease = take();
-  console.line(fmt::format("run {}: {}, {} each", directory.shown(directory.path()),
-                           format_count(job.shape.ranks, "rank"),
-                           format_count(job.shape.threads, "thread")));
+  if (!job.generation) {
+    console.line(fmt::format("run {}: {}, {} each", directory.shown(directory.path()),
+                             format_count(job.shape.ranks, "rank"),
+                             format_count(job.shape.threads, "thread")));
+  }
   for (const std::string& note : job.config.notes) {
     console.line("note: " + note);
   }
@@ -322,8 +327,11 @@ int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& rec
   const RunDirectory& directory = records.directory();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
     services.console.error(text);
+    if (options.generation && options.json) {
+      services.console.result(failure_json(text, record.exit_code));
+    }
   }
-  services.console.closing_line(closing_text(record, directory));
+  if (!options.generation) services.console.closing_line(closing_text(record, directory));
   if (options.json && !options.for_another_verb) {
     services.console.result(report_json(record));
   }
@@ -342,8 +350,10 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   require_fit_machine(job, options, world, context);
   RankBinding binding = bind_here(options, job.shape, services.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
-  for (std::string& note : require_inputs(options, context, services.signals)) {
-    job.config.notes.push_back(std::move(note));
+  if (!options.generation) {  // whose inputs the ranks know best
+    for (std::string& note : require_inputs(options, context, services.signals)) {
+      job.config.notes.push_back(std::move(note));
+    }
   }
   OpenRun run = open_run(job, options, services);
   print_bindings(binding, services.console);
@@ -486,6 +496,10 @@ int train(const RunOptions& given, const CommandContext& context,
         group ? group->hosts(options, context)
               : gather_job_hosts(options.hosts, context.environment, context.own_program);
     TrainingJob job = make_job(options, hosts.choice, devices, context, place);
+    if (job.generation) {
+      require_generation((*options.run_dir / kGenerationOrder).string(), job.shape.ranks, context,
+                         signals);
+    }
     if (group) {
       job.config.notes.push_back(group->note());
       job.authority = group->authority();

@@ -39,8 +39,9 @@ std::string job_of(const StartedPlace& place) {
 
 // All of them come to the same answer: beside the run directory, or where they were started.
 fs::path rendezvous_path(const StartedPlace& place, const RunOptions& options) {
-  const fs::path beside =
-      options.run_dir ? fs::absolute(*options.run_dir).parent_path() : fs::path();
+  // Of ranks that generate the directory is nobody else's.
+  const bool is_shared = options.run_dir && !options.generation;
+  const fs::path beside = is_shared ? fs::absolute(*options.run_dir).parent_path() : fs::path();
   std::error_code error;
   const fs::path folder =
       !beside.empty() && fs::is_directory(beside, error) ? beside : fs::current_path();

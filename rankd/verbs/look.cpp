@@ -170,13 +170,17 @@ int run_look(const LookArgs& args) {
   const ReadConfig read = read_config(args.config_path, args.overrides);
   RealFileSystem files;
   InputFiles inputs(files);
+  print_findings(look_at_inputs(read.config, inputs));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+void print_findings(const InputFindings& found) {
   rapidjson::StringBuffer text;
   rapidjson::Writer<rapidjson::StringBuffer> out(text);
   const auto text_of = [&](const char* key, const std::string& value) {
     out.Key(key);
     out.String(value.c_str());
   };
-  const InputFindings found = look_at_inputs(read.config, inputs);
   out.StartObject();
   out.Key("defects");
   out.StartArray();
@@ -200,7 +204,6 @@ int run_look(const LookArgs& args) {
   out.EndArray();
   out.EndObject();
   std::puts(text.GetString());
-  return static_cast<int>(ExitCode::kDone);
 }
 
 }  // namespace ds

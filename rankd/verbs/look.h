@@ -41,5 +41,6 @@ struct LookArgs {
 // "notes": [{"key", "what"}, ...]}, of which dslaunch makes its report. Errors of the configuration
 // itself are not among them; what they concern is left out.
 int run_look(const LookArgs& args);
+void print_findings(const InputFindings& found);  // as that
 
 }  // namespace ds

@@ -6,10 +6,11 @@
 
 #include <charconv>
 
+#include "cli/standard_input.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer/tokenizer_frame.h"
+#include "rankd/generation/shown_text.h"
 #include "rankd/verbs/input_texts.h"
-#include "rankd/verbs/shown_text.h"
 #include "train/model_source.h"
 
 namespace ds {

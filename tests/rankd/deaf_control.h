@@ -26,6 +26,7 @@ class DeafControl : public ControlClient {
   void report_text(std::string_view /*line*/) override {}
   void report_plan(std::string_view /*plan_json*/) override {}
   void report_measured(const Measured& /*measured*/) override {}
+  void report_generated(std::string /*text*/) override {}
   void report_bad_number(std::string_view /*json*/) override {}
   std::optional<Command> poll() override { return std::nullopt; }
   TraceOrder take_trace_order() override { return {}; }

@@ -4,7 +4,7 @@
 #include "launcher/decide/json_text.h"
 #include "launcher/show/report_page.h"
 #include "launcher/verbs/found_run.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 
 namespace ds {
 

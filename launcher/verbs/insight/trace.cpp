@@ -14,7 +14,7 @@
 #include "launcher/process/signals.h"
 #include "launcher/show/trace_file.h"
 #include "launcher/verbs/found_run.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/process/run_lease.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/kept_signal_mask.h"
 #include "tests/support/redirected_streams.h"

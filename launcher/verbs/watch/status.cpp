@@ -4,7 +4,7 @@
 
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 
 namespace ds {
 

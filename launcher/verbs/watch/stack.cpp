@@ -10,7 +10,7 @@
 #include "launcher/decide/json_text.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 #include "proto/dump_marks.h"
 
 namespace ds {

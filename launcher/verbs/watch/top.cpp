@@ -7,7 +7,7 @@
 #include "launcher/process/signals.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 
 namespace ds {
 namespace {

@@ -1,4 +1,4 @@
-#include "rankd/verbs/shown_text.h"
+#include "rankd/generation/shown_text.h"
 
 #include <algorithm>
 

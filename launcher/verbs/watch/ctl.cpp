@@ -5,7 +5,7 @@
 #include "launcher/control/control_request.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/verbs/found_run.h"
-#include "launcher/verbs/watch.h"
+#include "launcher/verbs/watch/watch.h"
 
 namespace ds {
 

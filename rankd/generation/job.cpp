@@ -1,0 +1,117 @@
+#include "rankd/generation/job.h"
+
+#include "comm/peers.h"
+#include "config/config.h"
+#include "core/failpoint.h"
+#include "core/files/input_files.h"
+#include "core/index.h"
+#include "model/families/zoo.h"
+#include "proto/control.pb.h"
+#include "rankd/generation/generator.h"
+#include "rankd/generation/stage_pipeline.h"
+#include "rankd/job_comm.h"
+#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/look.h"
+
+namespace ds {
+namespace {
+
+GenerateArgs args_of(const control::GenerationOrder& order) {
+  GenerateArgs args;
+  args.source = order.source();
+  args.prompts.assign(order.prompts().begin(), order.prompts().end());
+  args.max_tokens = order.max_tokens();
+  args.temperature = order.temperature();
+  args.top_k = order.top_k();
+  args.top_p = order.top_p();
+  args.stops.assign(order.stops().begin(), order.stops().end());
+  args.tokenizer = order.tokenizer();
+  args.dtype = order.dtype();
+  args.seed = order.seed();
+  args.json = order.json();
+  return args;
+}
+
+GenerateArgs args_of(const std::string& bytes) {
+  control::GenerationOrder order;
+  if (!order.ParseFromString(bytes)) {
+    throw InternalError("generate: the launcher's order cannot be read");
+  }
+  return args_of(order);
+}
+
+// By what is computed: an embedding multiplies nothing.
+std::vector<LayerRange> cut_in_stages(const ModelConfig& model, int stages) {
+  const int64_t layers = all_layers(model).end;
+  if (stages > layers) {
+    throw UsageError(fmt::format(
+        "generate: {} ranks, and the model has {} layers that they could be given: the embedding, "
+        "{} blocks and the head; give {} ranks at most",
+        stages, layers, layers - 2, layers));
+  }
+  return cut_model(model, "best", stages);
+}
+
+// What ranks begin with, and what is looked at before there are any.
+struct Prepared {
+  GenerateArgs args;
+  ModelSource source;
+  GenerationTask task;
+  std::vector<LayerRange> stages;
+};
+
+Prepared prepare(FileSystem& files, const std::string& order, int ranks) {
+  GenerateArgs args = args_of(order);
+  ModelSource source = open_model_source(files, args.source);
+  GenerationTask task = generation_task(files, source, args, args.prompts);
+  std::vector<LayerRange> stages = cut_in_stages(source.model, ranks);
+  return {std::move(args), std::move(source), std::move(task), std::move(stages)};
+}
+
+}  // namespace
+
+int run_generation(const JobPlan& plan, ControlClient& control, TcpListener& listener) {
+  DS_FAILPOINT("generate.begin");
+  control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
+  RealFileSystem real;
+  InputFiles files(real);
+  const Prepared work = prepare(files, plan.generation, plan.world_size);
+  StageSteps steps(
+      work.source, work.task, work.args,
+      {.layers = nth(work.stages, plan.rank), .slots = plan.world_size, .threads = plan.threads});
+  DS_FAILPOINT("generate.loaded");
+  const MeshSizes sizes{.pipe = plan.world_size};
+  JobComm comm(plan, control, listener, Config{}, sizes);
+  Connections connections = Connections::over(comm.world(), sizes, comm.sinks());
+  Communicator& pipe = connections.peers().mesh.group(Axis::kPipe);
+  int64_t tokens = 0;
+  const auto progress = [&] {
+    control.report_progress({.step = ++tokens, .micro_step = 0, .phase = "generate"});
+  };
+  if (plan.rank > 0) {
+    serve_stage(steps, pipe, progress);
+    return static_cast<int>(ExitCode::kDone);
+  }
+  FirstStage first(steps, pipe);
+  generate(first, work.task, work.args,
+           {.print = [&](const std::string& text) { control.report_generated(text); },
+            .note = [&](const std::string& line) { control.report_text(line); },
+            .progress = progress});
+  first.end();
+  return static_cast<int>(ExitCode::kDone);
+}
+
+int look_at_generation(const std::string& order_file, int ranks) {
+  RealFileSystem real;
+  InputFiles files(real);
+  InputFindings found;
+  try {
+    prepare(files, read_text_file(files, order_file), ranks);
+  } catch (const Error& error) {
+    found.defects.push_back({.code = error.exit_code(), .key = "", .what = error.what()});
+  }
+  print_findings(found);
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace ds

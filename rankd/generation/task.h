@@ -1,0 +1,37 @@
+// What is to be generated, as far as it is known before any weight is: prompts as tokens, and which
+// tokens end a text or never come.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/verbs/generate.h"
+#include "core/files/file.h"
+#include "data/tokenizer/tokenizer.h"
+#include "train/model_source.h"
+
+namespace ds {
+
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+struct GenerationTask {
+  std::unique_ptr<Tokenizer> tokenizer;
+  ModelDimensions dims{};
+  std::vector<int32_t> eos{}, never{};
+  std::vector<Prompt> prompts{};
+};
+
+// `texts` in the place of args.prompts. UsageError for a prompt that the model cannot take;
+// ConfigError for a tokenizer that is not the model's.
+GenerationTask generation_task(FileSystem& files, const ModelSource& source,
+                               const GenerateArgs& args, std::vector<std::string> texts);
+
+// What the weights are computed in: args.dtype or, where it is not given, what is stored.
+DType generation_dtype(const ModelSource& source, const GenerateArgs& args);
+
+}  // namespace ds
