@@ -179,6 +179,8 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
 
 RecomputedBlocks Engine::recomputed_blocks() {
   RecomputedBlocks recomputed = options_.recomputed;
+  // Micro-batches of a pipeline are under way together, and what lies on the host comes back later.
+  recomputed.keeps_last = resources_.pipe() == nullptr && !options_.offload_activations;
   if (options_.times_recomputation) recomputed.recompute.times = &recompute_times_;
   return recomputed;
 }

@@ -37,10 +37,14 @@ void fields(Visitor& v, ActivationCheckpointingConfig& c) {
   v.field("granularity", c.granularity,
           {.meaning = "What is computed again: whole blocks, or their attention or MLP alone.",
            .effect = Effect::kUsed});
-  v.field("layers_per_checkpoint", c.layers_per_checkpoint,
-          {.meaning = "Consecutive blocks that keep one activation together.",
-           .effect = Effect::kUsed,
-           .min = 1});
+  v.field(
+      "layers_per_checkpoint", c.layers_per_checkpoint,
+      {.meaning =
+           "Consecutive blocks that keep one activation together. Of several such rows the last "
+           "keeps all of its activations, as its gradients come next, unless there are stages, "
+           "or activations wait on the host.",
+       .effect = Effect::kUsed,
+       .min = 1});
   v.field("modules", c.modules,
           {.meaning = "Regular expressions; blocks in whose names one is found. None: all blocks.",
            .effect = Effect::kUsed,

@@ -119,14 +119,16 @@ TEST_CASE("what is run again is counted as work", "[train]") {
   CHECK(again < 1.23 * kept);
 }
 
-TEST_CASE("the last product of what is run again is not made", "[train]") {
-  const auto further = [](RecomputedBlocks blocks) {
+TEST_CASE("the last product of what is run again is not made, and the last segment is kept",
+          "[train]") {
+  const auto further = [](RecomputedBlocks blocks, int64_t layers = 3) {
     EngineOptions options = options_of({});
+    std::get<Gpt2Config>(options.model).n_layer = layers;
     const double kept = dry_run(options, {}, {}).of_rank(0).flops_per_step;
     options.recomputed = std::move(blocks);
     return dry_run(options, {}, {}).of_rank(0).flops_per_step - kept;
   };
-  // 2 blocks, 12 samples of 16 tokens, 32 wide, an MLP four times as wide.
+  // 2 of 3 blocks, 12 samples of 16 tokens, 32 wide, an MLP four times as wide.
   const double square = 2.0 * 12 * 16 * 2 * 32 * 32;
   CHECK(further(recomputed(RecomputedPart::kMlp)) == 4 * square);
   const double attention = further(recomputed(RecomputedPart::kAttention));
@@ -138,6 +140,8 @@ TEST_CASE("the last product of what is run again is not made", "[train]") {
     const double block = further(recomputed(RecomputedPart::kBlock, blocks));
     CHECK(block >= least);
     CHECK(block < least + square / 2);
+    // One segment alone is what was asked for, and run again.
+    CHECK(further(recomputed(RecomputedPart::kBlock, 3), blocks + 1) > 0);
   }
 }
 
