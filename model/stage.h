@@ -45,7 +45,8 @@ struct RecomputedBlocks {
   int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
   std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
   // Of several segments the last one of the model keeps what it has: where its gradients come as
-  // soon as the head is done, to make that again would take time and save nothing.
+  // soon as the head is done, to make that again would take time, and save memory while the head
+  // runs alone.
   bool keeps_last = false;
 };
 

@@ -68,6 +68,32 @@ Prepared prepare(FileSystem& files, const std::string& order, int ranks) {
   return {std::move(args), std::move(source), std::move(task), std::move(stages)};
 }
 
+// Where there is nobody to be a stage with.
+void run_alone(const Prepared& work, const GenerationOutput& output) {
+  OneStage model(work.source, work.task, work.args);
+  generate(model, work.task, work.args, output);
+}
+
+void run_stage(const Prepared& work, const GenerationOutput& output, const JobPlan& plan,
+               ControlClient& control, TcpListener& listener) {
+  StageSteps steps(work.source, work.task, work.args,
+                   {.layers = nth(work.stages, plan.rank),
+                    .slots = plan.world_size,
+                    .threads = work.args.threads});
+  DS_FAILPOINT("generate.loaded");
+  const MeshSizes sizes{.pipe = plan.world_size};
+  JobComm comm(plan, control, listener, Config{}, sizes);
+  Connections connections = Connections::over(comm.world(), sizes, comm.sinks());
+  Communicator& pipe = connections.peers().mesh.group(Axis::kPipe);
+  if (plan.rank > 0) {
+    serve_stage(steps, pipe, output.progress);
+    return;
+  }
+  FirstStage first(steps, pipe);
+  generate(first, work.task, work.args, output);
+  first.end();
+}
+
 }  // namespace
 
 int run_generation(const JobPlan& plan, ControlClient& control, TcpListener& listener) {
@@ -75,29 +101,21 @@ int run_generation(const JobPlan& plan, ControlClient& control, TcpListener& lis
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   RealFileSystem real;
   InputFiles files(real);
-  const Prepared work = prepare(files, plan.generation, plan.world_size);
-  StageSteps steps(
-      work.source, work.task, work.args,
-      {.layers = nth(work.stages, plan.rank), .slots = plan.world_size, .threads = plan.threads});
-  DS_FAILPOINT("generate.loaded");
-  const MeshSizes sizes{.pipe = plan.world_size};
-  JobComm comm(plan, control, listener, Config{}, sizes);
-  Connections connections = Connections::over(comm.world(), sizes, comm.sinks());
-  Communicator& pipe = connections.peers().mesh.group(Axis::kPipe);
+  Prepared work = prepare(files, plan.generation, plan.world_size);
+  work.args.threads = plan.threads;
   int64_t tokens = 0;
-  const auto progress = [&] {
-    control.report_progress({.step = ++tokens, .micro_step = 0, .phase = "generate"});
-  };
-  if (plan.rank > 0) {
-    serve_stage(steps, pipe, progress);
-    return static_cast<int>(ExitCode::kDone);
+  const GenerationOutput output{
+      .print = [&](const std::string& text) { control.report_generated(text); },
+      .note = [&](const std::string& line) { control.report_text(line); },
+      .progress =
+          [&] {
+            control.report_progress({.step = ++tokens, .micro_step = 0, .phase = "generate"});
+          }};
+  if (plan.world_size == 1) {
+    run_alone(work, output);
+  } else {
+    run_stage(work, output, plan, control, listener);
   }
-  FirstStage first(steps, pipe);
-  generate(first, work.task, work.args,
-           {.print = [&](const std::string& text) { control.report_generated(text); },
-            .note = [&](const std::string& line) { control.report_text(line); },
-            .progress = progress});
-  first.end();
   return static_cast<int>(ExitCode::kDone);
 }
 

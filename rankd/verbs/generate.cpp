@@ -8,6 +8,8 @@
 namespace ds {
 
 int run_generate(const GenerateArgs& args) {
+  if (asks_for_ranks(args))
+    throw UsageError("generate: rankd is one process; dslaunch starts ranks");
   std::vector<std::string> texts = prompt_texts(args);
   RealFileSystem real;
   InputFiles files(real);

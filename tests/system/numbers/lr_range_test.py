@@ -6,6 +6,7 @@ usage: lr_range_test.py FOLDER_OF_PROGRAMS
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,8 @@ def check(holds, what):
         raise SystemExit(f"failed: {what}")
 
 
-def dslaunch(folder, *words, code=0):
-    done = subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, text=True)
+def dslaunch(folder, *words, code=0, starter=()):
+    done = subprocess.run([*starter, PROGRAM, *words], cwd=folder, capture_output=True, text=True, timeout=120)
     check(done.returncode == code, f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done
 
@@ -69,6 +70,18 @@ def a_rate_too_large(folder):
     check(found["lowest_lr"] == 0.001 and found["points"][-1]["loss"] is None, "the first stair is the best")
 
 
+# One dslaunch for each rank: all of them are ranks, and one has the results.
+def started_by_mpirun(folder):
+    if not shutil.which("mpirun"):
+        return
+    write_job(folder, None)
+    many = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+    found = json.loads(dslaunch(folder, "lr-range-test", "train.json", "--steps", "10", "--json", starter=many).stdout)
+    check(len(found["points"]) == 10, "every rate has been tried")
+    log = next((folder / "runs").glob("train-lr-*/logs/dslaunch.log")).read_text()
+    check("rank 1 joined" in log, "both are ranks")
+
+
 def errors(folder):
     write_job(folder, None)
     said = dslaunch(folder, "lr-range-test", "train.json", "--min-lr", "0", code=2).stderr
@@ -81,7 +94,7 @@ def errors(folder):
 
 
 def main():
-    for part in (the_verb, a_rate_too_large, errors):
+    for part in (the_verb, a_rate_too_large, started_by_mpirun, errors):
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
 

@@ -29,6 +29,11 @@ same 3 --lines --stop 7
 same 5 --lines --top-p 0.9 --dtype bf16
 same 2
 same 2 --prompt $'\xff\x00-' --prompt - --lines
+# One slot is one stage.
+echo "localhost slots=1" > hosts
+expect 0 generate run --prompt 12 --seed 3 && mv out alone
+expect 0 generate run --prompt 12 --seed 3 --hostfile hosts
+cmp -s alone out || fail "one slot: another text"
 # The folder that the run has exported says the same as the run; --json says it, too.
 expect 0 generate run/final --tokenizer byte --prompt 12 --prompt 3 --num-ranks 3 --json --max-tokens 40 && mv out folder
 expect 0 generate run --prompt 12 --prompt 3 --json --max-tokens 40
