@@ -72,7 +72,7 @@ void describe_generate(CLI::App& app, GenerateArgs& values) {
       "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --temperature 0\n"
       "  dslaunch generate runs/latest --lines --top-p 0.9 --stop \".\" --json < prompts.txt\n"
       "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
-      "  dslaunch generate runs/latest --hostfile hosts --lines < prompts.txt");
+      "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt");
 }
 
 bool asks_for_ranks(const GenerateArgs& args) {

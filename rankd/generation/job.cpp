@@ -46,7 +46,7 @@ std::vector<LayerRange> cut_in_stages(const ModelConfig& model, int stages) {
   if (stages > layers) {
     throw UsageError(fmt::format(
         "generate: {} ranks, and the model has {} layers that they could be given: the embedding, "
-        "{} blocks and the head; give {} ranks at most",
+        "{} blocks and the head; give {} ranks at most (--num-gpus: of each host)",
         stages, layers, layers - 2, layers));
   }
   return cut_model(model, "best", stages);

@@ -36,6 +36,7 @@ prepare() {
       cp train.json plain.json
       echo '{"elasticity": {"enabled": true, "max_train_batch_size": 96, "micro_batch_sizes": [2], "min_gpus": 1,
              "max_gpus": 32, "version": 0.1}}' > train.json ;;
+    generate) mv hosts away && printf 'localhost slots=2\n' > hosts ;;
     preflight) printf 'localhost slots=2\n' > hosts ;;
     stack|ctl|trace)
       dslaunch run train.json train.steps=10000000 --run-dir runs/mine --resume never > job.out 2>&1 &
@@ -47,6 +48,7 @@ running_now() { dslaunch status runs/mine --json 2> /dev/null | grep -q '"phase"
 put_back() {
   case $1 in
     elastic) mv plain.json train.json ;;
+    generate) mv away hosts ;;
     stack|ctl|trace)
       dslaunch ctl stop runs/mine > /dev/null 2>&1
       wait "$running" ;;

@@ -76,10 +76,12 @@ def started_by_mpirun(folder):
         return
     write_job(folder, None)
     many = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
-    found = json.loads(dslaunch(folder, "lr-range-test", "train.json", "--steps", "10", "--json", starter=many).stdout)
-    check(len(found["points"]) == 10, "every rate has been tried")
+    words = ("lr-range-test", "train.json", "--steps", "10", "--json")
+    found = json.loads(dslaunch(folder, *words, starter=many).stdout)
     log = next((folder / "runs").glob("train-lr-*/logs/dslaunch.log")).read_text()
     check("rank 1 joined" in log, "both are ranks")
+    alone = json.loads(dslaunch(folder, *words, "--num-ranks", "2").stdout)
+    check(found["points"] == alone["points"], "they find what ranks find that dslaunch starts")
 
 
 def errors(folder):

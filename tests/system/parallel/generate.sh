@@ -10,7 +10,13 @@ cat > train.json <<'JSON'
  "optimizer": {"type": "AdamW", "params": {"lr": 0.01}}, "zero_optimization": {"stage": 1}}
 JSON
 expect 0 train.json --num-ranks 2 --run-dir run +pipeline.stages=2
-left() { ls "$TMPDIR"; pgrep -fx "$bin/rankd --from-stdin"; }
+left() {
+  local pid
+  ls "$TMPDIR"
+  for pid in $(pgrep -fx "$bin/rankd --from-stdin"); do
+    [ "$(readlink "/proc/$pid/cwd" 2> /dev/null)" = "$scratch" ] && echo "$pid"
+  done
+}
 nothing_left() { [ -z "$(left)" ]; }
 
 same() { # same <ranks> <words...>: as one process prints
