@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 169> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 170> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -173,6 +173,7 @@ constexpr std::array<std::string_view, 169> kNames{"ckpt.after_fsync",
                                                    "swap.replaced",
                                                    "swap.reserved",
                                                    "tensor.gradient_summed",
+                                                   "tensor.parts_gathered",
                                                    "tensor.rows_gathered",
                                                    "tensor.rows_summed",
                                                    "tensor.softmax_gathered",

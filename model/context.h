@@ -25,6 +25,8 @@ struct Recompute {
   RecomputedPart part = RecomputedPart::kNone;
   bool synchronize = false;       // the host waits for the stream wherever a segment begins
   SegmentTimes* times = nullptr;  // null: nobody wants to know; otherwise the host waits, too
+  // Of what a segment keeps each of the ranks that share layers has a part.
+  bool partitions = false;
   bool again = false;  // a segment's second run: its outputs are there, only gradients are wanted
 };
 

@@ -132,7 +132,9 @@ RecomputedBlocks recomputed_blocks(ActivationCheckpointingConfig c, int64_t inte
     throw InternalError("unknown granularity");
   };
   return {.mlp_tiles = c.mlp_tiles,
-          .recompute = {.part = part(), .synchronize = c.synchronize_checkpoint_boundary},
+          .recompute = {.part = part(),
+                        .synchronize = c.synchronize_checkpoint_boundary,
+                        .partitions = c.partition_activations},
           .per_segment = c.layers_per_checkpoint,
           .patterns = c.modules};
 }

@@ -53,9 +53,20 @@ void partition_rules(const RuleContext& r, const ModelConfig& model) {
   for (const std::string& note : found.notes()) r.note(key, note);
 }
 
+void partitioned_activations_rules(const RuleContext& r, const TensorSplit& split) {
+  if (!r.config.activation_checkpointing.partition_activations) return;
+  const char* const key = "activation_checkpointing.partition_activations";
+  if (split.ranks <= 1) {
+    r.note(key, "no ranks share layers (tensor_parallel), so that none has what another one keeps");
+  } else if (split.shares_rows) {
+    r.note(key, "tensor_parallel.sequence_parallel has shared out by rows already what is kept");
+  }
+}
+
 void tensor_rules(const RuleContext& r) {
   const Config& c = r.config;
   const TensorSplit split = tensor_split(c);
+  partitioned_activations_rules(r, split);
   if (split.ranks <= 1) return;
   const std::string key(tensor_key(c));
   if (cuts_neighbours(c.zero_optimization)) {

@@ -56,9 +56,9 @@ void fields(Visitor& v, ActivationCheckpointingConfig& c) {
            .effect = Effect::kUsed,
            .min = 1});
   v.field("partition_activations", c.partition_activations,
-          {.meaning = "Partition saved activations over the model-parallel ranks.",
-           .effect = Effect::kAlwaysSo,
-           .here = "layers are not split, so no other rank has the same activations"});
+          {.meaning = "Of what checkpoints keep, each of the ranks that share layers has a part, "
+                      "which all of them gather before a block is run again.",
+           .effect = Effect::kUsed});
   v.field("cpu_checkpointing", c.cpu_checkpointing,
           {.meaning = "Keep what is saved for the backward pass in host memory, as "
                       "train.offload_activations does.",

@@ -1,9 +1,11 @@
 #include "model/activations/recompute.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "core/index.h"
+#include "model/parallel/tensor.h"
 
 namespace ds {
 namespace {
@@ -31,9 +33,29 @@ class SegmentRun {
   std::chrono::steady_clock::time_point begin_;
 };
 
+// An input, or this rank's part of it (Pa of ZeRO-R; Rajbhandari et al., arXiv 1910.02054, section
+// 6.1).
+struct KeptInput {
+  Saved saved;                 // empty where an input is undefined
+  std::optional<Shape> whole;  // of what `saved` is a part of
+};
+
+KeptInput keep_input(Context& context, const Tensor& value) {
+  if (!value.defined()) return {};
+  if (!context.recompute.partitions || !has_parts(context)) {
+    return {.saved = context.save(value), .whole = std::nullopt};
+  }
+  return {.saved = context.save(part_of(context, value)), .whole = value.shape()};
+}
+
+Tensor take_input(Context& context, KeptInput& kept) {
+  Tensor value = take(kept.saved);
+  return kept.whole ? whole_of(context, value, *kept.whole) : value;
+}
+
 // What the closure has instead of what lies between a segment's inputs and outputs.
 struct Kept {
-  std::vector<Saved> inputs;  // empty where an input is undefined
+  std::vector<KeptInput> inputs;
   Segment segment;
 };
 
@@ -43,13 +65,13 @@ void run_again(Context& context, Kept& kept, GradientFlow& flow) {
   context.recompute.again = true;
   std::vector<Var> inputs;
   for (int i = 0; i < narrow<int>(kept.inputs.size()); ++i) {
-    Saved& saved = nth(kept.inputs, i);
-    if (saved == nullptr) {
+    KeptInput& input = nth(kept.inputs, i);
+    if (input.saved == nullptr) {
       inputs.emplace_back();
     } else if (flow.wanted(i)) {
-      inputs.push_back(tape.watch(take(saved)));
+      inputs.push_back(tape.watch(take_input(context, input)));
     } else {
-      inputs.push_back({take(saved), Var::kConstant});
+      inputs.push_back({take_input(context, input), Var::kConstant});
     }
   }
   std::vector<int> places;  // on the tape, of those inputs
@@ -78,9 +100,7 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
   inside.recompute.again = false;
   if (!context.differentiates()) return segment(inside, std::move(inputs));
   Kept kept{.inputs = {}, .segment = std::move(segment)};
-  for (const Var& input : inputs) {
-    kept.inputs.push_back(input.defined() ? context.save(input.value) : Saved());
-  }
+  for (const Var& input : inputs) kept.inputs.push_back(keep_input(context, input.value));
   const std::string_view place = context.stream.label();
   SegmentRun forward(context, &SegmentTimes::Seconds::forward, place);
   std::vector<Var> constants;

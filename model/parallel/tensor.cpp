@@ -120,6 +120,25 @@ Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x) {
   return all;
 }
 
+bool has_parts(const Context& context) { return context.tensor != nullptr && !context.shares_rows; }
+
+Tensor part_of(Context& context, const Tensor& alike) {
+  const Communicator& group = *context.tensor;
+  const int64_t count = alike.numel() / group.size();
+  DS_CHECK(count * group.size() == alike.numel(), "part_of: {} for {} ranks",
+           alike.shape().to_string(), group.size());
+  Tensor part = Tensor::empty({count}, alike.dtype(), context.stream);
+  kernels::cast(context.stream, alike.narrow(group.rank() * count, count), part);
+  return part;
+}
+
+Tensor whole_of(Context& context, const Tensor& part, const Shape& shape) {
+  Tensor whole = Tensor::empty(shape, part.dtype(), context.stream);
+  context.tensor->all_gather(part, whole, context.stream);
+  DS_FAILPOINT("tensor.parts_gathered");
+  return whole;
+}
+
 Tensor sum_of_tensor(Context& context, Tensor x) {
   if (context.tensor == nullptr) return x;
   if (context.shares_rows) return rows_of_sum(context.stream, *context.tensor, x);

@@ -118,11 +118,17 @@ TEST_CASE("blocks that are run again meet the others again, with the same bits",
   const Outcome kept = run_model(setting, model, 2);
   for (const RecomputedPart part :
        {RecomputedPart::kBlock, RecomputedPart::kAttention, RecomputedPart::kMlp}) {
-    setting.recomputed = {.recompute = {.part = part}};
-    const Outcome again = run_model(setting, model, 2);
-    CHECK(again.state == kept.state);
-    CHECK(again.losses == kept.losses);
+    for (const bool partitions : {false, true}) {
+      CAPTURE(static_cast<int>(part), partitions);
+      setting.recomputed = {.recompute = {.part = part, .partitions = partitions}};
+      const Outcome again = run_model(setting, model, 2);
+      CHECK(again.state == kept.state);
+      CHECK(again.losses == kept.losses);
+    }
   }
+  setting.recomputed.recompute.part = RecomputedPart::kBlock;
+  setting.offload_activations = true;
+  CHECK(run_model(setting, model, 2).state == kept.state);
   setting.recomputed = {};
   setting.offload_activations = true;
   CHECK(run_model(setting, model, 2).state == kept.state);
@@ -166,6 +172,55 @@ TEST_CASE("layers, embedding and head move what Megatron-LM says, as planned", "
       check_as_planned(moved);
     }
   }
+}
+
+TEST_CASE("what checkpoints keep is shared out where that is asked for, as planned", "[train]") {
+  const Meshed mesh{4, 4};
+  const auto options_that = [&](bool partitions, bool shares_rows) {
+    Setting setting = setting_of(mesh, 1, 3);
+    setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock, .partitions = partitions}};
+    EngineOptions options = options_with(setting, gpt2_of_four_heads(true));
+    options.shares_rows = shares_rows;
+    return std::pair(setting, options);
+  };
+  const auto [setting, options] = options_that(true, false);
+  const Moved moved = moved_by(setting, options).front();
+  // One block of two is run again, in each of three micro-steps: what it starts from is gathered.
+  const int64_t bytes = options.micro_batch * options.length * 32 * 4;
+  const int64_t losses = 3 * options.micro_batch * options.length * 4;
+  const int64_t gathered = moved.traffic.at("tensor").at("all_gather").wire_bytes;
+  CHECK(gathered == 3 * (bytes / mesh.tensor + losses) * (mesh.tensor - 1));
+  check_as_planned(moved);
+  // Where ranks have rows, there is nothing left to share out.
+  const auto traffic = [&](bool partitions) {
+    return dry_run(options_that(partitions, true).second, mesh_of(setting), {})
+        .of_rank(0)
+        .wire_bytes;
+  };
+  CHECK(traffic(true) == traffic(false));
+}
+
+TEST_CASE("of twelve checkpoints each of four ranks keeps a quarter", "[train]") {
+  EngineOptions options = options_with(setting_of({4, 4}, 0), Gpt2Config{.n_layer = 12,
+                                                                         .n_head = 8,
+                                                                         .n_embd = 256,
+                                                                         .n_positions = 1024,
+                                                                         .vocab_size = 256,
+                                                                         .resid_pdrop = 0,
+                                                                         .embd_pdrop = 0,
+                                                                         .attn_pdrop = 0});
+  options.length = 1024;
+  const auto activations = [&](bool partitions) {
+    options.recomputed = {.recompute = {.part = RecomputedPart::kBlock, .partitions = partitions}};
+    const RunPlan plan = dry_run(options, {.tensor = 4}, {});
+    const MemoryUsage memory = nth(plan.of_rank(0).memory, Tier::kDevice);
+    return static_cast<double>(nth(memory.tag_bytes_at_peak, MemoryTag::kActivations));
+  };
+  // Eleven of the twelve blocks keep an input, the last one all that it has.
+  const double inputs = 11.0 * static_cast<double>(options.micro_batch) * 1024 * 256 * 4;
+  const double saved = activations(false) - activations(true);
+  CHECK(saved > 0.6 * inputs);
+  CHECK(saved <= 0.75 * inputs);
 }
 
 TEST_CASE("gradients of keys that ranks have several times go over these once a step, as planned",
