@@ -219,11 +219,14 @@ void gradient_fields(Visitor& v, ZeroConfig& c) {
                       "(true) or from the 16-bit weights (false).",
            .effect = Effect::kAlwaysSo,
            .here = "checkpoints are always loaded with their fp32 weights"});
-  v.field("grad_hooks", c.grad_hooks,
-          {.meaning = "Stage 1: reduce gradients from backward hooks (true) or once at the end of "
-                      "the backward pass (false).",
-           .effect = Effect::kAlwaysSo,
-           .here = "gradients are always reduced during the backward pass"});
+  v.field(
+      "grad_hooks", c.grad_hooks,
+      {.meaning = "Stage 1: reduce gradients from backward hooks (true) or once at the end of "
+                  "the backward pass (false).",
+       .effect = Effect::kAlwaysSo,
+       .here =
+           "gradients are reduced during the backward pass, and with stages of a pipeline at the "
+           "end of the step"});
   v.field("round_robin_gradients", c.round_robin_gradients,
           {.meaning = "Stage 1/2 with CPU offload: spread the gradient copies to host over the "
                       "ranks in round-robin order.",
@@ -387,7 +390,7 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
   v.field("save_muon_momentum_buffer_in_memory", c.save_muon_momentum_buffer_in_memory,
           {.meaning = "Keep the Muon momentum out of NVMe swapping.",
            .effect = Effect::kAlwaysSo,
-           .here = "no optimizer state is swapped"});
+           .here = "the momentum lies where offload_optimizer puts the state of every optimizer"});
   v.section("leaf_module", c.leaf_module,
             {.meaning = "Module classes or names whose hooks are not installed below them (treated "
                         "as one unit).",
