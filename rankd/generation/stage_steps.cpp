@@ -38,7 +38,8 @@ Tensor StageSteps::empty_boundary(int64_t length) {
   return Tensor::empty({length, dims_.width}, loaded_.stage().dtype(), stream());
 }
 
-StageInput StageSteps::input_of(const StageOrder& order, Tensor in) {
+template <class Use>
+auto StageSteps::step(const StageOrder& order, Tensor in, const Use& use) {
   KvCache& cache = nth(caches_, order.slot);
   if (order.fresh) cache.clear();
   StageInput input{.rows = {.batch = 1, .length = order.length, .positions = cache.length()}};
@@ -47,24 +48,24 @@ StageInput StageSteps::input_of(const StageOrder& order, Tensor in) {
   } else {
     input.boundary = {std::move(in), Var::kConstant};
   }
-  return input;
+  Context context = loaded_.context(&cache);
+  auto made = use(context, std::move(input));
+  cache.advance(order.length);
+  return made;
 }
 
 Tensor StageSteps::forward(const StageOrder& order, Tensor in) {
-  StageInput input = input_of(order, std::move(in));
-  KvCache& cache = nth(caches_, order.slot);
-  Context context = loaded_.context(&cache);
-  Var out = loaded_.stage().forward(context, std::move(input));
-  cache.advance(order.length);
-  return std::move(out.value);
+  return step(order, std::move(in),
+              [this](Context& context, StageInput input) {
+                return loaded_.stage().forward(context, std::move(input));
+              })
+      .value;
 }
 
 int32_t StageSteps::draw(const StageOrder& order, Tensor in) {
-  StageInput input = input_of(order, std::move(in));
-  KvCache& cache = nth(caches_, order.slot);
-  Context context = loaded_.context(&cache);
-  Tensor logits = loaded_.stage().next_logits(context, std::move(input));
-  cache.advance(order.length);
+  Tensor logits = step(order, std::move(in), [this](Context& context, StageInput input) {
+    return loaded_.stage().next_logits(context, std::move(input));
+  });
   const Rng of_prompt = rng_.derive(static_cast<uint64_t>(order.prompt));
   return sampler_.draw({logits.data<float>(), to_size(dims_.vocabulary)},
                        of_prompt.uniform(static_cast<uint64_t>(order.drawn)));

@@ -45,7 +45,9 @@ class StageSteps {
   int32_t draw(const StageOrder& order, Tensor in);    // the next token; on the last stage
 
  private:
-  StageInput input_of(const StageOrder& order, Tensor in);
+  // What `use` makes of the slot's context and input.
+  template <class Use>
+  auto step(const StageOrder& order, Tensor in, const Use& use);
 
   const ModelDimensions dims_;
   LoadedStage loaded_;

@@ -2,7 +2,6 @@
 // order.
 #include <map>
 
-#include "config/sections/model_families.h"
 #include "core/index.h"
 #include "model/families/zoo.h"
 #include "model/initializer.h"
@@ -10,6 +9,7 @@
 #include "rankd/generation/stage_pipeline.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/tiny_models.h"
 
 using namespace ds;
 
@@ -30,25 +30,17 @@ ModelSource drawn_model(const ModelConfig& config) {
 }
 
 Gpt2Config small_gpt2(int64_t layers) {
-  Gpt2Config config;
+  Gpt2Config config = testing::tiny_gpt2(layers);
   config.vocab_size = 256;
   config.n_positions = 24;
-  config.n_embd = 16;
-  config.n_layer = layers;
-  config.n_head = 2;
   config.initializer_range = 0.5;
   return config;
 }
 
 LlamaConfig small_llama(int64_t layers) {
-  LlamaConfig config;
+  LlamaConfig config = testing::tiny_llama(layers);
   config.vocab_size = 256;
   config.max_position_embeddings = 24;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.num_hidden_layers = layers;
-  config.num_attention_heads = 4;
-  config.num_key_value_heads = 2;
   config.initializer_range = 0.5;
   return config;
 }
