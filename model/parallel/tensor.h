@@ -58,8 +58,8 @@ Var leave_tensor(Context& context, Var y);
 // shared, summed in place. And of such rows those of all ranks.
 Tensor sum_of_tensor(Context& context, Tensor x);
 Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x);
-// What lies between layers where rows are not shared is alike on all ranks: this rank's part of such
-// a value, flat, and the value again of everybody's parts. Collective over context.tensor.
+// What lies between layers where rows are not shared is alike on all ranks: this rank's part of
+// such a value, flat, and the value again of everybody's parts. Collective over context.tensor.
 bool has_parts(const Context& context);
 Tensor part_of(Context& context, const Tensor& alike);
 Tensor whole_of(Context& context, const Tensor& part, const Shape& shape);

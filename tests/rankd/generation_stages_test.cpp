@@ -1,5 +1,6 @@
 // Generation by several stages: the text of one process, whatever the cut; what is printed stays in
 // order.
+#include <atomic>
 #include <map>
 
 #include "core/index.h"
@@ -77,21 +78,21 @@ Written by_one(const ModelSource& source, const GenerateArgs& args) {
 
 Written by_stages(const ModelSource& source, const GenerateArgs& args, int stages) {
   Written out;
+  std::atomic<int64_t> served = 0;
   test::run_ranks(stages, [&](Communicator& pipe) {
     RealFileSystem files;
     const GenerationTask task = generation_task(files, source, args, args.prompts);
     const LayerRange layers = nth(cut_model(source.model, "best", stages), pipe.rank());
     StageSteps steps(source, task, args, {.layers = layers, .slots = stages, .threads = 1});
     if (pipe.rank() > 0) {
-      int64_t served = 0;
       serve_stage(steps, pipe, [&] { ++served; });
-      CHECK(served > 0);
       return;
     }
     FirstStage first(steps, pipe);
     generate(first, task, args, out.output());
     first.end();
   });
+  CHECK(served == out.tokens * (stages - 1));
   return out;
 }
 
