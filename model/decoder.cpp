@@ -41,10 +41,7 @@ Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
   DS_CHECK(rows.positions.first + rows.length <= dims_.positions,
            "next_logits: position {} of a model with {}", rows.positions.first + rows.length - 1,
            dims_.positions);
-  Tensor logits =
-      stage_->next_logits(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows});
-  if (context.cache != nullptr) context.cache->advance(rows.length);
-  return logits;
+  return stage_->next_logits(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows});
 }
 
 }  // namespace ds

@@ -8,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm/matmul.h"
 #include "model/activations/recompute.h"
+#include "model/kv_cache.h"
 #include "model/parallel/tensor.h"
 
 namespace ds {
@@ -117,6 +118,7 @@ Residual Stage::run(Context& context, StageInput input) const {
   for (const Segment& segment : segments_) {
     stream = run_segment(context, segment, rows, std::move(stream));
   }
+  if (context.cache != nullptr) context.cache->advance(rows.length);
   return stream;
 }
 

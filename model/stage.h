@@ -85,7 +85,7 @@ class Stage final : public PipelineStage {
   // from the same bits and update alike, once their gradients are summed. Otherwise kNoParam.
   ParamId shared() const { return parts_.shared; }
 
-  // The residual stream after the blocks.
+  // The residual stream after the blocks; a cache has the positions from then on.
   Residual run(Context& context, StageInput input) const;
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, const Tensor& targets,

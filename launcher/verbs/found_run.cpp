@@ -1,6 +1,7 @@
 #include "launcher/verbs/found_run.h"
 
 #include <fmt/format.h>
+#include <rapidjson/document.h>
 
 #include <algorithm>
 #include <charconv>
@@ -139,6 +140,12 @@ std::map<int, fs::path> rank_logs(const fs::path& directory) {
     if (parsed.ec == std::errc() && parsed.ptr == end) logs[rank] = entry.path();
   }
   return logs;
+}
+
+bool report_has(const std::string& report, const char* name) {
+  rapidjson::Document document;
+  document.Parse(report.data(), report.size());
+  return document.IsObject() && document.HasMember(name) && !document[name].IsNull();
 }
 
 std::string run_file(const fs::path& directory, std::string_view name) {

@@ -32,6 +32,9 @@ std::map<int, std::filesystem::path> rank_logs(const std::filesystem::path& dire
 // Of a file of a run directory, whole; empty where there is none. IoError for one over 4 GiB.
 std::string run_file(const std::filesystem::path& directory, std::string_view name);
 
+// Whether report.json of a run, whose text this is, has something under that name; null is nothing.
+bool report_has(const std::string& report, const char* name);
+
 // At most `most` bytes from `offset` on; empty where there is no such file.
 std::string read_from(const std::filesystem::path& path, uintmax_t offset, size_t most);
 uintmax_t size_of_file(const std::filesystem::path& path);  // 0 where there is none

@@ -1,7 +1,5 @@
 #include "launcher/verbs/generate.h"
 
-#include <rapidjson/document.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -47,15 +45,8 @@ std::shared_ptr<const control::GenerationOrder> order_of(const GenerateArgs& arg
   return order;
 }
 
-// A rank's log is worth a look then, and the user has been told where it is.
-bool tells_of_a_failure(const std::string& report) {
-  rapidjson::Document document;
-  document.Parse(report.data(), report.size());
-  return document.IsObject() && document.HasMember("root_cause") &&
-         !document["root_cause"].IsNull();
-}
-
-// Logs of the ranks and what else a job writes.
+// Logs of the ranks and what else a job writes. Kept where a rank has failed: its log is worth a
+// look, and the user has been told where it is.
 class Scratch {
  public:
   explicit Scratch(const Environment& environment) {
@@ -71,7 +62,7 @@ class Scratch {
   const fs::path& path() const { return path_; }
   ~Scratch() {
     std::error_code error;
-    if (!tells_of_a_failure(run_file(path_, "report.json"))) fs::remove_all(path_, error);
+    if (!report_has(run_file(path_, "report.json"), "root_cause")) fs::remove_all(path_, error);
   }
 
  private:

@@ -16,7 +16,11 @@
 namespace ds {
 namespace {
 
-GenerateArgs args_of(const control::GenerationOrder& order) {
+GenerateArgs args_of(const std::string& bytes) {
+  control::GenerationOrder order;
+  if (!order.ParseFromString(bytes)) {
+    throw InternalError("generate: the launcher's order cannot be read");
+  }
   GenerateArgs args;
   args.source = order.source();
   args.prompts.assign(order.prompts().begin(), order.prompts().end());
@@ -30,14 +34,6 @@ GenerateArgs args_of(const control::GenerationOrder& order) {
   args.seed = order.seed();
   args.json = order.json();
   return args;
-}
-
-GenerateArgs args_of(const std::string& bytes) {
-  control::GenerationOrder order;
-  if (!order.ParseFromString(bytes)) {
-    throw InternalError("generate: the launcher's order cannot be read");
-  }
-  return args_of(order);
 }
 
 // By what is computed: an embedding multiplies nothing.

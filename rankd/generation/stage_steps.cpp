@@ -38,8 +38,7 @@ Tensor StageSteps::empty_boundary(int64_t length) {
   return Tensor::empty({length, dims_.width}, loaded_.stage().dtype(), stream());
 }
 
-template <class Use>
-auto StageSteps::step(const StageOrder& order, Tensor in, const Use& use) {
+StageInput StageSteps::input_of(const StageOrder& order, Tensor in) {
   KvCache& cache = nth(caches_, order.slot);
   if (order.fresh) cache.clear();
   StageInput input{.rows = {.batch = 1, .length = order.length, .positions = cache.length()}};
@@ -48,24 +47,17 @@ auto StageSteps::step(const StageOrder& order, Tensor in, const Use& use) {
   } else {
     input.boundary = {std::move(in), Var::kConstant};
   }
-  Context context = loaded_.context(&cache);
-  auto made = use(context, std::move(input));
-  cache.advance(order.length);
-  return made;
+  return input;
 }
 
 Tensor StageSteps::forward(const StageOrder& order, Tensor in) {
-  return step(order, std::move(in),
-              [this](Context& context, StageInput input) {
-                return loaded_.stage().forward(context, std::move(input));
-              })
-      .value;
+  Context context = loaded_.context(&nth(caches_, order.slot));
+  return loaded_.stage().forward(context, input_of(order, std::move(in))).value;
 }
 
 int32_t StageSteps::draw(const StageOrder& order, Tensor in) {
-  Tensor logits = step(order, std::move(in), [this](Context& context, StageInput input) {
-    return loaded_.stage().next_logits(context, std::move(input));
-  });
+  Context context = loaded_.context(&nth(caches_, order.slot));
+  Tensor logits = loaded_.stage().next_logits(context, input_of(order, std::move(in)));
   const Rng of_prompt = rng_.derive(static_cast<uint64_t>(order.prompt));
   return sampler_.draw({logits.data<float>(), to_size(dims_.vocabulary)},
                        of_prompt.uniform(static_cast<uint64_t>(order.drawn)));

@@ -45,9 +45,7 @@ class StageSteps {
   int32_t draw(const StageOrder& order, Tensor in);    // the next token; on the last stage
 
  private:
-  // What `use` makes of the slot's context and input.
-  template <class Use>
-  auto step(const StageOrder& order, Tensor in, const Use& use);
+  StageInput input_of(const StageOrder& order, Tensor in);
 
   const ModelDimensions dims_;
   LoadedStage loaded_;

@@ -1,7 +1,6 @@
 #include "launcher/verbs/insight/lr_range_test.h"
 
 #include <fmt/format.h>
-#include <rapidjson/document.h>
 
 #include <algorithm>
 #include <limits>
@@ -69,13 +68,6 @@ fs::path run_directory_of(const LrRangeTestArgs& args) {
          fmt::format("{}-lr-{}", config_stem(args.run.config), local_time_stamp());
 }
 
-// Whether the run ended because a loss or a gradient was not finite.
-bool ended_by_its_numbers(const std::string& report) {
-  rapidjson::Document document;
-  document.Parse(report.data(), report.size());
-  return document.IsObject() && document.HasMember("first_bad_number");
-}
-
 // The step that ended the run has no line of its own.
 void add_lost_step(MetricCurves& curves) {
   std::vector<PlotPoint>& losses = curves["loss"];
@@ -111,7 +103,8 @@ int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context
   if (place && !place->is_launcher()) return code;  // another dslaunch has the results
   const bool is_lost = code != static_cast<int>(ExitCode::kDone);
   const std::string report_text = run_file(directory, "report.json");
-  if (is_lost && !ended_by_its_numbers(report_text)) {
+  // What the test looks for is a loss or gradient that is not finite.
+  if (is_lost && !report_has(report_text, "first_bad_number")) {
     // What failed before there was a report is said already.
     if (args.json && !report_text.empty()) fmt::print("{}", report_text);
     return code;
