@@ -58,6 +58,11 @@ function(ds_failpoints)
   endif()
 endfunction()
 
+# The current folder of unit tests: an empty one, because what lies in the checkout (runs, data, a configuration) is its
+# owner's, and no test may depend on it or add to it.
+set(DS_TESTS_BEGIN_HERE ${PROJECT_BINARY_DIR}/empty)
+file(MAKE_DIRECTORY ${DS_TESTS_BEGIN_HERE})
+
 function(ds_test)
   cmake_parse_arguments(ARG "" "LAYER" "SOURCES;DEPENDS;LIBS;LABELS" ${ARGN})
   if(NOT DS_BUILD_TESTS)
@@ -81,7 +86,7 @@ function(ds_test)
     get_filename_component(stem ${source} NAME_WE)
     if(stem MATCHES "_test$")
       add_test(NAME ${ARG_LAYER}.${stem} COMMAND ${target} -\# "[#${stem}]"
-               WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+               WORKING_DIRECTORY ${DS_TESTS_BEGIN_HERE})
       set_tests_properties(${ARG_LAYER}.${stem} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
       if(DS_SANITIZE STREQUAL "thread")
         set_property(TEST ${ARG_LAYER}.${stem} PROPERTY ENVIRONMENT
@@ -114,7 +119,7 @@ function(ds_test_on_devices layer)
     list(GET one 1 program)
     list(GET one 2 device)
     add_test(NAME ${layer}.${name} COMMAND ${program} --device ${device} "${selection}"
-             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+             WORKING_DIRECTORY ${DS_TESTS_BEGIN_HERE})
     set_tests_properties(${layer}.${name} PROPERTIES LABELS "unit;${device}" TIMEOUT 900 SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()
