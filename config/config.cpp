@@ -1,5 +1,7 @@
 #include "config/config.h"
 
+#include <algorithm>
+
 namespace ds {
 
 std::span<const EnumName> names_of(GradientReduction) {
@@ -16,6 +18,10 @@ std::optional<FloatType> gathered_dtype(const Config& config) {
   if (config.bf16.enabled) return FloatType::kBf16;
   if (config.fp16.enabled) return FloatType::kFp16;
   return std::nullopt;
+}
+
+int64_t printing_interval(const Config& config) {
+  return std::max<int64_t>(0, config.steps_per_print.value_or(0));
 }
 
 std::optional<std::string_view> key_without_masters(const Config& config) {
@@ -92,7 +98,7 @@ void run_fields(Visitor& v, Config& c) {
       "steps_per_print", c.steps_per_print,
       {.meaning = "Print step, skipped-step count, learning rate and momentum every so many steps.",
        .effect = Effect::kUsed,
-       .above = 0});
+       .unset_meaning = "never; as 0 and what is below"});
   v.field(
       "wall_clock_breakdown", c.wall_clock_breakdown,
       {.meaning = "Time forward, backward, gradient reduction and step; on a GPU, steps are then "

@@ -107,6 +107,9 @@ void fields(Visitor& v, Config& c);
 // effect.
 std::optional<FloatType> gathered_dtype(const Config& config);
 
+// Steps from one printed line to the next; 0: none is printed.
+int64_t printing_interval(const Config& config);
+
 // The key by which weights of 16 bits are trained without fp32 masters, and gradients kept in their
 // type; nothing: there are masters, or weights in fp32.
 std::optional<std::string_view> key_without_masters(const Config& config);

@@ -16,15 +16,17 @@ constexpr std::string_view kIntroduction = R"(# Configuration
 leaves to a Python script. The file may be Hjson: comments (`#`, `//`, `/* */`), optional and
 trailing commas, unquoted keys, quoteless strings up to the end of the line. A base64 text may
 stand in place of the path. Integers may be written as `5e8` or in quotes (the three batch numbers
-only without). Duplicate and unknown keys are errors, at every depth, with position and the
+only without). Duplicate and misspelt keys are errors, at every depth, with position and the
 nearest name.
 
-A published DeepSpeed file is valid as it is: keys that DeepSpeed passes over and that stand in
-such files all the same (of older releases, of its inference engine, copied misprints), comments
-under a key that begins with `_`, `#`, `//` or `$`, and what is wrong in a section that is
-switched off are notes. `null` where a key has no such value is as if the key were not given. What
-this build lacks is refused by name, and what else is wrong about it does not count then. Without
-`model`, `data` and `train` the notes say what a run still needs.
+A published DeepSpeed file is valid as it is, whatever release it was written for: keys that a
+release passes over (those of accelerate, GPT-NeoX or another program around it, of its inference
+engine, copied misprints), comments under a key that begins with `_`, `#`, `//` or `$`, and what is
+wrong in a section that is switched off are notes. A key that nobody knows is an error where it is
+nearly one of its section's, in `model`, `data`, `train`, `memory` and `communication`, where all
+releases refuse it (parameters of optimizers and schedules, say), and on the command line. `null` is
+as if the key were not given. What this build lacks is refused by name, and what else is wrong about
+it does not count then. Without `model`, `data` and `train` the notes say what a run still needs.
 
 The last column of the tables says what a key does in this build:
 
@@ -36,7 +38,8 @@ The last column of the tables says what a key does in this build:
 What to know about all keys:
 
 * `"auto"` stands for "not given": the default, or the value that is derived when the key is
-  absent.
+  absent. Where that decides what is trained (precision, optimizer, schedule, clipping), a note says
+  what it is; the peak of a warm-up is the optimizer's learning rate then.
 * `"include": ["base.json"]` merges other files below this one; objects are merged, anything else
   is replaced, and `null` removes.
 * On the command line: `a.b=v` sets, `+a.b=v` adds to a list or sets a key that is not there,

@@ -56,6 +56,11 @@ std::string shortened(const std::string& key) {
   return key.substr(0, cut) + "...";
 }
 
+// What is typed on the command line is meant for this program, never for one around it.
+bool is_typed(const Origin& origin) {
+  return origin.source && origin.source->starts_with("command line");
+}
+
 // Does a section have a switch of its own?
 class SwitchFinder : public Visitor {
  public:
@@ -102,9 +107,9 @@ class FieldReader : public Visitor {
     bool failed = false;  // a value of this object was refused
   };
 
-  // Only a section that can be absent takes null; DeepSpeed's typed sections take "auto" as well.
-  bool stands_for_absence(const Section& section, const Value& value) const {
-    if (value.is_null()) return section.optional;
+  // DeepSpeed's typed sections take "auto" as well.
+  bool stands_for_absence(const Value& value) const {
+    if (value.is_null()) return true;
     return value.is_string() && value.as_string() == "auto" &&
            level_.checks == DeepSpeedChecks::kKeysAndValues;
   }
@@ -117,10 +122,9 @@ class FieldReader : public Visitor {
                : Basis::kOwn;
   }
   void offer(std::string_view key) { level_.offered.emplace(key); }
-  // Null where the field has no such value, and DeepSpeed does not look: as if not given.
-  bool leaves_open(const Field& field, const Value& value) const {
-    return value.is_null() && !takes_null(field) && !field.spec.required &&
-           value_basis(field.spec) == Basis::kOwn;
+  // Null where the field has no such value: as if not given.
+  static bool leaves_open(const Field& field, const Value& value) {
+    return value.is_null() && !takes_null(field) && !field.spec.required;
   }
   const Member* given(const Field& field);
   void refuse(Basis basis, const std::string& path, const Origin& origin, std::string message);
@@ -183,7 +187,8 @@ void FieldReader::on_field(const Field& field) {
   if (leaves_open(field, value)) {
     return problems_.note(
         path_of(field.key), value.origin(),
-        fmt::format("null is taken as not given: it is {}", to_compact_json(field_value(field))));
+        fmt::format("null is taken as not given: it is {}", to_compact_json(field_value(field))),
+        value_basis(field.spec));
   }
   origins_[path_of(field.key)] = value.origin();
   const auto* names = std::get_if<EnumRef>(&field.slot);
@@ -208,8 +213,14 @@ void FieldReader::on_field(const Field& field) {
 void FieldReader::on_section(const Section& section) {
   offer(section.key);
   const Member* member = level_.object->find_member(section.key);
-  if (!member || stands_for_absence(section, member->value)) return;
+  if (!member) return;
   const std::string path = path_of(section.key);
+  if (stands_for_absence(member->value)) {
+    if (member->value.is_null() && !section.optional) {
+      problems_.note(path, member->value.origin(), "null is taken as not given", Basis::kDeepSpeed);
+    }
+    return;
+  }
   if (!member->value.is_object()) {
     refuse(Basis::kDeepSpeed, path, member->value.origin(),
            fmt::format("got {}, expected an object{}", member->value.excerpt(),
@@ -285,14 +296,18 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
   std::vector<std::string> known(level_.offered.begin(), level_.offered.end());
   for (const Member& member : level_.object->members()) {
     if (level_.offered.contains(member.key)) continue;
-    if (problems_.all().size() >= Problems::kMostReported) {
-      problems_.add({});
+    const bool is_full = problems_.all().size() >= Problems::kMostReported;
+    if (is_full && is_passed_over(level_.path, member.key, known)) {
+      problems_.note("", member.origin, "");  // counts it
       continue;
     }
     if (is_reported(member.origin)) continue;
     const std::string path = path_of(shortened(member.key));
     if (const std::optional<std::string> why = why_ignored(level_.path, member.key)) {
-      problems_.note(path, member.origin, fmt::format("is ignored, as by DeepSpeed: {}", *why));
+      const std::optional<std::string_view> by = who_reads_past(level_.path);
+      problems_.note(path, member.origin,
+                     fmt::format("is ignored, as by {}: {}", by.value_or("DeepSpeed"), *why),
+                     by ? basis : Basis::kOwn);
       continue;
     }
     ConditionFinder finder(member.key);
@@ -301,7 +316,9 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
       report_key_of_other_kind(path, member.origin, basis, finder.message());
       continue;
     }
-    problems_.error(basis, path, member.origin, unknown_key(level_.path, member.key, known));
+    UnknownKey unknown = unknown_key(level_.path, member.key, known);
+    if (is_typed(member.origin)) unknown.severity = Severity::kError;
+    problems_.add({unknown.severity, basis, path, member.origin, std::move(unknown.message)});
   }
 }
 
@@ -317,13 +334,12 @@ void FieldReader::report_key_of_other_kind(const std::string& path, const Origin
   problems_.note(path, origin, message);
 }
 
-// Rewriting old spellings may have refused the key already, and said more about it.
+// Rewriting old spellings may have spoken of the key already, and said more about it.
 bool FieldReader::is_reported(const Origin& origin) const {
   const std::vector<Problem>& all = problems_.all();
   return std::any_of(all.begin(), all.end(), [&](const Problem& problem) {
-    return problem.severity == Severity::kError && problem.origin.line == origin.line &&
-           problem.origin.column == origin.column && problem.origin.source == origin.source &&
-           origin.source != nullptr;
+    return problem.origin.line == origin.line && problem.origin.column == origin.column &&
+           problem.origin.source == origin.source && origin.source != nullptr;
   });
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "config/reader/problem.h"
+
 namespace ds {
 
 namespace {
@@ -25,6 +27,13 @@ constexpr auto kIgnored = std::to_array<IgnoredKeys>({
     {"", "cuda_visible_devices local_rank world_size", kLauncher},
     {"", "grandient_accumulation_steps", "a misprint of gradient_accumulation_steps"},
     {"", "initial_scale_power", "a key of fp16"},
+    {"",
+     "zero3_init_flag zero3_save_16bit_model zero_stage offload_optimizer_device "
+     "offload_param_device deepspeed_multinode_launcher deepspeed_config_file deepspeed_hostfile "
+     "compute_environment distributed_type downcast_bf16 machine_rank main_process_ip "
+     "main_process_port main_training_function mixed_precision num_machines num_processes "
+     "rdzv_backend same_network use_cpu",
+     "a key of accelerate"},
     {"", "postscale_gradients allreduce_always_fp32 gradient_average", kOlder},
     {"",
      "replace_with_kernel_inject kernel_inject enable_cuda_graph replace_method injection_policy "
@@ -36,6 +45,14 @@ constexpr auto kIgnored = std::to_array<IgnoredKeys>({
      "checkpoint_config "
      "save_mp_checkpoint_path",
      kInference},
+    {"fp16", "fp16", "GPT-NeoX's switch; DeepSpeed's is enabled"},
+    {"bf16", "bf16", "GPT-NeoX's switch; DeepSpeed's is enabled"},
+    {"fp16", "type",
+     "the section's name is the type, and training in bfloat16 is what the section bf16 turns on"},
+    {"fp16", "initial_loss_scale_power", "a slip of old documents for initial_scale_power"},
+    {"zero_optimization", "find_unused_parameters", kOlder},
+    {"zero_optimization", "stage3_param_persitence_threshold",
+     "a misprint of stage3_param_persistence_threshold"},
     {"compile", "enabled disable backend kwargs",
      "it is of an older release and turns PyTorch's compiler on or off"},
     {"eigenvalue", "model_name", kLayers},
@@ -85,7 +102,41 @@ bool is_comment(std::string_view key) {
          key.starts_with('$') || std::ranges::find(kWords, key) != kWords.end();
 }
 
+// Sections that every release which has them checks, or hands on to what does, and our own; with
+// all that is in them.
+constexpr auto kChecked = std::to_array<std::string_view>({"model",
+                                                           "data",
+                                                           "train",
+                                                           "memory",
+                                                           "communication",
+                                                           "optimizer.params",
+                                                           "optimizer.param_groups",
+                                                           "optimizer.base_shapes",
+                                                           "scheduler.params",
+                                                           "zero_optimization.zenflow",
+                                                           "zero_optimization.leaf_module",
+                                                           "tensor_parallel",
+                                                           "expert_parallel",
+                                                           "compile",
+                                                           "hybrid_engine",
+                                                           "wandb",
+                                                           "comet",
+                                                           "csv_monitor",
+                                                           "comms_logger",
+                                                           "timers"});
+
 }  // namespace
+
+std::optional<std::string_view> who_reads_past(std::string_view section) {
+  const auto is_in = [&](std::string_view other) { return is_within(section, other); };
+  if (std::ranges::any_of(kChecked, is_in)) return std::nullopt;
+  if (is_in("fp16") || is_in("bf16")) return "DeepSpeed before 0.17.1";
+  constexpr auto kOld =
+      std::to_array<std::string_view>({"zero_optimization", "zero_optimization.offload_param",
+                                       "zero_optimization.offload_optimizer", "tensorboard"});
+  if (std::ranges::find(kOld, section) != kOld.end()) return "DeepSpeed before 0.7.0";
+  return "DeepSpeed";
+}
 
 std::optional<std::string> why_ignored(std::string_view section, std::string_view key) {
   for (const IgnoredKeys& known : kIgnored) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "config/automatic.h"
 #include "config/field_writer.h"
 #include "config/inert.h"
+#include "config/origins.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/overrides.h"
 #include "config/reader/rewrite.h"
@@ -91,6 +93,42 @@ void turn_on_recomputation(ReadConfig& result) {
       "activations");
 }
 
+// What DeepSpeed makes of offloading that is stage 3's at stages 1 and 2.
+void settle_offload(ReadConfig& result) {
+  ZeroConfig& zero = result.config.zero_optimization;
+  if (zero.stage != 1 && zero.stage != 2) return;
+  const auto note = [&](const std::string& path, const std::string& message) {
+    result.problems.note(path, origin_near(result.origins, path), message);
+  };
+  if (zero.offload_param && zero.offload_param->device != OffloadDevice::kNone) {
+    note("zero_optimization.offload_param",
+         fmt::format("has no effect at ZeRO stage {}, which leaves parameters whole; it is for "
+                     "stage 3",
+                     zero.stage));
+    zero.offload_param->device = OffloadDevice::kNone;
+  }
+  if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme) {
+    note("zero_optimization.offload_optimizer.device",
+         fmt::format("nvme is for stage 3; at ZeRO stage {} the state is in the host's memory, as "
+                     "with cpu",
+                     zero.stage));
+    zero.offload_optimizer->device = OffloadDevice::kCpu;
+  }
+}
+
+// Beside training in the same 16 bits there is nothing left to cast.
+void settle_autocast(ReadConfig& result) {
+  TorchAutocastConfig& autocast = result.config.torch_autocast;
+  const bool same = (result.config.bf16.enabled && autocast.dtype == AutocastType::kBf16) ||
+                    (result.config.fp16.enabled && autocast.dtype == AutocastType::kFp16);
+  if (!autocast.enabled || !same) return;
+  const std::string path = "torch_autocast.enabled";
+  result.problems.note(
+      path, origin_near(result.origins, path),
+      "has no effect beside bf16 or fp16 of the same type, whose operands have it");
+  autocast.enabled = false;
+}
+
 // Values that follow from other sections.
 void derive(ReadConfig& result) {
   Config& config = result.config;
@@ -112,6 +150,9 @@ ReadConfig read_config_tree(Value document, Problems earlier) {
   rewrite_old_spellings(result.document, result.problems);
   read_fields(result.document, result.config, result.origins, result.problems);
   turn_on_recomputation(result);
+  settle_automatic(result.document, result.config, result.problems);
+  settle_offload(result);
+  settle_autocast(result);
   check_rules(result.config, result.origins, result.problems);
   const Effects effects = effects_of(result.config);
   note_inert_keys(result.config, effects, result.origins, result.problems);

@@ -37,6 +37,10 @@ class RuleContext {
   void note(const std::string& path, std::string message) const {
     problems_.note(path, at(path), std::move(message));
   }
+  // Older releases of DeepSpeed took what its newest one refuses.
+  void note_as_older(const std::string& path, std::string message) const {
+    problems_.note(path, at(path), std::move(message), Basis::kDeepSpeed);
+  }
 
   const Config& config;
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "config/catalogue.h"
+#include "config/ignored_keys.h"
 #include "config/reader/nearest.h"
 
 namespace ds {
@@ -57,6 +59,7 @@ std::string_view foreign_name(std::string_view section, std::string_view key) {
       {"lr_scheduler_type", "scheduler.type"},
       {"max_grad_norm", "gradient_clipping"},
       {"clip_grad", "gradient_clipping"},
+      {"micro_batch_per_gpu", "train_micro_batch_size_per_gpu"},
       {"optimizer.params.learning_rate", "lr"},
   };
   const auto found =
@@ -64,10 +67,8 @@ std::string_view foreign_name(std::string_view section, std::string_view key) {
   return found == kNames.end() ? "" : found->second;
 }
 
-}  // namespace
-
-std::string unknown_key(std::string_view section, std::string_view key,
-                        const std::vector<std::string>& siblings) {
+std::string error_text(std::string_view section, std::string_view key,
+                       const std::vector<std::string>& siblings) {
   const Places places = places_of(section, key);
   constexpr size_t kMost = 3;  // more of them say nothing
   if (!places.conditions.empty()) {
@@ -83,6 +84,21 @@ std::string unknown_key(std::string_view section, std::string_view key,
   const std::string nearest = nearest_name(key, siblings);
   if (nearest.empty()) return "unknown key";
   return fmt::format("unknown key, did you mean \"{}\"?", nearest);
+}
+
+}  // namespace
+
+bool is_passed_over(std::string_view section, std::string_view key,
+                    const std::vector<std::string>& siblings) {
+  return who_reads_past(section) && slip_of_key(key, siblings).empty();
+}
+
+UnknownKey unknown_key(std::string_view section, std::string_view key,
+                       const std::vector<std::string>& siblings) {
+  std::string text = error_text(section, key, siblings);
+  if (!is_passed_over(section, key, siblings)) return {Severity::kError, std::move(text)};
+  const std::string_view by = who_reads_past(section).value_or("");
+  return {Severity::kNote, fmt::format("is ignored, as by {}: {}", by, text)};
 }
 
 }  // namespace ds

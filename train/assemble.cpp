@@ -35,6 +35,12 @@ SchedulerConfig schedule_of(const Config& config) {
        {&schedule.warmup_decay.total_num_steps, &schedule.warmup_cosine.total_num_steps}) {
     if (!*total) *total = config.train.steps;
   }
+  // None is what DeepSpeed's older releases took for the fewest.
+  for (int64_t* warmup :
+       {&schedule.warmup.warmup_num_steps, &schedule.warmup_decay.warmup_num_steps,
+        &schedule.warmup_cosine.warmup_num_steps}) {
+    if (*warmup == 0) *warmup = 1;
+  }
   return schedule;
 }
 
@@ -85,7 +91,7 @@ LossScaleRule loss_scale_of(const Config& config) {
                        .loss_scale_window = fp16.loss_scale_window,
                        .hysteresis = fp16.hysteresis,
                        .consecutive_hysteresis = fp16.consecutive_hysteresis,
-                       .min_loss_scale = static_cast<double>(fp16.min_loss_scale)});
+                       .min_loss_scale = least_loss_scale(fp16)});
   if (config.zero_optimization.stage == 0) {
     rule.options.hysteresis = 1;
     rule.options.at_minimum = AtMinimumScale::kStay;

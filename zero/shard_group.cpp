@@ -73,6 +73,15 @@ bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
   return std::ranges::all_of(key.summed, first) && std::ranges::all_of(key.repeated, first);
 }
 
+// What a rank has of the parameter that it has most of.
+int64_t largest_field(std::span<const HomeSlice> slices) {
+  int64_t largest = 1;
+  for (const HomeSlice& slice : slices) {
+    for (const ShardField& field : slice.fields) largest = std::max(largest, field.numel);
+  }
+  return largest;
+}
+
 }  // namespace
 
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
@@ -276,7 +285,10 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
       "zero: {} of the state of an optimizer that sees whole parameters is offloaded, expected "
       "all of it",
       options_.offload_ratio);
-  if (!sees_parameters_) home.part_numel = options_.sub_group_numel;
+  if (!sees_parameters_) {
+    home.part_numel =
+        options_.sub_group_numel > 0 ? options_.sub_group_numel : largest_field(slices);
+  }
   const HostPlace host{
       .stream = *offload.host,
       .pinned = options_.pin_memory ? offload.pinned : nullptr,

@@ -288,6 +288,12 @@ constexpr auto kTorchNames = std::to_array<std::string_view>({"ASGD",
                                                               "SequentialLR",
                                                               "StepLR"});
 
+bool begins_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+') || text.starts_with('.'))
+    text.remove_prefix(1);
+  return !text.empty() && text.front() >= '0' && text.front() <= '9';
+}
+
 // "GB_SIZE,", "${lr}", "{{ steps }}", "<batch>": a script was to put a value there. The comma is
 // there because a text without quotes goes on to the end of its line.
 bool is_placeholder(std::string_view text) {
@@ -295,9 +301,9 @@ bool is_placeholder(std::string_view text) {
   if (text.starts_with("$") || text.starts_with("{{") ||
       (text.starts_with('<') && text.ends_with('>')))
     return true;
-  const auto is_letter = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
+  const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+  const auto is_letter = [&](char c) { return is_upper(c) || (c >= '0' && c <= '9') || c == '_'; };
+  if (text.empty() || begins_number(text) || std::ranges::none_of(text, is_upper)) return false;
   const auto upper = std::ranges::count_if(text, is_letter);
   return text.find('_') != std::string_view::npos && upper * 3 >= std::ssize(text) * 2;
 }
@@ -323,6 +329,9 @@ std::string hint(const Value& value, const Field& field) {
     return "; it looks like the placeholder of a template: put a value there";
   // A text without quotes goes on to the end of its line (Hjson).
   if (text.find("\":") != std::string::npos) return "; is a comma missing after it?";
+  if (takes_one_number(field) && begins_number(text) && text.find('_') != std::string::npos) {
+    return "; there is no _ in numbers";
+  }
   const auto* names = std::get_if<EnumRef>(&field.slot);
   if (!names) return "";
   if (std::ranges::find(kTorchNames, text) != kTorchNames.end()) {
@@ -331,7 +340,8 @@ std::string hint(const Value& value, const Field& field) {
   std::vector<std::string> known;
   for (const EnumName& name : names->names()) known.emplace_back(name.name);
   const std::string nearest = misspelt_name(text, known);
-  return nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest);
+  if (!nearest.empty()) return fmt::format("; did you mean \"{}\"?", nearest);
+  return field.key == "type" ? "; no other is available in this build" : "";
 }
 
 }  // namespace

@@ -83,6 +83,33 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return near.distance <= name.size() / 3 ? near.name : "";
 }
 
+std::string slip_of_key(std::string_view key, const std::vector<std::string>& known) {
+  constexpr size_t kMostSlips = 3, kMostMissing = 4, kShortest = 6;
+  if (key.size() > kLongest) return "";
+  const auto lower = [](std::string_view text) {
+    std::string out(text);
+    for (char& c : out) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return out;
+  };
+  const std::string written = lower(key);
+  const size_t most = std::min(kMostSlips, key.size() / 4);
+  Near near;
+  for (const std::string& candidate : known) {
+    const size_t longer = std::max(key.size(), candidate.size());
+    const size_t missing = longer - key.size();
+    if (key.size() >= kShortest && missing <= std::min(kMostMissing, key.size() / 3) &&
+        candidate.starts_with(written)) {
+      return candidate;
+    }
+    if (longer - std::min(key.size(), candidate.size()) > most) continue;
+    const size_t distance = edit_distance(written, lower(candidate));
+    if (distance <= most && distance < near.distance) near = {candidate, distance};
+  }
+  return near.name;
+}
+
 std::string misspelt_name(std::string_view name, const std::vector<std::string>& known) {
   if (name.size() > kLongest) return "";
   const Near near = nearest_of(name, known);

@@ -1,6 +1,8 @@
 #include "config/reader/problem.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "core/error.h"
 
@@ -13,20 +15,25 @@ std::string Problem::text() const {
   return out + message;
 }
 
+// Notes make way for errors, without which a file would be taken for right.
 void Problems::add(Problem problem) {
-  if (all_.size() < kMostReported) {
-    all_.push_back(std::move(problem));
-  } else {
+  if (all_.size() >= kMostReported) {
     ++left_out_;
+    const auto note = std::find_if(all_.rbegin(), all_.rend(), [](const Problem& kept) {
+      return kept.severity == Severity::kNote;
+    });
+    if (problem.severity == Severity::kNote || note == all_.rend()) return;
+    all_.erase(std::next(note).base());
   }
+  all_.push_back(std::move(problem));
 }
 
 void Problems::error(Basis basis, std::string path, const Origin& origin, std::string message) {
   add({Severity::kError, basis, std::move(path), origin, std::move(message)});
 }
 
-void Problems::note(std::string path, const Origin& origin, std::string message) {
-  add({Severity::kNote, Basis::kOwn, std::move(path), origin, std::move(message)});
+void Problems::note(std::string path, const Origin& origin, std::string message, Basis basis) {
+  add({Severity::kNote, basis, std::move(path), origin, std::move(message)});
 }
 
 bool is_within(std::string_view path, std::string_view section) {

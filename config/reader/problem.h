@@ -14,7 +14,8 @@ namespace ds {
 enum class Severity { kError, kNote };
 
 // Who objects: DeepSpeed refuses the same configuration, or only we do (an unknown key that
-// DeepSpeed ignores, a combination it accepts and then mishandles).
+// DeepSpeed ignores, a combination it accepts and then mishandles). A note of kDeepSpeed is about
+// what its newest release refuses and older ones took.
 enum class Basis { kDeepSpeed, kOwn };
 
 struct Problem {
@@ -33,12 +34,13 @@ bool is_within(std::string_view path, std::string_view section);
 
 class Problems {
  public:
-  // Beyond this many entries only the count grows: a hostile file must not fill the screen.
+  // Beyond this many entries only the count grows, but that errors take the places of notes: a
+  // hostile file must not fill the screen.
   static constexpr size_t kMostReported = 200;
 
   void add(Problem problem);
   void error(Basis basis, std::string path, const Origin& origin, std::string message);
-  void note(std::string path, const Origin& origin, std::string message);
+  void note(std::string path, const Origin& origin, std::string message, Basis basis = Basis::kOwn);
   // Errors that only we raise, in what turned out not to matter, become notes that end in `why`.
   void soften(const std::function<bool(const Problem&)>& is_moot, std::string_view why);
   const std::vector<Problem>& all() const { return all_; }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -26,10 +27,11 @@ class Rewriter {
     zero_as_boolean();
     old_offload("cpu_offload", "offload_optimizer");
     old_offload("cpu_offload_param", "offload_param");
+    old_offload("cpu_offload_params", "offload_param");
     old_pin_memory();
     both_pipelines();
     fp32_allreduce();
-    misprinted_scale_power();
+    printing_at_infinity();
     clipping_in_optimizer();
     old_eigenvalue();
   }
@@ -71,7 +73,7 @@ class Rewriter {
   void old_pin_memory();
   void both_pipelines();
   void fp32_allreduce();
-  void misprinted_scale_power();
+  void printing_at_infinity();
   void clipping_in_optimizer();
   void old_eigenvalue();
 
@@ -195,11 +197,19 @@ void Rewriter::old_offload(std::string_view old_key, std::string_view section) {
   const std::string path = fmt::format("zero_optimization.{}", old_key);
   const Origin origin = old->origin;
   if (is_auto(old->value)) return;
-  if (zero->find(section)) return both(path, origin, section);
-  note(path, origin, fmt::format("{} {{\"device\": \"cpu\"}}", section));
   const bool on = !old->value.is_null() && switch_at(Basis::kDeepSpeed, path, *old).value_or(false);
+  const Value* present = zero->find(section);
+  const bool counts = present && !present->is_null();
+  if (present) {
+    problems_.note(path, origin,
+                   fmt::format("is an older spelling of {}, which is given too{}", section,
+                               counts ? " and counts" : " as null"),
+                   Basis::kDeepSpeed);
+  } else {
+    note(path, origin, fmt::format("{} {{\"device\": \"cpu\"}}", section));
+  }
   zero->erase(old_key);
-  if (!on) return;
+  if (!on || counts) return;
   Value offload = Value::object(origin);
   offload.set("device", Value::string("cpu", origin));
   zero->set(section, std::move(offload));
@@ -273,32 +283,45 @@ void Rewriter::old_eigenvalue() {
   document_.set("eigenvalue", std::move(moved));
 }
 
-void Rewriter::misprinted_scale_power() {
-  Value* fp16 = object_at("fp16");
-  const Member* old = fp16 ? fp16->find_member("initial_loss_scale_power") : nullptr;
-  if (!old) return;
-  problems_.error(Basis::kDeepSpeed, "fp16.initial_loss_scale_power", old->origin,
-                  "no such key (a slip in old documents); did you mean \"initial_scale_power\"?");
+// What accelerate writes for "never", by a name that JSON does not have.
+void Rewriter::printing_at_infinity() {
+  constexpr std::string_view kKey = "steps_per_print";
+  Value* steps = document_.find(kKey);
+  if (!steps || !steps->is_string()) return;
+  constexpr std::array<std::string_view, 4> kNames = {"Infinity", "inf", "Inf", "infinity"};
+  if (std::ranges::find(kNames, steps->as_string()) == kNames.end()) return;
+  problems_.note(std::string(kKey), steps->origin(), "infinitely many steps are taken as null");
+  *steps = Value::null(steps->origin());
 }
 
-// DeepSpeed takes optimizer.params.max_grad_norm into its fp16 wrapper and sets it to zero
-// elsewhere.
+// DeepSpeed leaves it aside where the program brings its own optimizer, and refuses it where it
+// would make one; it means what gradient_clipping says.
 void Rewriter::clipping_in_optimizer() {
   Value* optimizer = object_at("optimizer");
   Value* params = optimizer ? optimizer->find("params") : nullptr;
   const Member* old = params ? params->find_member("max_grad_norm") : nullptr;
   if (!old) return;
   const Value given = old->value;
+  const std::string path = "optimizer.params.max_grad_norm";
   const bool number = given.kind() == Value::Kind::kNumber ||
                       given.kind() == Value::Kind::kInteger ||
                       given.kind() == Value::Kind::kBoolean;
-  problems_.error(number ? Basis::kOwn : Basis::kDeepSpeed, "optimizer.params.max_grad_norm",
-                  old->origin,
-                  "is not a parameter of the optimizer; use the top-level \"gradient_clipping\"");
+  if (!number) {
+    return problems_.error(
+        Basis::kDeepSpeed, path, old->origin,
+        "is not a parameter of the optimizer; use the top-level \"gradient_clipping\"");
+  }
+  const bool clips = document_.find("gradient_clipping") != nullptr;
+  problems_.note(path, old->origin,
+                 clips ? "is not a parameter of the optimizer; gradient_clipping, which is given "
+                         "too, counts"
+                       : "is not a parameter of the optimizer, and is taken as gradient_clipping");
+  if (!clips) document_.set("gradient_clipping", given);
   const Value* fp16 = object_at("fp16");
   const Value* enabled = fp16 ? fp16->find("enabled") : nullptr;
   const bool wrapped = enabled && boolean_of(*enabled).value_or(false);
-  if (number && !wrapped && given.as_number() > 0) {
+  params = document_.find("optimizer")->find("params");
+  if (!wrapped && given.as_number() > 0) {
     params->set("max_grad_norm", Value::number(0.0, given.origin()));
   }
 }

@@ -86,20 +86,6 @@ void memory_rules(const RuleContext& r) {
   check("memory.host_limit", r.config.memory.host_limit);
 }
 
-void checkpointing_rules(const RuleContext& r) {
-  const ActivationCheckpointingConfig& a = r.config.activation_checkpointing;
-  if (a.contiguous_memory_optimization) {
-    if (!a.partition_activations) {
-      r.refuse_early("activation_checkpointing.contiguous_memory_optimization",
-                     "needs partition_activations");
-    }
-    if (!a.number_checkpoints) {
-      r.refuse_early("activation_checkpointing.number_checkpoints",
-                     "is required with contiguous_memory_optimization");
-    }
-  }
-}
-
 void fixed_sparsity_rules(const RuleContext& r, const SparseAttentionConfig& s) {
   if (s.num_global_blocks <= 0 || s.num_local_blocks % s.num_global_blocks != 0) {
     r.refuse_early("sparse_attention.num_local_blocks",
@@ -405,7 +391,6 @@ void check_feature_rules(const RuleContext& context) {
   model_rules(context);
   training_rules(context);
   memory_rules(context);
-  checkpointing_rules(context);
   sparse_attention_rules(context);
   elastic_rules(context);
   curriculum_rules(context);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "config/origins.h"
 
@@ -33,18 +34,45 @@ std::optional<std::string> whole_parameters_of(const OptimizerConfig& optimizer)
   return std::nullopt;
 }
 
+void invertible_scale_rule(const RuleContext& r, const std::string& path, double scale) {
+  if (scale >= kSmallestLossScale && scale <= kLargestLossScale) return;
+  if (scale < 0) return;  // refused as such
+  r.refuse_early(path, fmt::format("got {}, expected 2^-126 (1.2e-38) to 2^126 (8.5e37): gradients "
+                                   "are in fp32 when they are divided by the scale",
+                                   scale));
+}
+
 void loss_scale_rules(const RuleContext& r) {
   const Fp16Config& fp16 = r.config.fp16;
   const bool dynamic = fp16.enabled && fp16.loss_scale == 0.0;
-  const auto positive = [&](const char* path, int64_t value) {
+  const auto positive = [&](const char* path, double value) {
     if (dynamic && value <= 0) {
       r.refuse(path, fmt::format("got {}, dynamic loss scaling needs a value > 0", value));
     } else if (value < 0) {
-      r.refuse_early(path, fmt::format("got {}, expected integer >= 0", value));
+      r.refuse_early(path, fmt::format("got {}, expected a number >= 0", value));
     }
   };
-  positive("fp16.loss_scale_window", fp16.loss_scale_window);
-  positive("fp16.min_loss_scale", fp16.min_loss_scale);
+  positive("fp16.loss_scale_window", static_cast<double>(fp16.loss_scale_window));
+  if (dynamic && fp16.min_loss_scale == 0) {
+    r.note_as_older(
+        "fp16.min_loss_scale",
+        "0 is taken as no floor, as by DeepSpeed before 0.19.3; then the scale may fall "
+        "to 2^-126");
+  } else {
+    positive("fp16.min_loss_scale", fp16.min_loss_scale);
+  }
+  if (fp16.loss_scale != 0) invertible_scale_rule(r, "fp16.loss_scale", fp16.loss_scale);
+  if (!dynamic) return;
+  if (fp16.min_loss_scale > 0) {
+    invertible_scale_rule(r, "fp16.min_loss_scale", fp16.min_loss_scale);
+  }
+  const double first = std::exp2(static_cast<double>(fp16.initial_scale_power));
+  if (fp16.min_loss_scale > first && fp16.min_loss_scale <= kLargestLossScale) {
+    r.note("fp16.min_loss_scale",
+           fmt::format("is above the first scale, {}, which initial_scale_power says: the first "
+                       "overflow raises the scale to it",
+                       first));
+  }
 }
 
 bool is_number(const Value& value) {
@@ -63,8 +91,10 @@ void amp_rules(const RuleContext& r) {
       const bool dynamic = value.is_string() && value.as_string() == "dynamic";
       if (!positive && !dynamic && !value.is_null())
         r.refuse_early(path, "expected \"dynamic\" or a number > 0");
+      if (positive) invertible_scale_rule(r, path, value.as_number());
     } else if (member.key == "min_loss_scale" || member.key == "max_loss_scale") {
       if (!positive && !value.is_null()) r.refuse_early(path, "expected a number > 0");
+      if (positive) invertible_scale_rule(r, path, value.as_number());
     } else {
       r.note(path,
              "has no effect: of Apex's parameters opt_level, loss_scale, min_loss_scale and "
@@ -108,10 +138,12 @@ void precision_rules(const RuleContext& r) {
   if (c.data_types.param_dtype && *c.data_types.param_dtype != mode) {
     r.refuse_early("data_types.param_dtype", "differs from the mode that fp16 and bf16 select");
   }
+  const bool adds_in_fp32 =
+      mode != FloatType::kFp32 && c.data_types.grad_accum_dtype == FloatType::kFp32;
   if (c.zero_optimization.stage == 0 && c.data_types.grad_accum_dtype &&
-      *c.data_types.grad_accum_dtype != mode) {
+      *c.data_types.grad_accum_dtype != mode && !adds_in_fp32) {
     r.refuse_early("data_types.grad_accum_dtype",
-                   "must equal the model's type without ZeRO; use zero_optimization.stage >= 1");
+                   "without ZeRO is the model's type or fp32; use zero_optimization.stage >= 1");
   }
   loss_scale_rules(r);
   amp_rules(r);
@@ -255,12 +287,19 @@ void update_time_rules(const RuleContext& r, const OffloadOptimizerConfig& offlo
   }
 }
 
+// Nothing is a path that somebody left open, not the present folder.
+void swap_folder_rules(const RuleContext& r) {
+  const ZeroConfig& zero = r.config.zero_optimization;
+  const auto need_path = [&](const char* key, const auto& offload) {
+    if (!offload || offload->device != OffloadDevice::kNvme || !offload->nvme_path.empty()) return;
+    r.refuse_early(key, "is empty; give the folder on the NVMe device that swap files go into");
+  };
+  need_path("zero_optimization.offload_param.nvme_path", zero.offload_param);
+  need_path("zero_optimization.offload_optimizer.nvme_path", zero.offload_optimizer);
+}
+
 void offload_rules(const RuleContext& r) {
   const ZeroConfig& zero = r.config.zero_optimization;
-  if (zero.offload_param && zero.offload_param->device != OffloadDevice::kNone && zero.stage != 3) {
-    r.refuse_early("zero_optimization.offload_param",
-                   fmt::format("works with stage 3 only, the stage is {}", zero.stage));
-  }
   if (zero.offload_param && zero.offload_param->device == OffloadDevice::kNvme) {
     const auto at_least_one = [&](const char* key, int64_t value) {
       if (value < 1) r.refuse(key, "must be at least 1 where parameters are offloaded to nvme");
@@ -268,14 +307,10 @@ void offload_rules(const RuleContext& r) {
     at_least_one("zero_optimization.offload_param.buffer_count", zero.offload_param->buffer_count);
     at_least_one("zero_optimization.offload_param.buffer_size", zero.offload_param->buffer_size);
   }
-  if (zero.offload_optimizer && zero.offload_optimizer->device != OffloadDevice::kNone) {
-    if (zero.stage == 0) {
-      r.refuse_early("zero_optimization.offload_optimizer",
-                     "works with stage 1, 2 or 3, the stage is 0");
-    } else if (zero.offload_optimizer->device == OffloadDevice::kNvme && zero.stage != 3) {
-      r.refuse_early("zero_optimization.offload_optimizer.device",
-                     fmt::format("nvme works with stage 3 only, the stage is {}", zero.stage));
-    }
+  if (zero.stage == 0 && zero.offload_optimizer &&
+      zero.offload_optimizer->device != OffloadDevice::kNone) {
+    r.refuse_early("zero_optimization.offload_optimizer",
+                   "works with stage 1, 2 or 3, the stage is 0");
   }
   if (zero.offload_optimizer && zero.stage > 0) update_time_rules(r, *zero.offload_optimizer);
   if (zero.offload_optimizer && zero.offload_optimizer->ratio < 1.0) {
@@ -290,9 +325,7 @@ void offload_rules(const RuleContext& r) {
   if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme) {
     swap_buffer_rules(r, *zero.offload_optimizer);
   }
-  if (zero.stage == 3 && zero.sub_group_size == 0) {
-    r.refuse_early("zero_optimization.sub_group_size", "0 elements are no tile");
-  }
+  swap_folder_rules(r);
   if (zero.mics_shard_size > 0 && zero.offload_optimizer) {
     r.refuse_early("zero_optimization.mics_shard_size", "excludes offload_optimizer");
   }
@@ -376,8 +409,8 @@ void zero_rules(const RuleContext& r) {
   offload_rules(r);
   neighbour_rules(r);
   if (zero.legacy_stage1) {
-    r.refuse_early("zero_optimization.legacy_stage1",
-                   "the old stage 1 is gone; remove the key, stage 1 has the same result");
+    r.note("zero_optimization.legacy_stage1",
+           "the old stage 1 is gone, as from DeepSpeed 0.5.9 on; stage 1 has the same result");
   }
   if (zero.elastic_checkpoint && zero.stage == 3) {
     r.note("zero_optimization.elastic_checkpoint",
@@ -445,6 +478,23 @@ void compile_rules(const RuleContext& r) {
   }
 }
 
+// A run that ends while the rate still grows was meant to have another warm-up.
+void warmup_length_rule(const RuleContext& r) {
+  const SchedulerConfig& s = r.config.scheduler;
+  const int64_t warmup = s.type == SchedulerType::kWarmupLR        ? s.warmup.warmup_num_steps
+                         : s.type == SchedulerType::kWarmupDecayLR ? s.warmup_decay.warmup_num_steps
+                         : s.type == SchedulerType::kWarmupCosineLR
+                             ? s.warmup_cosine.warmup_num_steps
+                             : 0;
+  const std::optional<int64_t> steps = r.config.train.steps;
+  if (!steps || *steps >= warmup) return;
+  r.note(
+      "scheduler.params.warmup_num_steps",
+      fmt::format("{} steps of warm-up are more than the {} of the run, whose learning rate never "
+                  "reaches its peak",
+                  warmup, *steps));
+}
+
 void scheduler_rules(const RuleContext& r) {
   const SchedulerConfig& s = r.config.scheduler;
   if (r.given("scheduler") && !s.type && !r.given("scheduler.type")) {
@@ -457,6 +507,7 @@ void scheduler_rules(const RuleContext& r) {
                          warmup));
     }
   };
+  warmup_length_rule(r);
   // The section says so itself where it is given.
   if (s.type == SchedulerType::kOneCycle && !r.given("scheduler.params")) {
     r.refuse_early("scheduler.params", "OneCycle needs cycle_min_lr and cycle_max_lr");

@@ -70,8 +70,7 @@ void fields(Visitor& v, ActivationCheckpointingConfig& c) {
   v.field("number_checkpoints", c.number_checkpoints,
           {.meaning = "Number of checkpoints for which the contiguous buffer is sized.",
            .effect = Effect::kAlwaysSo,
-           .here = "the plan counts the checkpoints itself",
-           .above = 0});
+           .here = "the plan counts the checkpoints itself"});
   v.field("synchronize_checkpoint_boundary", c.synchronize_checkpoint_boundary,
           {.meaning =
                "Synchronise the device at each checkpoint boundary. Steps are then no CUDA graphs.",

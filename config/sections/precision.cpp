@@ -35,6 +35,10 @@ std::span<const EnumName> names_of(AutocastType) {
   return kNames;
 }
 
+double least_loss_scale(const Fp16Config& c) {
+  return c.min_loss_scale > 0 ? c.min_loss_scale : kSmallestLossScale;
+}
+
 std::optional<double> AmpConfig::loss_scale() const {
   const Value* const given = others.find("loss_scale");
   const bool number = given != nullptr && (given->kind() == Value::Kind::kInteger ||
@@ -83,7 +87,7 @@ void fields(Visitor& v, Fp16Config& c) {
   v.field("initial_scale_power", c.initial_scale_power,
           {.meaning = "The dynamic scale starts at 2 to this power.",
            .effect = Effect::kUsed,
-           .min = 0,
+           .min = -126,
            .max = 126,
            .own_range = true});
   v.field("loss_scale_window", c.loss_scale_window,
@@ -99,9 +103,12 @@ void fields(Visitor& v, Fp16Config& c) {
           {.meaning = "Refill the hysteresis counter at every overflow-free step rather than only "
                       "when the scale grows.",
            .effect = Effect::kUsed});
-  v.field(
-      "min_loss_scale", c.min_loss_scale,
-      {.meaning = "Floor of the dynamic scale.", .effect = Effect::kUsed, .refuse_boolean = true});
+  v.field("min_loss_scale", c.min_loss_scale,
+          {.meaning = "Floor of the dynamic scale, which may be below 1; 0 is none. Where it is "
+                      "above the first "
+                      "scale, the first overflow raises the scale to it.",
+           .effect = Effect::kUsed,
+           .refuse_boolean = true});
   v.field("fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
           {.meaning = "Keep master weights and gradients in fp16: updates are computed in fp32 and "
                       "change the weights themselves. At ZeRO stages 1 to 3, wherever their state "

@@ -31,10 +31,15 @@ struct Fp16Config {
   int64_t loss_scale_window = 1000;
   int64_t hysteresis = 2;
   bool consecutive_hysteresis = false;
-  int64_t min_loss_scale = 1;
+  double min_loss_scale = 1;
   bool fp16_master_weights_and_grads = false;
 };
 void fields(Visitor& v, Fp16Config& c);
+// Scales that fp32 holds, and whose inverses it holds with all their bits.
+inline constexpr double kSmallestLossScale = 0x1p-126;
+inline constexpr double kLargestLossScale = 0x1p126;
+// The floor of the dynamic scale; 0, none, is the smallest scale.
+double least_loss_scale(const Fp16Config& c);
 
 struct Bf16Config {
   bool enabled = false;

@@ -26,8 +26,9 @@ std::span<const EnumName> names_of(WarmupType) {
 namespace {
 
 void warmup_steps(Visitor& v, int64_t& warmup_num_steps) {
-  v.field("warmup_num_steps", warmup_num_steps,
-          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
+  v.field(
+      "warmup_num_steps", warmup_num_steps,
+      {.meaning = "Steps of the warm-up; fewer than 2 are 2.", .effect = Effect::kUsed, .min = 0});
 }
 
 void warmup_shape(Visitor& v, WarmupType& warmup_type) {

@@ -302,7 +302,8 @@ void shard_fields(Visitor& v, ZeroConfig& c) {
           {.meaning = "Parameter elements per tile of the stage-3 optimizer step, where its state "
                       "is offloaded: what is updated, and swapped, in one piece. Tiles are "
                       "multiples of 32 elements; of Lamb, of Muon's matrices, and with zenflow, a "
-                      "rank's slice of a bucket is one.",
+                      "rank's slice of a bucket is one. 0, the smallest tile: what a rank has of "
+                      "its largest parameter.",
            .effect = Effect::kUsed,
            .min = 0});
   v.field("elastic_checkpoint", c.elastic_checkpoint,
@@ -339,6 +340,8 @@ void shard_fields(Visitor& v, ZeroConfig& c) {
             "Older switch for optimizer offload to CPU.");
   v.retired("cpu_offload_param", "zero_optimization.offload_param",
             "Older switch for parameter offload to CPU.");
+  v.retired("cpu_offload_params", "zero_optimization.offload_param",
+            "Still older switch for parameter offload to CPU.");
   v.retired("cpu_offload_use_pin_memory", "zero_optimization.offload_optimizer.pin_memory",
             "Older switch for pinned host memory; only warns.");
 }

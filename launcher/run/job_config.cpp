@@ -88,7 +88,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   out.stem = config_stem(path);
   out.canonical_text = to_config_text(read.config);
   out.digest = sha256_hex(out.canonical_text);
-  out.steps_per_print = read.config.steps_per_print.value_or(0);
+  out.steps_per_print = printing_interval(read.config);
   out.log_every = read.config.train.log_every;
   out.shortest_run = std::chrono::minutes(read.config.elasticity.min_time);
   out.keeps_in_memory = read.config.train.save_in_memory_every > 0;

@@ -264,8 +264,8 @@ TEST_CASE("fields() knows every documented key with its default", "[config]") {
   for (const Key& key : keys) {
     CAPTURE(key.path, key.conditions);
     const CatalogueEntry* entry = entry_of(entries, key);
+    if (key.path == "fp16.initial_loss_scale_power") continue;  // is noted as a slip
     // Refused by name, with what to use instead: "old spellings come to what they stand for".
-    if (key.path == "fp16.initial_loss_scale_power") continue;
     if (key.path == "optimizer.params.max_grad_norm") continue;
     CHECK(entry != nullptr);
     if (!entry || is_section(*entry) || entry->kind == EntryKind::kRetired) continue;
@@ -513,11 +513,11 @@ TEST_CASE("old spellings come to what they stand for", "[config]") {
   const ReadConfig param =
       config("{\"zero_optimization\": {\"stage\": 3, \"cpu_offload_param\": true}}");
   CHECK(param.config.zero_optimization.offload_param.has_value());
-  CHECK_THROWS_WITH(parse_config("{\"fp16\": {\"initial_loss_scale_power\": 3}}"),
-                    Catch::Contains("did you mean \"initial_scale_power\""));
-  CHECK_THROWS_WITH(
-      parse_config("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"max_grad_norm\": 1}}}"),
-      Catch::Contains("gradient_clipping"));
+  CHECK(config("{\"zero_optimization\": {\"stage\": 3, \"cpu_offload_params\": true}}")
+            .config.zero_optimization.offload_param.has_value());
+  const std::string clipped = "{optimizer: {type: \"Adam\", params: {max_grad_norm: 0.3}}";
+  CHECK(parse_config(clipped + "}").gradient_clipping == 0.3);
+  CHECK(parse_config(clipped + ", gradient_clipping: 2}").gradient_clipping == 2.0);
 }
 
 }  // namespace ds

@@ -60,6 +60,20 @@ TEST_CASE("beyond two hundred problems only their number grows", "[config]") {
   CHECK_THAT(thrown_by(problems), !Catch::Contains("late"));
 }
 
+TEST_CASE("errors take the places of notes, so that none is hidden", "[config]") {
+  Problems problems;
+  problems.error(Basis::kOwn, "early", {}, "is odd");
+  for (size_t i = 0; i < Problems::kMostReported; ++i) {
+    problems.note(fmt::format("k{}", i), {}, "is unknown");
+  }
+  problems.error(Basis::kOwn, "late", {}, "is odd");
+  CHECK(problems.all().size() == Problems::kMostReported);
+  CHECK(problems.left_out() == 2);
+  CHECK(problems.all().front().path == "early");
+  CHECK(problems.all().back().path == "late");
+  CHECK_THAT(thrown_by(problems), Catch::Contains("late: is odd"));
+}
+
 TEST_CASE("a path is within a section by whole keys", "[config]") {
   CHECK(is_within("a.b", "a"));
   CHECK(is_within("a", "a"));

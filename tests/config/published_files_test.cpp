@@ -250,8 +250,8 @@ TEST_CASE("a slip stays an error: unknown names, in sections that are off too", 
              Catch::Contains("error") && Catch::Contains("gradient_clipping"));
   CHECK_THAT(said_of(R"({"flops_profiler": {"enable": true}})"),
              Catch::Contains("error flops_profiler.enable"));
-  CHECK_THAT(said_of(R"({"elasticity": {"max_batch": 3}})"),
-             Catch::Contains("error elasticity.max_batch"));
+  CHECK_THAT(said_of(R"({"elasticity": {"max_train_batch_sizes": 3}})"),
+             Catch::Contains("error elasticity.max_train_batch_sizes"));
   CHECK_THAT(said_of(R"({"model": {"family": "gpt2", "num_hidden_layers": 2}})"),
              Catch::Contains("error model"));
 }
@@ -296,6 +296,104 @@ TEST_CASE("torch_adam with decoupled decay decays by PyTorch's default", "[confi
   const Config once =
       parse_config(R"({"optimizer": {"type": "AdamW", "params": {"torch_adam": true}}})");
   CHECK(parse_config(to_config_text(once)).optimizer.adam.weight_decay == 0.01);
+}
+
+TEST_CASE("what DeepSpeed of any release reads past is a note, with where it would belong",
+          "[config]") {
+  for (const auto& [text, note] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"fp16": {"enabled": true, "fp16": true}})",
+            "fp16.fp16: is ignored, as by DeepSpeed "
+            "before 0.17.1: GPT-NeoX's switch"},
+           {R"({"bf16": {"enabled": true, "loss_scale_window": 1000}})",
+            "unknown key here, it belongs in fp16"},
+           {R"({"fp16": {"enabled": true, "type": "bfloat16"}})", "what the section bf16 turns on"},
+           {R"({"fp16": {"enabled": true, "opt_level": "O2"}})", "it belongs in amp"},
+           {R"({"fp16": {"initial_loss_scale_power": 3}})",
+            "a slip of old documents for "
+            "initial_scale_power"},
+           {R"({"zero_optimization": {"stage": 2, "find_unused_parameters": true}})",
+            "as by DeepSpeed before 0.7.0: it is of an older release"},
+           {R"({"zero_optimization": {"stage": 3, "cpu_offload_pin_memory": true}})",
+            "did you mean \"cpu_offload_use_pin_memory\"?"},
+           {R"({"zero_optimization": {"stage": 3, "stage3_param_persitence_threshold": 1}})",
+            "a misprint of stage3_param_persistence_threshold"},
+           {R"({"zero_optimization": {"cpu_offload": false, "offload_optimizer": {}}})",
+            "is an older spelling of offload_optimizer, which is given too and counts"},
+           {R"({"activation_checkpointing": {"checkpoint_in_cpu": true}})", "unknown key"},
+           {R"({"zero3_init_flag": true, "main_process_port": 29501})", "a key of accelerate"},
+           {R"({"monitor_config": {"enabled": true}, "log": {"steps_per_print": 50}})",
+            "note log: is ignored, as by DeepSpeed: unknown key"},
+           {R"({"pipe-parallel-size": 1, "tensorboard-dir": "t", "sequence_parallel": true})",
+            "note pipe-parallel-size: is ignored"},
+           {R"({"pipe_parallel_size": 1, "learning_rate": 1})", "optimizer.params.lr"},
+           {R"({"offload_optimizer": {"device": "cpu"}})", "it belongs in zero_optimization"},
+           {R"({"number_checkpoints": 4})", "it belongs in activation_checkpointing"}}) {
+    CAPTURE(text);
+    const std::string said = said_of(text);
+    CHECK_THAT(said, Catch::Contains(note));
+    CHECK_THAT(said, !Catch::Contains("error"));
+  }
+}
+
+TEST_CASE("a slip for a real key stays an error, and so does what every release refuses",
+          "[config]") {
+  for (const auto& [text, error] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"gradient_cliping": 1})", "did you mean \"gradient_clipping\"?"},
+           {R"({"FP16": {"enabled": true}})", "error FP16: "},
+           {R"({"fp16": {"enable": true}})", "did you mean \"enabled\"?"},
+           {R"({"zero_optimisation": {"stage": 1}})", "error zero_optimisation: "},
+           {R"({"zero_optimization": {"stagee": 1}})", "error zero_optimization.stagee: "},
+           {R"({"zero_optimization": {"offload_param": {"devise": "cpu"}}})", "error "},
+           {R"({"wandb": {"enabled": true, "entity": "me"}})", "error wandb.entity: unknown key"},
+           {R"({"optimizer": {"type": "AdamW", "params": {"learning_rate": 1}}})", "error "},
+           {R"({"scheduler": {"type": "WarmupLR", "params": {"steps": 1}}})", "error "},
+           {R"({"train": {"batch": 1}})", "error train.batch: unknown key"},
+           {R"({"optimizer": {"type": "sm3"}})", "; no other is available in this build"}}) {
+    CAPTURE(text);
+    CHECK_THAT(said_of(text), Catch::Contains(error) && Catch::Contains("error"));
+  }
+}
+
+TEST_CASE("a key typed on the command line is meant for this program", "[config]") {
+  const std::vector<std::string> typed = {"+learning_rate=1"};
+  CHECK(read_config_text("{}", "f", typed).problems.has_errors());
+  CHECK_FALSE(read_config_text("{learning_rate: 1}", "f").problems.has_errors());
+}
+
+TEST_CASE("steps_per_print takes every way to say never", "[config]") {
+  for (const char* value : {"Infinity", "null", "0", "-1", "\"inf\""}) {
+    CAPTURE(value);
+    const ReadConfig read =
+        read_config_text(fmt::format("{{\"steps_per_print\": {}}}", value), "f");
+    CHECK_FALSE(read.problems.has_errors());
+    CHECK(printing_interval(read.config) == 0);
+  }
+  CHECK(printing_interval(parse_config("steps_per_print: 1e9")) == 1'000'000'000);
+  CHECK(printing_interval(parse_config("{}")) == 10);
+}
+
+TEST_CASE("values that DeepSpeed takes at the edge are taken", "[config]") {
+  for (const char* text : {
+           R"({"zero_optimization": {"stage": 3, "sub_group_size": 0}})",
+           R"({"activation_checkpointing": {"partition_activations": true,
+                "contiguous_memory_optimization": true}})",
+           R"({"activation_checkpointing": {"contiguous_memory_optimization": true,
+                "number_checkpoints": false}})",
+           R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 0}}})",
+           R"({"fp16": {"enabled": true, "min_loss_scale": 0.5}})",
+           R"({"fp16": {"enabled": true, "min_loss_scale": 1e-10}})",
+           R"({"fp16": {"enabled": true, "initial_scale_power": -1}})",
+       }) {
+    CAPTURE(text);
+    CHECK_THAT(said_of(text), !Catch::Contains("error"));
+  }
+}
+
+TEST_CASE("a number with a misprint is no placeholder", "[config]") {
+  const std::string said =
+      said_of(R"({"optimizer": {"type": "AdamW", "params": {"eps": "1.0e_8"}}})");
+  CHECK_THAT(said, Catch::Contains("expected number >= 0; there is no _ in numbers") &&
+                       !Catch::Contains("placeholder"));
 }
 
 }  // namespace ds

@@ -185,10 +185,18 @@ TEST_CASE("switches of offloading become its sections", "[config]") {
        R"({"zero_optimization":{"offload_param":{"device":"cpu"}}})",
        "note zero_optimization.cpu_offload_param: is an older spelling of offload_param "
        "{\"device\": \"cpu\"}\n"},
+      {R"({"zero_optimization": {"cpu_offload_params": true}})",
+       R"({"zero_optimization":{"offload_param":{"device":"cpu"}}})",
+       "note zero_optimization.cpu_offload_params: is an older spelling of offload_param "
+       "{\"device\": \"cpu\"}\n"},
       {R"({"zero_optimization": {"cpu_offload": true, "offload_optimizer": {}}})",
-       R"({"zero_optimization":{"cpu_offload":true,"offload_optimizer":{}}})",
-       "error zero_optimization.cpu_offload: is an older spelling of offload_optimizer, which is "
-       "given too; remove one\n"},
+       R"({"zero_optimization":{"offload_optimizer":{}}})",
+       "note zero_optimization.cpu_offload: is an older spelling of offload_optimizer, which is "
+       "given too and counts\n"},
+      {R"({"zero_optimization": {"cpu_offload": true, "offload_optimizer": null}})",
+       R"({"zero_optimization":{"offload_optimizer":{"device":"cpu"}}})",
+       "note zero_optimization.cpu_offload: is an older spelling of offload_optimizer, which is "
+       "given too as null\n"},
   });
   CHECK_THAT(rewritten(R"({"zero_optimization": {"cpu_offload": 2}})").said,
              Catch::Contains("error zero_optimization.cpu_offload: got 2, expected boolean"));
@@ -235,19 +243,37 @@ TEST_CASE("fp32_allreduce is the type of communication, and must not contradict 
              Catch::Contains("error fp32_allreduce: contradicts communication_data_type \"bf16\""));
 }
 
-TEST_CASE("clipping among the optimizer's parameters is refused with where it belongs",
+TEST_CASE("clipping among the optimizer's parameters is gradient_clipping, which comes first",
           "[config]") {
-  const std::string error =
-      "error optimizer.params.max_grad_norm: is not a parameter of the optimizer; use the "
-      "top-level "
-      "\"gradient_clipping\"\n";
+  const std::string taken =
+      "note optimizer.params.max_grad_norm: is not a parameter of the optimizer, and is taken as "
+      "gradient_clipping\n";
   check_all({
       {R"({"optimizer": {"params": {"max_grad_norm": 1.5}}})",
-       R"({"optimizer":{"params":{"max_grad_norm":0.0}}})", error.c_str()},
+       R"({"optimizer":{"params":{"max_grad_norm":0.0}},"gradient_clipping":1.5})", taken.c_str()},
       {R"({"optimizer": {"params": {"max_grad_norm": 1.5}}, "fp16": {"enabled": true}})",
-       R"({"optimizer":{"params":{"max_grad_norm":1.5}},"fp16":{"enabled":true}})", error.c_str()},
+       R"({"optimizer":{"params":{"max_grad_norm":1.5}},"fp16":{"enabled":true},)"
+       R"("gradient_clipping":1.5})",
+       taken.c_str()},
+      {R"({"optimizer": {"params": {"max_grad_norm": 1.5}}, "gradient_clipping": 2})",
+       R"({"optimizer":{"params":{"max_grad_norm":0.0}},"gradient_clipping":2})",
+       "note optimizer.params.max_grad_norm: is not a parameter of the optimizer; "
+       "gradient_clipping, which is given too, counts\n"},
       {R"({"optimizer": {"params": {"max_grad_norm": "x"}}})",
-       R"({"optimizer":{"params":{"max_grad_norm":"x"}}})", error.c_str()},
+       R"({"optimizer":{"params":{"max_grad_norm":"x"}}})",
+       "error optimizer.params.max_grad_norm: is not a parameter of the optimizer; use the "
+       "top-level \"gradient_clipping\"\n"},
+  });
+}
+
+TEST_CASE("infinitely many steps between two lines are none", "[config]") {
+  const char* const note = "note steps_per_print: infinitely many steps are taken as null\n";
+  check_all({
+      {R"({"steps_per_print": Infinity
+          })",
+       R"({"steps_per_print":null})", note},
+      {R"({"steps_per_print": "inf"})", R"({"steps_per_print":null})", note},
+      {R"({"steps_per_print": "many"})", R"({"steps_per_print":"many"})", ""},
   });
 }
 

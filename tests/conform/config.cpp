@@ -1,6 +1,6 @@
 // Area config: how a DeepSpeed JSON file resolves. Answers by the product's reader; errors that
-// only we raise (unknown keys that DeepSpeed ignores) are left out, since the cases ask what
-// DeepSpeed says.
+// only we raise (unknown keys that DeepSpeed ignores) are left out, and notes on what its newest
+// release refuses count, since the cases ask what that release says.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ ReadConfig read_input(const rapidjson::Value& input) {
 
 void refuse_what_deepspeed_refuses(const Problems& problems) {
   for (const Problem& problem : problems.all()) {
-    if (problem.severity == Severity::kError && problem.basis == Basis::kDeepSpeed) {
+    if (problem.basis == Basis::kDeepSpeed) {
       throw ConfigError(problem.text());
     }
   }
@@ -68,7 +68,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Optimizer, scheduler and LoCo as they were written: DeepSpeed hands these parameters on unread.
+// Optimizer, scheduler and LoCo as they were written: DeepSpeed hands these parameters on unread;
+// and the devices of offloading.
 void keep_as_written(const Config& config, const Value& document, Value& resolved) {
   for (const char* section : {"optimizer", "scheduler"}) {
     Value& target = *resolved.find(section);
@@ -81,6 +82,19 @@ void keep_as_written(const Config& config, const Value& document, Value& resolve
   if (const Value* loco = at_path(document, "zero_optimization.zeropp_loco_param")) {
     resolved.find("zero_optimization")->set("zeropp_loco_param", *loco);
   }
+  // What has no effect at a stage is settled here.
+  for (const char* section : {"offload_param", "offload_optimizer"}) {
+    const std::string path = fmt::format("zero_optimization.{}", section);
+    const Value* device = at_path(document, path + ".device");
+    Value* offload = resolved.find("zero_optimization")->find(section);
+    if (device && offload && offload->is_object() && device->is_string() &&
+        device->as_string() != "auto") {
+      offload->set("device", *device);
+    }
+  }
+  const Value* autocast = at_path(document, "torch_autocast.enabled");
+  Value* section = resolved.find("torch_autocast");
+  if (autocast && section && section->is_object()) section->set("enabled", *autocast);
   // SGD is no optimizer of DeepSpeed's own, whose names alone are lowered.
   if (config.optimizer.type && config.optimizer.type != OptimizerType::kSgd) {
     const std::string name = resolved.find("optimizer")->find("type")->as_string();
@@ -95,7 +109,7 @@ Value dynamic_args(const Fp16Config& fp16) {
   args.set("scale_window", Value::integer(fp16.loss_scale_window));
   args.set("delayed_shift", Value::integer(fp16.hysteresis));
   args.set("consecutive_hysteresis", Value::boolean(fp16.consecutive_hysteresis));
-  args.set("min_scale", Value::integer(fp16.min_loss_scale));
+  args.set("min_scale", Value::integer(static_cast<int64_t>(fp16.min_loss_scale)));
   return args;
 }
 

@@ -139,8 +139,11 @@ TEST_CASE("offload_optimizer says where state lies, and how it gets there", "[ra
   CHECK_THROWS_WITH(
       zero(R"({"stage": 3, "offload_optimizer": {"device": "nvme", "buffer_count": 0}})"),
       Catch::Contains("offload_optimizer.buffer_count"));
-  CHECK_THROWS_WITH(zero(R"({"stage": 2, "offload_optimizer": {"device": "nvme"}})"),
-                    Catch::Contains("nvme works with stage 3 only"));
+  // As DeepSpeed has it.
+  CHECK(zero(R"({"stage": 2, "offload_optimizer": {"device": "nvme"}})").policy.state.tier ==
+        Tier::kHost);
+  CHECK(zero(R"({"stage": 2, "offload_param": {"device": "cpu"}})").policy.params.tier ==
+        Tier::kDevice);
 }
 
 TEST_CASE("the aio section is how swap files are read and written", "[rankd]") {

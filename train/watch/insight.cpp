@@ -48,12 +48,12 @@ StepTimer& add_insight(StepObservers& observers, const InsightParts& parts) {
   StepTimer& timer = observers.add(std::make_unique<StepTimer>(parts.engine.stream(), parts.calls));
   const bool times = config.wall_clock_breakdown || config.flops_profiler.enabled;
   if (times || config.memory_breakdown) {
-    observers.add(std::make_unique<StepBreakdown>(
-        timer, host, parts.workspace, parts.reports,
-        StepBreakdown::Options{.times = times,
-                               .memory = config.memory_breakdown,
-                               .every = config.steps_per_print.value_or(0),
-                               .last_step = parts.steps}));
+    observers.add(
+        std::make_unique<StepBreakdown>(timer, host, parts.workspace, parts.reports,
+                                        StepBreakdown::Options{.times = times,
+                                                               .memory = config.memory_breakdown,
+                                                               .every = printing_interval(config),
+                                                               .last_step = parts.steps}));
   }
   if (config.comms_logger.enabled) {
     observers.add(std::make_unique<CommsLogger>(timer, host, parts.reports, config.comms_logger));
