@@ -8,6 +8,7 @@
 #include "config/elastic_options.h"
 #include "config/rules.h"
 #include "core/number_text.h"
+#include "core/text/name_pattern.h"
 
 namespace ds::detail {
 
@@ -88,6 +89,10 @@ void memory_rules(const RuleContext& r) {
 
 void checkpointing_rules(const RuleContext& r) {
   const ActivationCheckpointingConfig& a = r.config.activation_checkpointing;
+  for (const std::string& pattern : a.modules) {
+    const std::string why = why_no_pattern(pattern);
+    if (!why.empty()) r.refuse_early("activation_checkpointing.modules", why);
+  }
   if (a.contiguous_memory_optimization) {
     if (!a.partition_activations) {
       r.refuse_early("activation_checkpointing.contiguous_memory_optimization",
