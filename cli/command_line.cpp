@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "cli/overview.h"
 #include "cli/typing.h"
 #include "core/error.h"
+#include "core/files/home.h"
 
 namespace ds {
 namespace {
@@ -22,9 +24,25 @@ UsageError refusal(const CLI::App& app, const std::string& otherwise) {
                                 app.get_name()));
 }
 
+// A shell leaves the ~ of --run-dir=~/runs as it is.
+void expand_paths(CLI::App& app) {
+  constexpr std::array<std::string_view, 6> kPaths = {"FILE",    "DIR",     "RUN_DIR",
+                                                      "PATH...", "DIR:GPU", "NAME"};
+  const auto expand = [](const std::string& path) {
+    std::optional<std::string> expanded = expand_home(path);
+    if (!expanded) throw UsageError(no_home_text(path));
+    return std::move(*expanded);
+  };
+  for (CLI::Option* const option : app.get_options()) {
+    if (std::ranges::find(kPaths, option->get_type_name()) == kPaths.end()) continue;
+    option->transform(expand, "");
+  }
+}
+
 ParsedLine parse_verb(const Verb& verb, std::vector<std::string> words) {
   ParsedVerb parsed{&verb, verb.describe(verb)};
   CLI::App& app = parsed.line->app();
+  expand_paths(app);
   std::ranges::reverse(words);  // CLI11 takes them from the back
   try {
     app.parse(words);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
@@ -40,14 +41,14 @@ void describe_hosts(CLI::App& app, HostOptions& hosts) {
                  "More words for ssh, mpirun or srun, such as --launcher-args='-F my_ssh_config'")
       ->group(kGroup);
   app.add_option("--ssh-port,--ssh_port", hosts.ssh_port, "Default: what ssh is configured for")
-      ->check(CLI::Range(1, 65535).description(""))
+      ->check(whole_check(1, 65535))
       ->type_name("PORT")
       ->group(kGroup);
   app.add_option("--master-addr,--master_addr", hosts.master_addr,
                  "Address of this machine that the hosts reach (default: from the routes to them)")
       ->group(kGroup);
   app.add_option("--master-port,--master_port", hosts.master_port, "Default: any free one")
-      ->check(CLI::Range(0, 65535).description(""))
+      ->check(whole_check(0, 65535))
       ->type_name("PORT")
       ->group(kGroup);
   app.add_option("--env", hosts.environment,

@@ -7,12 +7,14 @@
 #include <algorithm>
 
 #include "cli/duration.h"
+#include "cli/number_checks.h"
 #include "cli/typing.h"
+#include "config/reader/secret_keys.h"
 #include "core/error.h"
 
 namespace ds {
 
-CLI::Validator count_check() { return CLI::Range(1, 1 << 16).description(""); }
+CLI::Validator count_check() { return whole_check(1, 1 << 16); }
 
 CLI::Validator choice_check(const std::vector<std::string>& choices) {
   const auto check = [choices](const std::string& value) {
@@ -46,7 +48,8 @@ void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
 void check_overrides(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
     if (!text.starts_with('~') && text.find('=') == std::string::npos) {
-      throw UsageError(fmt::format("'{}': expected key.path=value or ~key.path", text));
+      throw UsageError(
+          fmt::format("'{}': expected key.path=value or ~key.path", shown_override(text)));
     }
   }
 }

@@ -1,10 +1,12 @@
 #include "config/available.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "config/effect.h"
 #include "config/inert.h"
+#include "config/origins.h"
 #include "core/error.h"
 
 namespace ds {
@@ -36,9 +38,41 @@ void check_available(const Config& config, const Origins& origins, Problems& pro
   for (Problem& problem : missing) problems.add(std::move(problem));
 }
 
-void check_complete(const Config& config, Problems& problems) {
-  const auto need = [&](bool present, const char* path, const char* what) {
-    if (!present) problems.error(Basis::kOwn, path, {}, what);
+namespace {
+
+bool is_auto(const Value& document, std::string_view path) {
+  const Value* value = &document;
+  while (value != nullptr && value->is_object()) {
+    const size_t dot = path.find('.');
+    value = value->find(path.substr(0, dot));
+    if (dot == path.npos) return value && value->is_string() && value->as_string() == "auto";
+    path.remove_prefix(dot + 1);
+  }
+  return false;
+}
+
+// Also a part of it, or what it is a part of.
+bool is_refused(const Problems& problems, std::string_view path) {
+  return std::ranges::any_of(problems.all(), [&](const Problem& problem) {
+    return problem.severity == Severity::kError && !problem.path.empty() &&
+           (is_within(problem.path, path) || is_within(path, problem.path));
+  });
+}
+
+}  // namespace
+
+void check_complete(ReadConfig& read, Severity severity) {
+  const Config& config = read.config;
+  const auto need = [&](bool present, const char* path, std::string what) {
+    if (present || is_refused(read.problems, path)) return;
+    if (is_auto(read.document, path)) {
+      what += "; \"auto\" is for a program that puts a number there, and none does here";
+    }
+    read.problems.add({.severity = severity,
+                       .basis = Basis::kOwn,
+                       .path = path,
+                       .origin = origin_near(read.origins, path),
+                       .message = std::move(what)});
   };
   need(config.model.folder || config.model.family, "model", "is needed to train");
   need(!config.data.train.empty(), "data.train", "is needed to train");
@@ -57,6 +91,12 @@ void check_complete(const Config& config, Problems& problems) {
       "train_batch_size", "is needed to train (or train_micro_batch_size_per_gpu)");
 }
 
+bool describes_run(const ReadConfig& read) {
+  return std::ranges::any_of(std::array{"model", "data", "train"}, [&](const char* section) {
+    return read.document.find(section) != nullptr;
+  });
+}
+
 void require_runnable(const Config& config) {
   Problems missing;
   check_available(config, {}, missing);
@@ -67,9 +107,9 @@ void require_runnable(const Config& config) {
     }
     throw Unsupported(text);
   }
-  Problems incomplete;
-  check_complete(config, incomplete);
-  incomplete.throw_if_any();
+  ReadConfig read{.config = config, .document = Value::object(), .origins = {}, .problems = {}};
+  check_complete(read);
+  read.problems.throw_if_any();
 }
 
 }  // namespace ds

@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "config/field_reader.h"
+#include "config/load.h"
 #include "config/reader/problem.h"
 
 namespace ds {
@@ -13,9 +14,13 @@ namespace ds {
 // note: there is one thing to mend.
 void check_available(const Config& config, const Origins& origins, Problems& problems);
 
-// What a training run needs and a DeepSpeed file alone does not say: model, data, length,
-// optimizer.
-void check_complete(const Config& config, Problems& problems);
+// One problem for each thing that a training run needs and that is not given: model, data, length,
+// optimizer, batch size. What is given and was refused is not asked for again.
+void check_complete(ReadConfig& read, Severity severity = Severity::kError);
+
+// A configuration that names a model, data or a length is meant to be trained as it stands; one
+// without is a DeepSpeed file alone.
+bool describes_run(const ReadConfig& read);
 
 // Both; throws Unsupported for features that are missing in this build, ConfigError for what is not
 // given.

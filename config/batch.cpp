@@ -1,6 +1,8 @@
 // The batch triangle.
 #include "config/batch.h"
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "core/error.h"
@@ -14,12 +16,6 @@ void require_positive(std::string_view key, int64_t value) {
     throw ConfigError(fmt::format("{} is {}, it has to be greater than 0", key, value));
 }
 
-void require_positive(const BatchSizes& sizes) {
-  require_positive("train_batch_size", sizes.train);
-  require_positive("train_micro_batch_size_per_gpu", sizes.micro);
-  require_positive("gradient_accumulation_steps", sizes.accumulation);
-}
-
 int64_t product(int64_t a, int64_t b, int64_t c) {
   int64_t result = 0;
   if (__builtin_mul_overflow(a, b, &result) || __builtin_mul_overflow(result, c, &result)) {
@@ -27,6 +23,56 @@ int64_t product(int64_t a, int64_t b, int64_t c) {
         "batch size {} * {} * {} does not fit 64 bits; use smaller batch sizes", a, b, c));
   }
   return result;
+}
+
+std::string data_ranks_text(int64_t world) {
+  return fmt::format("{} data-parallel rank{}", world, world == 1 ? "" : "s");
+}
+
+// The numbers of ranks next to `world` that can share `samples` out equally: "2 or 4 ranks".
+std::string fitting_ranks(int64_t samples, int64_t world) {
+  constexpr int64_t kMostTried = 1 << 16;
+  const auto divides = [&](int64_t ranks) { return samples % ranks == 0; };
+  int64_t fewer = std::min({world - 1, samples, kMostTried});
+  while (fewer > 0 && !divides(fewer)) --fewer;
+  int64_t more = world + 1;
+  const int64_t most = std::min(samples, world + kMostTried);
+  while (more <= most && !divides(more)) ++more;
+  std::string out;
+  if (fewer > 0) out = std::to_string(fewer);
+  if (more <= most) out += fmt::format("{}{}", out.empty() ? "" : " or ", more);
+  return out.empty() ? out : out + (out == "1" ? " rank" : " ranks");
+}
+
+// A train_batch_size that the other numbers do not make up. The message names what was written and
+// what would fit.
+ConfigError disagreement(int64_t train, std::optional<int64_t> micro,
+                         std::optional<int64_t> accumulation, int64_t world) {
+  std::string factors;
+  if (micro) factors += fmt::format("train_micro_batch_size_per_gpu {} * ", *micro);
+  if (accumulation) factors += fmt::format("gradient_accumulation_steps {} * ", *accumulation);
+  factors += data_ranks_text(world);
+  const int64_t per_rank = product(micro.value_or(1), accumulation.value_or(1), 1);
+  const int64_t step = product(per_rank, world, 1);
+  if (micro || accumulation) factors += fmt::format(" = {}", step);
+  const bool exact = micro && accumulation;
+  std::string fits;
+  if (exact) {
+    fits = std::to_string(step);
+  } else {
+    const int64_t below = train / step * step;
+    fits = below > 0 ? fmt::format("{} or {}", below, product(train / step + 1, step, 1))
+                     : std::to_string(step);
+  }
+  std::string ranks;
+  if (train % per_rank == 0) {
+    ranks = exact ? data_ranks_text(train / per_rank) : fitting_ranks(train / per_rank, world);
+  }
+  return ConfigError(
+      fmt::format("batch sizes do not agree: train_batch_size {} is {} {}; a train_batch_size of "
+                  "{} would fit{}",
+                  train, exact ? "not" : "no multiple of", factors, fits,
+                  ranks.empty() ? "" : fmt::format(", or {}", ranks)));
 }
 
 }  // namespace
@@ -43,29 +89,16 @@ BatchSizes resolve_batch(std::optional<int64_t> train, std::optional<int64_t> mi
   if (micro) require_positive("train_micro_batch_size_per_gpu", *micro);
   if (accumulation) require_positive("gradient_accumulation_steps", *accumulation);
 
-  BatchSizes sizes;
   if (!train) {
-    sizes.micro = *micro;
-    sizes.accumulation = accumulation.value_or(1);
-    sizes.train = product(sizes.micro, sizes.accumulation, world);
-  } else if (!micro) {
-    sizes.train = *train;
-    sizes.accumulation = accumulation.value_or(1);
-    sizes.micro = *train / world / sizes.accumulation;
-  } else {
-    sizes.train = *train;
-    sizes.micro = *micro;
-    sizes.accumulation = accumulation ? *accumulation : *train / *micro / world;
+    const int64_t steps = accumulation.value_or(1);
+    return {.train = product(*micro, steps, world), .micro = *micro, .accumulation = steps};
   }
-  require_positive(sizes);
-  if (sizes.train != product(sizes.micro, sizes.accumulation, world)) {
-    throw ConfigError(
-        fmt::format("batch sizes do not agree: train_batch_size != train_micro_batch_size_per_gpu "
-                    "* gradient_accumulation_steps * "
-                    "data-parallel size: {} != {} * {} * {}",
-                    sizes.train, sizes.micro, sizes.accumulation, world));
-  }
-  return sizes;
+  const int64_t step = product(micro.value_or(1), accumulation.value_or(1), world);
+  const bool agree = micro && accumulation ? *train == step : *train % step == 0;
+  if (!agree) throw disagreement(*train, micro, accumulation, world);
+  return {.train = *train,
+          .micro = micro.value_or(*train / step),
+          .accumulation = accumulation.value_or(micro ? *train / step : 1)};
 }
 
 int64_t data_parallel_size(int64_t world, int64_t model_ranks, std::optional<int64_t> of_mesh) {

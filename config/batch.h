@@ -18,15 +18,15 @@ struct BatchSizes {
   friend bool operator==(const BatchSizes&, const BatchSizes&) = default;
 };
 
-// Completes the triangle; divisions round down, so numbers that do not agree surface as a wrong
-// product.
+// Completes the triangle.
 //   train, micro        -> accumulation = train / micro / world
 //   train, accumulation -> micro = train / world / accumulation
 //   micro, accumulation -> train = micro * accumulation * world
 //   train               -> accumulation = 1, micro = train / world
 //   micro               -> accumulation = 1, train = micro * world
 // `world` is the data-parallel size. Throws ConfigError when neither train nor micro is given, when
-// a number is not positive, or when the product does not hold; the message shows the product.
+// a number is not positive, or when the product does not hold; the message names what was given and
+// what would fit.
 BatchSizes resolve_batch(std::optional<int64_t> train, std::optional<int64_t> micro,
                          std::optional<int64_t> accumulation, int64_t world);
 

@@ -26,7 +26,9 @@ wrong in a section that is switched off are notes. A key that nobody knows is an
 nearly one of its section's, in `model`, `data`, `train`, `memory` and `communication`, where all
 releases refuse it (parameters of optimizers and schedules, say), and on the command line. `null` is
 as if the key were not given. What this build lacks is refused by name, and what else is wrong about
-it does not count then. Without `model`, `data` and `train` the notes say what a run still needs.
+it does not count then. Without `model`, `data` and `train` the notes say what a run still needs;
+where one of them is there the file is meant to be trained, and what a run needs and does not find is
+an error.
 
 The last column of the tables says what a key does in this build:
 
@@ -44,8 +46,15 @@ What to know about all keys:
   is replaced, and `null` removes.
 * On the command line: `a.b=v` sets, `+a.b=v` adds to a list or sets a key that is not there,
   `~a.b` removes.
-* `dslaunch check FILE` lists everything that is wrong, in the file and in the data, tokenizer and
-  model that it names, and keys without effect; `dslaunch explain FILE [KEY]` shows values and
+* Paths are of files and folders of this machine: a URL or a name of the Hugging Face hub is refused
+  with how to download it. A `~` at their front is the home folder, also in options
+  (`--run-dir=~/runs/x`).
+* What stands in a key whose name is that of a secret (`api_key`, `..._token`, `password`), also in
+  one that does not exist, and the user in a URL are shown in no message and written into no file.
+* `dslaunch check FILE` lists everything that is wrong, in the file and in the data, tokenizer,
+  model and folders that it names, and keys without effect. Where nothing else is wrong it plans the
+  run as its ranks would, and lists what they would refuse: for the ranks of `--num-ranks`, or for
+  the fewest that the batch sizes fit. `dslaunch explain FILE [KEY]` shows values and
   where they come from; both take `--json`. `dslaunch schema` prints a JSON Schema.
 )";
 

@@ -27,7 +27,7 @@ class Explainer : public Visitor {
   void on_field(const Field& field) override {
     Value value = field_value(field);
     if (value.is_null() && field.spec.omit_unset) return;
-    if (is_secret_key(field.key) && !value.is_null()) value = Value::string("(kept secret)");
+    value = shown(field.key, value);
     // One number stands for every parameter group, and is shown as the user writes it.
     const bool single = field.spec.one_or_list && value.is_list() && value.items().size() == 1 &&
                         !value.items().front().is_string();
@@ -59,12 +59,17 @@ class Explainer : public Visitor {
 
   void on_rest(const Rest& rest) override {
     for (const Member& member : rest.target.members()) {
-      rows_.push_back(
-          {path_of(member.key), to_compact_json(member.value), member.value.origin().text()});
+      rows_.push_back({path_of(member.key), to_compact_json(shown(member.key, member.value)),
+                       member.value.origin().text()});
     }
   }
 
  private:
+  static Value shown(std::string_view key, const Value& value) {
+    const Value instead = Value::string(std::string(kKeptSecret));
+    if (value.is_null()) return value;
+    return is_secret_key(key) ? instead : without_secrets(value, instead);
+  }
   std::string path_of(std::string_view key) const {
     return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
   }

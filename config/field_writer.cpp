@@ -17,7 +17,8 @@ class FieldWriter : public Visitor {
   bool only_effective() const override { return detail_ == Detail::kEffective; }
 
   void on_field(const Field& field) override {
-    Value value = is_secret_key(field.key) ? Value::null() : field_value(field);
+    Value value = is_secret_key(field.key) ? Value::null()
+                                           : without_secrets(field_value(field), Value::null());
     if (value.is_null()) {
       if (field.spec.omit_unset || field.spec.required) return;
       if (!field.spec.unset_text.empty()) {
@@ -54,7 +55,11 @@ class FieldWriter : public Visitor {
   }
 
   void on_rest(const Rest& rest) override {
-    for (const Member& member : rest.target.members()) object_->set(member.key, member.value);
+    for (const Member& member : rest.target.members()) {
+      const bool secret = is_secret_key(member.key);
+      object_->set(member.key,
+                   secret ? Value::null() : without_secrets(member.value, Value::null()));
+    }
   }
 
  private:

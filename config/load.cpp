@@ -1,7 +1,9 @@
 #include "config/load.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <functional>
 
 #include "config/automatic.h"
 #include "config/field_writer.h"
@@ -10,8 +12,10 @@
 #include "config/reader/json_reader.h"
 #include "config/reader/overrides.h"
 #include "config/reader/rewrite.h"
+#include "config/reader/secret_keys.h"
 #include "config/rules.h"
 #include "core/error.h"
+#include "core/files/home.h"
 #include "core/files/input_files.h"
 
 namespace ds {
@@ -31,7 +35,7 @@ std::string read_file(const std::string& path) {
 
 IncludedFile read_include(const std::string& path, const std::string& directory,
                           Problems& problems) {
-  const fs::path full = fs::path(directory) / path;
+  const fs::path full = fs::path(directory) / expand_home(path).value_or(path);
   std::error_code error;
   const std::string identity = fs::weakly_canonical(full, error).string();
   return {read_config_document(read_file(full.string()), path, problems), identity,
@@ -42,18 +46,79 @@ std::string absolute(const std::string& path, const std::string& directory) {
   return fs::absolute(fs::path(directory) / path).lexically_normal().string();
 }
 
-void make_paths_absolute(Config& config, const std::string& directory) {
-  if (config.model.folder) config.model.folder = absolute(*config.model.folder, directory);
-  for (std::string& path : config.data.train) path = absolute(path, directory);
-  for (std::string& path : config.data.validation) path = absolute(path, directory);
+// The keys whose values are files and folders of this machine.
+enum class PathBase { kFolderOfFile, kWorkingDirectory };  // what a relative one is relative to
+using PathUse = std::function<void(const char* key, std::string& path, PathBase base)>;
+
+void visit_paths(Config& config, const PathUse& use) {
+  const auto visit = [&](const char* key, std::optional<std::string>& path) {
+    if (path && !path->empty()) use(key, *path, PathBase::kFolderOfFile);
+  };
+  visit("model.folder", config.model.folder);
+  for (std::string& path : config.data.train) use("data.train", path, PathBase::kFolderOfFile);
+  for (std::string& path : config.data.validation) {
+    use("data.validation", path, PathBase::kFolderOfFile);
+  }
   if (config.data.tokenizer != "byte") {
-    config.data.tokenizer = absolute(config.data.tokenizer, directory);
+    use("data.tokenizer", config.data.tokenizer, PathBase::kFolderOfFile);
   }
-  for (std::optional<std::string>* path :
-       {&config.tensorboard.output_path, &config.csv_monitor.output_path,
-        &config.flops_profiler.output_file}) {
-    if (*path && !(*path)->empty()) **path = absolute(**path, directory);
+  visit("tensorboard.output_path", config.tensorboard.output_path);
+  visit("csv_monitor.output_path", config.csv_monitor.output_path);
+  visit("flops_profiler.output_file", config.flops_profiler.output_file);
+  ZeroConfig& zero = config.zero_optimization;
+  if (zero.offload_param) {
+    use("zero_optimization.offload_param.nvme_path", zero.offload_param->nvme_path,
+        PathBase::kWorkingDirectory);
   }
+  if (zero.offload_optimizer) {
+    use("zero_optimization.offload_optimizer.nvme_path", zero.offload_optimizer->nvme_path,
+        PathBase::kWorkingDirectory);
+  }
+}
+
+void make_paths_absolute(Config& config, const std::string& directory) {
+  visit_paths(config, [&](const char* /*key*/, std::string& path, PathBase base) {
+    if (base == PathBase::kFolderOfFile) path = absolute(path, directory);
+  });
+}
+
+// "hf://datasets/x", "https://example.com/x.txt": what is before "://"; empty where it is no URL.
+std::string_view url_scheme(std::string_view path) {
+  const std::string_view scheme = path.substr(0, path.find("://"));
+  const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-'; };
+  return scheme.size() < path.size() && std::ranges::all_of(scheme, fits) ? scheme : "";
+}
+
+std::string url_refusal(std::string_view key, const std::string& url) {
+  const std::string_view scheme = url_scheme(url);
+  const bool of_hub = scheme == "hf" || url.find("huggingface.co/") != std::string::npos;
+  const std::string_view advice =
+      scheme == "file" ? "write the path without file://"
+      : of_hub && key.starts_with("model")
+          ? "download it with `hf download NAME --local-dir DIR` (`huggingface-cli download` in "
+            "older releases) and give DIR"
+      : of_hub ? "download it with `hf download NAME --repo-type dataset --local-dir DIR` "
+                 "(`huggingface-cli download` in older releases) and give the files in DIR"
+      : key.starts_with("model") || key.starts_with("data")
+          ? "download it, for instance with `curl -LO URL`, and give the path of what came"
+          : "give a path";
+  return fmt::format("\"{}\" is a URL, and files and folders of this machine are meant; {}",
+                     without_passwords(url), advice);
+}
+
+// What a shell would have made of paths before it gave them, and what is none.
+void read_paths(ReadConfig& result) {
+  visit_paths(result.config, [&](const char* key, std::string& path, PathBase) {
+    const Origin origin = origin_near(result.origins, key);
+    if (!url_scheme(path).empty()) {
+      return result.problems.error(Basis::kOwn, key, origin, url_refusal(key, path));
+    }
+    if (std::optional<std::string> expanded = expand_home(path)) {
+      path = std::move(*expanded);
+    } else {
+      result.problems.error(Basis::kOwn, key, origin, no_home_text(path));
+    }
+  });
 }
 
 }  // namespace
@@ -149,6 +214,7 @@ ReadConfig read_config_tree(Value document, Problems earlier) {
   result.document = std::move(document);
   rewrite_old_spellings(result.document, result.problems);
   read_fields(result.document, result.config, result.origins, result.problems);
+  read_paths(result);
   turn_on_recomputation(result);
   settle_automatic(result.document, result.config, result.problems);
   settle_offload(result);

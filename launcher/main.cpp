@@ -1,4 +1,5 @@
-// dslaunch: starts and watches training jobs. Environment variables are read here and nowhere else.
+// dslaunch: starts and watches training jobs. Environment variables are read here and
+// nowhere else, but for HOME (core/files/home.h).
 #include <openssl/crypto.h>
 #include <signal.h>
 #include <unistd.h>

@@ -24,7 +24,12 @@ std::vector<HomePart> home_parts(std::span<const int64_t> slice_numel, const Hom
                                  int64_t part_numel) {
   DS_CHECK(share.first >= 0 && share.first <= share.last && share.last <= 1,
            "home parts: the shares {} to {}, expected 0 to 1", share.first, share.last);
-  const int64_t longest = std::max(kUnit, part_numel / kUnit * kUnit);
+  int64_t total = 0;
+  for (const int64_t numel : slice_numel) {
+    total += end_of(share.last, numel) - end_of(share.first, numel);
+  }
+  const int64_t shortest = (total / kMostHomeParts + kUnit - 1) / kUnit * kUnit;
+  const int64_t longest = std::max({kUnit, part_numel / kUnit * kUnit, shortest});
   std::vector<HomePart> parts;
   for (size_t bucket = 0; bucket < slice_numel.size(); ++bucket) {
     const int64_t end = end_of(share.last, slice_numel[bucket]);

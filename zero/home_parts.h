@@ -27,7 +27,10 @@ struct HomeShare {
 
 // A slice of `slice_numel` elements is cut where its share ends, and within that every
 // `part_numel` elements; both are rounded down to what slices are aligned to, parts to that at
-// least. What is empty is no part.
+// least. What is empty is no part. Parts are made longer where there would be more than
+// kMostHomeParts and one for each slice: a part takes no time of its own then, and the tables of
+// all parts little memory.
+inline constexpr int64_t kMostHomeParts = 1 << 14;
 std::vector<HomePart> home_parts(std::span<const int64_t> slice_numel, const HomeShare& share,
                                  int64_t part_numel);
 

@@ -75,6 +75,7 @@ int OffloadedWeights::add(int64_t numel, DType dtype, WeightMaker maker) {
         options_.buffer_numel, numel));
   }
   slice.key = fmt::format("weights {}", number);
+  ++swapped_;
   largest_swapped_ = std::max(largest_swapped_, bytes);
   swap_bytes_ += Swapper::room_for(bytes);
   return number;
@@ -97,7 +98,9 @@ void OffloadedWeights::seal() {
     host_ = host_block_->take(host_bytes_, "weights");
   }
   if (!uses_swap()) return;
-  pool_.emplace(pool(options_.buffers, largest_swapped_, MemoryTag::kScratch), places_.host, kind);
+  // A slice has two buffers at most, one that is written and one that is read.
+  buffers_ = std::min(options_.buffers, 2 * swapped_);
+  pool_.emplace(pool(buffers_, largest_swapped_, MemoryTag::kScratch), places_.host, kind);
   if (places_.nvme != nullptr) places_.nvme->add(to_size(swap_bytes_), MemoryTag::kParameters);
   if (meta) return;
   if (places_.open_swap == nullptr) {
@@ -125,7 +128,7 @@ StagingPool::Lease OffloadedWeights::take_buffer(const Slice& slice, Stream& by)
   const auto held = (open_ ? 1 : 0) + std::ranges::count_if(slices_, [](const Slice& one) {
                       return one.buffer.has_value();
                     });
-  while (!busy_.empty() && held + std::ssize(busy_) >= options_.buffers) release_oldest(by);
+  while (!busy_.empty() && held + std::ssize(busy_) >= buffers_) release_oldest(by);
   return pool_->take(bytes_of(slice), slice.key);
 }
 

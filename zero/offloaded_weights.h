@@ -131,6 +131,8 @@ class OffloadedWeights {
   int64_t host_numel_ = 0;
   int64_t host_bytes_ = 0;
   int64_t largest_swapped_ = 0;  // bytes
+  int swapped_ = 0;              // slices in the swap file
+  int buffers_ = 0;              // for them
   int64_t swap_bytes_ = 0;       // of the file
   Tensor rounding_;              // of the largest slice that the device makes and is not fp32
   int64_t rounding_bytes_ = 0;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
@@ -12,7 +13,7 @@ void describe_elastic(CLI::App& app, ElasticVerbOptions& values) {
       ->required();
   add_overrides(app, values.overrides);
   app.add_option("-w,--world-size", values.world_size, "Also the micro batch for so many ranks")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(whole_check(0, 1 << 16))
       ->type_name("N");
   app.add_option("--nodes", values.nodes, "Nodes of the job, for the table of losses")
       ->check(count_check())

@@ -1,20 +1,22 @@
 #include "cli/verbs/eval.h"
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
 
 void describe_eval(CLI::App& app, EvalArgs& values) {
-  const CLI::Validator positive = CLI::PositiveNumber.description("");
+  const CLI::Validator positive = whole_check(1, std::numeric_limits<int64_t>::max());
   add_model_source(app, values.source);
   app.add_option("--data", values.data,
                  "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
       ->type_name("FILE")
       ->required();
   app.add_option("--field", values.field, "The text's, of JSON lines")
-      ->type_name("NAME")
+      ->type_name("KEY")
       ->capture_default_str();
   app.add_option("--seq-length", values.length,
                  "Tokens of a window (default: the model's positions)")

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/standard_input.h"
 #include "core/error.h"
@@ -12,19 +14,20 @@ namespace {
 
 void describe_drawing(CLI::App& app, GenerateArgs& values) {
   app.add_option("--temperature", values.temperature, "0 takes the likeliest token")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(number_check(0, std::numeric_limits<double>::max()))
       ->type_name("T")
       ->capture_default_str();
   app.add_option("--top-k", values.top_k, "Draw from the k likeliest tokens; 0: from all")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(whole_check(0, std::numeric_limits<int64_t>::max()))
       ->type_name("K")
       ->capture_default_str();
   app.add_option("--top-p", values.top_p,
                  "Draw from the likeliest tokens that make up the probability p; 1: from all")
-      ->check(CLI::Range(1e-9, 1.0).description(""))
+      ->check(number_check(1e-9, 1.0))
       ->type_name("P")
       ->capture_default_str();
   app.add_option("--seed", values.seed, "Same seed, same text")
+      ->check(seed_check())
       ->type_name("SEED")
       ->capture_default_str();
 }
@@ -39,7 +42,7 @@ void describe_generate(CLI::App& app, GenerateArgs& values) {
       ->type_name("TEXT");
   app.add_flag("--lines", values.lines, "Each line of standard input is a prompt of its own");
   app.add_option("--max-tokens", values.max_tokens, "Tokens to add at most")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(whole_check(1, std::numeric_limits<int64_t>::max()))
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--stop", values.stops, "The text ends before this one. May be repeated")

@@ -11,16 +11,20 @@ void describe_init(CLI::App& app, InitOptions& options) {
   app.add_option("--model", options.model,
                  "tiny, small, medium or large (0.4, 5, 25, 85 million parameters without the "
                  "vocabulary), or a "
-                 "Hugging Face folder to go on from (default: small)");
+                 "Hugging Face folder to go on from (default: small)")
+      ->type_name("NAME");
   app.add_option(
-      "--tokenizer", options.tokenizer,
-      "byte, a tokenizer.json or a folder with one (default: the model folder's, else byte)");
+         "--tokenizer", options.tokenizer,
+         "byte, a tokenizer.json or a folder with one (default: the model folder's, else byte)")
+      ->type_name("NAME");
   app.add_option("--sequence-length", options.sequence_length, "Tokens per sample")->type_name("N");
   app.add_option("--batch", options.batch, "Samples per step, over all ranks")->type_name("N");
   app.add_option("--precision", options.precision, "fp32 or bf16 (default: what is faster here)");
   app.add_option("--zero-stage", options.zero_stage, "0 to 3 (default: 2)")->type_name("N");
   app.add_option("--steps", options.steps, "Optimizer steps (default: 200)")->type_name("N");
-  app.add_option("-o,--output", options.output, "The file to write")->capture_default_str();
+  app.add_option("-o,--output", options.output, "The file to write")
+      ->type_name("FILE")
+      ->capture_default_str();
   app.add_flag("--force", options.force, "Overwrite it");
   app.add_flag("--json", options.json, "Say what was chosen as one JSON object");
   app.footer(

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
@@ -50,7 +51,7 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
       ->type_name("TIME|none");
   app.add_option("--max-restarts", values.max_restarts,
                  "Restarts after crashes, hangs and lost hosts, each from the newest checkpoint")
-      ->check(CLI::Range(0, 1000000).description(""))
+      ->check(whole_check(0, 1000000))
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--wait-for-hosts", values.wait_for_hosts,
@@ -64,7 +65,7 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
          "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")
       ->type_name("N|MIN:MAX");
   app.add_option("--spares", values.spares, "Nodes held back to replace lost ones")
-      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->check(whole_check(0, 1 << 16))
       ->type_name("N");
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
@@ -9,10 +10,10 @@ namespace ds {
 void describe_tail(CLI::App& app, TailOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--rank", values.rank, "This rank alone")
-      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->check(whole_check(0, 1 << 16))
       ->type_name("R");
   app.add_option("-n,--lines", values.lines, "The last N lines of each rank")
-      ->check(CLI::Range(0, 1 << 20).description(""))
+      ->check(whole_check(0, 1 << 20))
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("-f,--follow", values.follow, "Go on until the run ends");

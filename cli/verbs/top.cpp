@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
@@ -9,7 +10,7 @@ namespace ds {
 void describe_top(CLI::App& app, TopOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("-n,--samples", values.samples, "Leave after so many (default: when the run ends)")
-      ->check(CLI::Range(1, 1 << 30).description(""))
+      ->check(whole_check(1, 1 << 30))
       ->type_name("N");
   app.add_flag("--json", values.json, "Each sample as one line of JSON, as status has it");
   app.footer(

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "config/reader/nearest.h"
+#include "config/reader/secret_keys.h"
 
 namespace ds {
 
@@ -348,6 +349,9 @@ std::string hint(const Value& value, const Field& field) {
 
 std::string refusal(const Value& value, const Field& field) {
   const std::string range = range_text(field.spec);
+  if (is_secret_key(field.key)) {
+    return fmt::format("got {} {}, expected {}", value.kind_name(), kKeptSecret, type_text(field));
+  }
   return fmt::format("got {}, expected {}{}{}{}", value.excerpt(), type_text(field),
                      range.empty() ? "" : " ", range, hint(value, field));
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "config/reader/json_reader.h"
+#include "config/reader/secret_keys.h"
 #include "core/error.h"
 
 namespace ds {
@@ -132,17 +133,16 @@ class Includer {
   size_t count_ = 0;
 };
 
-}  // namespace
-
-void apply_override(Value& document, const std::string& override_text) {
-  const Origin origin{
-      std::make_shared<const std::string>(fmt::format("command line: {}", override_text)), 0, 0};
+// `shown`: what messages call it.
+void apply(Value& document, const std::string& override_text, const std::string& shown) {
+  const Origin origin{std::make_shared<const std::string>(fmt::format("command line: {}", shown)),
+                      0, 0};
   if (override_text.starts_with('~')) {
-    const auto keys = split_path(override_text.substr(1), override_text);
-    Value* object = holder(document, keys, nullptr, override_text);
+    const auto keys = split_path(override_text.substr(1), shown);
+    Value* object = holder(document, keys, nullptr, shown);
     if (!object || !object->erase(keys.back())) {
       throw ConfigError(
-          fmt::format("override \"{}\": nothing to remove, the key is not given", override_text));
+          fmt::format("override \"{}\": nothing to remove, the key is not given", shown));
     }
     return;
   }
@@ -150,17 +150,23 @@ void apply_override(Value& document, const std::string& override_text) {
   const size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
     throw ConfigError(
-        fmt::format("override \"{}\": expected key=value, +key=value or ~key", override_text));
+        fmt::format("override \"{}\": expected key=value, +key=value or ~key", shown));
   }
   const size_t start = adds ? 1 : 0;
-  const auto keys = split_path(override_text.substr(start, equals - start), override_text);
+  const auto keys = split_path(override_text.substr(start, equals - start), shown);
   Value value = read_config_value(std::string_view(override_text).substr(equals + 1), origin);
-  Value* object = holder(document, keys, &origin, override_text);
+  Value* object = holder(document, keys, &origin, shown);
   if (adds) {
-    add(*object, keys.back(), std::move(value), override_text);
+    add(*object, keys.back(), std::move(value), shown);
   } else {
     object->set(keys.back(), std::move(value));
   }
+}
+
+}  // namespace
+
+void apply_override(Value& document, const std::string& override_text) {
+  apply(document, override_text, shown_override(override_text));
 }
 
 void merge_includes(Value& document, const std::string& identity, const std::string& directory,

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <utility>
 
+#include "config/reader/secret_keys.h"
+
 namespace ds {
 
 std::string Origin::text() const {
@@ -128,7 +130,8 @@ std::string_view Value::kind_name() const {
 
 std::string Value::excerpt() const {
   constexpr size_t kLongest = 60;
-  std::string text = to_compact_json(*this);
+  std::string text =
+      to_compact_json(without_secrets(*this, Value::string(std::string(kKeptSecret))));
   if (text.size() <= kLongest) return text;
   size_t cut = kLongest;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;

@@ -8,6 +8,7 @@
 #include "config/elastic_options.h"
 #include "config/rules.h"
 #include "core/number_text.h"
+#include "core/text/name_pattern.h"
 
 namespace ds::detail {
 
@@ -84,6 +85,13 @@ void memory_rules(const RuleContext& r) {
   };
   check("memory.device_limit", r.config.memory.device_limit);
   check("memory.host_limit", r.config.memory.host_limit);
+}
+
+void checkpointing_rules(const RuleContext& r) {
+  for (const std::string& pattern : r.config.activation_checkpointing.modules) {
+    const std::string why = why_no_pattern(pattern);
+    if (!why.empty()) r.refuse_early("activation_checkpointing.modules", why);
+  }
 }
 
 void fixed_sparsity_rules(const RuleContext& r, const SparseAttentionConfig& s) {
@@ -391,6 +399,7 @@ void check_feature_rules(const RuleContext& context) {
   model_rules(context);
   training_rules(context);
   memory_rules(context);
+  checkpointing_rules(context);
   sparse_attention_rules(context);
   elastic_rules(context);
   curriculum_rules(context);

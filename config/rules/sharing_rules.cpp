@@ -11,6 +11,7 @@
 #include "config/sections/split/partition_rules.h"
 #include "config/sections/split/pipeline.h"
 #include "config/sections/split/tensor.h"
+#include "core/text/name_pattern.h"
 
 namespace ds::detail {
 
@@ -171,6 +172,10 @@ void pipeline_rules(const RuleContext& r) {
     r.refuse_early("pipeline.partition",
                    fmt::format("\"{}\", expected best, uniform, parameters or type:PATTERN",
                                c.pipeline.partition));
+  } else if (const size_t colon = c.pipeline.partition.find(':');
+             colon != std::string::npos && pipeline_split(c.pipeline).stages > 1) {
+    const std::string why = why_no_pattern(c.pipeline.partition.substr(colon + 1));
+    if (!why.empty()) r.refuse_early("pipeline.partition", why);
   }
   const auto& checkpoints = c.activation_checkpointing;
   const int64_t interval = c.pipeline.activation_checkpoint_interval;

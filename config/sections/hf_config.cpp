@@ -13,6 +13,7 @@
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/error.h"
+#include "core/files/hub_name.h"
 
 namespace ds {
 namespace {
@@ -249,6 +250,10 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
 
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
   const std::string path = join_path(folder, "config.json");
+  if (!file_system.exists(folder)) {
+    throw InputMissing(fmt::format("{}: there is no such folder; {}", folder,
+                                   hub_advice(file_system, folder, "model")));
+  }
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
 }
 

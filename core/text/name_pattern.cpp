@@ -30,6 +30,15 @@ NamePattern::NamePattern(std::string_view key, std::string_view text, Case lette
   code_->match = pcre2_match_data_create_from_pattern(code_->code, nullptr);
 }
 
+std::string why_no_pattern(std::string_view text) {
+  try {
+    const NamePattern compiled("", text, NamePattern::Case::kExact);
+    return "";
+  } catch (const ConfigError& error) {
+    return std::string(error.what()).substr(2);  // without the key, which is empty, and ": "
+  }
+}
+
 NamePattern::~NamePattern() = default;
 NamePattern::NamePattern(NamePattern&&) noexcept = default;
 NamePattern& NamePattern::operator=(NamePattern&&) noexcept = default;

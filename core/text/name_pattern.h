@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace ds {
@@ -22,5 +23,8 @@ class NamePattern {
   struct Code;
   std::unique_ptr<Code> code_;
 };
+
+// "'a(' is no regular expression (at character 2)"; empty where it is one.
+std::string why_no_pattern(std::string_view text);
 
 }  // namespace ds

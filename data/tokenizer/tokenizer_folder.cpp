@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/files/hub_name.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ds {
@@ -77,6 +78,10 @@ std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_p
         fmt::format("{}: the folder holds no tokenizer (tokenizer.json); name another one: a "
                     "tokenizer.json, a folder with one, or \"byte\"",
                     name_or_path));
+  }
+  if (!file_system.exists(name_or_path)) {
+    throw InputMissing(fmt::format("{}: there is no such file or folder; {}", name_or_path,
+                                   hub_advice(file_system, name_or_path, "tokenizer")));
   }
   return name_or_path;
 }

@@ -43,6 +43,10 @@ void add_entry(Variables& out, const Variables& ours, std::string_view entry,
                std::string_view where) {
   const size_t equals = std::min(entry.find('='), entry.size());
   const std::string name(trimmed(entry.substr(0, equals)));
+  if (!is_name(name) && equals == entry.size()) {
+    // It may be a value that lost its name: not to be shown.
+    throw UsageError(fmt::format("{}: expected NAME=VALUE, or the NAME of a variable", where));
+  }
   if (!is_name(name)) {
     throw UsageError(fmt::format("{}: '{}' is no name of a variable", where, name));
   }

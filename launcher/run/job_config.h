@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "config/config.h"
 #include "config/elastic_batch.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/split/pipeline.h"
-#include "config/sections/training.h"
 
 namespace ds {
 
@@ -48,11 +48,24 @@ struct JobConfig {
 // Of the file that is meant, without its ending; "config" for a text in base64.
 std::string config_stem(const std::string& path);
 
+// In which relative paths of the configuration start, absolute. Throws ConfigError for a folder
+// whose name ranks could not be told.
+std::filesystem::path job_directory(const std::string& path);
+
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides);
 
 // Of ranks that generate, and have no configuration.
 JobConfig generation_config(const std::string& order);
+
+// What the configuration asks of the number of ranks.
+BatchRequest batch_request(const Config& config);
+// Where weights and state are swapped to, absolute, with the key that says so.
+struct SwapPath {
+  std::string key;
+  std::string path;
+};
+std::vector<SwapPath> swap_paths(const ZeroConfig& zero);
 
 // The number of ranks where the mesh, or all three batch sizes, are given and leave one choice.
 std::optional<int64_t> implied_ranks(const BatchRequest& batch);
@@ -60,6 +73,10 @@ std::optional<int64_t> implied_ranks(const BatchRequest& batch);
 // Throws ConfigError if the batch sizes, or neighbourhoods of ranks, do not fit a world of this
 // many ranks.
 void check_batch_sizes(const BatchRequest& batch, int ranks);
+
+// The smallest world that they fit. Throws the ConfigError of a world of one model where they fit
+// none.
+int smallest_world(const BatchRequest& batch);
 
 // Whether a world of `ranks` trains with the same global batch as one of `first_ranks`, so that a
 // run may move from one to the other.

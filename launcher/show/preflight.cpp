@@ -172,12 +172,8 @@ class Judge {
 
   void nvme(const agent::Facts& facts) {
     for (const agent::PathFacts& at : facts.nvme()) {
-      if (at.existing() != at.path()) {
-        bad("nvme", fmt::format("nvme_path {} is not there", at.path()),
-            "make it on the NVMe device, or name another in the configuration");
-      } else if (!at.error().empty()) {
-        bad("nvme", fmt::format("nvme_path {} cannot be written: {}", at.path(), at.error()),
-            "let the user of the job write there");
+      if (std::optional<SwapFolderDefect> found = swap_folder_defect(at)) {
+        bad("nvme", "nvme_path " + found->what, std::move(found->fix));
       }
     }
   }
@@ -210,6 +206,16 @@ class Judge {
 };
 
 }  // namespace
+
+std::optional<SwapFolderDefect> swap_folder_defect(const agent::PathFacts& at) {
+  if (at.existing() != at.path()) {
+    return SwapFolderDefect{fmt::format("{} is not there", at.path()),
+                            "make it on the NVMe device, or name another in the configuration"};
+  }
+  if (at.error().empty()) return std::nullopt;
+  return SwapFolderDefect{fmt::format("{} cannot be written: {}", at.path(), at.error()),
+                          "let the user of the job write there"};
+}
 
 ClockOffset clock_offset(int64_t sent_us, int64_t asked_us, int64_t answered_us,
                          int64_t received_us) {

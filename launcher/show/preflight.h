@@ -58,6 +58,13 @@ struct Finding {
   std::string fix;
 };
 
+// Why state cannot be swapped into a folder that a configuration names.
+struct SwapFolderDefect {
+  std::string what;  // "/nvme/me is not there"
+  std::string fix;
+};
+std::optional<SwapFolderDefect> swap_folder_defect(const agent::PathFacts& folder);
+
 // In the order of the hosts. The launcher's own machine is judged like any other where it is among
 // them.
 std::vector<Finding> judge_hosts(const PreflightNeeds& needs,

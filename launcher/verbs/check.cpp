@@ -8,14 +8,18 @@
 #include <filesystem>
 
 #include "config/available.h"
-#include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/origins.h"
-#include "config/sections/near_ranks.h"
 #include "core/error.h"
 #include "core/index.h"
+#include "launcher/agents/host_survey.h"
 #include "launcher/decide/json_text.h"
+#include "launcher/decide/text/amounts.h"
+#include "launcher/process/devices/gpus.h"
+#include "launcher/process/machine.h"
 #include "launcher/process/run_directory.h"
+#include "launcher/run/job_config.h"
+#include "launcher/run/job_devices.h"
 #include "launcher/verbs/input_look.h"
 
 namespace ds {
@@ -34,7 +38,7 @@ constexpr std::array<std::string_view, 3> kBatchKeys = {
 
 bool is_refused(const std::vector<Problem>& problems, std::string_view path) {
   return std::ranges::any_of(problems, [&](const Problem& problem) {
-    return problem.severity == Severity::kError && problem.path == path;
+    return problem.severity == Severity::kError && !path.empty() && problem.path == path;
   });
 }
 
@@ -46,32 +50,62 @@ Origin batch_origin(const Origins& origins) {
   return {};
 }
 
-void check_batch(const ReadConfig& read, std::optional<int64_t> num_ranks, Problems& problems) {
-  const Config& config = read.config;
-  const bool refused = std::ranges::any_of(
-      kBatchKeys, [&](std::string_view path) { return is_refused(problems.all(), path); });
-  if (!num_ranks || refused) return;  // a size that could not be read is missing here
-  try {
-    const int64_t ranks = data_ranks(config, *num_ranks);
-    const BatchSizes sizes = batch_sizes(config, ranks);
-    const std::string why =
-        micro_batch_conflict(pipeline_split(config.pipeline), sizes.accumulation);
-    if (!why.empty() && !config.gradient_accumulation_steps) {  // else a rule has said it
-      problems.error(Basis::kOwn, "pipeline.schedule", batch_origin(read.origins), why);
-    }
-  } catch (const Error& error) {
-    problems.error(Basis::kDeepSpeed, "", batch_origin(read.origins), error.what());
-  }
+int local_gpus(const CommandContext& context) {
+  return JobDevices({}, build_devices(), own_gpus(context.visible_gpus), {}).local_gpus();
 }
 
-void check_neighbours(const ReadConfig& read, std::optional<int64_t> num_ranks,
-                      Problems& problems) {
-  const std::optional<NearRanks> near = near_ranks(read.config.zero_optimization);
-  if (!num_ranks || !near || is_refused(problems.all(), near->key)) return;
+bool has_batch(const Config& config) {
+  return config.train_batch_size || config.train_micro_batch_size_per_gpu ||
+         config.elasticity.enabled;
+}
+
+// As many ranks as a run on this machine alone would have.
+int ranks_here(const BatchRequest& batch, const CommandContext& context) {
+  JobConfig config;
+  config.batch = batch;
+  Machine machine = this_machine(context.visible_gpus);
+  machine.gpus = local_gpus(context);
+  return local_shape({}, config, machine).ranks;
+}
+
+// The ranks of the run that is looked at: those that were asked for, or those of this machine. A
+// file may be meant for another one: where they do not fit, it is a note, and the fewest that fit.
+int ranks_to_look_at(const BatchRequest& batch, std::optional<int64_t> num_ranks,
+                     const CommandContext& context, Problems& problems) {
+  if (num_ranks) {
+    const int ranks = narrow<int>(*num_ranks);
+    check_batch_sizes(batch, ranks);
+    return ranks;
+  }
+  const int here = ranks_here(batch, context);
+  if (same_batch(batch, here, here)) return here;
+  const int fewest = smallest_world(batch);
   try {
-    check_near(*near, *num_ranks / model_ranks(read.config));
+    check_batch_sizes(batch, here);
   } catch (const ConfigError& error) {
-    problems.error(Basis::kOwn, "", origin_near(read.origins, near->key), error.what());
+    problems.note("", {},
+                  fmt::format("a run on this machine alone has {}, unless --num-ranks says "
+                              "how many, and is refused: {}",
+                              format_count(here, "rank"), error.what()));
+  }
+  return fewest;
+}
+
+// Nothing where the batch sizes fit no number of ranks, or cannot be told.
+std::optional<int> check_world(const ReadConfig& read, std::optional<int64_t> num_ranks,
+                               const CommandContext& context, Problems& problems) {
+  const bool refused = std::ranges::any_of(
+      kBatchKeys, [&](std::string_view path) { return is_refused(problems.all(), path); });
+  if (refused || !has_batch(read.config)) return std::nullopt;  // that is said elsewhere
+  try {
+    return ranks_to_look_at(batch_request(read.config), num_ranks, context, problems);
+  } catch (const ConfigError& error) {
+    KeyMessage said = split_key(error.what());
+    if (!said.key.empty() && is_refused(problems.all(), said.key)) return std::nullopt;
+    const Origin origin =
+        said.key.empty() ? batch_origin(read.origins) : origin_near(read.origins, said.key);
+    problems.error(Basis::kOwn, std::move(said.key), origin, std::move(said.what));
+    return std::nullopt;
   }
 }
 
@@ -114,9 +148,10 @@ std::string json_list(const CheckReport& report, Severity severity) {
 struct Checked {
   CheckReport report;
   ReadConfig read;
+  std::optional<int> world;  // that a run could have
 };
 
-Checked check_and_keep(const CheckOptions& options) {
+Checked check_and_keep(const CheckOptions& options, const CommandContext& context) {
   // A long base64 text is no name to print.
   constexpr size_t kLongestName = 200;
   Checked out;
@@ -130,15 +165,9 @@ Checked check_and_keep(const CheckOptions& options) {
   }
   ReadConfig& read = out.read;
   check_available(read.config, read.origins, read.problems);
-  check_batch(read, options.num_ranks, read.problems);
-  check_neighbours(read, options.num_ranks, read.problems);
-  Problems incomplete;
-  check_complete(read.config, incomplete);
-  for (Problem problem : incomplete.all()) {
-    if (is_refused(read.problems.all(), problem.path)) continue;  // it is given, and wrong
-    problem.severity = Severity::kNote;  // a DeepSpeed file alone is a valid file
-    read.problems.add(std::move(problem));
-  }
+  out.world = check_world(read, options.num_ranks, context, read.problems);
+  // A DeepSpeed file alone is a valid file.
+  check_complete(read, describes_run(read) ? Severity::kError : Severity::kNote);
   out.report.problems = read.problems.all();
   out.report.left_out = read.problems.left_out();
   sort_by_position(out.report.problems);
@@ -150,9 +179,8 @@ bool names_inputs(const Config& config) {
          !config.data.validation.empty();
 }
 
-void look_at_files(const CheckOptions& options, const CommandContext& context, Checked& checked) {
+void add_look(const InputLook& look, Checked& checked) {
   std::vector<Problem>& problems = checked.report.problems;
-  const InputLook look = look_at_inputs(options.config, options.overrides, context);
   if (look.not_done) {
     problems.push_back(
         {.severity = Severity::kNote, .path = "", .origin = {}, .message = *look.not_done});
@@ -174,6 +202,34 @@ void look_at_files(const CheckOptions& options, const CommandContext& context, C
   }
 }
 
+// Where weights and state are swapped to.
+void look_at_swap_paths(const CommandContext& context, Checked& checked) {
+  const std::vector<SwapPath> swaps = swap_paths(checked.read.config.zero_optimization);
+  if (swaps.empty()) return;
+  SurveyOrders orders;
+  for (const SwapPath& swap : swaps) orders.nvme_paths.push_back(swap.path);
+  const SurveyedHost here = survey_this_machine({}, own_gpus(context.visible_gpus), orders);
+  for (size_t i = 0; i < swaps.size(); ++i) {
+    const auto found = swap_folder_defect(here.facts->nvme(narrow<int>(i)));
+    if (!found || is_refused(checked.report.problems, swaps[i].key)) continue;
+    checked.report.problems.push_back({.severity = Severity::kError,
+                                       .basis = Basis::kOwn,
+                                       .path = swaps[i].key,
+                                       .origin = origin_near(checked.read.origins, swaps[i].key),
+                                       .message = fmt::format("{}; {}", found->what, found->fix)});
+  }
+}
+
+// What only the plan of a whole run tells. It is made of a configuration in which nothing else is
+// wrong.
+void rehearse(const CheckOptions& options, const CommandContext& context, Checked& checked) {
+  if (!checked.world || count_of(checked.report, Severity::kError) > 0) return;
+  const bool exact = options.num_ranks && local_gpus(context) == 0;  // a GPU's plan is another
+  const RanksAre ranks = exact ? RanksAre::kThoseOfTheRun : RanksAre::kFewest;
+  add_look(rehearse_run(options.config, options.overrides, *checked.world, ranks, context),
+           checked);
+}
+
 // Where runs are kept, unless --run-dir says otherwise.
 void look_at_runs(const CheckOptions& options, Checked& checked) {
   namespace fs = std::filesystem;
@@ -184,6 +240,11 @@ void look_at_runs(const CheckOptions& options, Checked& checked) {
                                        .origin = origin_near(checked.read.origins, path),
                                        .message = std::move(message)});
   };
+  try {
+    job_directory(options.config);
+  } catch (const ConfigError& refused) {
+    add(Severity::kError, "", refused.what());
+  }
   std::error_code error;
   const fs::path here = fs::current_path();
   const fs::path runs = here / "runs";
@@ -234,10 +295,13 @@ std::string check_json(const CheckReport& report) {
 }  // namespace
 
 int run_check(const CheckOptions& options, const CommandContext& context) {
-  Checked checked = check_and_keep(options);
+  Checked checked = check_and_keep(options, context);
   if (names_inputs(checked.read.config)) {
-    look_at_files(options, context, checked);
+    const InputLook look = look_at_inputs(options.config, options.overrides, context);
+    add_look(look, checked);
+    look_at_swap_paths(context, checked);
     look_at_runs(options, checked);
+    if (!look.not_done) rehearse(options, context, checked);
     sort_by_position(checked.report.problems);
   }
   fmt::print("{}", options.json ? check_json(checked.report) : check_text(checked.report));

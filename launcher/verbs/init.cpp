@@ -113,7 +113,7 @@ void require_readable(const TrainingChoices& choices, const CommandContext& cont
 void require_valid(const std::string& text, const InitOptions& options) {
   ReadConfig read = read_config_text(text, options.output);
   check_available(read.config, read.origins, read.problems);
-  check_complete(read.config, read.problems);
+  check_complete(read);
   read.problems.throw_if_any();
 }
 

@@ -36,6 +36,12 @@ struct InputLook {
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
                          const CommandContext& context, int interrupt_fd = -1);
 
+// The plan of a run of so many ranks, as its ranks would make it (`rankd --rehearse`), within the
+// same time. Limits of memory count where the run will have just these ranks.
+enum class RanksAre { kThoseOfTheRun, kFewest };
+InputLook rehearse_run(const std::string& config, const std::vector<std::string>& overrides,
+                       int ranks, RanksAre ranks_are, const CommandContext& context);
+
 // Throws an Error with everything that is wrong, before anything of the run is there; that of a
 // signal where one came. What else there is to say: notes.
 std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,

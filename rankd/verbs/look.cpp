@@ -10,6 +10,7 @@
 
 #include "config/elastic_options.h"
 #include "config/load.h"
+#include "config/origins.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/tensor.h"
 #include "core/files/input_files.h"
@@ -46,15 +47,9 @@ class Looker {
 
   void add(const Error& error, const std::string& key) {
     // The constructors name the key themselves where they know it.
-    const std::string_view text = error.what();
-    const std::string_view section = std::string_view(key).substr(0, key.find('.'));
-    const size_t end = text.find(": ");
-    const std::string_view named = text.substr(0, end);
-    const bool has_key = end != std::string_view::npos && named.starts_with(section) &&
-                         named.find_first_of(" /") == std::string_view::npos &&
-                         named.size() > section.size() && named[section.size()] == '.';
-    found_.defects.push_back({error.exit_code(), has_key ? std::string(named) : key,
-                              std::string(has_key ? text.substr(end + 2) : text)});
+    KeyMessage said = split_key(error.what());
+    if (said.key.empty()) said.key = key;
+    found_.defects.push_back({error.exit_code(), std::move(said.key), std::move(said.what)});
   }
   // Whether it was done without an error.
   bool attempt(const std::string& key, const std::function<void()>& what) {
@@ -132,6 +127,9 @@ bool Looker::needs_tokenizer() const {
 
 void Looker::look_at_tokenizer() {
   if (!needs_tokenizer()) return;
+  // A folder that is not there has been told of, and has no tokenizer either.
+  const std::string& name = config_.data.tokenizer;
+  if (name == config_.model.folder && !files_.exists(name)) return;
   attempt("data.tokenizer", [&] {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
     if (model_)

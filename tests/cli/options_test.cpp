@@ -17,6 +17,7 @@
 #include "cli/verbs/run.h"
 #include "cli/verbs/tail.h"
 #include "core/error.h"
+#include "core/files/home.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -119,6 +120,64 @@ TEST_CASE("numbers out of their range are refused with the option's name", "[cli
     CAPTURE(one.words);
     CHECK_THAT(refusal_of(one.words), Catch::Contains(one.option) && Catch::Contains("(see `"));
   }
+}
+
+TEST_CASE("no verb takes a number that is none, is infinite or is beyond its type", "[cli]") {
+  const std::vector<std::string> kinds = {"N", "T", "K",    "P",     "SEED", "LR",
+                                          "X", "R", "PORT", "BYTES", "SIZE", "TIME"};
+  int seen = 0;
+  for (const Verb& verb : verbs()) {
+    if (verb.name == "init") continue;  // it asks again for what it cannot read
+    const std::unique_ptr<VerbLine> line = verb.describe(verb);
+    Words needed = {std::string(verb.name)};
+    for (const CLI::Option* option : line->app().get_options()) {
+      if (!option->get_required()) continue;
+      const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+      needed.push_back(name.empty() ? "word" : fmt::format("--{}=word", name));
+    }
+    for (const CLI::Option* option : line->app().get_options()) {
+      if (std::ranges::find(kinds, option->get_type_name()) == kinds.end()) continue;
+      const std::string name = option->get_lnames().front();
+      if (name == "wait-for-hosts") continue;  // it takes 0, and is read by the launcher
+      for (const char* value : {"nan", "inf", "-inf", "1e999", "99999999999999999999", "-1", "one",
+                                "1 2", "1x", "0x10", " 1"}) {
+        CAPTURE(verb.name, name, value);
+        Words words = needed;
+        words.push_back(fmt::format("--{}={}", name, value));
+        CHECK_THAT(refusal_of(words), Catch::Contains("(see `") && Catch::Contains(value));
+      }
+      ++seen;
+    }
+  }
+  CHECK(seen > 40);
+}
+
+TEST_CASE("a refused number is told with what is expected", "[cli]") {
+  CHECK(refusal_of({"generate", "d", "--temperature", "nan"}) ==
+        "--temperature: 'nan', expected a finite number from 0 on (see `dslaunch generate "
+        "--help`)");
+  CHECK(refusal_of({"generate", "d", "--top-p", "0"}) ==
+        "--top-p: '0', expected a number from 1e-09 to 1 (see `dslaunch generate --help`)");
+  CHECK(refusal_of({"generate", "d", "--seed", "-1"}) ==
+        "--seed: '-1', expected a whole number from 0 to 18446744073709551615 (see `dslaunch "
+        "generate --help`)");
+  CHECK(refusal_of({"t.json", "--num-ranks", "0"}) ==
+        "--num-ranks: '0', expected a whole number from 1 to 65536 (see `dslaunch run --help`)");
+  CHECK(refusal_of({"lr-range-test", "t.json", "--min-lr", "inf"}) ==
+        "--min-lr: 'inf', expected a finite number above 0 (see `dslaunch lr-range-test --help`)");
+}
+
+TEST_CASE("a ~ behind an equals sign is the home folder, in every option that is a path", "[cli]") {
+  const std::string home = expand_home("~").value();
+  CHECK(run_with({"--run-dir=~/runs/x"}).run_dir == home + "/runs/x");
+  CHECK(run_with({"--run-dir", "~"}).run_dir == home);
+  CHECK(run_with({"--hostfile=~/hosts", "--env-file=~/env"}).hosts.hostfile == home + "/hosts");
+  CHECK(values_of<GenerateArgs>({"generate", "~/d"}).source == home + "/d");
+  CHECK(values_of<EvalArgs>({"eval", "d", "--data=~/x.txt"}).data == Words{home + "/x.txt"});
+  CHECK(run_with({"~train.epochs", "a=~/b"}).overrides == Words{"~train.epochs", "a=~/b"});
+  CHECK_THAT(refusal_of({"t.json", "--run-dir=~nobody-of-this-name/x"}),
+             Catch::Contains("no user has ~nobody-of-this-name as home folder") &&
+                 Catch::Contains("(see `"));
 }
 
 TEST_CASE("the ends of each range are taken", "[cli]") {

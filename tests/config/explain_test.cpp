@@ -75,7 +75,7 @@ TEST_CASE("batch sizes that are missing or do not agree say so at what is not gi
   const std::string text = R"({"train_batch_size": 33, "gradient_accumulation_steps": 2})";
   CHECK_THAT(row_of(text, 4, "train_micro_batch_size_per_gpu"),
              Catch::Contains("(not derived: batch sizes do not agree") &&
-                 Catch::Contains("33 != 4 * 2 * 4"));
+                 Catch::Contains("33 is no multiple of gradient_accumulation_steps 2 * 4"));
   CHECK(row_of(text, 4, "train_batch_size") == "33 (f:1:22)");
 }
 

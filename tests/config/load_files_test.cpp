@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "config/reader/json_reader.h"
 #include "core/error.h"
+#include "core/files/home.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
 
@@ -44,6 +45,51 @@ TEST_CASE("relative paths of a file are relative to its folder", "[config]") {
                                                       (jobs / "d.txt").string()});
   CHECK(config.data.validation == std::vector<std::string>{(jobs / "v.txt").string()});
   CHECK(config.data.tokenizer == (jobs / "tok").string());
+}
+
+TEST_CASE("a ~ that no shell expanded is the home folder, in every key that is a path",
+          "[config]") {
+  const std::string home = expand_home("~").value();
+  const Config config = parse_config(R"({"model": "~/m", "data": {"train": ["~/a.txt", "b/~"],
+      "validation": ["~"], "tokenizer": "~/tok"}, "tensorboard": {"output_path": "~/tb"},
+      "csv_monitor": {"output_path": "~/csv"}, "flops_profiler": {"output_file": "~/flops"},
+      "zero_optimization": {"stage": 3,
+        "offload_param": {"device": "nvme", "nvme_path": "~/p"},
+        "offload_optimizer": {"device": "nvme", "nvme_path": "~/o"}}})");
+  CHECK(config.model.folder == home + "/m");
+  CHECK(config.data.train == std::vector<std::string>{home + "/a.txt", "b/~"});
+  CHECK(config.data.validation == std::vector<std::string>{home});
+  CHECK(config.data.tokenizer == home + "/tok");
+  CHECK(config.tensorboard.output_path == home + "/tb");
+  CHECK(config.csv_monitor.output_path == home + "/csv");
+  CHECK(config.flops_profiler.output_file == home + "/flops");
+  CHECK(config.zero_optimization.offload_param->nvme_path == home + "/p");
+  CHECK(config.zero_optimization.offload_optimizer->nvme_path == home + "/o");
+  CHECK_THROWS_WITH(parse_config(R"({"data": {"train": ["~nobody-of-this-name/a"]}})"),
+                    Catch::Contains("data.train: ~nobody-of-this-name/a: no user has"));
+}
+
+TEST_CASE("a URL is no file of this machine, and its password is not repeated", "[config]") {
+  const auto said = [](const std::string& text) {
+    try {
+      parse_config(text);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  CHECK_THAT(said(R"({"data": {"train": "hf://datasets/wikitext"}})"),
+             Catch::Contains("config:1:20: data.train: \"hf://datasets/wikitext\" is a URL, and "
+                             "files and folders of this machine are meant") &&
+                 Catch::Contains("hf download NAME --repo-type dataset --local-dir DIR"));
+  CHECK_THAT(said(R"({"model": "https://huggingface.co/gpt2"})"),
+             Catch::Contains("model.folder: ") && Catch::Contains("hf download NAME --local-dir"));
+  CHECK_THAT(said(R"({"data": {"train": "https://me:hunter2@example.com/x.txt"}})"),
+             Catch::Contains("https://(kept secret)@example.com/x.txt") &&
+                 Catch::Contains("curl -LO URL") && !Catch::Contains("hunter2"));
+  CHECK_THAT(said(R"({"data": {"train": "file:///tmp/x.txt"}})"),
+             Catch::Contains("write the path without file://"));
+  CHECK(said(R"({"data": {"train": "a:b//c.txt"}})") == "taken");
 }
 
 TEST_CASE("the byte tokenizer is no path", "[config]") {

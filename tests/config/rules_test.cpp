@@ -597,30 +597,14 @@ TEST_CASE("auto is as good as not given, and cannot stand for what must be given
                              "derived from here; give a value"));
 }
 
-TEST_CASE("what is needed to train is asked for at once, and by name", "[config]") {
-  const auto missing = [](const std::string& text) {
-    Problems problems;
-    check_complete(read_config_text(text, "f").config, problems);
-    std::string out;
-    for (const Problem& problem : problems.all()) out += problem.path + " ";
-    return out;
-  };
-  CHECK(missing("{}") == "model data.train train.steps optimizer train_batch_size ");
-  const std::string whole =
-      R"("model": {"family": "gpt2"}, "data": {"train": ["a"]}, "optimizer": {"type": "Adam"},
-         "train_batch_size": 8)";
-  CHECK(missing("{" + whole + R"(, "train": {"steps": 5}})").empty());
-  CHECK(missing("{" + whole + R"(, "train": {"epochs": 1}})").empty());
-  for (const char* type : {"WarmupDecayLR", "WarmupCosineLR"}) {
-    const std::string scheduler =
-        fmt::format(R"(, "scheduler": {{"type": "{}"}}, "train": )", type);
-    CHECK(missing("{" + whole + scheduler + R"({"epochs": 1}})") ==
-          "scheduler.params.total_num_steps ");
-    CHECK(missing("{" + whole + scheduler + R"({"steps": 5}})").empty());
-  }
-  CHECK(missing(R"({"model": "m", "data": {"train": ["a"]}, "optimizer": {"type": "Adam"},
-                    "train": {"steps": 1}, "elasticity": {"enabled": true}})")
-            .empty());
+TEST_CASE("patterns that are no regular expressions are found where they stand", "[config]") {
+  CHECK_THAT(said_of(R"({"activation_checkpointing": {"enabled": true, "modules": ["a("]}})"),
+             Catch::Contains("error activation_checkpointing.modules: 'a(' is no regular "
+                             "expression (at character 2)"));
+  CHECK_THAT(said_of(R"({"pipeline": {"stages": 2, "partition": "type:[a"}})"),
+             Catch::Contains("error pipeline.partition: '[a' is no regular expression"));
+  CHECK_FALSE(read_config_text(R"({"pipeline": {"partition": "type:[a"}})", "f")
+                  .problems.has_errors());  // without stages nobody looks for it
 }
 
 }  // namespace ds

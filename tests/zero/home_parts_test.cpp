@@ -1,6 +1,8 @@
 // How slices are cut into parts, and what fields come with them.
 #include "zero/home_parts.h"
 
+#include <array>
+
 #include "core/rng.h"
 #include "tests/support/catch.h"
 
@@ -17,6 +19,17 @@ TEST_CASE("slices are cut every part_numel elements, on what they are aligned to
   CHECK(cut({160, 96}, {}, 95) == "0: 0+64 64+64 128+32; 1: 0+64 64+32");
   CHECK(cut({64}, {}, 1) == "0: 0+32 32+32");  // never less than an alignment
   CHECK(cut({}, {}, 64).empty());
+}
+
+TEST_CASE("parts are never more than tables can hold, however small they were to be", "[zero]") {
+  const int64_t numel = int64_t{7} << 30;
+  const std::vector<HomePart> parts = home_parts(std::array{numel, numel}, {}, 1);
+  CHECK(std::ssize(parts) <= kMostHomeParts + 2);
+  CHECK(std::ssize(parts) > kMostHomeParts / 2);
+  CHECK(parts.back().begin + parts.back().numel == numel);
+  CHECK(parts.front().numel % 32 == 0);
+  // Where there are few enough it is as was asked.
+  CHECK(home_parts(std::array{int64_t{1} << 20}, {}, 32).front().numel == 32);
 }
 
 TEST_CASE("shares of slices leave nothing out and have nothing twice", "[zero]") {

@@ -46,6 +46,10 @@ class RollingHome final : public ShardHome {
     }
     if (parts_.empty()) return;
     check_buffers();
+    // Each part has one buffer at most, whatever room was asked for.
+    const int useful =
+        std::max(count(), buffers_needed(rolling_options(PartAccess::kUpdate, true)));
+    rolling_.buffers = std::min(rolling_.buffers, useful);
     account_.add(to_size(file_bytes_), MemoryTag::kOptimizer);
     try {
       is_meta() ? plan_buffers() : open_file(host, swap);
@@ -364,7 +368,7 @@ class RollingHome final : public ShardHome {
   }
 
   const HomeOptions options_;
-  const RollingHomeOptions rolling_;
+  RollingHomeOptions rolling_;  // its buffers are those of use
   Stream& host_;
   MemoryAccount& account_;
   Stream* const disk_;  // on meta, where it may be null all the same

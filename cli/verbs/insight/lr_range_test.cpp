@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
+
 namespace ds {
 
 void describe_lr_range_test(CLI::App& app, LrRangeTestArgs& values) {
@@ -12,24 +14,24 @@ void describe_lr_range_test(CLI::App& app, LrRangeTestArgs& values) {
   }
   const char* const group = "Test";
   app.add_option("--steps", values.steps, "Steps of the test")
-      ->check(CLI::Range(int64_t{10}, int64_t{1} << 40).description(""))
+      ->check(whole_check(10, int64_t{1} << 40))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("--min-lr", values.min_lr,
                  "lr_range_test_min_lr, the rate at the start (default: the config's, or 1e-4)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(positive_number_check())
       ->type_name("LR")
       ->group(group);
   app.add_option("--step-size", values.step_size,
                  "lr_range_test_step_size, steps until the rate has grown by step-rate times the "
                  "first one (default: the config's, or a tenth of the steps)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(whole_check(1, int64_t{1} << 40))
       ->type_name("N")
       ->group(group);
   app.add_option("--step-rate", values.step_rate,
                  "lr_range_test_step_rate (default: the config's, or 10)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(positive_number_check())
       ->type_name("X")
       ->group(group);
   app.add_flag("--staircase", values.staircase,

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 
 namespace ds {
@@ -9,11 +10,11 @@ namespace ds {
 void describe_trace(CLI::App& app, TraceOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--steps", values.steps, "How many steps (default 3)")
-      ->check(CLI::Range(1, 1000).description(""))
+      ->check(whole_check(1, 1000))
       ->type_name("N");
   app.add_option("--ranks", values.ranks, "Whose, such as 0,3 (default: of all ranks)")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(whole_check(0, 1 << 16))
       ->type_name("RANKS");
   app.add_option("-o,--output", values.output,
                  "The trace (default: trace.json of the run directory)")

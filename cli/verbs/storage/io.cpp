@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "core/error.h"
 
@@ -53,7 +54,7 @@ void describe_loops(CLI::App& app, IoArgs& values) {
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--warmup-loops,--warmup_loops", values.warmup_loops, "Loops before these")
-      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->check(whole_check(0, 1 << 16))
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("--include-warmup-time,--include_warmup_time", values.include_warmup_time,

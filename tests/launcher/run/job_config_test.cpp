@@ -101,6 +101,27 @@ TEST_CASE("three batch sizes leave one number of ranks", "[launcher]") {
   CHECK_THROWS_AS(check_batch_sizes(odd.batch, 4), ConfigError);
 }
 
+TEST_CASE("the smallest world that the batch sizes fit", "[launcher]") {
+  const auto smallest = [](const char* text) { return smallest_world(load(text).batch); };
+  CHECK(smallest(R"({"train_batch_size": 8})") == 1);
+  CHECK(smallest(R"({"train_micro_batch_size_per_gpu": 3})") == 1);
+  CHECK(smallest(R"({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 2,
+                     "gradient_accumulation_steps": 3})") == 4);
+  CHECK(smallest(R"({"train_batch_size": 24, "zero_optimization": {"stage": 3,
+                     "mics_shard_size": 3}})") == 3);
+  CHECK(smallest(R"({"train_batch_size": 24, "tensor_parallel": {"autotp_size": 2}})") == 2);
+  CHECK(smallest(R"({"elasticity": {"enabled": true, "max_train_batch_size": 16, "version": 0.1,
+                     "micro_batch_sizes": [4], "min_gpus": 3}})") == 4);
+  CHECK_THROWS_WITH(smallest(R"({"train_batch_size": 25, "train_micro_batch_size_per_gpu": 2})"),
+                    Catch::Contains("25 is no multiple of train_micro_batch_size_per_gpu 2"));
+  CHECK_THROWS_WITH(smallest(R"({"train_batch_size": 25, "train_micro_batch_size_per_gpu": 2,
+                                 "gradient_accumulation_steps": 3})"),
+                    Catch::Contains("train_batch_size 25 is not"));
+  CHECK_THROWS_WITH(smallest(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3,
+                                 "mics_shard_size": 3}})"),
+                    Catch::Contains("mics_shard_size"));
+}
+
 TEST_CASE("a world with stages is whole pipelines, whose schedule can do with their micro-batches",
           "[launcher]") {
   const auto with = [](const char* schedule) {

@@ -64,8 +64,9 @@ const std::string kJob = R"({
   "train_batch_size": 8,
   "model": {"family": "gpt2"},
   "data": {"train": "gone.txt"},
-  "train": {"steps": 1}
+  "train": {"steps": 1}, "optimizer": {"type": "AdamW"}
 })";
+constexpr const char* kNothingFound = R"(echo '{"defects": [], "notes": []}')";
 
 }  // namespace
 
@@ -76,6 +77,82 @@ TEST_CASE("a file without anything wrong is fine, and what is missing to train i
   CHECK(folder.code() == 0);
   CHECK_THAT(text, Catch::Contains("note: ") && Catch::Contains("train.json: no errors, "));
   CHECK(text.find("error: ") == std::string::npos);
+}
+
+TEST_CASE("of a job nothing may be missing that a run needs", "[launcher]") {
+  for (const char* removed : {"~optimizer", "~train.steps", "~train_batch_size", "~data", "~model",
+                              "train_batch_size=auto"}) {
+    CAPTURE(removed);
+    Folder folder(kJob);
+    folder.engine_says(kNothingFound);
+    CheckOptions options = Folder::of_file();
+    options.overrides = {removed};
+    CHECK_THAT(folder.check(options),
+               Catch::Contains("error: ") && Catch::Contains("is needed to train"));
+    CHECK(folder.code() == 78);
+  }
+}
+
+TEST_CASE("batch sizes that fit no number of ranks are found, and those that do not fit this one",
+          "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(kNothingFound);
+  CheckOptions options = Folder::of_file();
+  options.num_ranks = 3;
+  CHECK_THAT(folder.check(options),
+             Catch::Contains("error: train.json:2:23: batch sizes do not agree: train_batch_size "
+                             "8 is no multiple of 3 data-parallel ranks"));
+  CHECK(folder.code() == 78);
+  options.num_ranks = 4;
+  folder.check(options);
+  CHECK(folder.code() == 0);
+  options.num_ranks.reset();
+  options.overrides = {"+train_micro_batch_size_per_gpu=3"};
+  CHECK_THAT(folder.check(options), Catch::Contains("error: train.json:2:23: batch sizes"));
+  CHECK(folder.code() == 78);
+}
+
+TEST_CASE("folders to swap to are looked at as all that a configuration names", "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(kNothingFound);
+  CheckOptions options = Folder::of_file();
+  options.overrides = {R"(zero_optimization={"stage": 3, "offload_optimizer": {"device": "nvme",
+                          "nvme_path": "swap"}})"};
+  CHECK_THAT(folder.check(options),
+             Catch::Contains("zero_optimization.offload_optimizer.nvme_path: ") &&
+                 Catch::Contains("/swap is not there; make it on the NVMe device"));
+  CHECK(folder.code() == 78);
+  fs::create_directory("swap");
+  folder.check(options);
+  CHECK(folder.code() == 0);
+}
+
+TEST_CASE("the run is planned only where nothing else is wrong, for the ranks that it may have",
+          "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(std::string(R"(echo "$@" >> asked; )") + kNothingFound);
+  const auto asked = [&](const std::vector<std::string>& overrides,
+                         std::optional<int64_t> ranks = {}) {
+    fs::remove("asked");
+    CheckOptions options = Folder::of_file();
+    options.overrides = overrides;
+    options.num_ranks = ranks;
+    folder.check(options);
+    std::ifstream in("asked");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::vector<std::string> one = {"+train_micro_batch_size_per_gpu=4",
+                                        "+gradient_accumulation_steps=2"};
+  CHECK_THAT(asked(one), Catch::Contains("--rehearse 1 plan train.json +train_micro"));
+  CHECK_THAT(asked({one[0], one[1], "tensor_parallel.autotp_size=2"}),
+             Catch::Contains("--rehearse 2 plan train.json "));
+  CHECK_THAT(asked({}, 4), Catch::Contains("--rehearse 4 "));
+  CHECK_THAT(asked({"~optimizer"}), !Catch::Contains("--rehearse"));
+  folder.engine_says(R"([ "$3" = --rehearse ] &&
+      what='{"code": 78, "key": "aio.block_size", "what": "5, expected another"}'
+      echo "{\"defects\": [$what], \"notes\": []}")");
+  CHECK_THAT(folder.check(), Catch::Contains("error: aio.block_size: 5, expected another"));
+  CHECK(folder.code() == 78);
 }
 
 TEST_CASE("everything that is wrong is said in the order of the file", "[launcher]") {
@@ -174,7 +251,8 @@ TEST_CASE("what the engine finds wrong is said at the key that names it", "[laun
 
 TEST_CASE("the engine is asked about the file and what overrides it", "[launcher]") {
   Folder folder(kJob);
-  folder.engine_says(R"(echo "$@" > asked; echo '{"defects": [], "notes": []}')");
+  folder.engine_says(
+      R"([ "$3" = --look ] && echo "$@" > asked; echo '{"defects": [], "notes": []}')");
   CheckOptions options = Folder::of_file();
   options.overrides = {"train.steps=7"};
   folder.check(options);
@@ -196,7 +274,8 @@ TEST_CASE("a place where no run can be kept is found before one is started", "[l
 
 TEST_CASE("a run that must resume is told where there is nothing to resume from", "[launcher]") {
   Folder folder(R"({"train_batch_size": 8, "model": {"family": "gpt2"},
-                   "data": {"train": "gone.txt"}, "train": {"steps": 1, "resume": "required"}})");
+                   "data": {"train": "gone.txt"}, "optimizer": {"type": "AdamW"},
+                   "train": {"steps": 1, "resume": "required"}})");
   folder.engine_says(R"(echo '{"defects": [], "notes": []}')");
   CHECK_THAT(folder.check(), Catch::Contains("has no run of train with a checkpoint"));
   CHECK(folder.code() == 0);
