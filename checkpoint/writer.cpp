@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/finite.h"
 #include "core/failpoint.h"
-#include "core/finite.h"
 #include "core/index.h"
 
 namespace ds {

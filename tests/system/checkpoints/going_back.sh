@@ -1,6 +1,6 @@
 # Going back to an earlier checkpoint: by `latest`, as with DeepSpeed, and by name. It is followed, said in one line, and
 # nobody resumes from what was left behind, whatever crashes.
-. "$(dirname "$0")/launcher.sh"
+. "$(dirname "$0")/../launcher.sh"
 unset DSLAUNCH_RANKD
 seq 1 3000 > corpus.txt
 cat > train.json <<'JSON'

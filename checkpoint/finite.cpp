@@ -1,4 +1,4 @@
-#include "core/finite.h"
+#include "checkpoint/finite.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,6 @@
-#include "core/finite.h"
+#include "checkpoint/finite.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -16,7 +17,7 @@ std::optional<BadElement> bad_of(std::vector<Number> values, DType as = DType::k
   return first_not_finite(Tensor::borrow(values.data(), {numel}, dtype_of<Number>::value), as);
 }
 
-TEST_CASE("the first number that is not finite is found, wherever it is", "[core]") {
+TEST_CASE("the first number that is not finite is found, wherever it is", "[checkpoint]") {
   for (const int64_t numel : {1, 7, 4096, 4097, 10000}) {
     std::vector<float> values(static_cast<size_t>(numel), -1.5F);
     CHECK_FALSE(bad_of(values).has_value());
@@ -35,7 +36,7 @@ TEST_CASE("the first number that is not finite is found, wherever it is", "[core
   CHECK_FALSE(bad_of(std::vector<float>()).has_value());
 }
 
-TEST_CASE("what another type would round to infinity is not finite in it", "[core]") {
+TEST_CASE("what another type would round to infinity is not finite in it", "[checkpoint]") {
   const float largest = std::numeric_limits<float>::max();
   CHECK_FALSE(bad_of<float>({largest, -largest, std::numeric_limits<float>::denorm_min(), 0}));
   for (const float value : {65503.0F, 65504.0F, 65519.0F, 65519.99F, 65520.0F, 1e38F, largest}) {
@@ -52,7 +53,7 @@ TEST_CASE("what another type would round to infinity is not finite in it", "[cor
   CHECK(found->value == 1e6F);
 }
 
-TEST_CASE("numbers of 16 bits are looked at as well, and integers are not", "[core]") {
+TEST_CASE("numbers of 16 bits are looked at as well, and integers are not", "[checkpoint]") {
   CHECK_FALSE(bad_of<F16>({F16(65504.0F), F16(-1.0F)}).has_value());
   CHECK(bad_of<F16>({F16(1.0F), F16(kInfinity)})->index == 1);
   CHECK_FALSE(bad_of<BF16>({BF16(3e38F), BF16(-1.0F)}).has_value());
