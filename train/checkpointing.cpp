@@ -311,10 +311,10 @@ void Checkpointing::tell_origin(int64_t step, const std::vector<RejectedTag>& re
   std::string line = fmt::format("resumed step={} from={}", step, origin_);
   if (!saved_at_.empty()) line += " saved=" + saved_at_;
   line += origin_note(step);
-  if (kept_.newest.value_or(step) > step) {
+  const bool meant = found_.chosen_by != ChosenBy::kAge;
+  if (!meant && kept_.newest.value_or(step) > step) {
     line += fmt::format(": step {} in memory is not whole", *kept_.newest);
   }
-  const bool meant = found_.chosen_by != ChosenBy::kAge;
   int64_t newest = meant ? 0 : plan_.committed_step;
   for (const RejectedTag& trace : refused) {
     notices_.push_back(fmt::format("warning: {}", trace.why));

@@ -17,7 +17,7 @@ constexpr const char* kFooter =
     "  dslaunch train.json\n"
     "  dslaunch train.json --num-ranks 2 zero_optimization.stage=3 train.steps=100\n"
     "  dslaunch train.json --run-dir runs/mine --resume auto\n"
-    "  dslaunch train.json --resume runs/mine/checkpoints/global_step600\n"
+    "  dslaunch train.json --resume runs/mine/checkpoints/global_step4\n"
     "  dslaunch train.json --dry-run\n"
     "  dslaunch --hostfile hosts train.json\n"
     "  dslaunch --hostfile hosts --exclude node-2:3 --launcher mpi train.json\n"

@@ -184,7 +184,6 @@ TEST_CASE("nobody falls back to what was left behind", "[rankd]") {
 TEST_CASE("a latest that was late is no wish", "[rankd]") {
   MemoryFileSystem files;
   CHECK(began_at(files, 1, ResumeMode::kAuto, {3, 6}) == "step 0");
-  const auto before = files.after_crash(CrashModel::kKeepAll, 0);
   CHECK(began_at(files, 2, ResumeMode::kAuto, {9}) == "step 6");
   // Power went after the commit of step 9.
   files.remove("/run/checkpoints/global_step9/named");

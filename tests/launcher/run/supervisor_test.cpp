@@ -209,7 +209,7 @@ TEST_CASE("ranks are told the checkpoint to go back to, and what this launch has
   run.job.recovery.max_restarts = 1;
   run.job.past = {.committed_step = 40, .committed_by = "report.json", .metrics_step = 45};
   CHECK(run.run().exit_code == 0);
-  for (const int64_t epoch : {1, 2}) {
+  for (const int epoch : {1, 2}) {
     const JobPlan& plan = told.at(epoch, 0);
     CHECK(plan.resume_tag == "global_step6");
     CHECK(plan.oldest_tag_epoch == 1);
