@@ -15,6 +15,9 @@ std::string replaced_directory(const std::string& root, std::string_view tag, in
   return join_path(root, fmt::format("{}{}{}", tag, kReplacedMark, epoch));
 }
 
+// "latest.tmp.<epoch>" of whoever is about to change `latest`; of older builds "latest.tmp".
+constexpr std::string_view kLatestTemporary = "latest.tmp";
+
 std::string epoch_path(const std::string& root) { return join_path(root, "epoch"); }
 
 // The newest epoch that opened the root, "<number> <holder>"; -1 if none did.
@@ -160,9 +163,10 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
                                              : fmt::format("{} {}\n", epoch.number, epoch.holder));
   DS_FAILPOINT("epoch.recorded");
   std::vector<std::string> done;
-  const std::string hint = join_path(root, "latest.tmp");
-  if (file_system.exists(hint)) file_system.remove(hint);
   for (const DirectoryEntry& entry : file_system.list(root)) {
+    if (entry.kind == DirectoryEntry::Kind::kFile && entry.name.starts_with(kLatestTemporary)) {
+      file_system.remove(join_path(root, entry.name));  // its writer cannot change `latest` then
+    }
     if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
     const std::string what =
         settle_leftover(file_system, root, entry.name, epoch.number, unfinished);
@@ -181,8 +185,14 @@ void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
   DS_FAILPOINT("commit.fence_checked");
   const std::string temporary =
       temporary_directory(request.root, request.tag, request.epoch.number);
-  Manifest manifest{request.tag,   request.step,  request.epoch.number,
-                    request.votes, request.hosts, request.begun_in};
+  Manifest manifest{.tag = request.tag,
+                    .step = request.step,
+                    .epoch = request.epoch.number,
+                    .files = request.votes,
+                    .hosts = request.hosts,
+                    .begun_in = request.begun_in,
+                    .after = request.after,
+                    .skipped = request.skipped};
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const FileVote& a, const FileVote& b) { return a.rank < b.rank; });
   for (const FileVote& vote : manifest.files) {  // re-reads length, trailer and index
@@ -267,11 +277,54 @@ void remove_marked(FileSystem& file_system, const std::string& root, const std::
   file_system.remove_tree(gone);
 }
 
-void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag) {
+namespace {
+
+// A writer of an old epoch must not change `latest` when a new one has seen it: it makes its file,
+// then looks who is there, then gives the file its name. Whoever opens the root says so first, and
+// then takes such files away.
+void replace_latest(FileSystem& file_system, const std::string& root, const std::string& tag,
+                    const EpochClaim& epoch) {
   check_tag(tag);
   DS_FAILPOINT("latest.before_write");
-  file_system.write_text_atomically(join_path(root, "latest"), tag + "\n");
+  const std::string fresh = join_path(root, fmt::format("{}.{}", kLatestTemporary, epoch.number));
+  if (file_system.exists(fresh)) file_system.remove(fresh);
+  const std::string text = tag + "\n";
+  {
+    const std::unique_ptr<File> file = file_system.create(fresh);
+    file->write(0, std::as_bytes(std::span(text)));
+    file->sync();
+  }
+  DS_FAILPOINT("latest.made");
+  check_fence(file_system, root, epoch);
+  DS_FAILPOINT("latest.fence_checked");
+  file_system.rename(fresh, join_path(root, "latest"));
+  file_system.sync_directory(root);
   DS_FAILPOINT("latest.written");
+}
+
+// If it gets lost, the tag counts as not named yet, which costs nobody anything.
+void mark_named(FileSystem& file_system, const std::string& root, const std::string& tag) {
+  const std::string mark = join_path(join_path(root, tag), kNamedMarkName);
+  if (!file_system.exists(mark)) file_system.create(mark);
+}
+
+}  // namespace
+
+void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag,
+                  const EpochClaim& epoch) {
+  replace_latest(file_system, root, tag, epoch);
+  mark_named(file_system, root, tag);
+  DS_FAILPOINT("latest.marked");
+}
+
+void go_back(FileSystem& file_system, const std::string& root, const std::string& tag,
+             const std::string& newest, const EpochClaim& epoch) {
+  if (newest != tag) {
+    mark_named(file_system, root, newest);
+    file_system.sync_directory(join_path(root, newest));
+    DS_FAILPOINT("latest.newest_marked");
+  }
+  write_latest(file_system, root, tag, epoch);
 }
 
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
@@ -288,14 +341,12 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
                                      const EpochClaim& epoch, int64_t step) {
   DS_CHECK(keep >= 1, "retain_tags: keep {}, expected at least 1", keep);
   check_fence(file_system, root, epoch);
-  TagList list = list_tags(file_system, root);
-  std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.step > step; });
-  std::vector<std::string> removed;
-  if (narrow<int>(list.tags.size()) <= keep) return removed;
-  CheckpointReader::open(file_system, root, list.tags[0].tag).verify();
-  for (size_t i = to_size(keep); i < list.tags.size(); ++i) {
-    removed.push_back(list.tags[i].tag);
-  }
+  const TagList list = list_tags(file_system, root);
+  const std::vector<std::string> removed = surplus_of(list.tags, keep, step);
+  if (removed.empty()) return removed;
+  const auto newest =
+      std::ranges::find_if(list.tags, [&](const CommittedTag& tag) { return tag.step <= step; });
+  CheckpointReader::open(file_system, root, newest->tag).verify();
   remove_tags(file_system, root, removed, epoch);
   return removed;
 }

@@ -51,7 +51,9 @@ struct CommitRequest {
   // Else empty.
   std::vector<std::string> hosts{};
   std::vector<int> here{};
-  int64_t begun_in = 0;  // the epoch that began the training
+  int64_t begun_in = 0;  // the epoch that began the line of training
+  std::vector<Ancestor> after{};
+  bool skipped = false;
 };
 // Makes the tag loadable; when it returns, it is committed and durable. A tag of the same name is
 // replaced. ValidationError if votes are missing, doubled or of another epoch, if a file is not as
@@ -72,17 +74,24 @@ void unpublish_tag(FileSystem& file_system, const std::string& root, const std::
 void discard_prepared(FileSystem& file_system, const std::string& root, const std::string& tag,
                       int64_t epoch);
 
-// After the commit was announced; only a hint.
-void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag);
+// `latest` names the tag from now on, and the tag knows it: later another name there is somebody's
+// wish. After the commit; where that cannot be done, `latest` is a hint that is late.
+// ValidationError if a newer epoch has opened the root: then nobody of this one changes `latest`.
+void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag,
+                  const EpochClaim& epoch);
+// Training goes on from `tag` although there may be a newer one: the same, so that those who come
+// later go back, too.
+void go_back(FileSystem& file_system, const std::string& root, const std::string& tag,
+             const std::string& newest, const EpochClaim& epoch);
 // Removes what this epoch wrote of a tag that will not be committed, and puts back what it was
 // about to replace. Harmless if there is nothing.
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch);
 
-// Of the tags up to `step` deletes all but the newest `keep` (>= 1), after reading the newest of
-// them through; deletes nothing if that fails. Returns the tags deleted. Tags of later steps are of
-// a run that was left behind
-// (--resume never, or one of them does not hold): they stay, and crowd out nothing.
+// Of the tags up to `step` deletes all but the newest `keep` (>= 1) that are progress (surplus_of),
+// after reading the newest of them through; deletes nothing if that fails. Returns the tags
+// deleted. Tags of later steps are of a run that was left behind (--resume never, a training that
+// went back, or one of them does not hold): they stay, and crowd out nothing.
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
                                      const EpochClaim& epoch, int64_t step);
 // Deletes those tags, each so that it is there or not, whenever the process ends. ValidationError

@@ -306,6 +306,23 @@ FileIndex parse_index(const std::string& path, const std::string& text) {
   return index;
 }
 
+namespace {
+
+std::vector<Ancestor> ancestors_in(const std::string& path, rapidjson::Value::ConstArray list) {
+  std::vector<Ancestor> out;
+  for (const rapidjson::Value& value : list) {
+    const Fields ancestor(path, value);
+    out.push_back({.begun_in = ancestor.number("begun_in", kAnyNumber),
+                   .step = ancestor.number("step", kAnyNumber)});
+  }
+  if (out.size() > kMostAncestors) {
+    refuse(path, fmt::format("'after' has {} lines, at most {}", out.size(), kMostAncestors));
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string to_text(const Manifest& manifest) {
   rapidjson::StringBuffer buffer;
   Json json(buffer);
@@ -316,6 +333,16 @@ std::string to_text(const Manifest& manifest) {
   put_number(json, "step", manifest.step);
   put_number(json, "epoch", manifest.epoch);
   put_number(json, "begun_in", manifest.begun_in);
+  json.Key("after");
+  json.StartArray();
+  for (const Ancestor& ancestor : manifest.after) {
+    json.StartObject();
+    put_number(json, "begun_in", ancestor.begun_in);
+    put_number(json, "step", ancestor.step);
+    json.EndObject();
+  }
+  json.EndArray();
+  if (manifest.skipped) put_number(json, "skipped", 1);
   json.Key("files");
   json.StartArray();
   DS_CHECK(manifest.hosts.empty() || manifest.hosts.size() == manifest.files.size(),
@@ -360,6 +387,9 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
   manifest.step = fields.number("step", kAnyNumber);
   manifest.epoch = fields.number("epoch", kAnyNumber);
   if (fields.has("begun_in")) manifest.begun_in = fields.number("begun_in", kAnyNumber);
+  manifest.knows_lines = fields.has("after");
+  if (manifest.knows_lines) manifest.after = ancestors_in(path, fields.list("after"));
+  manifest.skipped = fields.has("skipped") && fields.number("skipped", 1) == 1;
   for (const rapidjson::Value& value : fields.list("files")) {
     const Fields file(path, value);
     FileVote vote;

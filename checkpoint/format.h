@@ -7,6 +7,8 @@
 //   global_step12/           a committed tag: it has this name only once all in it is durable
 //     manifest.json          what belongs to the tag; the truth
 //     rank-00000.pieces      one file per rank that saved
+//     named                  empty; there once `latest` has named the tag, so that a `latest` that
+//                            names an older one was set by somebody who wants to go back
 //   global_step14.tmp.3/     a save in progress, or one that epoch 3 did not finish; never loaded
 //   global_step12.old.4/     what epoch 4 is replacing under that name; deleted, or put back after
 //                            a crash
@@ -38,10 +40,12 @@
 // needs to read only the blocks that cover it. XXH3 finds accidents, not forgers.
 //
 //   manifest.json   {"digest":"<32 hex>", and on: "format": "dslaunch checkpoint", "version",
-//                   "tag", "step", "epoch", "begun_in",
+//                   "tag", "step", "epoch", "begun_in", "after": [{"begun_in", "step"}], "skipped",
 //                   "files": [{"name", "rank", "bytes", "digest", "host"}]}
-//                   begun_in: the epoch that began, from step 0 on, the training that the tag is
-//                   of; where it is not there: 0
+//                   begun_in: the epoch that began the line of training that the tag is of, from
+//                   step 0 on or from an earlier tag; where it is not there: 0
+//                   after: what led to that line (checkpoint/lineage.h); older ones have none
+//                   skipped: 1 if the step changed no weight; else it is not there
 //                   host: who keeps the file, where each host keeps its own; else it is not there
 //                   digest: XXH3-128 of everything after `{"digest":"<32 hex>",`
 //
@@ -55,9 +59,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
+#include "checkpoint/lineage.h"
 #include "core/dtype.h"
 #include "core/region.h"
 
@@ -115,15 +119,11 @@ struct Manifest {
   std::vector<FileVote> files;  // by rank
   // Where each host keeps its own files: the name of the host that saved each of them. Else empty.
   std::vector<std::string> hosts{};
-  int64_t begun_in = 0;  // the epoch that began the training, from step 0 on
+  int64_t begun_in = 0;  // the epoch that began the line of training
+  std::vector<Ancestor> after{};
+  bool skipped = false;
+  bool knows_lines = true;  // false: written before there were lines
 };
-
-// States of one folder by age, the newest last. A training that was begun anew takes the place of
-// the one before it, however far that one had come.
-template <class State>
-auto age_of(const State& state) {
-  return std::tuple(state.begun_in, state.step, state.epoch);
-}
 
 std::string pieces_file_name(int rank);  // "rank-00000.pieces"
 

@@ -44,21 +44,28 @@ Manifest read_manifest(FileSystem& file_system, const std::string& directory,
   return manifest;
 }
 
+CommittedTag committed_of(FileSystem& file_system, const std::string& directory,
+                          const Manifest& manifest) {
+  return {.tag = manifest.tag,
+          .step = manifest.step,
+          .epoch = manifest.epoch,
+          .begun_in = manifest.begun_in,
+          .after = manifest.after,
+          .skipped = manifest.skipped,
+          .named = is_named(file_system, directory, manifest)};
+}
+
 // What `latest` names and nobody has.
 std::optional<RejectedTag> missing_latest(FileSystem& file_system, const std::string& root,
                                           const TagList& list) {
-  constexpr int64_t kLongest = 4096;
   const std::string path = join_path(root, "latest");
-  std::string name;
-  try {
-    if (!file_system.exists(path)) return std::nullopt;
-    name = file_system.read_text(path, kLongest);
-    name.erase(name.find_last_not_of(" \n\r\t") + 1);
-    check_tag(name);
-  } catch (const Error&) {
+  if (!file_system.exists(path)) return std::nullopt;
+  const std::optional<std::string> named = latest_name(file_system, root);
+  if (!named) {
     return RejectedTag{"latest", std::nullopt,
                        fmt::format("{}: names no tag; a tag was committed here once", path)};
   }
+  const std::string& name = *named;
   const bool known =
       std::ranges::find(list.tags, name, &CommittedTag::tag) != list.tags.end() ||
       std::ranges::find(list.rejected, name, &RejectedTag::name) != list.rejected.end();
@@ -78,6 +85,25 @@ std::optional<int64_t> step_in_name(const std::string& name) {
   const auto parsed = std::from_chars(name.data() + prefix.size(), end, step);
   return parsed.ec == std::errc() && parsed.ptr == end && step >= 0 ? std::optional(step)
                                                                     : std::nullopt;
+}
+
+std::optional<std::string> latest_name(FileSystem& file_system, const std::string& root) {
+  constexpr int64_t kLongest = 4096;
+  const std::string path = join_path(root, "latest");
+  try {
+    if (!file_system.exists(path)) return std::nullopt;
+    std::string name = file_system.read_text(path, kLongest);
+    name.erase(0, name.find_first_not_of(" \n\r\t"));
+    name.erase(name.find_last_not_of(" \n\r\t") + 1);
+    check_tag(name);
+    return name;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool is_named(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
+  return !manifest.knows_lines || file_system.exists(join_path(directory, kNamedMarkName));
 }
 
 bool may_be_newer(const RejectedTag& trace, int64_t step) {
@@ -105,9 +131,9 @@ JudgedDirectory judge_directory(FileSystem& file_system, const std::string& root
     const Manifest manifest = read_manifest(file_system, directory, entry.name);
     trace.step = manifest.step;
     trace.begun_in = manifest.begun_in;
+    trace.after = manifest.after;
     if (files == Files::kCheck) check_files(file_system, directory, manifest);
-    return {CommittedTag{manifest.tag, manifest.step, manifest.epoch, manifest.begun_in},
-            std::nullopt};
+    return {committed_of(file_system, directory, manifest), std::nullopt};
   } catch (const Error& error) {
     trace.why = error.what();
     return {std::nullopt, trace};
@@ -126,29 +152,18 @@ TagList list_tags(FileSystem& file_system, const std::string& root) {
   if (auto trace = missing_latest(file_system, root, out))
     out.rejected.push_back(*std::move(trace));
   std::ranges::stable_sort(out.tags, std::ranges::greater(), age_of<CommittedTag>);
+  out.latest = latest_name(file_system, root).value_or("");
   return out;
 }
 
-TagList resumable_of(TagList list, int64_t oldest_epoch) {
-  std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.epoch < oldest_epoch; });
-  int64_t last_begun = list.tags.empty() ? 0 : list.tags.front().begun_in;
-  for (const RejectedTag& trace : list.rejected)
-    last_begun = std::max(last_begun, trace.begun_in.value_or(0));
-  std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.begun_in < last_begun; });
-  // What was there before a training was begun anew on purpose is nobody's loss.
-  std::erase_if(list.rejected, [&](const RejectedTag& trace) {
-    return trace.begun_in ? *trace.begun_in < std::max(last_begun, oldest_epoch) : oldest_epoch > 0;
-  });
-  return list;
-}
-
-TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch) {
-  return resumable_of(list_tags(file_system, root), oldest_epoch);
+Resumable resumable_tags(FileSystem& file_system, const std::string& root, const ResumeWish& wish) {
+  return resumable_of(list_tags(file_system, root), wish);
 }
 
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth) {
-  const TagList list = resumable_tags(file_system, root);
+  const Resumable list = resumable_tags(file_system, root);
   FoundTag out;
+  if (list.chosen_by == ChosenBy::kLatest) out.newer = list.newest;
   std::vector<RejectedTag> refused = list.rejected;
   for (const CommittedTag& tag : list.tags) {
     try {

@@ -1,43 +1,28 @@
 // Which tags a root holds, and what else in it looks like one: nothing that might be a checkpoint
 // is passed over without a word. Manifests are the truth; `latest` only bears witness to a tag that
-// is gone.
+// is gone, or to somebody's wish to go back to an earlier one.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/format.h"
+#include "checkpoint/lineage.h"
 #include "core/files/file.h"
 
 namespace ds {
 
-struct CommittedTag {
-  std::string tag;
-  int64_t step = 0;
-  int64_t epoch = 0;
-  int64_t begun_in = 0;
-};
-// A trace of a checkpoint that cannot be loaded.
-struct RejectedTag {
-  std::string name;                   // of the directory
-  std::optional<int64_t> step;        // where manifest or name tell it
-  std::string why;                    // names the path
-  std::optional<int64_t> begun_in{};  // where the manifest tells it
-};
-struct TagList {
-  std::vector<CommittedTag> tags;     // newest (format.h, age_of) first
-  std::vector<RejectedTag> rejected;  // by name
-};
 // Tags whose manifest holds and whose files are there with the right lengths. Rejected is every
 // directory that has no manifest but a name or files like ours, whose manifest does not hold or is
 // not its own, whose files are not all there, that is a symbolic link, and the tag that `latest`
 // names if it is not there at all. Directories of other programs are passed over.
 TagList list_tags(FileSystem& file_system, const std::string& root);
-// Those that training may go on from: of the training that was begun last, and of no epoch before
-// the oldest; and the traces that may be of it.
-TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch = 0);
-// The same, of a list (pure).
-TagList resumable_of(TagList list, int64_t oldest_epoch);
+// Those that training may go on from (lineage.h), and the traces that may be of it.
+Resumable resumable_tags(FileSystem& file_system, const std::string& root,
+                         const ResumeWish& wish = {});
+// The tag that `latest` names, as it stands there; nothing where it names none that could be.
+std::optional<std::string> latest_name(FileSystem& file_system, const std::string& root);
 
 enum class Depth {
   kIndexes,   // manifest, lengths, trailers, indexes: a few KB per rank
@@ -47,9 +32,14 @@ struct FoundTag {
   std::optional<CommittedTag> tag;
   // Newer ones, and such as may be, and why they were passed over.
   std::vector<RejectedTag> rejected;
+  std::string newer{};  // the newest of all, where `latest` was set to another one
 };
 // Of the resumable ones. No tag if there is none that holds.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
+
+// An empty file in the directory of a tag that `latest` has named; older tags count as named.
+inline constexpr const char* kNamedMarkName = "named";
+bool is_named(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
 
 // Whether a trace speaks of something newer than this step, as far as is known.
 bool may_be_newer(const RejectedTag& trace, int64_t step);

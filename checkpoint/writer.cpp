@@ -1,6 +1,9 @@
 #include "checkpoint/writer.h"
 
+#include <cmath>
+
 #include "checkpoint/commit.h"
+#include "checkpoint/finite.h"
 #include "core/failpoint.h"
 #include "core/index.h"
 
@@ -55,12 +58,16 @@ void CheckpointWriter::put(const Piece& piece) {
            "checkpoint: piece '{}' is on {}, expected on the CPU", piece.name,
            piece.data.device().to_string());
   begin_piece(piece);
+  check(piece, 0, piece.data);
   append(piece.data);
 }
 
 void CheckpointWriter::put(const Piece& piece, HostCopy& through) {
   begin_piece(piece);
-  through.down(piece.data, [&](int64_t /*first*/, const Tensor& part) { append(part); });
+  through.down(piece.data, [&](int64_t first, const Tensor& part) {
+    check(piece, first, part);
+    append(part);
+  });
 }
 
 void CheckpointWriter::begin_piece(const Piece& piece) {
@@ -72,6 +79,17 @@ void CheckpointWriter::begin_piece(const Piece& piece) {
   file_->append_zeros(bytes_to_multiple(file_->offset(), kPieceAlignment));
   index_.pieces.push_back(
       {piece.name, piece.data.dtype(), piece.global_shape, piece.region, file_->offset()});
+}
+
+void CheckpointWriter::check(const Piece& piece, int64_t first, const Tensor& data) {
+  if (!piece.finite_as) return;
+  const std::optional<BadElement> bad = first_not_finite(data, *piece.finite_as);
+  if (!bad) return;
+  throw BadPiece(fmt::format("{}: element {} of the {} that this rank has is {}{}", piece.name,
+                             first + bad->index, piece.data.numel(), bad->value,
+                             std::isfinite(bad->value)
+                                 ? fmt::format(", too large for {}", name_of(*piece.finite_as))
+                                 : ""));
 }
 
 void CheckpointWriter::append(const Tensor& data) {

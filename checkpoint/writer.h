@@ -5,11 +5,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/format.h"
+#include "core/error.h"
 #include "core/memory/host_copy.h"
 #include "core/tensor.h"
 
@@ -20,6 +22,15 @@ struct Piece {
   Shape global_shape;  // of the whole tensor
   Region region;
   Tensor data;  // region.numel() elements
+  // Each is a floating number that is finite, also when it is rounded to this type; nothing: they
+  // may be anything.
+  std::optional<DType> finite_as{};
+};
+
+// A number that must not get into a checkpoint: it is not finite.
+class BadPiece : public ValidationError {
+ public:
+  using ValidationError::ValidationError;
 };
 
 // Where one rank saves.
@@ -41,7 +52,7 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // The data, which is on the CPU, is copied (or on disk) when the call returns. IoError if the
-  // disk failed, now or earlier.
+  // disk failed, now or earlier; BadPiece, then the writer is of no more use.
   void put(const Piece& piece);
   // The same for data wherever it is, after what the stream of `through` was given before.
   void put(const Piece& piece, HostCopy& through);
@@ -54,6 +65,7 @@ class CheckpointWriter {
   void remove_file() noexcept;
   void begin_piece(const Piece& piece);
   void append(const Tensor& data);
+  static void check(const Piece& piece, int64_t first, const Tensor& data);
 
   FileSystem& file_system_;
   std::string path_;

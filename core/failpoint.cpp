@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 170> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 174> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -100,6 +100,10 @@ constexpr std::array<std::string_view, 170> kNames{"ckpt.after_fsync",
                                                    "generate.loaded",
                                                    "generate.token_sent",
                                                    "latest.before_write",
+                                                   "latest.fence_checked",
+                                                   "latest.made",
+                                                   "latest.marked",
+                                                   "latest.newest_marked",
                                                    "latest.written",
                                                    "load.agreed",
                                                    "load.before_restore",

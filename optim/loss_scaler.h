@@ -22,16 +22,25 @@ struct Fp16ScaleOptions {
   double min_loss_scale = 1;
 };
 
-// ConfigError for a window or hysteresis below 1 and for scales that are not positive.
+// Whether fp32 holds the scale and its reciprocal, both with all of their digits: gradients are
+// multiplied by the one and by the other.
+bool is_usable_scale(double scale);
+
+// ConfigError for a window or hysteresis below 1, for a fixed or a least scale that is not usable,
+// and for a first one that is not positive and finite: one too large for fp32 overflows until it
+// has come down.
 LossScaleRule loss_scale_rule(const Fp16ScaleOptions& options);
+LossScaleRule dynamic_scale_rule(const DynamicScaleOptions& options);
 
 // Why a run ends where `what` overflowed at the smallest scale.
 std::string exhausted_text(std::string_view what, double scale);
+// The same for gradients of a step that overflowed by that rule at that scale.
+std::string exhausted_text(const LossScaleRule& rule, double scale);
 
 class LossScaler {
  public:
   static LossScaler fixed(double scale);
-  // Throws ConfigError for a window or hysteresis below 1 and for scales that are not positive.
+  // Both throw ConfigError as loss_scale_rule() does.
   static LossScaler dynamic(const DynamicScaleOptions& options);
   static LossScaler from_fp16(const Fp16ScaleOptions& options);
 

@@ -33,6 +33,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.config_dir = in.config_dir();
   plan.run_dir = in.run_dir();
   plan.resume = to_resume(in.resume());
+  plan.resume_tag = in.resume_tag();
   plan.oldest_tag_epoch = in.oldest_tag_epoch();
   plan.committed_step = in.committed_step();
   plan.committed_by = in.committed_by();

@@ -57,13 +57,12 @@ Operands operands_of(const Config& config) {
 
 // The scaler of Apex, and of PyTorch for autocast in fp16: every overflow halves.
 LossScaleRule pytorch_loss_scale(double smallest, double largest) {
-  return {.kind = LossScaling::kDynamic,
-          .options = {.init_scale = 0x1p16,
-                      .window = 2000,
-                      .min_scale = smallest,
-                      .max_scale = largest,
-                      .hysteresis = 1,
-                      .at_minimum = AtMinimumScale::kStay}};
+  return dynamic_scale_rule({.init_scale = 0x1p16,
+                             .window = 2000,
+                             .min_scale = smallest,
+                             .max_scale = largest,
+                             .hysteresis = 1,
+                             .at_minimum = AtMinimumScale::kStay});
 }
 
 LossScaleRule loss_scale_of(const AmpConfig& amp) {
@@ -76,8 +75,8 @@ LossScaleRule loss_scale_of(const AmpConfig& amp) {
   return loss_scale_rule({.loss_scale = fixed.value_or(1.0)});
 }
 
-// Without ZeRO every overflow halves the scale, and it stays at its minimum: so do DeepSpeed's
-// wrappers of fp16 optimizers.
+// Without ZeRO every overflow halves the scale, and it stays at its minimum for some steps: so do
+// DeepSpeed's wrappers of fp16 optimizers, for any number of them.
 LossScaleRule loss_scale_of(const Config& config) {
   const Fp16Config& fp16 = config.fp16;
   if (config.amp.enabled) return loss_scale_of(config.amp);

@@ -120,10 +120,22 @@ SavedTag Checkpointing::save() {
     DS_FAILPOINT("ckpt.pieces_written");
   } catch (const IoError& failure) {
     mine.fail(failure.what());
+  } catch (const BadPiece& bad) {
+    mine.refuse(bad.what());
   }
   const std::vector<WireVote> all = exchange_votes(mine, engine_.host());
   DS_FAILPOINT("ckpt.votes_exchanged");
-  const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch, begun_in_};
+  if (const std::string bad = first_refusal(all); !bad.empty()) {
+    withdraw(tag);
+    throw ValidationError(bad_state_text(
+        engine_.step(), bad, fmt::format("{} was not saved, the tags before it stay", tag)));
+  }
+  const ds::CommittedTag saved{.tag = tag,
+                               .step = engine_.step(),
+                               .epoch = plan_.epoch,
+                               .begun_in = begun_in_,
+                               .after = after_,
+                               .skipped = engine_.skipped_last()};
   if (distributed_) {
     distributed_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), options_.keep);
   } else {
@@ -132,6 +144,13 @@ SavedTag Checkpointing::save() {
   DS_FAILPOINT("ckpt.agreed");
   last_ = saved;
   return {.tag = tag, .step = engine_.step()};
+}
+
+void Checkpointing::withdraw(const std::string& tag) {
+  if (distributed_) return distributed_->withdraw(tag);
+  if (plan_.rank != 0) return;
+  const std::string left = failure_of([&] { discard_tag(files_, root_, tag, plan_.epoch); });
+  if (!left.empty()) spdlog::warn("{}", left);
 }
 
 void Checkpointing::commit_from_rank_0(const std::string& tag, std::string error,
@@ -153,7 +172,9 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
                         .epoch = {plan_.epoch, plan_.claim},
                         .step = engine_.step(),
                         .votes = std::move(votes),
-                        .begun_in = begun_in_});
+                        .begun_in = begun_in_,
+                        .after = after_,
+                        .skipped = engine_.skipped_last()});
   } catch (const Error& failure) {
     return failure.what();
   }
@@ -167,7 +188,7 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
 // worth a warning and nothing more.
 void Checkpointing::tidy_after_commit(const std::string& tag) {
   try {
-    write_latest(files_, root_, tag);
+    write_latest(files_, root_, tag, {plan_.epoch, plan_.claim});
     if (options_.keep > 0) {
       retain_tags(files_, root_, static_cast<int>(options_.keep), {plan_.epoch, plan_.claim},
                   engine_.step());
@@ -179,52 +200,43 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
 
 // What may be loaded, newest first, and what else looks like a checkpoint.
 void Checkpointing::candidates() {
-  found_ = {};
+  const ResumeWish wish{.oldest_epoch = plan_.oldest_tag_epoch, .tag = plan_.resume_tag};
   if (distributed_) {  // also where nothing is to be loaded: what is whole is not to be cleared
                        // away
-    const DistributedTags::Found& distributed = distributed_->find(plan_.oldest_tag_epoch);
-    for (const WholeSet& set : distributed.whole) found_.tags.push_back(tag_of(set.id));
-    found_.rejected = distributed.rejected;
+    found_ = distributed_->find(wish);
     return;
   }
   TagList mine;
   const std::string error = failure_of([&] {
-    if (plan_.rank == 0) mine = resumable_tags(files_, root_, plan_.oldest_tag_epoch);
+    if (plan_.rank == 0) mine = list_tags(files_, root_);
   });
   engine_.host().agree_on_success("checkpoints", error);
-  found_ = from_rank_0(mine);
+  found_ = from_rank_0(mine, wish);
 }
 
 // One list for all: ranks that each looked for themselves might see different things on a network
 // file system.
-TagList Checkpointing::from_rank_0(const TagList& mine) {
-  struct WireTag {
-    std::array<char, kLongestTag + 1> name{};
-    int64_t step = 0, epoch = 0, begun_in = 0;
-  };
+Resumable Checkpointing::from_rank_0(const TagList& mine, const ResumeWish& wish) {
   std::vector<WireTag> wire;
-  for (const ds::CommittedTag& tag : mine.tags) {
-    WireTag& out = wire.emplace_back(WireTag{{}, tag.step, tag.epoch, tag.begun_in});
-    put_text(out.name, tag.tag);
-  }
+  for (const ds::CommittedTag& tag : mine.tags) wire.push_back(to_wire(tag));
   TagList out;
   const auto tags = engine_.host().gather_lists(std::move(wire));
-  for (const WireTag& tag : tags[0]) {
-    out.tags.push_back({tag.name.data(), tag.step, tag.epoch, tag.begun_in});
-  }
+  for (const WireTag& tag : tags[0]) out.tags.push_back(from_wire(tag));
   std::vector<WireTrace> traces;
   for (const RejectedTag& trace : mine.rejected) traces.push_back(to_wire(trace));
   const auto all_traces = engine_.host().gather_lists(std::move(traces));
   for (const WireTrace& trace : all_traces[0]) {
     out.rejected.push_back(from_wire(trace));
   }
-  return out;
+  out.latest = engine_.host().gather(std::vector{to_wire_text(mine.latest)})[0].data();
+  return resumable_of(std::move(out), wish);
 }
 
 int64_t Checkpointing::load(const std::optional<std::string>& folder) {
   if (memory_ != nullptr) kept_ = memory_->find();
   candidates();
   if (plan_.resume != ResumeMode::kNever) {
+    require_wish();
     std::vector<RejectedTag> refused = found_.rejected;
     if (const std::optional<int64_t> step = take_newest(refused)) {
       tell_origin(*step, refused);
@@ -249,6 +261,7 @@ std::optional<int64_t> Checkpointing::take_newest(std::vector<RejectedTag>& refu
   auto set = kept_.whole.begin();
   const auto take_sets = [&](int64_t down_to) -> std::optional<int64_t> {
     for (; set != kept_.whole.end() && set->id.step >= down_to; ++set) {
+      if (!found_.has_state(set->id.begun_in, set->id.step)) continue;  // of a line left behind
       require_newest(set->id.step, refused);
       if (take_set(*set)) return set->id.step;
     }
@@ -258,13 +271,29 @@ std::optional<int64_t> Checkpointing::take_newest(std::vector<RejectedTag>& refu
     if (const std::optional<int64_t> step = take_sets(tag.step)) return step;
     require_newest(tag.step, refused);
     if (take_tag(tag, refused)) return tag.step;
+    if (found_.chosen_by == ChosenBy::kWish) {
+      throw ValidationError(fmt::format(
+          "--resume {}: it cannot be loaded: {}; name another checkpoint, or leave --resume out",
+          plan_.resume_tag, refused.back().why));
+    }
   }
   return take_sets(0);
 }
 
+// A checkpoint that somebody has asked for by its name is that one or none.
+void Checkpointing::require_wish() const {
+  if (found_.chosen_by != ChosenBy::kWish || !found_.tags.empty()) return;
+  const std::string why = found_.rejected.empty()
+                              ? fmt::format("{} has no checkpoint of that name", root_)
+                              : found_.rejected.front().why;
+  throw InputMissing(
+      fmt::format("--resume {}: {}{}; name one that is there", plan_.resume_tag, why,
+                  found_.newest.empty() ? "" : fmt::format(" (the newest is {})", found_.newest)));
+}
+
 // Going back is for those who did not ask for the newest.
 void Checkpointing::require_newest(int64_t step, const std::vector<RejectedTag>& refused) const {
-  if (plan_.resume != ResumeMode::kRequired) return;
+  if (plan_.resume != ResumeMode::kRequired || found_.chosen_by != ChosenBy::kAge) return;
   const auto lost = std::ranges::find_if(
       refused, [&](const RejectedTag& trace) { return may_be_newer(trace, step); });
   const bool known_better = plan_.committed_step > step;
@@ -281,21 +310,39 @@ void Checkpointing::require_newest(int64_t step, const std::vector<RejectedTag>&
 void Checkpointing::tell_origin(int64_t step, const std::vector<RejectedTag>& refused) {
   std::string line = fmt::format("resumed step={} from={}", step, origin_);
   if (!saved_at_.empty()) line += " saved=" + saved_at_;
-  if (kept_.newest.value_or(step) > step) {
+  line += origin_note(step);
+  const bool meant = found_.chosen_by != ChosenBy::kAge;
+  if (!meant && kept_.newest.value_or(step) > step) {
     line += fmt::format(": step {} in memory is not whole", *kept_.newest);
   }
-  int64_t newest = plan_.committed_step;
+  int64_t newest = meant ? 0 : plan_.committed_step;
   for (const RejectedTag& trace : refused) {
     notices_.push_back(fmt::format("warning: {}", trace.why));
     if (may_be_newer(trace, step)) newest = std::max(newest, trace.step.value_or(step));
   }
   if (newest > step) {
     line += fmt::format(": going back from step {} to step {}", newest, step);
-    if (plan_.committed_step > step) {
+    if (!meant && plan_.committed_step > step) {
       line += fmt::format("; step {} was committed ({})", plan_.committed_step, plan_.committed_by);
     }
   }
   notices_.push_back(line);
+}
+
+// Going back, where somebody wanted it.
+std::string Checkpointing::origin_note(int64_t step) const {
+  const bool by_latest = found_.chosen_by == ChosenBy::kLatest;
+  if (found_.chosen_by == ChosenBy::kAge || found_.tags.empty()) {
+    return found_.overlooked.empty()
+               ? ""
+               : fmt::format("; checkpoints/latest still names {} (to go back there: --resume {})",
+                             found_.overlooked, found_.overlooked);
+  }
+  if (origin_ != found_.tags.front().tag || origin_ == found_.newest) return "";
+  return fmt::format(
+      ": {} it, and what was made after step {} is left behind; {} stays until newer "
+      "checkpoints take its place",
+      by_latest ? "checkpoints/latest names" : "--resume names", step, found_.newest);
 }
 
 void Checkpointing::refuse_to_begin(const std::vector<RejectedTag>& refused) const {
@@ -335,6 +382,7 @@ bool Checkpointing::take_set(const WholeSet& set) {
     return false;
   }
   engine_.store().restore_from_owned();
+  after_ = memory_->restored_after();
   settle(&set, nullptr);
   restored_note_ = memory_->restored_note();
   note_lost(fmt::format("step {} in memory", set.id.step), memory_->lost());
@@ -414,8 +462,36 @@ void Checkpointing::judge(const CheckpointReader& reader, const std::string& lab
 
 void Checkpointing::settle(const WholeSet* set, const ds::CommittedTag* tag) {
   begun_in_ = set != nullptr ? set->id.begun_in : tag != nullptr ? tag->begun_in : plan_.epoch;
+  if (set == nullptr) after_ = tag != nullptr ? tag->after : std::vector<Ancestor>();
+  if (tag != nullptr && found_.branches_at(*tag)) {
+    begun_in_ = plan_.epoch;
+    after_ = ancestors_after(*tag, found_.tags);
+  }
   if (distributed_) distributed_->settle(tag);
-  if (memory_ != nullptr) memory_->settle(set, begun_in_);
+  if (memory_ != nullptr) memory_->settle(set, begun_in_, after_);
+  if (tag != nullptr) name_origin(*tag);
+}
+
+// Whoever comes later is to go back as well, also if this run ends before it has saved anything.
+// Else it is only tidying up: after a commit whose process ended before `latest` was written.
+void Checkpointing::name_origin(const ds::CommittedTag& tag) {
+  const bool goes_back = found_.chosen_by == ChosenBy::kWish && tag.tag != found_.newest;
+  const bool is_late = tag.tag == found_.newest && !(tag.named && found_.latest == tag.tag);
+  if (!goes_back && !is_late) return;
+  try {
+    if (distributed_) {
+      distributed_->go_back(tag.tag, found_.newest);
+    } else {
+      engine_.host().agree_on_success(
+          "checkpoints", failure_of([&] {
+            if (plan_.rank == 0)
+              go_back(files_, root_, tag.tag, found_.newest, {plan_.epoch, plan_.claim});
+          }));
+    }
+  } catch (const IoError& failure) {
+    if (goes_back) throw;
+    spdlog::warn("{}", failure.what());
+  }
 }
 
 bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<RejectedTag>& refused) {

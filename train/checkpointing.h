@@ -49,7 +49,8 @@ class Checkpointing {
   const std::string& restored_note() const { return restored_note_; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable.
   // IoError, on every rank, if any of them could not write; the tags before are untouched.
-  // ValidationError, before anything is written, if the ranks disagree about N and must not.
+  // ValidationError, on every rank, if the ranks disagree about N and must not, or if a number that
+  // any of them has to save is not finite: nothing is saved then.
   SavedTag save();
   // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `frame`: rank
   // 0's counts. IoError or ValidationError on every rank, as write_model_folder throws.
@@ -66,7 +67,7 @@ class Checkpointing {
   bool take_tag(const ds::CommittedTag& tag, std::vector<RejectedTag>& refused);
   std::optional<int64_t> take_newest(std::vector<RejectedTag>& refused);
   void candidates();
-  TagList from_rank_0(const TagList& mine);
+  Resumable from_rank_0(const TagList& mine, const ResumeWish& wish);
   void require_newest(int64_t step, const std::vector<RejectedTag>& refused) const;
   void tell_origin(int64_t step, const std::vector<RejectedTag>& refused);
   [[noreturn]] void refuse_to_begin(const std::vector<RejectedTag>& refused) const;
@@ -75,6 +76,10 @@ class Checkpointing {
   void throw_refusal() const;
   void note_lost(const std::string& label, const std::string& lost);
   void settle(const WholeSet* set, const ds::CommittedTag* tag);
+  void name_origin(const ds::CommittedTag& tag);
+  void withdraw(const std::string& tag);
+  void require_wish() const;
+  std::string origin_note(int64_t step) const;
   void begin_anew(const std::optional<std::string>& folder);
   void load_folder(const std::string& folder);
 
@@ -85,14 +90,15 @@ class Checkpointing {
   const Options options_;
   MemoryTier* const memory_;                    // not owned, may be null
   std::optional<DistributedTags> distributed_;  // where each host keeps its own files
-  TagList found_;                               // before load()
+  Resumable found_;                             // before load()
   MemoryTier::Found kept_;                      //
   std::string refusal_;                         // why what is being loaded or exported may not be
   std::string origin_;                          // what load() took
   std::string saved_at_;                        // when it was saved, in words
   std::vector<std::string> notices_;
   std::string note_, restored_note_;
-  int64_t begun_in_ = 0;  // the epoch that began this training
+  int64_t begun_in_ = 0;         // the epoch that began this line of training
+  std::vector<Ancestor> after_;  // what led to it
   ds::CommittedTag last_;
 };
 

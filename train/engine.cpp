@@ -333,11 +333,13 @@ std::optional<StepResult> Engine::next_result(Wait wait) {
   }
   step_ = taken->step;
   const double lr = rules_.settings_at(step_, step_ - scaling_.skipped).lr;
-  if (outcome.is_skipped(Skip::kOverflow)) ++scaling_.skipped;
+  skipped_last_ = outcome.is_skipped(Skip::kOverflow);
+  if (skipped_last_) ++scaling_.skipped;
   if (scales() && !device().is_meta()) scaling_.scaler = outcome.scaler;
   return StepResult{.step = taken->step,
                     .metrics = metrics_of(outcome, lr),
-                    .flags = static_cast<int64_t>(outcome.sums.flags)};
+                    .flags = static_cast<int64_t>(outcome.sums.flags),
+                    .skipped = skipped_last_};
 }
 
 void Engine::refuse(int64_t step, const StepOutcome& outcome) {
@@ -346,7 +348,7 @@ void Engine::refuse(int64_t step, const StepOutcome& outcome) {
   require_none_found(fmt::format("step {}", step), outcome.found);
   if (outcome.is_skipped(Skip::kExhausted)) {
     throw NotFinite(fmt::format("step {}: {}; the weights are those of step {}", step,
-                                exhausted_text("the gradients", outcome.loss_scale), step_));
+                                exhausted_text(options_.loss_scale, outcome.loss_scale), step_));
   }
   throw NotFinite(fmt::format(
       "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
@@ -371,6 +373,7 @@ void Engine::require_at_edge(std::string_view purpose) const {
 void Engine::restore_step(int64_t step) {
   require_at_edge("restore the step");
   step_ = step;
+  skipped_last_ = false;
   scalars_.write({.updates = step_ - scaling_.skipped, .scaler = scaling_.scaler});
 }
 

@@ -36,9 +36,10 @@ class NotFinite : public ValidationError {
 };
 
 struct StepResult {
-  int64_t step = 0;   // 1 for the first
-  Metrics metrics;    // what the engine knows of the step: loss, grad_norm, lr, loss_scale ...
-  int64_t flags = 0;  // the largest `flags` of any rank
+  int64_t step = 0;      // 1 for the first
+  Metrics metrics;       // what the engine knows of the step: loss, grad_norm, lr, loss_scale ...
+  int64_t flags = 0;     // the largest `flags` of any rank
+  bool skipped = false;  // it changed no weight, because gradients overflowed
 };
 
 class Engine {
@@ -55,11 +56,12 @@ class Engine {
   int64_t begin_step(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
   // The results of begun steps, in order; nothing where no step is under way. kYes waits. kNo takes
   // what is there, but none of the results_late newest, lest ranks differ by chance.
-  // NotFinite when loss or gradient norm of that step is not finite, and with a loss scale
-  // when they are not and it cannot be smaller. Weights and optimizer state are then those of
-  // step(): the update was skipped, and so were those of all steps begun after it, which are
-  // forgotten. The next step to begin has the number of the bad one. Another step that a loss scale
-  // skips is a step without an update, and the next ones are what they would be in its place.
+  // NotFinite when the loss of that step is not finite, or the gradient norm, with a loss scale
+  // only where no smaller one may follow (kernels/step/loss_scale.h). Weights and optimizer state
+  // are then those of step(): the update was skipped, and so were those of all steps begun after
+  // it, which are forgotten. The next step to begin has the number of the bad one. Another step
+  // that a loss scale skips is a step without an update, and the next ones are what they would be
+  // in its place.
   std::optional<StepResult> next_result(Wait wait);
   // Collective, after NotFinite: makes that step once more up to its sums, with the same batch and
   // the same random numbers, and somebody who looks at all of it. Returns whether the sums were
@@ -96,6 +98,9 @@ class Engine {
   int64_t step() const { return step_; }  // steps done, their results taken and good
   // Of these, and of those of runs that this one goes on from.
   const ScalingState& scaling() const { return scaling_; }
+  // Whether the last of them changed no weight, because gradients overflowed.
+  bool skipped_last() const { return skipped_last_; }
+  int64_t updates() const { return step_ - scaling_.skipped; }  // steps that were not skipped
   int64_t begun() const { return step_ + results_.count(); }
   int results_late() const { return results_late_; }
   // InternalError, in the words of `purpose`, while steps are under way: weights and optimizer
@@ -140,6 +145,7 @@ class Engine {
   StepMemories memories_;
   std::optional<StepGraphs> graphs_;
   int64_t step_ = 0;
+  bool skipped_last_ = false;
   ScalingState scaling_;
   StepResults results_;
 };

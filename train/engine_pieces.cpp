@@ -85,7 +85,8 @@ void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
     writer.put({.name = place.name,
                 .global_shape = place.shape,
                 .region = place.region,
-                .data = part.values},
+                .data = part.values,
+                .finite_as = DType::kF32},
                through);
     change_scale(engine, part, Scaled::kFromFile);
   });
@@ -178,9 +179,13 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
   for_each_piece(
       engine, Visit::kSave,
       [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
-        writer.put(
-            {.name = name, .global_shape = spec.logical_shape(), .region = region, .data = data},
-            through);
+        const bool is_weight = name == piece_name(spec, kWeight);
+        writer.put({.name = name,
+                    .global_shape = spec.logical_shape(),
+                    .region = region,
+                    .data = data,
+                    .finite_as = is_weight ? spec.dtype : DType::kF32},
+                   through);
         DS_FAILPOINT("ckpt.piece_put");
       });
   put_extras(engine, writer, through);
@@ -193,6 +198,15 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
     if (!states.facts.empty()) writer.put_state(kFactsState, states.facts);
     if (!states.note.empty()) writer.put_state(kNoteState, states.note);
   }
+}
+
+std::string bad_state_text(int64_t step, const std::string& bad, const std::string& rest) {
+  return fmt::format(
+      "the weights and the optimizer's state after step {} are not all finite: {}; {}; training "
+      "has "
+      "diverged: lower the learning rate or set gradient_clipping, and go on from an earlier "
+      "checkpoint",
+      step, bad, rest);
 }
 
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {

@@ -19,8 +19,12 @@ struct RunStates {
   std::string note;   // of steps that the launcher may not have heard of (train/watch/step_note.h)
 };
 inline constexpr const char* kNoteState = "note";
-// Rank 0 adds the states that the whole engine has once, and those of the run.
+// Rank 0 adds the states that the whole engine has once, and those of the run. BadPiece if a number
+// is not finite, or a weight would not be in the type that the model computes with, so that nobody
+// could go on from that.
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer);
+// Why nothing is saved after that step: `bad` names rank, tensor, number; `rest` says what stays.
+std::string bad_state_text(int64_t step, const std::string& bad, const std::string& rest);
 // Each region that this rank saves, or restores: the tensor's name, the region, and where its
 // elements live.
 void for_each_piece(Engine& engine, Visit what,

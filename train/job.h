@@ -29,7 +29,10 @@ struct JobPlan {
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute
   ResumeMode resume = ResumeMode::kAuto;  // of config/sections/training.h
-  int64_t oldest_tag_epoch = 0;           // tags of older epochs are passed over
+  // The checkpoint to go on from, by its name; empty: the newest. What the launch has made since
+  // comes before it.
+  std::string resume_tag;
+  int64_t oldest_tag_epoch = 0;  // tags of older epochs are passed over, but for that one
   // What is known to have been committed in the run directory: of which step (0: nothing is known
   // of), by whom.
   int64_t committed_step = 0;

@@ -64,9 +64,14 @@ void MemoryTier::save(Replica replica) {
     mine.vote(write_own(buffer));
   } catch (const IoError& failure) {
     mine.fail(failure.what());
+  } catch (const BadPiece& bad) {
+    mine.refuse(bad.what());
   }
   DS_FAILPOINT("memory.written");
   const std::vector<WireVote> all = exchange_votes(mine, exchange_);
+  if (const std::string bad = first_refusal(all); !bad.empty()) {
+    throw ValidationError(bad_state_text(engine_.step(), bad, "what was saved before stays"));
+  }
   if (const std::string failure = first_failure(all); !failure.empty()) {
     throw IoError(fmt::format("step {} could not be kept in memory: {}", engine_.step(), failure));
   }
@@ -75,7 +80,8 @@ void MemoryTier::save(Replica replica) {
                           .step = engine_.step(),
                           .epoch = plan_.epoch,
                           .files = votes_of(all, plan_.epoch),
-                          .begun_in = begun_in_};
+                          .begun_in = begun_in_,
+                          .after = after_};
   memory_.commit(plan_.rank, buffer, manifest);
   DS_FAILPOINT("memory.committed");
   for (const PeerCopy& copy : copies_) {
@@ -161,14 +167,17 @@ void MemoryTier::restore(const WholeSet& set) {
             .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
             .take =
                 [&](CheckpointReader& reader) {
+                  restored_after_ = reader.manifest().after;
                   lost_ = restore_pieces(engine_, reader, label);
                   restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
                 }});
   DS_FAILPOINT("memory.restored");
 }
 
-void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
+void MemoryTier::settle(const WholeSet* from, int64_t begun_in,
+                        const std::vector<Ancestor>& after) {
   begun_in_ = begun_in;
+  after_ = after;
   // Older ones lie on the way that led here; the newest of each kind is not to be written over
   // next.
   std::vector<const WholeSet*> wanted;

@@ -30,8 +30,8 @@ class MemoryTier {
   // Keeps the state as it is now, also on another host if that is wanted and there is one. The two
   // kinds have places of their own, so the newest state with copies stays until the next one with
   // copies. Between two saves the ranks must have made a step together. IoError on every rank if
-  // one of them could not; what was kept before stays whole. A copy that cannot be taken here is a
-  // warning.
+  // one of them could not; what was kept before stays whole. ValidationError on every rank if a
+  // number of one of them is not finite. A copy that cannot be taken here is a warning.
   void save(Replica replica);
   // Rank 0's, kept with the states saved from now on.
   void set_note(std::string note) { note_ = std::move(note); }
@@ -45,10 +45,13 @@ class MemoryTier {
   // used.
   void restore(const WholeSet& set);
   const std::string& restored_note() const { return restored_note_; }  // that was kept with it
+  const std::vector<Ancestor>& restored_after() const { return restored_after_; }  // likewise
   const std::string& lost() const { return lost_; }  // what could not be gone on with, in words
-  // Training, which began in that epoch, goes on from `from`, one of those found (null: from
+  // Whether there is anything new to keep: the last step has changed the weights.
+  bool is_progress() const { return !engine_.skipped_last(); }
+  // Training, whose line began in that epoch, goes on from `from`, one of those found (null: from
   // elsewhere): gives back the memory of all that is newer or not whole (null: of everything).
-  void settle(const WholeSet* from, int64_t begun_in);
+  void settle(const WholeSet* from, int64_t begun_in, const std::vector<Ancestor>& after);
 
  private:
   size_t kind_of(Replica replica) const;  // of save
@@ -66,7 +69,8 @@ class MemoryTier {
   std::vector<std::byte> chunk_;  // what is under way between memory and peer
   Found found_;
   std::string note_, restored_note_, lost_;
-  int64_t begun_in_ = 0;              // the epoch that began the training
+  int64_t begun_in_ = 0;  // the epoch that began the line of training
+  std::vector<Ancestor> after_, restored_after_;
   std::array<int, 2> next_buffer_{};  // of each kind, 0 or 1
   enum class Leftovers { kNeeded, kSuperseded, kSwept } leftovers_ = Leftovers::kNeeded;
 };

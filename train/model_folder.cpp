@@ -1,5 +1,6 @@
 #include "train/model_folder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "config/sections/hf_config.h"
@@ -53,13 +54,21 @@ void write_frame(FileSystem& files, const ModelExport& what) {
   }
 }
 
+// Nobody is given a model that computes nothing.
+void require_finite(const std::vector<float>& values, const std::string& name) {
+  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (bad == values.end()) return;
+  throw ValidationError(
+      fmt::format("export: {} has an element {}, which is not finite", name, *bad));
+}
+
 // Rounds to the nearest; beyond the largest number there is no nearest.
 template <class To>
 std::vector<To> rounded(const std::vector<float>& values, const std::string& name) {
   std::vector<To> out(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     out[i] = static_cast<To>(values[i]);
-    if (std::isfinite(values[i]) && !std::isfinite(static_cast<float>(out[i]))) {
+    if (!std::isfinite(static_cast<float>(out[i]))) {
       throw ValidationError(
           fmt::format("export: {} has an element {}, which is too large for the number type of "
                       "train.final_dtype; take fp32 or bf16",
@@ -71,6 +80,7 @@ std::vector<To> rounded(const std::vector<float>& values, const std::string& nam
 
 void write_tensor(SafetensorsWriter& writer, const std::string& name,
                   const std::vector<float>& values, DType dtype) {
+  require_finite(values, name);
   on_float(dtype, [&]<class To>() {
     if constexpr (std::is_same_v<To, float>) {
       writer.write(name, std::as_bytes(std::span(values)));

@@ -111,6 +111,10 @@ ModelSource open_model_source(FileSystem& files, const std::string& given) {
     for (const RejectedTag& trace : found.rejected) {
       if (found.tag) fmt::print(stderr, "warning: {}; taken is {}\n", trace.why, found.tag->tag);
     }
+    if (found.tag && !found.newer.empty()) {
+      fmt::print(stderr, "note: {}/latest names {}; the newest is {}\n", root, found.tag->tag,
+                 found.newer);
+    }
     if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
     if (!found.rejected.empty()) {
       throw InputMissing(

@@ -18,6 +18,8 @@ class SaveSchedule {
   // Whether to save after this step: one is due, or one that failed is to be tried again.
   bool wants(int64_t step) const;
   void saved();
+  // This step is not worth a save, because it changed nothing: the next one that does is saved.
+  void put_off(int64_t step) { retry_at_ = step + 1; }
   // After a failure at this step. False: enough is enough.
   bool failed(int64_t step, double seconds_per_step);
 

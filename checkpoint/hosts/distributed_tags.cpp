@@ -57,10 +57,6 @@ std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
 
 }  // namespace
 
-CommittedTag tag_of(const SetIdentity& set) {
-  return {default_tag(set.step), set.step, set.epoch, set.begun_in};
-}
-
 DistributedTags::DistributedTags(FileSystem& files, std::string root, const Place& place,
                                  HostExchange& exchange)
     : files_(files),
@@ -99,54 +95,70 @@ std::vector<HostFile> DistributedTags::look() {
   return sets_.gather();
 }
 
-const DistributedTags::Found& DistributedTags::find(int64_t oldest_epoch) {
+Resumable DistributedTags::find(const ResumeWish& wish) {
   const std::vector<HostFile> kept = look();
   all_whole_ = whole_sets(kept);
-  found_ = {};
-  whole_.clear();
-  for (const WholeSet& set : all_whole_) {
-    whole_.push_back(tag_of(set.id));
-    if (set.id.epoch >= oldest_epoch) found_.whole.push_back(set);
-  }
+  TagList all = list(kept);
+  whole_ = all.tags;
+  return resumable_of(std::move(all), wish);
+}
+
+TagList DistributedTags::list(const std::vector<HostFile>& kept) {
+  TagList out;
+  add_tags(all_whole_, out);
   std::vector<WireTrace> mine;
-  for (const RejectedTag& trace : traces_here(kept, oldest_epoch)) mine.push_back(to_wire(trace));
+  for (const RejectedTag& trace : traces_here(kept)) mine.push_back(to_wire(trace));
   for (const std::vector<WireTrace>& of_rank : exchange_.gather_lists(mine)) {
     for (const WireTrace& wire : of_rank) {
       const RejectedTag trace = from_wire(wire);
       const bool told =
-          std::ranges::find(found_.rejected, trace.why, &RejectedTag::why) != found_.rejected.end();
-      if (!told) found_.rejected.push_back(trace);
+          std::ranges::find(out.rejected, trace.why, &RejectedTag::why) != out.rejected.end();
+      if (!told) out.rejected.push_back(trace);
     }
   }
-  keep_last_begun(oldest_epoch);
-  return found_;
+  std::vector<WireText> latest(1);
+  if (exchange_.rank() == 0) latest[0] = to_wire_text(latest_name(files_, root_).value_or(""));
+  out.latest = exchange_.gather(latest)[0].data();
+  return out;
 }
 
-// Of the training that was begun last, as far as anything is known of it.
-void DistributedTags::keep_last_begun(int64_t oldest_epoch) {
-  int64_t last = oldest_epoch;
-  for (const RejectedTag& trace : found_.rejected)
-    last = std::max(last, trace.begun_in.value_or(0));
-  for (const WholeSet& set : found_.whole) last = std::max(last, set.id.begun_in);
-  std::erase_if(found_.whole, [&](const WholeSet& set) { return set.id.begun_in < last; });
-  std::erase_if(found_.rejected, [&](const RejectedTag& trace) {
-    return trace.begun_in ? *trace.begun_in < last : oldest_epoch > 0;
-  });
+// Of whole sets their tags. What their manifests say, any host tells that has them; whether
+// `latest` has named them, rank 0's, whose `latest` counts.
+void DistributedTags::add_tags(const std::vector<WholeSet>& whole, TagList& list) {
+  std::vector<WireTag> mine;
+  if (sets_.is_host_leader()) {
+    for (const LocalTags::Tag& tag : local_.tags()) mine.push_back(to_wire(local_.committed(tag)));
+  }
+  const std::vector<std::vector<WireTag>> all = exchange_.gather_lists(mine);
+  for (const WholeSet& set : whole) {
+    CommittedTag& tag = list.tags.emplace_back(CommittedTag{.tag = default_tag(set.id.step),
+                                                            .step = set.id.step,
+                                                            .epoch = set.id.epoch,
+                                                            .begun_in = set.id.begun_in});
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      for (const WireTag& wire : all[rank]) {
+        const CommittedTag here = from_wire(wire);
+        if (age_of(here) != age_of(tag)) continue;
+        tag.after = here.after;
+        tag.skipped = here.skipped;
+        tag.named = tag.named || (rank == 0 && here.named);
+      }
+    }
+  }
 }
 
 // What this host has named and all hosts together do not have whole, and what else it has that is
 // no tag. Of a tag that is not whole, only who has the manifest can say all.
-std::vector<RejectedTag> DistributedTags::traces_here(const std::vector<HostFile>& kept,
-                                                      int64_t oldest_epoch) const {
+std::vector<RejectedTag> DistributedTags::traces_here(const std::vector<HostFile>& kept) const {
   constexpr size_t kMost = 8;
   if (!sets_.is_host_leader()) return {};
   std::vector<RejectedTag> out;
   for (const LocalTags::Tag& tag : local_.tags()) {
-    const bool counts =
-        tag.stage == LocalTags::Tag::Stage::kPublished && tag.set.epoch >= oldest_epoch;
+    const bool counts = tag.stage == LocalTags::Tag::Stage::kPublished;
     const bool whole = std::ranges::find(all_whole_, tag.set, &WholeSet::id) != all_whole_.end();
     if (counts && !whole) {
-      out.push_back({tag.manifest.tag, tag.set.step, why_broken(tag.set, kept), tag.set.begun_in});
+      out.push_back({tag.manifest.tag, tag.set.step, why_broken(tag.set, kept), tag.set.begun_in,
+                     tag.manifest.after});
     }
   }
   out.insert(out.end(), local_.rejected().begin(), local_.rejected().end());
@@ -209,6 +221,13 @@ void DistributedTags::settle(const CommittedTag* from) {
   agree("checkpoints", if_host_leader([&] { local_.settle(all_whole_, loaded, epoch_.number); }));
 }
 
+void DistributedTags::go_back(const std::string& tag, const std::string& newest) {
+  agree("checkpoints", if_host_leader([&] {
+          if (files_.exists(place_of(tag)) && files_.exists(place_of(newest)))
+            ds::go_back(files_, root_, tag, newest, epoch_);
+        }));
+}
+
 CommitRequest DistributedTags::request_of(const CommittedTag& tag,
                                           std::vector<FileVote> votes) const {
   CommitRequest request{.root = root_,
@@ -216,7 +235,9 @@ CommitRequest DistributedTags::request_of(const CommittedTag& tag,
                         .epoch = epoch_,
                         .step = tag.step,
                         .votes = std::move(votes),
-                        .begun_in = tag.begun_in};
+                        .begun_in = tag.begun_in,
+                        .after = tag.after,
+                        .skipped = tag.skipped};
   if (here_.size() < names_.size()) {
     request.hosts = names_;
     request.here = here_;
@@ -288,15 +309,15 @@ void DistributedTags::tidy(const CommittedTag& tag, int64_t keep) {
   warn(if_host_leader([&] {
     DS_FAILPOINT("local.all_published");
     drop_replaced(files_, root_, tag.tag, epoch_.number);
-    write_latest(files_, root_, tag.tag);
+    write_latest(files_, root_, tag.tag, epoch_);
   }));
-  std::vector<std::string> wanted,
-      rest;  // tags of later steps, which do not hold or are passed over, stay
+  if (keep <= 0) return;
+  const std::vector<std::string> rest = surplus_of(whole_, keep, tag.step);
+  if (rest.empty()) return;
+  std::vector<std::string> wanted;
   for (const CommittedTag& one : whole_) {
-    if (one.step > tag.step) continue;
-    (std::ssize(wanted) < keep ? wanted : rest).push_back(one.tag);
+    if (std::ranges::find(rest, one.tag) == rest.end()) wanted.push_back(one.tag);
   }
-  if (keep <= 0 || rest.empty()) return;
   try {
     agree("deleting old checkpoints", if_host_leader([&] { local_.verify(tag.tag, here_); }));
   } catch (const IoError& unread) {

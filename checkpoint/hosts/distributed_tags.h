@@ -20,9 +20,6 @@
 
 namespace ds {
 
-// The tag whose files are such a set.
-CommittedTag tag_of(const SetIdentity& set);
-
 class DistributedTags {
  public:
   // The caller's among the ranks that share the tags; rendezvous and claim are the epoch's own
@@ -37,20 +34,18 @@ class DistributedTags {
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
   DistributedTags(FileSystem& files, std::string root, const Place& place, HostExchange& exchange);
 
-  struct Found {
-    std::vector<WholeSet> whole;  // newest first
-    // Tags that were committed and are not whole any more, and other traces.
-    std::vector<RejectedTag> rejected;
-  };
-  // What all hosts hold together of the training that was begun last, but for tags of epochs before
-  // the oldest.
-  const Found& find(int64_t oldest_epoch);
+  // What all hosts hold together that training may go on from. Rejected are also tags that were
+  // committed and are not whole any more. What `latest` names, rank 0's host says.
+  Resumable find(const ResumeWish& wish);
   // All ranks read of one of those found, or of the last one committed. IoError on every rank if
   // one of them cannot.
   void read(const std::string& tag, int64_t epoch, const DistributedSets::Use& use);
   std::string place_of(const std::string& tag) const { return join_path(root_, tag); }
   // Training goes on from that tag (null: from elsewhere): clears up after the epochs before.
   void settle(const CommittedTag* from);
+  // As go_back() of checkpoint/commit.h, on the hosts that have both. IoError on every rank if one
+  // of them cannot.
+  void go_back(const std::string& tag, const std::string& newest);
 
   // Each rank has written its file under the tag, and voted; `failure`: why one of them could not,
   // or nothing. When it returns the tag is committed and durable on all hosts, and all but the
@@ -58,19 +53,20 @@ class DistributedTags {
   // tags before it are as they were.
   void commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes,
               int64_t keep);
+  // Takes back what was written of a tag that will not be committed.
+  void withdraw(const std::string& tag);
 
  private:
   std::string if_host_leader(const std::function<void()>& part) const;
   void agree(const std::string& what, const std::string& error);
   std::vector<HostFile> look();
-  void keep_last_begun(int64_t oldest_epoch);
-  std::vector<RejectedTag> traces_here(const std::vector<HostFile>& kept,
-                                       int64_t oldest_epoch) const;
+  TagList list(const std::vector<HostFile>& kept);
+  void add_tags(const std::vector<WholeSet>& whole, TagList& list);
+  std::vector<RejectedTag> traces_here(const std::vector<HostFile>& kept) const;
   std::string why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const;
   std::string hosts_in_words() const;
   CommitRequest request_of(const CommittedTag& tag, std::vector<FileVote> votes) const;
   void commit_everywhere(const CommitRequest& request);
-  void withdraw(const std::string& tag);
   void note_whole(const CommittedTag& tag);
   void tidy(const CommittedTag& tag, int64_t keep);
 
@@ -83,7 +79,6 @@ class DistributedTags {
   std::vector<std::string> names_;   // of the host of each rank
   std::vector<int> here_;            // the ranks of this host
   std::vector<WholeSet> all_whole_;  // when found
-  Found found_;
   std::vector<CommittedTag> whole_;  // now, newest first
 };
 

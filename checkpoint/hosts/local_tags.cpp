@@ -95,6 +95,16 @@ const LocalTags::Tag* LocalTags::find(const SetIdentity& set) const {
   return found == tags_.end() ? nullptr : &*found;
 }
 
+CommittedTag LocalTags::committed(const Tag& tag) const {
+  return {.tag = tag.manifest.tag,
+          .step = tag.set.step,
+          .epoch = tag.set.epoch,
+          .begun_in = tag.set.begun_in,
+          .after = tag.manifest.after,
+          .skipped = tag.manifest.skipped,
+          .named = is_named(file_system_, join_path(root_, tag.directory), tag.manifest)};
+}
+
 std::vector<KeptFile> LocalTags::files() const {
   std::vector<KeptFile> out;
   for (const Tag& tag : tags_) {

@@ -41,6 +41,8 @@ class LocalTags final : public KeptFiles {
   const std::vector<Tag>& tags() const { return tags_; }
   const std::vector<RejectedTag>& rejected() const { return rejected_; }  // traces that are no tags
 
+  CommittedTag committed(const Tag& tag) const;  // as it lies on this host
+
   std::vector<KeptFile> files() const override;
   std::string manifest(const KeptFile& file) const override;
   using KeptFiles::open;

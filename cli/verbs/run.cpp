@@ -1,9 +1,14 @@
 #include "cli/verbs/run.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/typing.h"
 
 namespace ds {
 namespace {
@@ -13,6 +18,7 @@ constexpr const char* kFooter =
     "  dslaunch train.json\n"
     "  dslaunch train.json --num-ranks 2 zero_optimization.stage=3 train.steps=100\n"
     "  dslaunch train.json --run-dir runs/mine --resume auto\n"
+    "  dslaunch train.json --resume runs/mine/checkpoints/global_step4\n"
     "  dslaunch train.json --dry-run\n"
     "  dslaunch --hostfile hosts train.json\n"
     "  dslaunch --hostfile hosts --exclude node-2:3 --launcher mpi train.json\n"
@@ -82,6 +88,33 @@ void describe_devices(CLI::App& app, RunArgs& values) {
   app.add_flag("--share-gpus", values.share_gpus, "Let several ranks have one GPU")->group(group);
 }
 
+namespace {
+
+// Words, or the name of a checkpoint, perhaps behind a path.
+CLI::Validator resume_check() {
+  const std::vector<std::string> words{"auto", "required", "never"};
+  const auto check = [words](const std::string& value) {
+    if (std::ranges::find(words, value) != words.end() || checkpoint_named(value))
+      return std::string();
+    std::vector<std::string> known = words;
+    known.emplace_back("global_step<N>");
+    return unknown_choice(value, known);
+  };
+  return CLI::Validator(check, fmt::format("{{{}}}", fmt::join(words, ",")));
+}
+
+}  // namespace
+
+std::optional<std::string> checkpoint_named(std::string_view value) {
+  constexpr std::string_view kStart = "global_step";
+  while (value.ends_with('/')) value.remove_suffix(1);
+  const std::string_view name = value.substr(value.rfind('/') + 1);
+  const bool is_name =
+      name.starts_with(kStart) && name.size() > kStart.size() &&
+      name.find_first_not_of("0123456789", kStart.size()) == std::string_view::npos;
+  return is_name ? std::optional<std::string>(name) : std::nullopt;
+}
+
 void describe_run(CLI::App& app, RunArgs& values) {
   app.add_option("config", values.config, "train.json: the DeepSpeed keys, model, data, train")
       ->type_name("FILE")
@@ -94,10 +127,11 @@ void describe_run(CLI::App& app, RunArgs& values) {
                  "CPU threads per rank (default: cores / ranks)")
       ->check(count_check())
       ->type_name("N");
-  app.add_option(
-         "--resume", values.resume,
-         "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
-      ->check(choice_check({"auto", "required", "never"}));
+  app.add_option("--resume", values.resume,
+                 "From the newest checkpoint: if there is one, necessarily, or not (default: the "
+                 "config's); "
+                 "or from this one of the run, by its name or path: global_step6")
+      ->check(resume_check());
   app.add_flag("--accept-changes", values.accept_changes, kAcceptChanges);
   app.add_option("--run-dir", values.run_dir,
                  "Where everything goes (default: runs/<config>-<time>)")

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/hosts.h"
@@ -15,7 +16,7 @@ struct RunArgs {
   std::vector<std::string> overrides;  // key.path=value
   std::optional<int> num_ranks;
   std::optional<int> num_threads;
-  std::optional<std::string> resume;  // auto, required, never
+  std::optional<std::string> resume;  // auto, required, never, or a checkpoint by name or path
   bool accept_changes = false;        // of data, seed, batch sizes since the checkpoint
   std::optional<std::string> run_dir;
   std::optional<std::chrono::nanoseconds> timeout;
@@ -39,6 +40,8 @@ struct RunArgs {
 };
 
 void describe_run(CLI::App& app, RunArgs& values);
+// "global_step6" of "runs/mine/checkpoints/global_step6/"; nothing: the value names no checkpoint.
+std::optional<std::string> checkpoint_named(std::string_view value);
 // --device and --share-gpus, which preflight has, too.
 void describe_devices(CLI::App& app, RunArgs& values);
 

@@ -27,6 +27,7 @@ struct LossScaleState {
   int64_t iteration = 0;
   int64_t last_overflow = -1;  // iteration of the last overflow
   int64_t hysteresis = 1;      // overflows left until the scale halves
+  int64_t stuck = 0;           // overflows in a row, up to here, that left the scale no way down
   friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
 };
 
@@ -53,6 +54,25 @@ constexpr bool is_exhausted(const LossScaleState& state, const DynamicScaleOptio
          options.at_minimum == AtMinimumScale::kThrow;
 }
 
+// Steps in a row that overflow at a scale which has no way down, of which the last ends training.
+// Nothing changes between them but the batch, so one that goes well may follow a bad batch or two;
+// after a third nobody should wait for it.
+inline constexpr int64_t kMostStuck = 3;
+
+// Whether an overflow in this state leaves the scale where it is for good: it is fixed, or as small
+// as it may be and made to stay there.
+constexpr bool has_no_way_down(const LossScaleState& state, const LossScaleRule& rule) {
+  return rule.kind == LossScaling::kFixed ||
+         (rule.kind == LossScaling::kDynamic && state.scale <= rule.options.min_scale &&
+          rule.options.at_minimum == AtMinimumScale::kStay);
+}
+
+// Whether an overflow in this state ends training.
+constexpr bool ends_by_overflow(const LossScaleState& state, const LossScaleRule& rule) {
+  if (rule.kind == LossScaling::kDynamic && is_exhausted(state, rule.options)) return true;
+  return has_no_way_down(state, rule) && state.stuck + 1 >= kMostStuck;
+}
+
 // The state after one update. One that is exhausted does not change by an overflow.
 constexpr LossScaleState after_update(LossScaleState state, const DynamicScaleOptions& options,
                                       GradientHealth health) {
@@ -76,6 +96,16 @@ constexpr LossScaleState after_update(LossScaleState state, const DynamicScaleOp
   }
   ++state.iteration;
   return state;
+}
+
+// The state after one step by any rule, which counts what has no way down.
+constexpr LossScaleState after_step(const LossScaleState& state, const LossScaleRule& rule,
+                                    GradientHealth health) {
+  const bool stuck = health == GradientHealth::kOverflowed && has_no_way_down(state, rule);
+  LossScaleState out =
+      rule.kind == LossScaling::kDynamic ? after_update(state, rule.options, health) : state;
+  out.stuck = stuck ? state.stuck + 1 : 0;
+  return out;
 }
 
 }  // namespace ds

@@ -12,12 +12,12 @@ constexpr void settle(StepOutcome& out, const FinishRule& rule, GradientHealth h
   const LossScaleRule& scale = rule.loss_scale;
   const bool overflowed = health == GradientHealth::kOverflowed;
   const auto skip = [&out](Skip why) { out.skip |= static_cast<uint32_t>(why); };
-  if (out.found != 0 || (overflowed && scale.kind == LossScaling::kNone)) skip(Skip::kBad);
+  // No scale has a part in the loss, so another one does not mend it.
+  const bool lost = !std::isfinite(out.sums.loss);
+  if (out.found != 0 || lost || (overflowed && scale.kind == LossScaling::kNone)) skip(Skip::kBad);
   if (out.skip != 0 || !rule.is_update) return;
-  if (scale.kind == LossScaling::kDynamic) {
-    if (overflowed && is_exhausted(out.scaler, scale.options)) return skip(Skip::kExhausted);
-    out.scaler = after_update(out.scaler, scale.options, health);
-  }
+  if (overflowed && ends_by_overflow(out.scaler, scale)) return skip(Skip::kExhausted);
+  out.scaler = after_step(out.scaler, scale, health);
   overflowed ? skip(Skip::kOverflow) : static_cast<void>(++out.updates);
 }
 
@@ -40,7 +40,7 @@ constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, const Fi
   out.grad_scale = static_cast<float>(clip_factor(out.norm, rule.max_norm) / factor);
   out.found |= found;
   out.skip &= ~static_cast<uint32_t>(Skip::kOverflow);
-  const bool finite = std::isfinite(out.sums.loss) && std::isfinite(out.norm);
+  const bool finite = std::isfinite(out.norm) && std::isfinite(out.grad_scale);
   settle(out, rule, finite ? GradientHealth::kFinite : GradientHealth::kOverflowed);
   return out;
 }

@@ -33,11 +33,12 @@ inline constexpr int64_t kStepSums = 3;  // numbers in StepSums
 
 // Why updates do nothing: bits of StepOutcome::skip.
 enum class Skip : uint32_t {
-  // Loss or norm is not finite, or kernels have found something, in this step or in one before it
-  // since the host called clear_skip(). The host may have begun further steps by the time it hears
-  // of the first one, and they must not train on as if nothing had been.
+  // The loss is not finite, or without a loss scale the norm is not, or kernels have found
+  // something, in this step or in one before it since the host called clear_skip(). The host may
+  // have begun further steps by the time it hears of the first one, and they must not train on as
+  // if nothing had been.
   kBad = 1,
-  kExhausted = 2,  // likewise: gradients have overflowed at the smallest loss scale
+  kExhausted = 2,  // the same for gradients that overflow where no smaller loss scale may follow
   kOverflow = 4,   // they have in this step, as the loss scale expects now and then
 };
 

@@ -36,6 +36,7 @@ struct TrainingJob {
   WorldShape shape;
   DataPlane data_plane = DataPlane::kShm;
   ResumeMode resume = ResumeMode::kAuto;
+  std::string resume_tag;  // the checkpoint to go on from; empty: as `resume` says
   std::optional<Time> timeout;
   std::optional<Time> time_limit;  // from the supervisor's start until somebody ends the job
   std::string limited_by;          // who does, such as "Slurm"

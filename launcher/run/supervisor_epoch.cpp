@@ -132,7 +132,9 @@ control::JobPlan Supervisor::job_plan() const {
                      : begins          ? 0
                                        : job_.past.metrics_step);
   tell_progress(plan);
-  plan.set_oldest_tag_epoch(begins ? core_.first_epoch() : 0);
+  plan.set_resume_tag(job_.resume_tag);
+  // Restarts go on from what this launch has made.
+  plan.set_oldest_tag_epoch(begins || !job_.resume_tag.empty() ? core_.first_epoch() : 0);
   plan.set_backend(std::string(name_of(job_.data_plane)));
   plan.set_shm_name(world.shm_name);
   return plan;
@@ -144,7 +146,7 @@ void Supervisor::tell_progress(control::JobPlan& plan) const {
   if (record_.last_commit) {
     plan.set_committed_step(record_.last_commit->step());
     plan.set_committed_by(fmt::format("this run has saved {}", record_.last_commit->tag()));
-  } else if (job_.resume != ResumeMode::kNever) {
+  } else if (job_.resume != ResumeMode::kNever && job_.resume_tag.empty()) {
     plan.set_committed_step(job_.past.committed_step);
     plan.set_committed_by(job_.past.committed_by);
     plan.set_progress(job_.past.trace);

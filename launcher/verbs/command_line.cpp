@@ -1,5 +1,6 @@
 #include "launcher/verbs/command_line.h"
 
+#include <filesystem>
 #include <map>
 
 #include "cli/duration.h"
@@ -43,13 +44,41 @@ NodeCount node_count(const std::string& text) {
   return nodes;
 }
 
-void set_lifetime(const RunArgs& args, RunOptions& options) {
-  if (args.resume) {
-    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
-                                                  {"required", ResumeMode::kRequired},
-                                                  {"never", ResumeMode::kNever}};
-    options.resume = modes.at(*args.resume);
+// A path says which run it is of, too.
+void set_resume_tag(const std::string& given, const std::string& tag, RunOptions& options) {
+  namespace fs = std::filesystem;
+  options.resume = ResumeMode::kAuto;
+  options.resume_tag = tag;
+  if (given.find('/') == std::string::npos) return;
+  const fs::path root =
+      fs::path(given.substr(0, given.rfind(tag))).lexically_normal().parent_path();
+  if (root.filename() != "checkpoints") {
+    throw UsageError(fmt::format(
+        "--resume {}: expected RUN_DIR/checkpoints/{}, or the name alone with --run-dir", given,
+        tag));
   }
+  const fs::path run = root.has_parent_path() ? root.parent_path() : fs::path(".");
+  if (!options.run_dir) options.run_dir = run;
+  std::error_code error;
+  if (fs::weakly_canonical(*options.run_dir, error) != fs::weakly_canonical(run, error)) {
+    throw UsageError(fmt::format("--resume {}: it is not a checkpoint of --run-dir {}", given,
+                                 options.run_dir->string()));
+  }
+}
+
+void set_resume(const std::string& given, RunOptions& options) {
+  const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
+                                                {"required", ResumeMode::kRequired},
+                                                {"never", ResumeMode::kNever}};
+  if (const auto mode = modes.find(given); mode != modes.end()) {
+    options.resume = mode->second;
+  } else if (const std::optional<std::string> tag = checkpoint_named(given)) {
+    set_resume_tag(given, *tag, options);
+  }
+}
+
+void set_lifetime(const RunArgs& args, RunOptions& options) {
+  if (args.resume) set_resume(*args.resume, options);
   options.timeout = args.timeout;
   if (args.time_limit) {
     options.ask_for_time_limit = false;

@@ -32,6 +32,7 @@ struct RunOptions {
   std::optional<int> num_ranks;
   std::optional<int> num_threads;
   std::optional<ResumeMode> resume;  // none: what the config says
+  std::string resume_tag;            // the checkpoint to go on from; empty: the newest
   bool accept_changes = false;       // of data, seed, batch sizes since the checkpoint
   std::optional<std::filesystem::path> run_dir;
   std::optional<Time> timeout;

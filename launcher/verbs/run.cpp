@@ -8,8 +8,10 @@
 #include <ctime>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "cli/failure.h"
+#include "cli/verbs/run.h"
 #include "core/error.h"
 #include "core/index.h"
 #include "core/secrecy.h"
@@ -165,6 +167,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   }
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
+  job.resume_tag = options.resume_tag;
   job.timeout = options.timeout;
   limit_time(job, options, context);
   job.coordinator_port = options.hosts.master_port;
@@ -245,17 +248,32 @@ void choose(TrainingJob& job, const RunServices& services, const RankDevices& de
 
 // A run that must resume and is not told from where continues the newest run of the same config.
 std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOptions& options) {
-  if (options.run_dir || job.resume != ResumeMode::kRequired) {
-    return options.run_dir;
-  }
+  const bool must = job.resume == ResumeMode::kRequired || !job.resume_tag.empty();
+  if (options.run_dir || !must) return options.run_dir;
   const auto newest = newest_resumable_run(fs::current_path(), job.config.stem);
   if (!newest) {
-    throw InputMissing(
-        fmt::format("--resume required: no runs/{}-* holds a checkpoint; name the "
-                    "run to continue with --run-dir",
-                    job.config.stem));
+    throw InputMissing(fmt::format(
+        "--resume {}: no runs/{}-* holds a checkpoint; name the run to continue with --run-dir",
+        job.resume_tag.empty() ? "required" : job.resume_tag, job.config.stem));
   }
   return newest;
+}
+
+// Before anything is made or started, where this machine can see that.
+void require_resume_tag(const TrainingJob& job, const fs::path& run_directory) {
+  if (job.resume_tag.empty() || !job.config.shares_directory) return;
+  const fs::path root = run_directory / "checkpoints";
+  std::error_code error;
+  if (fs::is_directory(root / job.resume_tag, error)) return;
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename().string();
+    if (checkpoint_named(name)) there.insert(name);
+  }
+  throw InputMissing(fmt::format("--resume {}: {} has no checkpoint of that name; {}",
+                                 job.resume_tag, root.string(),
+                                 there.empty() ? std::string("it has none")
+                                               : fmt::format("it has {}", fmt::join(there, ", "))));
 }
 
 // The directory of the run, and with it the right to write there.
@@ -266,8 +284,10 @@ struct OpenRun {
 
 OpenRun open_run(const TrainingJob& job, const RunOptions& options, RunServices services) {
   Console& console = services.console;
-  RunDirectory directory = RunDirectory::open(wanted_directory(job, options), fs::current_path(),
-                                              job.config.stem, local_time_stamp());
+  const std::optional<fs::path> wanted = wanted_directory(job, options);
+  if (wanted) require_resume_tag(job, *wanted);
+  RunDirectory directory =
+      RunDirectory::open(wanted, fs::current_path(), job.config.stem, local_time_stamp());
   std::optional<int> signal;
   const RunLease::Patience patience{
       .watching =

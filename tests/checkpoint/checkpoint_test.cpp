@@ -328,7 +328,7 @@ TEST_CASE("a training begun anew is gone on with, however far the one before it 
     request.begun_in = begun_in;
     commit_tag(fs, request);
   };
-  const auto steps = [](const TagList& list) {
+  const auto steps = [](const auto& list) {
     std::vector<int64_t> out;
     for (const CommittedTag& tag : list.tags) out.push_back(tag.step);
     return out;
@@ -339,8 +339,8 @@ TEST_CASE("a training begun anew is gone on with, however far the one before it 
   save(60, 4, 3);
   CHECK(steps(list_tags(fs, "/c")) == std::vector<int64_t>{60, 50, 120, 100});
   CHECK(steps(resumable_tags(fs, "/c")) == std::vector<int64_t>{60, 50});
-  CHECK(steps(resumable_tags(fs, "/c", 4)) == std::vector<int64_t>{60});
-  CHECK(resumable_tags(fs, "/c", 5).tags.empty());
+  CHECK(steps(resumable_tags(fs, "/c", {.oldest_epoch = 4})) == std::vector<int64_t>{60});
+  CHECK(resumable_tags(fs, "/c", {.oldest_epoch = 5}).tags.empty());
   CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->step == 60);
   CHECK(retain_tags(fs, "/c", 1, 4, 60) == std::vector<std::string>{"global_step50"});
   // Not even where nothing else is left does the other training come back unasked.
@@ -350,19 +350,27 @@ TEST_CASE("a training begun anew is gone on with, however far the one before it 
   CHECK(found.rejected.size() == 1);
 }
 
-TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is found",
-          "[checkpoint]") {
+TEST_CASE("latest is only a hint, unless somebody has set it to an earlier tag", "[checkpoint]") {
   MemoryFileSystem fs;
   CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());
+  const auto found = [&] {
+    const FoundTag out = find_newest_valid(fs, "/c", Depth::kAllBytes);
+    return out.tag->tag + (out.newer.empty() ? "" : ", newer " + out.newer);
+  };
+  open_epoch(fs, "/c", 1);
   save_and_commit(fs, "/c", 1, {"a", 1, 1, 1});
+  write_latest(fs, "/c", "a", 1);
   save_and_commit(fs, "/c", 1, {"b", 1, 2, 2});
-  write_latest(fs, "/c", "b");
+  CHECK(found() == "b");  // it is late
+  write_latest(fs, "/c", "b", 1);
   CHECK(fs.read_text("/c/latest", 100) == "b\n");
   for (const std::string& text :
-       {std::string(), std::string("a\n"), std::string("gone\n"), std::string(1 << 20, 'x')}) {
+       {std::string(), std::string("b"), std::string("gone\n"), std::string(1 << 20, 'x')}) {
     fs.write_text_atomically("/c/latest", text);
-    CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->tag == "b");
+    CHECK(found() == "b");
   }
+  fs.write_text_atomically("/c/latest", " a \n");
+  CHECK(found() == "a, newer b");
   fs.remove("/c/latest");
   fs.make_directory("/c/global_step9");  // perhaps of another program: not ours to delete
   open_epoch(fs, "/c", 2);
@@ -467,7 +475,8 @@ TEST_CASE("a checkpoint on a real disk loads", "[checkpoint]") {
   REQUIRE(::mkdtemp(root.data()) != nullptr);
   RealFileSystem fs;
   save_and_commit(fs, root, 2, {"t", 1, 1, 3});
-  write_latest(fs, root, "t");
+  open_epoch(fs, root, 1);
+  write_latest(fs, root, "t", 1);
   CHECK(load(fs, root, "t") == values_of(counting(77, 3)));
   CHECK(find_newest_valid(fs, root, Depth::kAllBytes).tag->tag == "t");
   fs.remove_tree(root);

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
 
 using namespace ds;
@@ -222,18 +223,143 @@ TEST_CASE("what has no mark is not removed as if it had one", "[checkpoint]") {
 TEST_CASE("the hint of the newest tag takes no name that is none", "[checkpoint]") {
   MemoryFileSystem fs;
   open_epoch(fs, "/c", 1);
-  CHECK_THROWS_AS(write_latest(fs, "/c", "../x"), UsageError);
-  CHECK_THROWS_AS(write_latest(fs, "/c", ""), UsageError);
+  CHECK_THROWS_AS(write_latest(fs, "/c", "../x", 1), UsageError);
+  CHECK_THROWS_AS(write_latest(fs, "/c", "", 1), UsageError);
   CHECK_FALSE(fs.exists("/c/latest"));
-  write_latest(fs, "/c", "a");
-  write_latest(fs, "/c", "b");
+  save_and_commit(fs, "/c", 1, {"a", 1, 1, 10});
+  save_and_commit(fs, "/c", 1, {"b", 1, 2, 20});
+  write_latest(fs, "/c", "a", 1);
+  write_latest(fs, "/c", "b", 1);
   CHECK(fs.read_text("/c/latest", 100) == "b\n");
+}
+
+namespace {
+
+// Another process does something before one of its calls.
+class Overtaken final : public FaultFileSystem {
+ public:
+  Overtaken(FileSystem& inner, int64_t call, std::function<void()> other)
+      : FaultFileSystem(inner), left_(call), other_(std::move(other)) {}
+  int64_t calls_left() const { return left_; }
+
+  using FaultFileSystem::create;
+  using FaultFileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Caching caching) override {
+    step();
+    return FaultFileSystem::open(path, caching);
+  }
+  std::unique_ptr<File> create(const std::string& path, Caching caching) override {
+    step();
+    return FaultFileSystem::create(path, caching);
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    step();
+    FaultFileSystem::rename(from, to);
+  }
+  void sync_directory(const std::string& path) override {
+    step();
+    FaultFileSystem::sync_directory(path);
+  }
+  void remove(const std::string& path) override {
+    step();
+    FaultFileSystem::remove(path);
+  }
+  bool exists(const std::string& path) const override {
+    step();
+    return FaultFileSystem::exists(path);
+  }
+
+ private:
+  void step() const {
+    if (left_-- == 0) other_();
+  }
+  mutable int64_t left_;
+  const std::function<void()> other_;
+};
+
+}  // namespace
+
+// Else a `latest` that is late would look like one that somebody has set.
+TEST_CASE("a writer of an older epoch does not change latest any more", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  save_and_commit(fs, "/c", 1, {"a", 1, 1, 10});
+  write_latest(fs, "/c", "a", 1);
+  // At each of its calls it is overtaken by an epoch that commits and names another tag.
+  for (int64_t call = 0;; ++call) {
+    const std::unique_ptr<MemoryFileSystem> disk = fs.after_crash(CrashModel::kKeepAll, 0);
+    Overtaken late(*disk, call, [&] {
+      open_epoch(*disk, "/c", 2);
+      save_and_commit(*disk, "/c", 1, {"b", 2, 2, 20});
+      write_latest(*disk, "/c", "b", 2);
+    });
+    try {
+      write_latest(late, "/c", "a", 1);
+    } catch (const Error&) {  // it may find out
+    }
+    if (late.calls_left() >= 0) {
+      CHECK(call > 5);
+      break;
+    }
+    CAPTURE(call);
+    CHECK(find_newest_valid(*disk, "/c", Depth::kIndexes).tag->tag == "b");
+  }
+}
+
+TEST_CASE("a latest that is put right is no wish at any moment, whenever the power goes",
+          "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  save_and_commit(fs, "/c", 1, {"a", 1, 1, 10});
+  write_latest(fs, "/c", "a", 1);
+  save_and_commit(fs, "/c", 1, {"b", 1, 2, 20});  // and then the process ended
+  for (int64_t call = 0;; ++call) {
+    const std::unique_ptr<MemoryFileSystem> disk = fs.after_crash(CrashModel::kKeepAll, 0);
+    FaultFileSystem dying(*disk);
+    dying.fail_call(call, Fault::kCrash);
+    bool done = false;
+    try {
+      go_back(dying, "/c", "b", "b", 1);
+      done = true;
+    } catch (const SimulatedCrash&) {
+    }
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const auto after = disk->after_crash(CrashModel::kTorn, seed);
+      CAPTURE(call, seed);
+      CHECK(find_newest_valid(*after, "/c", Depth::kIndexes).tag->tag == "b");
+    }
+    if (done) break;
+  }
+}
+
+TEST_CASE("who goes back is followed by those who come later", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  for (const int64_t step : {3, 6, 9}) {
+    save_and_commit(fs, "/c", 1, {fmt::format("global_step{}", step), 1, step, 1});
+  }
+  const auto newest = [&] { return find_newest_valid(fs, "/c", Depth::kIndexes).tag->tag; };
+  CHECK(newest() == "global_step9");
+  go_back(fs, "/c", "global_step6", "global_step9", 1);
+  CHECK(newest() == "global_step6");
+  CommitRequest other = save_parts(fs, "/c", 1, {"global_step8", 1, 8, 8});
+  other.begun_in = 1;
+  other.after = {{.begun_in = 0, .step = 6}};
+  commit_tag(fs, other);
+  CHECK(newest() == "global_step8");  // latest does not name it yet
+  std::vector<std::string> names;
+  for (const CommittedTag& tag : resumable_tags(fs, "/c").tags) names.push_back(tag.tag);
+  CHECK(names == std::vector<std::string>{"global_step8", "global_step6", "global_step3"});
+  write_latest(fs, "/c", "global_step8", 1);
+  CHECK(retain_tags(fs, "/c", 2, 1, 8) == std::vector<std::string>{"global_step3"});
+  CHECK(fs.exists("/c/global_step9"));  // training has not passed it
 }
 
 TEST_CASE("a hint that was being written when its writer died is cleared away", "[checkpoint]") {
   MemoryFileSystem fs;
   open_epoch(fs, "/c", 1);
-  fs.create("/c/latest.tmp")->write(0, std::as_bytes(std::span("half", 4)));
+  for (const char* const name : {"/c/latest.tmp", "/c/latest.tmp.1"})
+    fs.create(name)->write(0, std::as_bytes(std::span("half", 4)));
   open_epoch(fs, "/c", 2);
   CHECK(entries_of(fs) == "epoch");
 }

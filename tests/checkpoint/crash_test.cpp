@@ -23,6 +23,7 @@ struct Scenario {
 void prepare(MemoryFileSystem& fs, const Scenario& scenario) {
   open_epoch(fs, "/c", scenario.before.epoch);
   save_and_commit(fs, "/c", 2, scenario.before);
+  write_latest(fs, "/c", scenario.before.tag, scenario.before.epoch);
 }
 
 // The save under test, up to the point where older tags may go.
@@ -30,7 +31,7 @@ void run(FileSystem& fs, const Scenario& scenario, Progress& progress) {
   open_epoch(fs, "/c", scenario.during.epoch);
   save_and_commit(fs, "/c", 3, scenario.during);
   progress = Progress::kCommitted;
-  write_latest(fs, "/c", scenario.during.tag);
+  write_latest(fs, "/c", scenario.during.tag, scenario.during.epoch);
   retain_tags(fs, "/c", 1, scenario.during.epoch, scenario.during.step);
 }
 

@@ -13,7 +13,8 @@ using namespace ds::testing;
 
 namespace {
 
-std::vector<std::string> names_of(const TagList& list) {
+template <class List>
+std::vector<std::string> names_of(const List& list) {
   std::vector<std::string> names;
   for (const CommittedTag& tag : list.tags) names.push_back(tag.tag);
   return names;
@@ -209,11 +210,12 @@ TEST_CASE("training goes on from what was begun last, at the oldest epoch allowe
           "[checkpoint]") {
   TagList list;
   list.tags = {tag_of(5, 4, 3), tag_of(4, 3, 3), tag_of(90, 2, 1)};
-  CHECK(names_of(resumable_of(list, 0)) ==
+  CHECK(names_of(resumable_of(list, {.oldest_epoch = 0})) ==
         std::vector<std::string>{"global_step5", "global_step4"});
-  CHECK(names_of(resumable_of(list, 4)) == std::vector<std::string>{"global_step5"});
-  CHECK(resumable_of(list, 5).tags.empty());
-  CHECK(resumable_of({}, 0).tags.empty());
+  CHECK(names_of(resumable_of(list, {.oldest_epoch = 4})) ==
+        std::vector<std::string>{"global_step5"});
+  CHECK(resumable_of(list, {.oldest_epoch = 5}).tags.empty());
+  CHECK(resumable_of({}, {.oldest_epoch = 0}).tags.empty());
 }
 
 TEST_CASE("traces of an older training are no concern of the one that goes on", "[checkpoint]") {
@@ -223,7 +225,8 @@ TEST_CASE("traces of an older training are no concern of the one that goes on", 
       {"old", 50, "why", 1}, {"same", 6, "why", 3}, {"unknown", std::nullopt, "why", std::nullopt}};
   const auto kept = [&](int64_t oldest) {
     std::string out;
-    for (const RejectedTag& trace : resumable_of(list, oldest).rejected) out += trace.name + " ";
+    for (const RejectedTag& trace : resumable_of(list, {.oldest_epoch = oldest}).rejected)
+      out += trace.name + " ";
     return out;
   };
   CHECK(kept(0) == "same unknown ");
@@ -236,8 +239,8 @@ TEST_CASE("a trace of a training that was begun later shuts out the tags of the 
   TagList list;
   list.tags = {tag_of(90, 2, 1)};
   list.rejected = {{"global_step5", 5, "damaged", 3}};
-  CHECK(resumable_of(list, 0).tags.empty());
-  CHECK(resumable_of(list, 0).rejected.size() == 1);
+  CHECK(resumable_of(list, {.oldest_epoch = 0}).tags.empty());
+  CHECK(resumable_of(list, {.oldest_epoch = 0}).rejected.size() == 1);
 }
 
 TEST_CASE("the newest tag that holds is found, with why newer ones were passed over",
@@ -277,7 +280,7 @@ TEST_CASE("looking at tags changes nothing on the disk", "[checkpoint]") {
   const int64_t bytes = fs.used_bytes();
   const size_t entries = fs.list("/c").size();
   find_newest_valid(fs, "/c", Depth::kAllBytes);
-  resumable_tags(fs, "/c", 3);
+  resumable_tags(fs, "/c", {.oldest_epoch = 3});
   CHECK(fs.used_bytes() == bytes);
   CHECK(fs.list("/c").size() == entries);
 }

@@ -57,9 +57,11 @@ TEST_CASE("a wrong option names the nearest, whatever else it does to the line",
 }
 
 TEST_CASE("a wrong choice lists the choices and the nearest of them", "[cli]") {
-  CHECK(refusal_of({"train.json", "--resume", "atuo"}) ==
-        "--resume: 'atuo' is none of auto, required, never; did you mean auto? (see `dslaunch run "
-        "--help`)");
+  CHECK(
+      refusal_of({"train.json", "--resume", "atuo"}) ==
+      "--resume: 'atuo' is none of auto, required, never, global_step<N>; did you mean auto? (see "
+      "`dslaunch run "
+      "--help`)");
   CHECK_THAT(refusal_of({"ctl", "puase"}), Catch::Contains("did you mean pause?"));
   CHECK_THAT(refusal_of({"completion", "tcsh"}), Catch::Contains("is none of bash, zsh, fish"));
 }

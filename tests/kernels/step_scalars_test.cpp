@@ -159,6 +159,62 @@ TEST_CASE("an overflow at the smallest scale stays until the host clears it", "[
   CHECK(finish(4).updates == 4);
 }
 
+// Each letter is a step: x overflows, . does not. What became of them: s skipped, u updated, E the
+// end.
+std::string made_of(std::string_view steps, const LossScaleRule& scale) {
+  TestStream s;
+  StepScalars scalars(1, s.stream);
+  scalars.write({.scaler = first_state(scale)});
+  std::string out;
+  for (const char step : steps) {
+    put({1, step == 'x' ? kInfinity : 4, 0}, scalars.gathered(), s.stream);
+    finish_step(s.stream, scalars.gathered(), {.loss_scale = scale}, scalars);
+    const StepOutcome is = scalars.read_back();
+    out += is.is_skipped(Skip::kExhausted) ? 'E' : is.is_skipped(Skip::kOverflow) ? 's' : 'u';
+  }
+  return out;
+}
+
+TEST_CASE("three overflows in a row at a scale that has no way down end training",
+          "[kernels][device]") {
+  const LossScaleRule fixed{.kind = LossScaling::kFixed, .options = {.init_scale = 8}};
+  CHECK(made_of("xxx", fixed) == "ssE");
+  CHECK(made_of("xx.xx.x.xx.", fixed) == "ssussusussu");
+  CHECK(made_of(".xxx.", fixed) == "ussEE");
+  LossScaleRule staying = dynamic_rule({.init_scale = 8, .min_scale = 2, .hysteresis = 1});
+  CHECK(made_of("xxx", staying) == "ssE");  // DeepSpeed's with ZeRO
+  staying.options.at_minimum = AtMinimumScale::kStay;
+  CHECK(made_of("xxxxx", staying) == "ssssE");  // 8, 4, then three times 2
+  CHECK(made_of("xxxx.xx.xxx", staying) == "ssssussussE");
+}
+
+TEST_CASE("a loss that is not finite ends training by any scale", "[kernels][device]") {
+  for (const LossScaling kind : {LossScaling::kNone, LossScaling::kFixed, LossScaling::kDynamic}) {
+    for (const double loss : {kInfinity, std::nan("")}) {
+      TestStream s;
+      StepScalars scalars(1, s.stream);
+      const FinishRule rule{.loss_scale = {.kind = kind, .options = {.init_scale = 1024}}};
+      scalars.write({.scaler = first_state(rule.loss_scale)});
+      put({loss, 4, 0}, scalars.gathered(), s.stream);
+      finish_step(s.stream, scalars.gathered(), rule, scalars);
+      const StepOutcome out = scalars.read_back();
+      CHECK(out.is_skipped(Skip::kBad));
+      CHECK(out.updates == 0);
+      CHECK(out.scaler == first_state(rule.loss_scale));
+    }
+  }
+}
+
+TEST_CASE("an update by a factor that is not finite is none", "[kernels][device]") {
+  TestStream s;
+  StepScalars scalars(1, s.stream);
+  const LossScaleRule tiny{.kind = LossScaling::kFixed, .options = {.init_scale = 1e-39}};
+  scalars.write({.scaler = first_state(tiny)});
+  put({1, 1e-80, 0}, scalars.gathered(), s.stream);
+  finish_step(s.stream, scalars.gathered(), {.loss_scale = tiny}, scalars);
+  CHECK(scalars.read_back().skip != 0);
+}
+
 TEST_CASE("a scale that stays skips steps and does not move", "[kernels][device]") {
   TestStream s;
   const FinishRule rule{.max_norm = 1,

@@ -1,6 +1,8 @@
 // The loss scale over traces of overflows: x = overflow, . = clean.
 #include "optim/loss_scaler.h"
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/error.h"
@@ -77,6 +79,18 @@ TEST_CASE("impossible loss scale options are refused", "[optim]") {
   CHECK_THROWS_AS(LossScaler::dynamic({.hysteresis = 0}), ConfigError);
   CHECK_THROWS_AS(LossScaler::dynamic({.init_scale = -1}), ConfigError);
   CHECK_THROWS_AS(LossScaler::fixed(-2), ConfigError);
+  // Steps would overflow for ever, or updates be infinite.
+  for (const double scale : {0x1p200, 0x1p127, 1e-39, 1e-45, 0x1p-127, std::nan(""),
+                             std::numeric_limits<double>::infinity()}) {
+    CAPTURE(scale);
+    CHECK_THROWS_AS(LossScaler::fixed(scale), ConfigError);
+    CHECK_THROWS_AS(LossScaler::dynamic({.min_scale = scale}), ConfigError);
+    CHECK_FALSE(is_usable_scale(scale));
+  }
+  CHECK_THROWS_AS(LossScaler::dynamic({.min_scale = 0}), ConfigError);
+  CHECK_THROWS_AS(LossScaler::from_fp16({.initial_scale_power = 1100}), ConfigError);
+  CHECK(LossScaler::from_fp16({.initial_scale_power = 200}).scale() == 0x1p200);  // comes down
+  for (const double scale : {0x1p126, 0x1p-126}) CHECK(LossScaler::fixed(scale).scale() == scale);
 }
 
 }  // namespace

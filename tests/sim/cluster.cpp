@@ -35,6 +35,8 @@ Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(setting
   elastic_ = chance(0.6);
   waits_for_hosts_ = chance(0.5);
   spares_ = hosts_.size() > 1 && chance(0.4) ? 1 : 0;
+  if (std::mt19937_64 draws(settings_.seed); draws() % 16 == 0)
+    bad_from_ = 2 + static_cast<int64_t>(draws() % kSteps);
   locks_ = std::array{Locks::kEverywhere, Locks::kSameMachine,
                       Locks::kNone}[static_cast<size_t>(pick(3))];
 }
@@ -326,6 +328,7 @@ void Cluster::beat(const std::shared_ptr<Process>& process) {
 void Cluster::committed(Process& process, int64_t step) {
   trace(fmt::format("epoch {} has committed step {}", process.epoch, step));
   committed_step_ = std::max(committed_step_, step);
+  if (!skips(step)) progress_step_ = std::max(progress_step_, step);
   report_commit(process, step);
 }
 
@@ -336,6 +339,27 @@ void Cluster::opened(Process& process) {
   trace(fmt::format("epoch {} finds step {}", process.epoch, newest));
   if (newest < committed_step_) {
     breach(fmt::format("step {} was committed, but only {} can be read", committed_step_, newest));
+  }
+  const Resumable list = resumable_tags(*disk_.files, kRoot);
+  const bool progress =
+      progress_step_ == 0 || std::ranges::any_of(list.tags, [&](const CommittedTag& tag) {
+        return !tag.skipped && tag.step >= progress_step_;
+      });
+  if (!progress) {
+    breach(fmt::format("step {} was committed, but only steps that changed nothing are left",
+                       progress_step_));
+  }
+}
+
+// A step after the first is skipped in one of four cases, in all epochs alike.
+bool Cluster::skips(int64_t step) const {
+  std::mt19937_64 draws(settings_.seed * 1000003 + static_cast<uint64_t>(step));
+  return step > 1 && draws() % 4 == 0;
+}
+
+void Cluster::check_line(const CommittedTag& tag) {
+  if (left_behind_.contains({tag.tag, tag.epoch})) {
+    breach(fmt::format("{} of epoch {} was left behind, but is gone on with", tag.tag, tag.epoch));
   }
 }
 
@@ -351,7 +375,9 @@ void Cluster::loaded(Process& process, int64_t step) {
 void Cluster::check_named(const std::string& tag) {
   try {
     for (const CommittedTag& there : list_tags(*disk_.files, kRoot).tags) {
-      if (there.tag == tag) check_content(there, read_tag(*disk_.files, tag));
+      if (there.tag != tag) continue;
+      check_content(there, read_tag(*disk_.files, tag));
+      if (!is_finite(there.step)) breach(fmt::format("{} has numbers that are not finite", tag));
     }
   } catch (const Error& defect) {
     breach(fmt::format("{} was committed, but: {}", tag, defect.what()));

@@ -61,6 +61,7 @@ struct Message {  // what one rank contributes to a collective
   FileVote vote;
   bool stop = false;                 // it was asked to save and end
   std::vector<CommittedTag> tags{};  // of rank 0, which looks for all
+  bool bad = false;                  // it has numbers that are not finite, and refuses to save them
 };
 
 struct LinkCut {
@@ -223,12 +224,17 @@ class Cluster {
   void report_commit(Process& process, int64_t step);
   void report_final(Process& process, int code, Blame blame, const std::string& words);
   void committed(Process& process, int64_t step);  // a commit has returned
+  void check_line(const CommittedTag& tag);        // which is loaded
   void opened(Process& process);  // the epoch has the root to itself, tags are listed
   void loaded(Process& process, int64_t step);
   // The value of the one tensor of an epoch after a step: ranks say it when they save, and it must
   // be in the tag.
   void computed(const Process& process, int64_t step, int64_t value);
   void check_content(const CommittedTag& tag, std::span<const float> values);
+  // Of the numbers that are trained, by the schedule's seed: whether a step changes nothing, as
+  // gradients overflow, and whether weights are finite after it.
+  bool skips(int64_t step) const;
+  bool is_finite(int64_t step) const { return bad_from_ == 0 || step < bad_from_; }
   bool mutant(Mutant which) const { return disk_.mutants.has(which); }
   void breach(const std::string& what);
   Time random_time(Time low, Time high);
@@ -345,6 +351,7 @@ class Cluster {
   void strike_and_launch();
   void strike_link();
   void strike_all(int kind);
+  void set_latest();
   void launch_beside();
   void disturb(Time length);
   void expect_notice(const Process& process, Time bound, const std::string& what);
@@ -373,7 +380,11 @@ class Cluster {
   Time disturbed_until_{};
   Time extra_{};                // more time that the schedule may take
   int64_t committed_step_ = 0;  // the furthest that any commit has returned for
-  int64_t opened_epoch_ = 0;    // the newest that has listed the tags
+  int64_t progress_step_ = 0;   // likewise, of a step that was not skipped
+  int64_t bad_from_ = 0;        // the first step after which weights are not finite; 0: none
+  // Tags that somebody left behind by setting `latest` to an earlier one: their names and epochs.
+  std::set<std::pair<std::string, int64_t>> left_behind_;
+  int64_t opened_epoch_ = 0;  // the newest that has listed the tags
   int64_t newest_epoch_ = 0;
   bool ambush_ = false;  // the next commit is cut off in its middle
   bool done_ = false;    // some launch has ended with 0

@@ -40,7 +40,8 @@ void Cluster::check_end(const Launcher& l, int code, const std::string& reason) 
                          (reason.find("times in a row") != std::string::npos &&
                           reason.find("the network between hosts is cut") == std::string::npos) ||
                          (code == 74 && l.first && reason.find("injected") != std::string::npos) ||
-                         (code == kRequeue && l.taken_over);
+                         (code == kRequeue && l.taken_over) ||
+                         (code == static_cast<int>(ExitCode::kValidation) && bad_from_ > 0);
   if (!explained) breach(fmt::format("exit code {}: {}", code, reason));
 }
 

@@ -277,6 +277,23 @@ void Cluster::strike_and_launch() {
   launch_later(random_time(Time::zero(), seconds(2)), 1 - l->machine, pick(2));
 }
 
+// Somebody wants to go back, and nobody works on the run. It counts if `latest` has named the
+// newest tag, so that this is no accident; then nobody may go on from what is left behind.
+void Cluster::set_latest() {
+  const std::vector<CommittedTag> tags = resumable_tags(*disk_.files, kRoot).tags;
+  const std::vector<CommittedTag> all = list_tags(*disk_.files, kRoot).tags;
+  if (tags.size() < 2 || !all.front().named) return;
+  const CommittedTag& to = tags[1 + static_cast<size_t>(pick(static_cast<int>(tags.size()) - 1))];
+  trace(fmt::format("somebody sets latest to {} of epoch {}", to.tag, to.epoch));
+  disk_.files->write_text_atomically(std::string(kRoot) + "/latest", to.tag);
+  const Line line = line_up_to(to);
+  for (const CommittedTag& tag : all) {
+    if (!line.has(tag.begun_in, tag.step)) left_behind_.insert({tag.tag, tag.epoch});
+  }
+  committed_step_ = to.step;
+  progress_step_ = to.skipped ? 0 : to.step;
+}
+
 void Cluster::strike_all(int kind) {
   trace(fmt::format("FAULT: {}", kind == kPowerLoss ? "power loss" : "loss of the launcher"));
   const std::shared_ptr<Launcher> l = some_launcher();
@@ -300,6 +317,7 @@ void Cluster::strike_all(int kind) {
         disk_.files->exists(opened) ? std::stoll("0" + disk_.files->read_text(opened, 128)) : 0;
     claims_.erase(claims_.upper_bound(newest), claims_.end());
     claim_files_.erase(claim_files_.upper_bound(newest), claim_files_.end());
+    if (chance(0.5)) set_latest();
   }
   launch_later(random_time(milliseconds(100), seconds(3)),
                chance(0.7) ? l->machine : 1 - l->machine, l->settings);

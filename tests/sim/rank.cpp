@@ -31,13 +31,15 @@ class Rank {
       cluster_.sleep(self_, cluster_.random_time(milliseconds(10), milliseconds(150)));
       const std::vector<Message> edge =
           cluster_.exchange(self_, {.error = "", .vote = {}, .stop = self_.asked_to_stop});
-      value_ = next_value(value_, step++, self_.launcher->settings);
+      if (!cluster_.is_finite(step)) throw ValidationError("the loss is not finite");
+      ++step;
+      if (!cluster_.skips(step)) value_ = next_value(value_, step - 1, self_.launcher->settings);
       if (self_.rank == 0) cluster_.report_step(self_, step);
       if (step < kSteps && std::ranges::any_of(edge, &Message::stop)) {
         save(step);
         return static_cast<int>(ExitCode::kRequeue);
       }
-      if (saves_.wants(step)) save_and_go_on(step);
+      if (saves_.wants(step)) cluster_.skips(step) ? saves_.put_off(step) : save_and_go_on(step);
     }
     save(step);
     return 0;
@@ -73,8 +75,10 @@ class Rank {
   // The newest tag that every rank can read, of those that rank 0 sees.
   int64_t load() {
     std::vector<CommittedTag> mine;
+    begun_in_ = self_.epoch;
     if (self_.rank == 0) {
-      mine = resumable_tags(disk(), kRoot).tags;
+      found_ = resumable_tags(disk(), kRoot);
+      mine = found_.tags;
       cluster_.opened(self_);
     }
     std::vector<CommittedTag> tags =
@@ -97,12 +101,26 @@ class Rank {
       try {
         agree(error);
         last_tag_ = tag.tag;
+        if (self_.rank == 0) settle(tag);
         return tag.step + (cluster_.mutant(Mutant::kSkipAStep) ? 1 : 0);
       } catch (const IoError&) {
         continue;
       }
     }
     return 0;
+  }
+
+  void settle(const CommittedTag& tag) {
+    cluster_.check_line(tag);
+    const bool branches = found_.branches_at(tag);
+    begun_in_ = branches ? self_.epoch : tag.begun_in;
+    after_ = branches ? ancestors_after(tag, found_.tags) : tag.after;
+    const bool is_late = tag.tag == found_.newest && !(tag.named && found_.latest == tag.tag);
+    try {
+      if (is_late) go_back(disk(), kRoot, tag.tag, found_.newest, epoch_);
+    } catch (const Error&) {  // it may be late for longer
+      return;
+    }
   }
 
   void restore(const CommittedTag& tag) {
@@ -165,6 +183,7 @@ class Rank {
     const std::string tag = fmt::format("global_step{}", step);
     if (tag == last_tag_) return;
     Message mine;
+    mine.bad = !cluster_.is_finite(step) && step % self_.size == self_.rank;
     try {
       if (cluster_.mutant(Mutant::kDeleteFirst) && self_.rank == 0) {
         retain_tags(disk(), kRoot, 1, epoch_, step);
@@ -177,6 +196,10 @@ class Rank {
       mine.error = failure.what();
     }
     const std::vector<Message> all = cluster_.exchange(self_, mine);
+    if (std::ranges::any_of(all, &Message::bad)) {
+      if (self_.rank == 0) discard(tag);
+      throw ValidationError("the weights are not finite");
+    }
     std::string error;
     std::vector<FileVote> votes;
     for (const Message& message : all) {
@@ -197,14 +220,20 @@ class Rank {
   std::string commit(const std::string& tag, int64_t step, const std::vector<FileVote>& votes) {
     try {
       if (cluster_.mutant(Mutant::kCommitFirst)) cluster_.committed(self_, step);
-      commit_tag(disk(),
-                 {.root = kRoot, .tag = tag, .epoch = epoch_, .step = step, .votes = votes});
+      commit_tag(disk(), {.root = kRoot,
+                          .tag = tag,
+                          .epoch = epoch_,
+                          .step = step,
+                          .votes = votes,
+                          .begun_in = begun_in_,
+                          .after = after_,
+                          .skipped = cluster_.skips(step)});
       cluster_.committed(self_, step);
     } catch (const Error& failure) {
       return failure.what();
     }
     try {
-      write_latest(disk(), kRoot, tag);
+      write_latest(disk(), kRoot, tag, epoch_);
       retain_tags(disk(), kRoot, 2, epoch_, step);
       if (cluster_.mutant(Mutant::kDeleteNewest)) disk().remove_tree(join_path(kRoot, tag));
     } catch (const Error&) {  // the tag is committed; old ones may stay
@@ -226,6 +255,9 @@ class Rank {
   const EpochClaim epoch_;
   SaveSchedule saves_{2, kSteps};
   int64_t value_ = 7;
+  Resumable found_;       // of rank 0
+  int64_t begun_in_ = 0;  // the line that is trained
+  std::vector<Ancestor> after_;
   std::string last_tag_;
 };
 

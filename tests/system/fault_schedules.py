@@ -1,10 +1,15 @@
 """Real processes under seeded faults: each schedule trains on 2 to 4 ranks, has 1 to 4 faults (failpoints,
 kill -9, SIGSTOP, errors of the disk), and in most the launcher has trouble of its own (it stands still, nobody
 reads what it prints, somebody launches again in its directory). It must end with code 0, the weights of the
-undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75.
+undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75. After
+some of them a person sets `latest` to an earlier tag and launches again, with a rank killed: the run goes on from that
+tag, and its weights are again those of the undisturbed one.
 
-usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE] [--offload |
-       --zenflow | --mesh]
+usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE] [--fp16]
+       [--offload | --zenflow | --mesh]
+
+--fp16 trains in fp16 in each, and in the undisturbed run, with a loss scale that overflows again and again: what is
+skipped puts saves off, and pushes none out.
 
 --offload keeps state and weights outside of the device in each (the weights' bits stay those of the run without), and
 puts half of the faults there: nothing may be left of the swap files either. --zenflow trains with ZenFlow in each,
@@ -45,6 +50,8 @@ CONFIG = {
 EVERY_RUN = []  # what each is told besides
 ZERO = "zero_optimization."
 OFFLOADED_PLACES = ("swap", "offload")
+# Overflows at the start, and after every second step that goes well.
+FP16 = ["+fp16.enabled=true", "+fp16.initial_scale_power=24", "+fp16.loss_scale_window=1", "+fp16.hysteresis=1"]
 # Columns are chosen, and the rest's update is under way, at most steps at which somebody may have to go on.
 ZENFLOW = [f"{ZERO}offload_optimizer.device=cpu", f"{ZERO}zenflow.topk_ratio=0.25",
            f"{ZERO}zenflow.select_strategy=step", f"{ZERO}zenflow.select_interval=5",
@@ -171,7 +178,7 @@ def make_schedule(seed, names, special, meshes):
     memory_every = rng.choice([0, 1, 1, 2])
     apart = rng.random() < 0.5  # each host keeps its own files; here there is one host
     return Schedule(ranks, stage, memory_every, apart, "; ".join(places), signals, offload, mesh,
-                    *launcher_troubles(rng))
+                    *launcher_troubles(rng), rng.choice([None, None, None, rng.uniform(0.05, 1.2)]))
 
 
 @dataclasses.dataclass
@@ -187,6 +194,7 @@ class Schedule:
     pauses: list  # of the launcher: when, for how long
     deaf: float  # when somebody begins to read what it prints; None: from the start
     second: float  # when somebody launches again; None: nobody
+    back: float  # when a rank is killed of a run whose latest somebody has set to an earlier tag; None: nobody does
 
 
 def launcher_troubles(rng):
@@ -306,6 +314,34 @@ def run_schedule(binaries, folder, schedule, problems):
     return code
 
 
+def tags_in(run_dir):
+    return sorted(run_dir.glob("checkpoints/global_step*"), key=lambda tag: int(tag.name.removeprefix("global_step")))
+
+
+def go_back(binaries, folder, schedule, problems):
+    """As a person does it, DeepSpeed's way."""
+    tags = tags_in(folder / "run")
+    if len(tags) < 2:
+        problems.append(f"tags: {[tag.name for tag in tags]}, expected two or more")
+        return
+    (folder / "run/checkpoints/latest").write_text(tags[-2].name)
+    shutil.rmtree(folder / "run/final")
+    words = command(binaries, folder / "run", schedule.ranks, schedule.stage, schedule.memory_every, schedule.apart,
+                    [*schedule.mesh.words, *schedule.offload])
+    with open(folder / "out", "a") as out:
+        process = subprocess.Popen(words, cwd=folder, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+        send_signals(process, folder / "run", [(schedule.back, 0, signal.SIGKILL)])
+        try:
+            code = process.wait(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = None
+    if code != 0:
+        problems.append(f"exit code {code} after going back to {tags[-2].name}")
+    elif f"from={tags[-2].name}" not in (folder / "out").read_text():
+        problems.append(f"it did not go back to {tags[-2].name}")
+
+
 def one_schedule(binaries, scratch, places, reference, seed):
     """What is wrong, or nothing; and the number of restarts."""
     schedule = make_schedule(seed, *places)
@@ -318,9 +354,11 @@ def one_schedule(binaries, scratch, places, reference, seed):
     code = run_schedule(binaries, folder, schedule, problems)
     if code is None:
         return f"{schedule}: no end after {LIMIT_S} s", 0
+    if code == 0 and schedule.back is not None:
+        go_back(binaries, folder, schedule, problems)
     if code != 0:
         problems.append(f"exit code {code}")
-    else:
+    elif not problems:
         restarts = json.loads((run_dir / "report.json").read_text())["restarts"]
         weights, points = reference.of(schedule.ranks, schedule.mesh)
         if digest(run_dir) != weights:
@@ -388,6 +426,7 @@ def main():
     parser.add_argument("--device", default="cpu", help="where ranks compute")
     parser.add_argument("--seconds", type=float, default=0, help="begin no schedule after so many")
     parser.add_argument("--offload", action="store_true", help="state and weights outside of the device")
+    parser.add_argument("--fp16", action="store_true", help="in fp16, with steps that overflow")
     parser.add_argument("--zenflow", action="store_true", help="important columns at once, the rest later")
     parser.add_argument("--mesh", action="store_true", help="ranks that share samples")
     args = parser.parse_args()
@@ -405,6 +444,8 @@ def main():
     if not names:
         print("SKIPPED: this build has no failpoints")
         return 77
+    if args.fp16:
+        EVERY_RUN.extend(FP16)
     if args.zenflow:
         EVERY_RUN.extend(ZENFLOW)
         OFFLOADS[:] = [([1, 2, 3], [])]

@@ -52,7 +52,8 @@ struct Launch {
   JobPlan plan{};  // what the launcher says besides
   std::optional<RunFacts> facts{};
   int64_t layers = 2;
-  std::string note{};  // to go with what is saved
+  std::string note{};                    // to go with what is saved
+  std::optional<int64_t> first_epoch{};  // of the launch; nothing: this one
 };
 
 // One epoch of two ranks, which saves at those steps: how it began.
@@ -70,7 +71,8 @@ Beginning begin(FileSystem& files, const Launch& launch) {
     plan.run_dir = "/run";
     plan.epoch = launch.epoch;
     plan.resume = launch.resume;
-    plan.oldest_tag_epoch = launch.resume == ResumeMode::kNever ? launch.epoch : 0;
+    const bool own = launch.resume == ResumeMode::kNever || !plan.resume_tag.empty();
+    plan.oldest_tag_epoch = own ? launch.first_epoch.value_or(launch.epoch) : 0;
     Checkpointing checkpoints(engine, files, plan,
                               {.facts = comm.rank() == 0 ? launch.facts : std::nullopt});
     std::string began;
@@ -124,6 +126,120 @@ TEST_CASE("what began anew is gone on with later, and not the run before it", "[
              Catch::Contains("no checkpoint that can be loaded") &&
                  Catch::Contains("global_step8/rank-00001.pieces"));
   CHECK(began_at(files, 8, ResumeMode::kNever, {}) == "step 0");
+}
+
+// As an editor or `echo` does it.
+void set_latest(MemoryFileSystem& files, const std::string& tag) {
+  files.write_text_atomically("/run/checkpoints/latest", tag);
+}
+
+std::vector<std::string> tags_of(FileSystem& files) {
+  std::vector<std::string> names;
+  for (const CommittedTag& tag : list_tags(files, "/run/checkpoints").tags)
+    names.push_back(fmt::format("{} of {}", tag.step, tag.begun_in));
+  return names;
+}
+
+TEST_CASE("a latest that somebody has set is gone on with, and what was newer is left behind",
+          "[rankd]") {
+  MemoryFileSystem files;
+  CHECK(began_at(files, 1, ResumeMode::kAuto, {3, 6, 9}) == "step 0");
+  set_latest(files, "global_step6");
+  Launch launch{.epoch = 2};
+  launch.plan.committed_step = 9;
+  launch.plan.committed_by = "committed.json names global_step9";
+  const Beginning back = begin(files, launch);
+  CHECK(back.what == "step 6");
+  REQUIRE(back.notices.size() == 1);
+  CHECK_THAT(back.notices[0],
+             Catch::StartsWith("resumed step=6 from=global_step6: checkpoints/latest names it, and "
+                               "what was made after step 6 is left behind; global_step9 stays"));
+  // A restart before anything was saved goes back as well, also where a resume is required.
+  CHECK(began_at(files, 3, ResumeMode::kRequired, {}) == "step 6");
+  CHECK(began_at(files, 4, ResumeMode::kAuto, {8}) == "step 6");
+  CHECK(tags_of(files) == std::vector<std::string>{"8 of 4", "9 of 1", "6 of 1", "3 of 1"});
+  CHECK(began_at(files, 5, ResumeMode::kRequired, {}) == "step 8");
+  // What goes on from 8 is of the same line; the step that is repeated takes the old one's place.
+  CHECK(began_at(files, 6, ResumeMode::kAuto, {9, 10}) == "step 8");
+  CHECK(tags_of(files) ==
+        std::vector<std::string>{"10 of 4", "9 of 4", "8 of 4", "6 of 1", "3 of 1"});
+  CHECK(began_at(files, 7, ResumeMode::kAuto, {}) == "step 10");
+}
+
+TEST_CASE("nobody falls back to what was left behind", "[rankd]") {
+  MemoryFileSystem files;
+  CHECK(began_at(files, 1, ResumeMode::kAuto, {3, 6, 9}) == "step 0");
+  set_latest(files, "global_step6");
+  CHECK(began_at(files, 2, ResumeMode::kAuto, {8}) == "step 6");
+  files.flip_bit("/run/checkpoints/global_step8/rank-00001.pieces", 99);
+  // Nor does what is made then stand behind the tag that does not hold.
+  CHECK(began_at(files, 3, ResumeMode::kAuto, {7}) == "step 6");
+  CHECK(tags_of(files).front() == "7 of 3");
+  CHECK(began_at(files, 4, ResumeMode::kAuto, {}) == "step 7");
+  files.flip_bit("/run/checkpoints/global_step7/rank-00001.pieces", 99);
+  files.flip_bit("/run/checkpoints/global_step6/rank-00001.pieces", 99);
+  CHECK(began_at(files, 5, ResumeMode::kAuto, {}) == "step 3");
+}
+
+TEST_CASE("a latest that was late is no wish", "[rankd]") {
+  MemoryFileSystem files;
+  CHECK(began_at(files, 1, ResumeMode::kAuto, {3, 6}) == "step 0");
+  CHECK(began_at(files, 2, ResumeMode::kAuto, {9}) == "step 6");
+  // Power went after the commit of step 9.
+  files.remove("/run/checkpoints/global_step9/named");
+  set_latest(files, "global_step6\n");
+  const Beginning beginning = begin(files, {.epoch = 3});
+  CHECK(beginning.what == "step 9");
+  CHECK(
+      says(beginning, "checkpoints/latest still names global_step6 (to go back there: --resume "));
+  // Now it is known to have named the newest.
+  CHECK(files.read_text("/run/checkpoints/latest", 100) == "global_step9\n");
+  set_latest(files, "global_step6\n");
+  CHECK(began_at(files, 4, ResumeMode::kAuto, {}) == "step 6");
+}
+
+TEST_CASE("a checkpoint is asked for by its name, and it is that one or none", "[rankd]") {
+  MemoryFileSystem files;
+  CHECK(began_at(files, 1, ResumeMode::kAuto, {3, 6, 9}) == "step 0");
+  Launch launch{.epoch = 2};
+  launch.plan.resume_tag = "global_step6";
+  const Beginning back = begin(files, launch);
+  CHECK(back.what == "step 6");
+  CHECK(says(back, "from=global_step6: --resume names it, and what was made after step 6"));
+  launch.epoch = 3;  // of the same launch, which has saved nothing yet
+  launch.first_epoch = 2;
+  launch.saves = {7};
+  CHECK(begin(files, launch).what == "step 6");
+  launch.epoch = 4;
+  launch.saves = {};
+  CHECK(begin(files, launch).what == "step 7");
+  CHECK(began_at(files, 5, ResumeMode::kAuto, {}) == "step 7");  // another launch
+  launch = {.epoch = 6};
+  launch.plan.resume_tag = "global_step5";
+  CHECK_THAT(begin(files, launch).what,
+             Catch::Contains("--resume global_step5: /run/checkpoints has no checkpoint of that "
+                             "name (the newest is global_step7)"));
+  files.flip_bit("/run/checkpoints/global_step9/rank-00001.pieces", 99);
+  launch.plan.resume_tag = "global_step9";
+  launch.epoch = 7;
+  CHECK_THAT(begin(files, launch).what,
+             Catch::Contains("--resume global_step9: it cannot be loaded") &&
+                 Catch::Contains("global_step9/rank-00001.pieces"));
+  files.truncate("/run/checkpoints/global_step3/manifest.json", 9);
+  launch.plan.resume_tag = "global_step3";
+  launch.epoch = 8;
+  CHECK_THAT(begin(files, launch).what, Catch::Contains("--resume global_step3: /run/checkpoints/"
+                                                        "global_step3/manifest.json"));
+}
+
+TEST_CASE("a launch that goes back is followed by the next one, also if it saves nothing",
+          "[rankd]") {
+  MemoryFileSystem files;
+  CHECK(began_at(files, 1, ResumeMode::kAuto, {3, 6, 9}) == "step 0");
+  Launch launch{.epoch = 2};
+  launch.plan.resume_tag = "global_step3";
+  CHECK(begin(files, launch).what == "step 3");
+  CHECK(began_at(files, 3, ResumeMode::kAuto, {}) == "step 3");
 }
 
 TEST_CASE("steps that nobody may have heard of go with the tag", "[rankd]") {

@@ -70,6 +70,7 @@ struct Life {
   int64_t keep = 0;
   ResumeMode resume = ResumeMode::kAuto;
   int64_t oldest = 0;
+  std::string tag = "";  // to go on from
   // A tag after each step from `save_from` on; what a failed one says is told.
   int64_t save_from = 1;
   std::function<void(FaultFileSystem& disk, size_t host, int64_t step)> before_save = {};
@@ -122,6 +123,7 @@ Heard live(const Machines& machines, const Life& life) {
     plan.epoch = life.number;
     plan.resume = life.resume;
     plan.oldest_tag_epoch = life.oldest;
+    plan.resume_tag = life.tag;
     const size_t host = machines.machine_of(comm.rank());
     FaultFileSystem& disk = *disks[host];
     Checkpointing checkpoints(engine, disk, plan,
@@ -407,6 +409,44 @@ TEST_CASE("a run begun anew is gone on with on every host, and not the one befor
     CHECK_THAT(refusal_of(machines, {.number = 4, .until = 2}),
                Catch::Contains("global_step2 of epoch 2 is not whole"));
   }
+}
+
+TEST_CASE("a training goes back on every host, by latest or by name, and nobody forgets it",
+          "[rankd][local]") {
+  for (const std::vector<int>& ranks : {std::vector<int>{2}, std::vector<int>{1, 1}}) {
+    for (const bool by_name : {false, true}) {
+      CAPTURE(ranks.size(), by_name);
+      const Machines machines(ranks);
+      live(machines, {.number = 1, .until = 4});
+      // Of the first host, with rank 0; what others say counts for nothing.
+      if (!by_name)
+        machines.disks[0]->write_text_atomically(join_path(kTags, "latest"), "global_step2");
+      Life life{.number = 2, .until = 2, .save_from = 9};
+      if (by_name) {
+        life.oldest = 2;
+        life.tag = "global_step2";
+      }
+      const Heard back = live(machines, life);
+      CHECK(back.resumed_at == 2);
+      CHECK_THAT(back.line, Catch::Contains("names it, and what was made after step 2"));
+      CHECK(live(machines, {.number = 3, .until = 3, .save_from = 3}).resumed_at == 2);
+      CHECK(live(machines, {.number = 4, .until = 3}).resumed_at == 3);
+      // 3 is another one now, 4 is still the old one.
+      CHECK(machines.folders(0).size() == 4);
+      CHECK(live(machines, {.number = 5, .until = 6, .keep = 2}).resumed_at == 3);
+      CHECK(machines.folders(0) == Names{"global_step5", "global_step6"});
+    }
+  }
+}
+
+TEST_CASE("a latest of another host is no wish, and no more one that was late", "[rankd][local]") {
+  const Machines machines({1, 1});
+  live(machines, {.number = 1, .until = 4});
+  machines.disks[1]->write_text_atomically(join_path(kTags, "latest"), "global_step2");
+  CHECK(live(machines, {.number = 2, .until = 4}).resumed_at == 4);
+  machines.disks[0]->write_text_atomically(join_path(kTags, "latest"), "global_step2");
+  machines.disks[0]->remove(join_path(kTags, "global_step4/named"));
+  CHECK(live(machines, {.number = 3, .until = 4}).resumed_at == 4);
 }
 
 TEST_CASE("nothing is deleted before every host has read the new tag", "[rankd][local]") {

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
@@ -62,13 +64,20 @@ struct Epoch {
   Tier state = Tier::kDevice, params = Tier::kDevice;
   double ratio = 1;
   std::optional<int64_t> disk_at = {};  // a checkpoint after this step
+  std::optional<int64_t> bad_at = {};   // a weight of the last rank is no number after this step
 };
 
 struct Told {
   int64_t resumed_at = 0;
   std::string line;
-  Outcome before, after;  // the state when training began, and when it ended
+  Outcome before, after;                // the state when training began, and when it ended
+  std::vector<std::string> refusals{};  // of ranks that were to keep what is not finite
 };
+
+// As an editor does it.
+void set_latest(MemoryFileSystem& files, const std::string& tag) {
+  files.write_text_atomically("/run/checkpoints/latest", tag);
+}
 
 // One epoch of the world, which ends without a word.
 Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
@@ -107,6 +116,17 @@ Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < epoch.until) {
       train_step(engine, source);
+      if (epoch.bad_at == engine.step() && comm.rank() == comm.size() - 1)
+        set_first_weight(engine, std::nanf(""));
+      if (epoch.bad_at == engine.step()) {
+        try {
+          memory.save(MemoryTier::Replica::kPeerHost);
+        } catch (const ValidationError& error) {
+          const std::lock_guard lock(mutex);
+          told.refusals.emplace_back(error.what());
+        }
+        return;
+      }
       if (engine.step() % epoch.every == 0) {
         memory.save(engine.step() % epoch.copied == 0 ? MemoryTier::Replica::kPeerHost
                                                       : MemoryTier::Replica::kOwnHost);
@@ -288,6 +308,38 @@ TEST_CASE("a lost process costs less than a lost host where fewer states are cop
     hosts.lose(1);
     CHECK(live(hosts, disk, {.number = 6, .until = 3, .copied = 3}).resumed_at == 3);
   }
+}
+
+TEST_CASE("numbers that are not finite are kept by no rank, and what was kept stays",
+          "[rankd][memory]") {
+  MemoryFileSystem disk;
+  const Hosts hosts({1, 2});
+  const Told told = live(hosts, disk, {.number = 1, .until = 5, .bad_at = 4});
+  REQUIRE(told.refusals.size() == 3);
+  for (const std::string& refusal : told.refusals) {
+    CHECK_THAT(refusal, Catch::Contains("after step 4 are not all finite: rank 2 on ") &&
+                            Catch::Contains("is nan; what was saved before stays"));
+  }
+  CHECK(live(hosts, disk, {.number = 2, .until = 3}).line == "resumed step=3 from=memory");
+}
+
+TEST_CASE("states in memory of a line that was left behind are not gone on from",
+          "[rankd][memory]") {
+  MemoryFileSystem disk;
+  const Hosts hosts({2});
+  live(hosts, disk, {.number = 1, .until = 3, .disk_at = 3});
+  live(hosts, disk, {.number = 2, .until = 6, .disk_at = 5});
+  set_latest(disk, "global_step3");
+  const Told back = live(hosts, disk, {.number = 3, .until = 4});
+  CHECK(back.resumed_at == 3);
+  CHECK_THAT(back.line, Catch::StartsWith("resumed step=3 from=global_step3: checkpoints/latest"));
+  // What was kept since is of the line that goes on.
+  const Told next = live(hosts, disk, {.number = 4, .until = 7, .disk_at = 7});
+  CHECK(next.line == "resumed step=4 from=memory");
+  const std::vector<CommittedTag> tags = list_tags(disk, "/run/checkpoints").tags;
+  CHECK(tags.at(0).begun_in == 3);
+  CHECK(tags.at(0).after == std::vector<Ancestor>{{.begun_in = 1, .step = 3}});
+  CHECK(live(hosts, disk, {.number = 5, .until = 7}).resumed_at == 7);
 }
 
 TEST_CASE("a state that does not hold is passed over for the one before", "[rankd][memory]") {

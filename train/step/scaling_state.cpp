@@ -43,17 +43,20 @@ std::string to_text(const ScalingState& state) {
   out.set("iteration", Value::integer(state.scaler.iteration));
   out.set("last_overflow", Value::integer(state.scaler.last_overflow));
   out.set("hysteresis", Value::integer(state.scaler.hysteresis));
+  out.set("stuck", Value::integer(state.scaler.stuck));
   return to_compact_json(out);
 }
 
 ScalingState parse_scaling_state(const std::string& text) {
   const Value in = parse_object(text);
+  const bool counts = in.find("stuck") != nullptr;  // older ones do not
   const ScalingState state{.skipped = integer_in(in, "skipped"),
                            .scaler = {.scale = number_in(in, "scale"),
                                       .iteration = integer_in(in, "iteration"),
                                       .last_overflow = integer_in(in, "last_overflow"),
-                                      .hysteresis = integer_in(in, "hysteresis")}};
-  if (state.skipped < 0 || !(state.scaler.scale > 0)) {
+                                      .hysteresis = integer_in(in, "hysteresis"),
+                                      .stuck = counts ? integer_in(in, "stuck") : 0}};
+  if (state.skipped < 0 || state.scaler.stuck < 0 || !(state.scaler.scale > 0)) {
     throw ValidationError(fmt::format("{} has skipped {} steps and scales by {}", kWhat,
                                       state.skipped, state.scaler.scale));
   }

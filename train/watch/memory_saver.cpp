@@ -10,11 +10,13 @@ namespace ds {
 
 // By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
 bool MemorySaver::needs_edge(int64_t steps_done) const {
-  return steps_done % options_.every == 0 && steps_done < options_.last_step;
+  return (steps_done % options_.every == 0 || put_off_) && steps_done < options_.last_step;
 }
 
 void MemorySaver::at_edge(int64_t steps_done) {
   if (!needs_edge(steps_done)) return;
+  put_off_ = !memory_.is_progress();
+  if (put_off_) return;
   reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "save"});
   const auto start = std::chrono::steady_clock::now();
   try {

@@ -28,7 +28,8 @@ class MemorySaver final : public StepObserver {
   MemoryTier& memory_;
   RunReports& reports_;
   const Options options_;
-  int failures_ = 0;  // in a row
+  int failures_ = 0;      // in a row
+  bool put_off_ = false;  // of a step that changed nothing: the next one that does is kept
   double seconds_ = 0;
   int64_t saves_ = 0;
 };

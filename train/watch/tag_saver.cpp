@@ -14,10 +14,12 @@ bool TagSaver::needs_edge(int64_t steps_done) const {
 }
 
 void TagSaver::at_edge(int64_t steps_done) {
-  if (needs_edge(steps_done)) save_and_go_on();
+  if (!needs_edge(steps_done)) return;
+  engine_.skipped_last() ? schedule_.put_off(steps_done) : save_and_go_on();
 }
 
 void TagSaver::before_exit(RunEnd end) {
+  if (end == RunEnd::kDone) require_updates();
   if (end == RunEnd::kDone && !options_.at_end) return;
   insist([this] { save(); });
   if (end != RunEnd::kDone) return;
@@ -25,6 +27,17 @@ void TagSaver::before_exit(RunEnd end) {
   progress("export");
   insist([this] { checkpoints_.export_model(options_.model_folder, options_.frame); });
   DS_FAILPOINT("train.exported");
+}
+
+// A model as it was at the start is none that was trained.
+void TagSaver::require_updates() const {
+  if (engine_.step() == 0 || engine_.updates() > 0) return;
+  throw ValidationError(fmt::format(
+      "none of the {} steps has changed the weights: the gradients of each overflowed, at last "
+      "with "
+      "the loss scale {}; begin with a smaller one (fp16.initial_scale_power, fp16.loss_scale), or "
+      "give it more steps to come down",
+      engine_.step(), engine_.scaling().scaler.scale));
 }
 
 // Every rank throws the same IoError, so all of them go on alike.

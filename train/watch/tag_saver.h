@@ -1,7 +1,9 @@
 // Saves a run's state as tags: when the schedule says so, when somebody asks, and at the end, with
 // the exported model if all steps are done. A save that fails costs a tag and not the run, as
 // SaveSchedule has it; at the end there are no more steps in which it could be tried again, so it
-// waits and tries for half a minute. Collective: every rank has one and is told alike.
+// waits and tries for half a minute. A save that is due after a step that changed no weight (an
+// overflow in fp16) waits for one that did, so that no good tag has to go for it. Collective: every
+// rank has one and is told alike.
 #pragma once
 
 #include <functional>
@@ -43,6 +45,7 @@ class TagSaver final : public StepObserver {
 
  private:
   void save();
+  void require_updates() const;
   void insist(const std::function<void()>& part);
   void progress(const char* phase);
   void warn(const std::string& what);

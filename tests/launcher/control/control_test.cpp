@@ -97,6 +97,7 @@ control::JobPlan small_plan(int rank) {
   plan.set_config_text("{}");
   plan.set_shm_name("dslaunch-abc");
   plan.set_resume(control::JobPlan::REQUIRED);
+  plan.set_resume_tag("global_step6");
   return plan;
 }
 
@@ -145,6 +146,7 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   CHECK(plan.config_text == "{}");
   CHECK(plan.shm_name == "dslaunch-abc");
   CHECK(plan.resume == ResumeMode::kRequired);
+  CHECK(plan.resume_tag == "global_step6");
 
   client->report_progress({4, 2, "train"});
   StepMetrics metrics;

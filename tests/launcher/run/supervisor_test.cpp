@@ -198,6 +198,27 @@ TEST_CASE("what lies in the run directory is told to the ranks, unless the run b
   }
 }
 
+TEST_CASE("ranks are told the checkpoint to go back to, and what this launch has made counts more",
+          "[launcher]") {
+  ToldPlans told;
+  SupervisedRun run(1, [&](ScriptedRank& rank) {
+    told.add(rank.join());
+    return rank.epoch() == 1 ? testing::killed_by(SIGBUS) : rank.finish();
+  });
+  run.job.resume_tag = "global_step6";
+  run.job.recovery.max_restarts = 1;
+  run.job.past = {.committed_step = 40, .committed_by = "report.json", .metrics_step = 45};
+  CHECK(run.run().exit_code == 0);
+  for (const int epoch : {1, 2}) {
+    const JobPlan& plan = told.at(epoch, 0);
+    CHECK(plan.resume_tag == "global_step6");
+    CHECK(plan.oldest_tag_epoch == 1);
+    CHECK(plan.resume == ResumeMode::kAuto);
+    CHECK(plan.committed_step == 0);  // going back is what is wanted
+    CHECK(plan.told_step == 45);
+  }
+}
+
 TEST_CASE("what rank 0 says reaches the user, the log and the files it is for", "[launcher]") {
   SupervisedRun run(2, [](ScriptedRank& rank) {
     rank.join();

@@ -35,6 +35,29 @@ TEST_CASE("how to resume and how long to wait", "[launcher]") {
   CHECK(options_of({"t.json", "--wait-for-hosts", "0"}).wait_for_hosts == Time::zero());
 }
 
+TEST_CASE("a checkpoint to go on from is named alone or by its path", "[launcher]") {
+  const RunOptions named = options_of({"t.json", "--resume", "global_step6"});
+  CHECK(named.resume_tag == "global_step6");
+  CHECK(named.resume == ResumeMode::kAuto);
+  CHECK_FALSE(named.run_dir.has_value());
+  for (const char* const path :
+       {"runs/a/checkpoints/global_step6", "runs/a/checkpoints/global_step6/",
+        "./runs/a/./checkpoints//global_step6"}) {
+    CAPTURE(path);
+    const RunOptions whole = options_of({"t.json", "--resume", path});
+    CHECK(whole.resume_tag == "global_step6");
+    CHECK(whole.run_dir == std::filesystem::path("runs/a"));
+    CHECK(options_of({"t.json", "--resume", path, "--run-dir", "runs/b/../a"}).resume_tag ==
+          "global_step6");
+    CHECK_THROWS_AS(options_of({"t.json", "--resume", path, "--run-dir", "runs/b"}), UsageError);
+  }
+  CHECK(options_of({"t.json", "--resume", "checkpoints/global_step6"}).run_dir ==
+        std::filesystem::path("."));
+  CHECK_THROWS_WITH(options_of({"t.json", "--resume", "elsewhere/global_step6"}),
+                    Catch::Contains("expected RUN_DIR/checkpoints/global_step6"));
+  CHECK(options_of({"t.json", "--resume", "never"}).resume_tag.empty());
+}
+
 TEST_CASE("values that do not hold are usage errors before anything starts", "[launcher]") {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"train.json", "--time-limit", "later"},

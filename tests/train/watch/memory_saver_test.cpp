@@ -28,7 +28,7 @@ TEST_CASE("states are kept when they are due, and what fails costs nothing but a
     plan.memory_fd = host.get();
     MemoryTier memory(engine, plan, connections.peers().host);
     memory.find();
-    memory.settle(nullptr, 1);
+    memory.settle(nullptr, 1, {});
     HeardReports heard;
     MemorySaver saver(memory, heard, {.rank = 0, .every = 2, .copy_every = 4, .last_step = 8});
     const auto edge = [&](int64_t step) {

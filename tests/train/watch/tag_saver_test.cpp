@@ -1,5 +1,9 @@
 #include "train/watch/tag_saver.h"
 
+#include <cmath>
+#include <limits>
+
+#include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
@@ -18,10 +22,10 @@ constexpr int64_t kRoom = int64_t{1} << 40;
 // One rank whose engine makes no steps, and its saver.
 struct Saving {
   explicit Saving(Communicator& comm, MemoryFileSystem& disk, const FolderFrame& frame,
-                  std::function<void()> pause, bool at_end)
+                  std::function<void()> pause, bool at_end, const EngineOptions& options)
       : connections(Connections::over(comm, {.data = comm.size()})),
         workspace(Device::cpu(), 1, connections.peers()),
-        engine(options_of({}), workspace.resources(), std::nullopt),
+        engine(options, workspace.resources(), std::nullopt),
         checkpoints(engine, disk, plan, {}),
         saver(engine, checkpoints, heard,
               {.rank = 0,
@@ -56,11 +60,12 @@ struct Saving {
 
 // The body gets a rank that saves to `disk`; `pause` is what comes between two tries at the end.
 void with_saver(MemoryFileSystem& disk, const std::function<void()>& pause,
-                const std::function<void(Saving&)>& body, bool at_end = true) {
+                const std::function<void(Saving&)>& body, bool at_end = true,
+                const EngineOptions& options = options_of({})) {
   test::run_ranks(1, [&](Communicator& comm) {
     disk.make_directories("/run");
     const FolderFrame frame;
-    Saving saving(comm, disk, frame, pause, at_end);
+    Saving saving(comm, disk, frame, pause, at_end, options);
     body(saving);
   });
 }
@@ -117,6 +122,101 @@ TEST_CASE("a save that fails is a warning, and is tried again", "[train]") {
     saving.edge(6);
     CHECK_THROWS_AS(saving.edge(8), IoError);
   });
+}
+
+// An engine in fp16 whose gradients overflow until its scale has come down to about 2^22.
+EngineOptions overflowing(double scale) {
+  return options_of(
+      {.dtype = DType::kF16,
+       .loss_scale = dynamic_scale_rule({.init_scale = scale, .min_scale = 1, .hysteresis = 1})});
+}
+
+// Trains to that step, with its edges; what was heard.
+Lines trained(Saving& saving, int64_t until) {
+  CountingSource source(saving.engine.options(), 0, 1);
+  while (saving.engine.step() < until) {
+    const StepResult result = train_step(saving.engine, source);
+    saving.saver.after_step({.step = result.step, .seconds = 10});
+    if (saving.saver.needs_edge(result.step)) saving.saver.at_edge(result.step);
+  }
+  return saving.heard.take();
+}
+
+std::vector<int64_t> skipped_tags(MemoryFileSystem& disk) {
+  std::vector<int64_t> out;
+  for (const CommittedTag& tag : list_tags(disk, "/run/checkpoints").tags) {
+    if (tag.skipped) out.push_back(tag.step);
+  }
+  return out;
+}
+
+TEST_CASE("a save that is due after a step that changed nothing waits for one that does",
+          "[train]") {
+  MemoryFileSystem disk;
+  with_saver(
+      disk, kNever,
+      [&](Saving& saving) {
+        CHECK(trained(saving, 3).empty());  // 2 was due
+        REQUIRE(saving.engine.scaling().skipped == 3);
+        REQUIRE(saving.saver.needs_edge(4));
+        saving.saver.save_and_go_on();  // who asks for it gets it
+        CHECK(saving.heard.take() == Lines{"save 3.0", "commit global_step3"});
+        CHECK(skipped_tags(disk) == std::vector<int64_t>{3});
+        const Lines said = trained(saving, 9);
+        REQUIRE(saving.engine.skipped_last() == false);
+        const int64_t first = saving.engine.scaling().skipped + 1;
+        REQUIRE(said.size() >= 2);
+        CHECK(said[0] == fmt::format("save {}.0", first));
+        CHECK(skipped_tags(disk) == std::vector<int64_t>{3});
+      },
+      true, overflowing(0x1p28));
+}
+
+TEST_CASE("a run in which no step has changed the weights has not trained", "[train]") {
+  MemoryFileSystem disk;
+  for (const bool at_end : {true, false}) {
+    with_saver(
+        disk, kNever,
+        [&](Saving& saving) {
+          trained(saving, 3);
+          CHECK_THROWS_WITH(saving.saver.before_exit(RunEnd::kDone),
+                            Catch::StartsWith("none of the 3 steps has changed the weights"));
+          CHECK_FALSE(disk.exists("/run/final"));
+          saving.saver.before_exit(RunEnd::kStopped);  // it may go on
+        },
+        at_end, overflowing(0x1p40));
+  }
+}
+
+TEST_CASE("numbers that are not finite get into no tag, and end the run", "[train]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {std::nan(""), infinity, -infinity, 65520.0}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      CAPTURE(bad, static_cast<int>(dtype));
+      MemoryFileSystem disk;
+      with_saver(
+          disk, kNever,
+          [&](Saving& saving) {
+            saving.edge(2);
+            saving.heard.take();
+            set_first_weight(saving.engine, static_cast<float>(bad));
+            if (std::isfinite(bad) && dtype != DType::kF16) {
+              saving.edge(4);
+              CHECK(saving.heard.take().back() == "commit global_step4");
+              return;
+            }
+            CHECK_THROWS_WITH(saving.edge(4),
+                              Catch::Contains("after step 4 are not all finite: rank 0 on ") &&
+                                  Catch::Contains(": element 0 of the ") &&
+                                  Catch::Contains("global_step4 was not saved"));
+            CHECK_THROWS_AS(saving.saver.before_exit(RunEnd::kDone), ValidationError);
+            CHECK_FALSE(disk.exists("/run/final"));
+            CHECK(list_tags(disk, "/run/checkpoints").tags.size() == 1);
+            CHECK(disk.list("/run/checkpoints").size() == 3);  // with epoch and latest
+          },
+          true, options_of({.dtype = dtype}));
+    }
+  }
 }
 
 TEST_CASE("a run that is stopped saves, one that is done also exports its model", "[train]") {
