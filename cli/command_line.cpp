@@ -2,36 +2,29 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "cli/overview.h"
 #include "cli/typing.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
 
 // An unknown option explains everything else: its value is taken for another word.
-UsageError refusal(const CLI::App& app, const std::string& otherwise) {
+UsageError refusal(const VerbApp& app, const std::string& otherwise) {
   return UsageError(fmt::format("{} (see `{} --help`)",
                                 unknown_option(app, app.remaining()).value_or(otherwise),
-                                app.get_name()));
+                                app.name()));
 }
 
-ParsedLine parse_verb(const Verb& verb, std::vector<std::string> words) {
+ParsedLine parse_verb(const Verb& verb, const std::vector<std::string>& words) {
   ParsedVerb parsed{&verb, verb.describe(verb)};
-  CLI::App& app = parsed.line->app();
-  std::ranges::reverse(words);  // CLI11 takes them from the back
+  VerbApp& app = parsed.line->app();
   try {
-    app.parse(words);
-  } catch (const CLI::CallForHelp&) {
-    return InfoText{app.help()};
-  } catch (const CLI::ParseError& error) {
-    throw refusal(app, error.what());
+    if (app.parse(words) == VerbApp::Outcome::kHelp) return InfoText{app.help()};
   } catch (const UsageError& error) {
     throw refusal(app, error.what());
   }

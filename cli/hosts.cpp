@@ -1,15 +1,14 @@
 #include "cli/hosts.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 namespace {
 
 constexpr const char* kGroup = "Several hosts";
 
-void describe_choice(CLI::App& app, HostOptions& hosts) {
+void describe_choice(VerbApp& app, HostOptions& hosts) {
   app.add_option("-H,--hostfile", hosts.hostfile,
                  "Lines 'HOST slots=N' (default: /job/hostfile where it is, else this machine)")
       ->type_name("FILE")
@@ -30,7 +29,7 @@ void describe_choice(CLI::App& app, HostOptions& hosts) {
 
 }  // namespace
 
-void describe_hosts(CLI::App& app, HostOptions& hosts) {
+void describe_hosts(VerbApp& app, HostOptions& hosts) {
   describe_choice(app, hosts);
   app.add_option("--launcher", hosts.launcher,
                  "local, ssh, mpi, slurm; auto: what hostfile and Slurm allocation suggest")
@@ -40,14 +39,14 @@ void describe_hosts(CLI::App& app, HostOptions& hosts) {
                  "More words for ssh, mpirun or srun, such as --launcher-args='-F my_ssh_config'")
       ->group(kGroup);
   app.add_option("--ssh-port,--ssh_port", hosts.ssh_port, "Default: what ssh is configured for")
-      ->check(CLI::Range(1, 65535).description(""))
+      ->check(range_check(1, 65535))
       ->type_name("PORT")
       ->group(kGroup);
   app.add_option("--master-addr,--master_addr", hosts.master_addr,
                  "Address of this machine that the hosts reach (default: from the routes to them)")
       ->group(kGroup);
   app.add_option("--master-port,--master_port", hosts.master_port, "Default: any free one")
-      ->check(CLI::Range(0, 65535).description(""))
+      ->check(range_check(0, 65535))
       ->type_name("PORT")
       ->group(kGroup);
   app.add_option("--env", hosts.environment,

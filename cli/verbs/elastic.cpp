@@ -1,18 +1,17 @@
 #include "cli/verbs/elastic.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_elastic(CLI::App& app, ElasticVerbOptions& values) {
+void describe_elastic(VerbApp& app, ElasticVerbOptions& values) {
   app.add_option("config", values.config, "train.json with an elasticity section")
       ->type_name("FILE")
       ->required();
   add_overrides(app, values.overrides);
   app.add_option("-w,--world-size", values.world_size, "Also the micro batch for so many ranks")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(not_negative_check())
       ->type_name("N");
   app.add_option("--nodes", values.nodes, "Nodes of the job, for the table of losses")
       ->check(count_check())

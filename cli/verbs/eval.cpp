@@ -1,13 +1,12 @@
 #include "cli/verbs/eval.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_eval(CLI::App& app, EvalArgs& values) {
-  const CLI::Validator positive = CLI::PositiveNumber.description("");
+void describe_eval(VerbApp& app, EvalArgs& values) {
+  const ValueCheck positive = positive_check();
   add_model_source(app, values.source);
   app.add_option("--data", values.data,
                  "Text or JSON lines (also .gz, .zst), token files, folders, patterns")

@@ -1,27 +1,27 @@
 #include "cli/verbs/generate.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/option_kinds.h"
 #include "cli/standard_input.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
 
-void describe_drawing(CLI::App& app, GenerateArgs& values) {
+void describe_drawing(VerbApp& app, GenerateArgs& values) {
   app.add_option("--temperature", values.temperature, "0 takes the likeliest token")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(not_negative_check())
       ->type_name("T")
       ->capture_default_str();
   app.add_option("--top-k", values.top_k, "Draw from the k likeliest tokens; 0: from all")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(not_negative_check())
       ->type_name("K")
       ->capture_default_str();
   app.add_option("--top-p", values.top_p,
                  "Draw from the likeliest tokens that make up the probability p; 1: from all")
-      ->check(CLI::Range(1e-9, 1.0).description(""))
+      ->check(real_range_check(1e-9, 1))
       ->type_name("P")
       ->capture_default_str();
   app.add_option("--seed", values.seed, "Same seed, same text")
@@ -31,7 +31,7 @@ void describe_drawing(CLI::App& app, GenerateArgs& values) {
 
 }  // namespace
 
-void describe_generate(CLI::App& app, GenerateArgs& values) {
+void describe_generate(VerbApp& app, GenerateArgs& values) {
   add_model_source(app, values.source);
   app.add_option("--prompt", values.prompts,
                  "Text to continue; -, or none: standard input. May be repeated")
@@ -39,7 +39,7 @@ void describe_generate(CLI::App& app, GenerateArgs& values) {
       ->type_name("TEXT");
   app.add_flag("--lines", values.lines, "Each line of standard input is a prompt of its own");
   app.add_option("--max-tokens", values.max_tokens, "Tokens to add at most")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(positive_check())
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--stop", values.stops, "The text ends before this one. May be repeated")

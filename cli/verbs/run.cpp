@@ -1,8 +1,7 @@
 #include "cli/verbs/run.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 namespace {
@@ -26,7 +25,7 @@ constexpr const char* kFooter =
     "nodes\n"
     "used up, 77 validation failed, 78 configuration, 124 --timeout, 128+n signal n.";
 
-void describe_binding(CLI::App& app, RunArgs& values) {
+void describe_binding(VerbApp& app, RunArgs& values) {
   const char* const group = "Cores";
   app.add_flag("--bind-cores-to-rank,--bind_cores_to_rank", values.bind_cores,
                "Every rank gets cores of its own, of one memory node where that is possible")
@@ -40,7 +39,7 @@ void describe_binding(CLI::App& app, RunArgs& values) {
 }
 
 // When a run goes on, starts again, waits or gives up.
-void describe_lifetime(CLI::App& app, RunArgs& values) {
+void describe_lifetime(VerbApp& app, RunArgs& values) {
   add_duration(app, "--timeout", values.timeout,
                "Save and exit with 124 after this time: 90, 10m, 2h");
   app.add_option(
@@ -50,7 +49,7 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
       ->type_name("TIME|none");
   app.add_option("--max-restarts", values.max_restarts,
                  "Restarts after crashes, hangs and lost hosts, each from the newest checkpoint")
-      ->check(CLI::Range(0, 1000000).description(""))
+      ->check(range_check(0, 1000000))
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--wait-for-hosts", values.wait_for_hosts,
@@ -64,13 +63,13 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
          "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")
       ->type_name("N|MIN:MAX");
   app.add_option("--spares", values.spares, "Nodes held back to replace lost ones")
-      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->check(range_check(0, 1 << 16))
       ->type_name("N");
 }
 
 }  // namespace
 
-void describe_devices(CLI::App& app, RunArgs& values) {
+void describe_devices(VerbApp& app, RunArgs& values) {
   const char* const group = "Devices";
   app.add_option("--device", values.device,
                  "Where ranks compute: on a GPU each, on the CPU, or on GPUs where there are some "
@@ -81,7 +80,7 @@ void describe_devices(CLI::App& app, RunArgs& values) {
   app.add_flag("--share-gpus", values.share_gpus, "Let several ranks have one GPU")->group(group);
 }
 
-void describe_run(CLI::App& app, RunArgs& values) {
+void describe_run(VerbApp& app, RunArgs& values) {
   app.add_option("config", values.config, "train.json: the DeepSpeed keys, model, data, train")
       ->type_name("FILE")
       ->required();

@@ -38,9 +38,9 @@ struct RunArgs {
   bool json = false;
 };
 
-void describe_run(CLI::App& app, RunArgs& values);
+void describe_run(VerbApp& app, RunArgs& values);
 // --device and --share-gpus, which preflight has, too.
-void describe_devices(CLI::App& app, RunArgs& values);
+void describe_devices(VerbApp& app, RunArgs& values);
 
 // What --accept-changes of run and preflight says.
 inline constexpr const char* kAcceptChanges =

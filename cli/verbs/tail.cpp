@@ -1,18 +1,17 @@
 #include "cli/verbs/tail.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_tail(CLI::App& app, TailOptions& values) {
+void describe_tail(VerbApp& app, TailOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--rank", values.rank, "This rank alone")
-      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->check(range_check(0, 1 << 16))
       ->type_name("R");
   app.add_option("-n,--lines", values.lines, "The last N lines of each rank")
-      ->check(CLI::Range(0, 1 << 20).description(""))
+      ->check(range_check(0, 1 << 20))
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("-f,--follow", values.follow, "Go on until the run ends");

@@ -1,15 +1,14 @@
 #include "cli/verbs/top.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_top(CLI::App& app, TopOptions& values) {
+void describe_top(VerbApp& app, TopOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("-n,--samples", values.samples, "Leave after so many (default: when the run ends)")
-      ->check(CLI::Range(1, 1 << 30).description(""))
+      ->check(range_check(1, 1 << 30))
       ->type_name("N");
   app.add_flag("--json", values.json, "Each sample as one line of JSON, as status has it");
   app.footer(

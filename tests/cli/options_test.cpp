@@ -2,7 +2,6 @@
 // rest with its name; defaults are what the help says.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 
 #include "cli/command_line.h"
@@ -241,15 +240,15 @@ TEST_CASE("every choice of every option is taken, and a word that is none is ref
   for (const VerbOutline& verb : outlines()) {
     for (const OptionOutline& option : verb.options) {
       for (const std::string& choice : option.choices) {
-        const auto line = find_verb(verb.name)->describe(*find_verb(verb.name));
-        CLI::Option* const found = line->app().get_option(option.names.back());
         CAPTURE(verb.name, option.names.back(), choice);
-        CHECK_NOTHROW(found->add_result(choice));
-        CHECK_NOTHROW(found->run_callback());
-        const auto other = find_verb(verb.name)->describe(*find_verb(verb.name));
-        CLI::Option* const refused = other->app().get_option(option.names.back());
-        refused->add_result(choice + "x");
-        CHECK_THROWS_AS(refused->run_callback(), CLI::ValidationError);
+        // What else a line of the verb has to have is missing, and is told only of good values.
+        const auto told = [&](const std::string& word) {
+          Words words = {verb.name, option.names.back(), word};
+          if (!option.names.back().starts_with('-')) words.erase(words.begin() + 1);
+          return refusal_of(words);
+        };
+        CHECK_THAT(told(choice), !Catch::Contains("is none of"));
+        CHECK_THAT(told(choice + "x"), Catch::Contains("'" + choice + "x' is none of"));
         ++tried;
       }
     }

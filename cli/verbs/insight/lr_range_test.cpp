@@ -1,35 +1,35 @@
 #include "cli/verbs/insight/lr_range_test.h"
 
-#include <CLI/CLI.hpp>
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_lr_range_test(CLI::App& app, LrRangeTestArgs& values) {
+void describe_lr_range_test(VerbApp& app, LrRangeTestArgs& values) {
   describe_run(app, values.run);
   // It begins anew each time, and has something else to print.
   for (const char* const name : {"--resume", "--accept-changes", "--json"}) {
-    app.remove_option(app.get_option(name));
+    app.remove_option(name);
   }
   const char* const group = "Test";
   app.add_option("--steps", values.steps, "Steps of the test")
-      ->check(CLI::Range(int64_t{10}, int64_t{1} << 40).description(""))
+      ->check(range_check(10, int64_t{1} << 40))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("--min-lr", values.min_lr,
                  "lr_range_test_min_lr, the rate at the start (default: the config's, or 1e-4)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(positive_check())
       ->type_name("LR")
       ->group(group);
   app.add_option("--step-size", values.step_size,
                  "lr_range_test_step_size, steps until the rate has grown by step-rate times the "
                  "first one (default: the config's, or a tenth of the steps)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(positive_check())
       ->type_name("N")
       ->group(group);
   app.add_option("--step-rate", values.step_rate,
                  "lr_range_test_step_rate (default: the config's, or 10)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(positive_check())
       ->type_name("X")
       ->group(group);
   app.add_flag("--staircase", values.staircase,

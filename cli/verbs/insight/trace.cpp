@@ -1,19 +1,18 @@
 #include "cli/verbs/insight/trace.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_trace(CLI::App& app, TraceOptions& values) {
+void describe_trace(VerbApp& app, TraceOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--steps", values.steps, "How many steps (default 3)")
-      ->check(CLI::Range(1, 1000).description(""))
+      ->check(range_check(1, 1000))
       ->type_name("N");
   app.add_option("--ranks", values.ranks, "Whose, such as 0,3 (default: of all ranks)")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(not_negative_check())
       ->type_name("RANKS");
   app.add_option("-o,--output", values.output,
                  "The trace (default: trace.json of the run directory)")
