@@ -37,6 +37,15 @@ function(ds_compile_options options)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
+# Sources of unit tests are half of a build, and what a test computes is the libraries' work: a third of the time to
+# compile them is better saved. With -O1 GCC 12 takes more values for uninitialised that are not.
+function(ds_compile_quickly target)
+  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT DS_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
+
 # The .cu files of a layer: for the emulated device they are C++.
 function(ds_cuda_half target)
   if(DS_CUDA STREQUAL "absent" OR NOT ARGN)
@@ -92,6 +101,7 @@ function(ds_test)
   endif()
   add_executable(${target} ${ARG_SOURCES})
   ds_target_defaults(${target})
+  ds_compile_quickly(${target})
   list(TRANSFORM ARG_DEPENDS PREPEND ds_)
   target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ${ARG_LIBS} ds_test_files ds_test_stream
     ds_catch ds_device_name)
