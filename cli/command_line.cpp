@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "cli/overview.h"
 #include "cli/typing.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 #include "core/files/home.h"
 
@@ -18,38 +16,29 @@ namespace ds {
 namespace {
 
 // An unknown option explains everything else: its value is taken for another word.
-UsageError refusal(const CLI::App& app, const std::string& otherwise) {
+UsageError refusal(const VerbApp& app, const std::string& otherwise) {
   return UsageError(fmt::format("{} (see `{} --help`)",
                                 unknown_option(app, app.remaining()).value_or(otherwise),
-                                app.get_name()));
+                                app.name()));
 }
 
 // A shell leaves the ~ of --run-dir=~/runs as it is.
-void expand_paths(CLI::App& app) {
+void expand_paths(VerbApp& app) {
   constexpr std::array<std::string_view, 6> kPaths = {"FILE",    "DIR",     "RUN_DIR",
                                                       "PATH...", "DIR:GPU", "NAME"};
-  const auto expand = [](const std::string& path) {
+  app.rewrite_values(kPaths, [](const std::string& path) {
     std::optional<std::string> expanded = expand_home(path);
     if (!expanded) throw UsageError(no_home_text(path));
     return std::move(*expanded);
-  };
-  for (CLI::Option* const option : app.get_options()) {
-    if (std::ranges::find(kPaths, option->get_type_name()) == kPaths.end()) continue;
-    option->transform(expand, "");
-  }
+  });
 }
 
-ParsedLine parse_verb(const Verb& verb, std::vector<std::string> words) {
+ParsedLine parse_verb(const Verb& verb, const std::vector<std::string>& words) {
   ParsedVerb parsed{&verb, verb.describe(verb)};
-  CLI::App& app = parsed.line->app();
+  VerbApp& app = parsed.line->app();
   expand_paths(app);
-  std::ranges::reverse(words);  // CLI11 takes them from the back
   try {
-    app.parse(words);
-  } catch (const CLI::CallForHelp&) {
-    return InfoText{app.help()};
-  } catch (const CLI::ParseError& error) {
-    throw refusal(app, error.what());
+    if (app.parse(words) == VerbApp::Outcome::kHelp) return InfoText{app.help()};
   } catch (const UsageError& error) {
     throw refusal(app, error.what());
   }

@@ -9,7 +9,7 @@ namespace ds {
 namespace {
 
 // Between single quotes of any of the three shells.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return "'" + out + "'";
@@ -37,7 +37,7 @@ std::string bash_values(const OptionOutline& option) {
   switch (option.kind) {
     case ValueKind::kChoice:
       return fmt::format("__dslaunch_words {}",
-                         quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+                         shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
     case ValueKind::kFile:
       return "__dslaunch_paths -f";
     case ValueKind::kDirectory:
@@ -96,7 +96,7 @@ std::string bash_takes_value(std::span<const VerbOutline> verbs) {
     for (const OptionOutline& option : verb.options) {
       if (option.kind == ValueKind::kNone) continue;
       for (const std::string& name : option.names)
-        patterns.push_back(quoted(verb.name + " " + name));
+        patterns.push_back(shell_quoted(verb.name + " " + name));
     }
     if (!patterns.empty()) text += fmt::format("    {}) return 0 ;;\n", fmt::join(patterns, "|"));
   }
@@ -110,7 +110,7 @@ std::string bash_value(std::span<const VerbOutline> verbs) {
       if (option.kind == ValueKind::kNone || option.kind == ValueKind::kText) continue;
       std::vector<std::string> patterns;
       for (const std::string& name : option.names)
-        patterns.push_back(quoted(verb.name + " " + name));
+        patterns.push_back(shell_quoted(verb.name + " " + name));
       text += fmt::format("    {}) {} ;;\n", fmt::join(patterns, "|"), bash_values(option));
     }
   }
@@ -122,9 +122,9 @@ std::string bash_options_and_places(std::span<const VerbOutline> verbs) {
   std::string places = "__dslaunch_place() {\n  case \"$1 $2\" in\n";
   for (const VerbOutline& verb : verbs) {
     options += fmt::format("    {}) __dslaunch_words {} ;;\n", verb.name,
-                           quoted(fmt::format("{}", fmt::join(option_names(verb), " "))));
+                           shell_quoted(fmt::format("{}", fmt::join(option_names(verb), " "))));
     for (size_t i = 0; i < verb.places.size(); ++i) {
-      places += fmt::format("    {}) {} ;;\n", quoted(fmt::format("{} {}", verb.name, i)),
+      places += fmt::format("    {}) {} ;;\n", shell_quoted(fmt::format("{} {}", verb.name, i)),
                             bash_values(verb.places[i]));
     }
   }
@@ -132,7 +132,7 @@ std::string bash_options_and_places(std::span<const VerbOutline> verbs) {
 }
 
 std::string bash_script(std::span<const VerbOutline> verbs) {
-  return fmt::format("{}__dslaunch_verbs={}\n{}{}{}{}", kBashHead, quoted(verb_names(verbs)),
+  return fmt::format("{}__dslaunch_verbs={}\n{}{}{}{}", kBashHead, shell_quoted(verb_names(verbs)),
                      bash_takes_value(verbs), bash_value(verbs), bash_options_and_places(verbs),
                      kBashBody);
 }
@@ -172,16 +172,17 @@ std::string zsh_arguments(const VerbOutline& verb) {
           option.kind == ValueKind::kNone
               ? ""
               : fmt::format(":{}:{}", zsh_escaped(option.type), zsh_action(option));
-      text +=
-          fmt::format(" \\\n        {}",
-                      quoted(fmt::format("{}{}[{}]{}", name, is_long && !value.empty() ? "=" : "",
-                                         zsh_escaped(option.description), value)));
+      text += fmt::format(
+          " \\\n        {}",
+          shell_quoted(fmt::format("{}{}[{}]{}", name, is_long && !value.empty() ? "=" : "",
+                                   zsh_escaped(option.description), value)));
     }
   }
   for (const OptionOutline& place : verb.places) {
-    text += fmt::format(" \\\n        {}",
-                        quoted(fmt::format("{}:{}:{}", place.repeats ? "*" : "",
-                                           zsh_escaped(place.names.front()), zsh_action(place))));
+    text +=
+        fmt::format(" \\\n        {}",
+                    shell_quoted(fmt::format("{}:{}:{}", place.repeats ? "*" : "",
+                                             zsh_escaped(place.names.front()), zsh_action(place))));
   }
   return text;
 }
@@ -191,7 +192,7 @@ std::string zsh_script(std::span<const VerbOutline> verbs) {
       "#compdef dslaunch\n# zsh completion for dslaunch; made by `dslaunch completion zsh`\n"
       "_dslaunch() {\n  local -a verbs=(\n";
   for (const VerbOutline& verb : verbs) {
-    text += fmt::format("    {}\n", quoted(verb.name + ":" + zsh_escaped(verb.summary)));
+    text += fmt::format("    {}\n", shell_quoted(verb.name + ":" + zsh_escaped(verb.summary)));
   }
   text +=
       "  )\n"
@@ -215,7 +216,8 @@ std::string fish_values(const OptionOutline& option) {
     case ValueKind::kNone:
       return "";
     case ValueKind::kChoice:
-      return fmt::format(" -x -a {}", quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+      return fmt::format(" -x -a {}",
+                         shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
     case ValueKind::kFile:
       return " -r -F";
     case ValueKind::kDirectory:
@@ -227,9 +229,9 @@ std::string fish_values(const OptionOutline& option) {
 }
 
 std::string fish_verb(const VerbOutline& verb) {
-  const std::string condition = quoted("__dslaunch_is " + verb.name);
+  const std::string condition = shell_quoted("__dslaunch_is " + verb.name);
   std::string text = fmt::format("complete -c dslaunch -n __dslaunch_first -f -a {} -d {}\n",
-                                 verb.name, quoted(verb.summary));
+                                 verb.name, shell_quoted(verb.summary));
   for (const OptionOutline& option : verb.options) {
     std::string names;
     for (const std::string& name : option.names) {
@@ -238,12 +240,12 @@ std::string fish_verb(const VerbOutline& verb) {
                                       : fmt::format(" -s {}", name.substr(1));
     }
     text += fmt::format("complete -c dslaunch -n {}{}{} -d {}\n", condition, names,
-                        fish_values(option), quoted(option.description));
+                        fish_values(option), shell_quoted(option.description));
   }
   for (const OptionOutline& place : verb.places) {
     if (place.kind == ValueKind::kChoice) {
       text += fmt::format("complete -c dslaunch -n {} -f -a {}\n", condition,
-                          quoted(fmt::format("{}", fmt::join(place.choices, " "))));
+                          shell_quoted(fmt::format("{}", fmt::join(place.choices, " "))));
     }
   }
   return text;

@@ -1,16 +1,15 @@
 #include "cli/hosts.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 namespace {
 
 constexpr const char* kGroup = "Several hosts";
 
-void describe_choice(CLI::App& app, HostOptions& hosts) {
+void describe_choice(VerbApp& app, HostOptions& hosts) {
   app.add_option("-H,--hostfile", hosts.hostfile,
                  "Lines 'HOST slots=N' (default: /job/hostfile where it is, else this machine)")
       ->type_name("FILE")
@@ -31,7 +30,7 @@ void describe_choice(CLI::App& app, HostOptions& hosts) {
 
 }  // namespace
 
-void describe_hosts(CLI::App& app, HostOptions& hosts) {
+void describe_hosts(VerbApp& app, HostOptions& hosts) {
   describe_choice(app, hosts);
   app.add_option("--launcher", hosts.launcher,
                  "local, ssh, mpi, slurm; auto: what hostfile and Slurm allocation suggest")

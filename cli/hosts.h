@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct HostOptions {
   std::string launcher = "auto";
@@ -29,6 +27,6 @@ struct HostOptions {
 };
 
 // DeepSpeed's spellings, with underscores, are accepted beside ours.
-void describe_hosts(CLI::App& app, HostOptions& hosts);
+void describe_hosts(VerbApp& app, HostOptions& hosts);
 
 }  // namespace ds

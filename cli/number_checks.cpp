@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -28,24 +27,24 @@ std::string refuse_number(const std::string& text, const std::string& expected) 
 
 }  // namespace
 
-CLI::Validator whole_check(int64_t least, int64_t most) {
+ValueCheck whole_check(int64_t least, int64_t most) {
   const auto check = [least, most](const std::string& text) {
     const auto number = number_in<int64_t>(text);
     if (number && *number >= least && *number <= most) return std::string();
     return refuse_number(text, fmt::format("a whole number from {} to {}", least, most));
   };
-  return CLI::Validator(check, "");
+  return ValueCheck(check, "");
 }
 
-CLI::Validator seed_check() {
+ValueCheck seed_check() {
   const auto check = [](const std::string& text) {
     if (number_in<uint64_t>(text)) return std::string();
     return refuse_number(text, fmt::format("a whole number from 0 to {}", UINT64_MAX));
   };
-  return CLI::Validator(check, "");
+  return ValueCheck(check, "");
 }
 
-CLI::Validator number_check(double least, double most) {
+ValueCheck number_check(double least, double most) {
   const auto check = [least, most](const std::string& text) {
     const auto number = number_in<double>(text);
     if (number && *number >= least && *number <= most) return std::string();
@@ -53,16 +52,16 @@ CLI::Validator number_check(double least, double most) {
                                    ? fmt::format("a finite number from {} on", least)
                                    : fmt::format("a number from {} to {}", least, most));
   };
-  return CLI::Validator(check, "");
+  return ValueCheck(check, "");
 }
 
-CLI::Validator positive_number_check() {
+ValueCheck positive_number_check() {
   const auto check = [](const std::string& text) {
     const auto number = number_in<double>(text);
     if (number && *number > 0 && std::isfinite(*number)) return std::string();
     return refuse_number(text, "a finite number above 0");
   };
-  return CLI::Validator(check, "");
+  return ValueCheck(check, "");
 }
 
 }  // namespace ds

@@ -4,18 +4,16 @@
 
 #include <cstdint>
 
-namespace CLI {
-class Validator;
-}
+#include "cli/verb_app.h"
 
 namespace ds {
 
 // Whole numbers, in decimal digits.
-CLI::Validator whole_check(int64_t least, int64_t most);
+ValueCheck whole_check(int64_t least, int64_t most);
 // Seeds: all that 64 bits hold.
-CLI::Validator seed_check();
+ValueCheck seed_check();
 // Numbers with a fraction.
-CLI::Validator number_check(double least, double most);
-CLI::Validator positive_number_check();
+ValueCheck number_check(double least, double most);
+ValueCheck positive_number_check();
 
 }  // namespace ds

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/duration.h"
@@ -14,32 +13,32 @@
 
 namespace ds {
 
-CLI::Validator count_check() { return whole_check(1, 1 << 16); }
+ValueCheck count_check() { return whole_check(1, 1 << 16); }
 
-CLI::Validator choice_check(const std::vector<std::string>& choices) {
+ValueCheck choice_check(const std::vector<std::string>& choices) {
   const auto check = [choices](const std::string& value) {
     return std::ranges::find(choices, value) != choices.end() ? std::string()
                                                               : unknown_choice(value, choices);
   };
-  return CLI::Validator(check, fmt::format("{{{}}}", fmt::join(choices, ",")));
+  return ValueCheck(check, fmt::format("{{{}}}", fmt::join(choices, ",")));
 }
 
-CLI::Option* add_duration(CLI::App& app, const std::string& name,
-                          std::optional<std::chrono::nanoseconds>& value,
-                          const std::string& description) {
+VerbOption* add_duration(VerbApp& app, const std::string& name,
+                         std::optional<std::chrono::nanoseconds>& value,
+                         const std::string& description) {
   const auto take = [&value](const std::string& text) { value = parse_duration(text); };
-  return app.add_option_function<std::string>(name, take, description)->type_name("TIME");
+  return app.add_option(name, take, description)->type_name("TIME");
 }
 
-CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& value,
-                       const std::string& description) {
+VerbOption* add_bytes(VerbApp& app, const std::string& name, int64_t& value,
+                      const std::string& description) {
   return app.add_option(name, value, description)
-      ->transform(CLI::AsSizeValue(false).description(""))
-      ->check(CLI::PositiveNumber.description(""))
+      ->with_size_units()
+      ->check(whole_check(1, std::numeric_limits<int64_t>::max()))
       ->type_name("BYTES");
 }
 
-void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
+void add_overrides(VerbApp& app, std::vector<std::string>& overrides) {
   app.add_option("overrides", overrides,
                  "key.path=value changes the config, ~key.path removes a key")
       ->type_name("KEY=VALUE");
@@ -54,25 +53,25 @@ void check_overrides(const std::vector<std::string>& overrides) {
   }
 }
 
-void add_model_source(CLI::App& app, std::string& source) {
+void add_model_source(VerbApp& app, std::string& source) {
   app.add_option("source", source, "Run directory, checkpoint tag, or Hugging Face folder")
       ->type_name("DIR")
       ->required();
 }
 
-void add_tokenizer_of_model(CLI::App& app, std::string& tokenizer) {
+void add_tokenizer_of_model(VerbApp& app, std::string& tokenizer) {
   app.add_option("--tokenizer", tokenizer,
                  "byte, tokenizer.json, or a folder with one (default: the model's)")
       ->type_name("NAME");
 }
 
-CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& description) {
+VerbOption* add_dtype(VerbApp& app, std::string& dtype, const std::string& description) {
   return app.add_option("--dtype", dtype, description)
       ->check(choice_check({"fp32", "bf16", "fp16"}))
       ->type_name("TYPE");
 }
 
-void add_run_directory(CLI::App& app, std::string& run) {
+void add_run_directory(VerbApp& app, std::string& run) {
   app.add_option("run", run, "The run directory")->capture_default_str()->type_name("RUN_DIR");
 }
 

@@ -7,41 +7,37 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-class Option;
-class Validator;
-}  // namespace CLI
+#include "cli/verb_app.h"
 
 namespace ds {
 
 // Numbers from 1 on: of ranks, threads, hosts.
-CLI::Validator count_check();
+ValueCheck count_check();
 
 // One of these words; what is none of them is told the nearest.
-CLI::Validator choice_check(const std::vector<std::string>& choices);
+ValueCheck choice_check(const std::vector<std::string>& choices);
 
 // "90", "10m", "2h".
-CLI::Option* add_duration(CLI::App& app, const std::string& name,
-                          std::optional<std::chrono::nanoseconds>& value,
-                          const std::string& description);
+VerbOption* add_duration(VerbApp& app, const std::string& name,
+                         std::optional<std::chrono::nanoseconds>& value,
+                         const std::string& description);
 
 // "4096", "128K", "1G": powers of 1024.
-CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& value,
-                       const std::string& description);
+VerbOption* add_bytes(VerbApp& app, const std::string& name, int64_t& value,
+                      const std::string& description);
 
 // The words key.path=value and ~key.path behind a config.
-void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
+void add_overrides(VerbApp& app, std::vector<std::string>& overrides);
 // Whether the key exists is the config's business; that it is no stray word is ours. Throws
 // UsageError.
 void check_overrides(const std::vector<std::string>& overrides);
 
 // The trained model that a verb uses.
-void add_model_source(CLI::App& app, std::string& source);
-void add_tokenizer_of_model(CLI::App& app, std::string& tokenizer);
-CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& description);
+void add_model_source(VerbApp& app, std::string& source);
+void add_tokenizer_of_model(VerbApp& app, std::string& tokenizer);
+VerbOption* add_dtype(VerbApp& app, std::string& dtype, const std::string& description);
 
 // The run that a verb looks at, runs/latest where none is named.
-void add_run_directory(CLI::App& app, std::string& run);
+void add_run_directory(VerbApp& app, std::string& run);
 
 }  // namespace ds

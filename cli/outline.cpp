@@ -1,12 +1,13 @@
 #include "cli/outline.h"
 
-#include <CLI/CLI.hpp>
 #include <sstream>
+
+#include "cli/verb_app.h"
 
 namespace ds {
 namespace {
 
-// CLI11 adds what checks say of themselves: "TEXT:{auto,never}".
+// The type has behind it what checks say of themselves: "TEXT:{auto,never}".
 std::vector<std::string> choices_in(const std::string& type) {
   const size_t open = type.find('{');
   const size_t close = type.find('}', open);
@@ -24,22 +25,17 @@ ValueKind kind_of(const std::string& type, const std::vector<std::string>& choic
   return ValueKind::kText;
 }
 
-OptionOutline option_outline(const CLI::Option& option) {
+OptionOutline option_outline(const VerbOption& option) {
   OptionOutline out;
-  out.description = option.get_description();
-  out.default_value = option.get_default_str();
-  out.group = option.get_group();
-  out.required = option.get_required();
-  if (option.get_positional()) {
-    out.names.push_back(option.get_name(true));
-  } else {
-    for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
-    for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
-  }
-  if (option.get_items_expected_max() == 0) return out;  // a flag
-  out.repeats = option.get_items_expected_max() > 1;
-  out.choices = choices_in(option.get_type_name());
-  out.type = out.choices.empty() ? option.get_type_name() : "WORD";
+  out.description = option.description();
+  out.default_value = option.default_value();
+  out.group = option.group_name();
+  out.required = option.is_required();
+  out.names = option.names();
+  if (option.most_values() == 0) return out;  // a flag
+  out.repeats = option.most_values() > 1;
+  out.choices = choices_in(option.described_type());
+  out.type = out.choices.empty() ? option.described_type() : "WORD";
   out.kind = kind_of(out.type, out.choices);
   return out;
 }
@@ -65,10 +61,10 @@ VerbOutline outline(const Verb& verb) {
   VerbOutline out;
   out.name = verb.name;
   out.summary = verb.summary;
-  for (const CLI::Option* option : line->app().get_options()) {
-    (option->get_positional() ? out.places : out.options).push_back(option_outline(*option));
+  for (const VerbOption& option : line->app().options()) {
+    (option.is_place() ? out.places : out.options).push_back(option_outline(option));
   }
-  read_footer(line->app().get_footer(), out);
+  read_footer(line->app().footer_text(), out);
   return out;
 }
 

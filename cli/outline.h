@@ -1,4 +1,4 @@
-// The options and words of each verb, read back from what CLI11 was told of them: what completion
+// The options and words of each verb, read back from what the app was told of them: what completion
 // and manual pages are made from.
 #pragma once
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/verb.h"
+#include "cli/verb_app.h"
 #include "config/reader/nearest.h"
 
 namespace ds {
@@ -17,10 +17,10 @@ std::string or_nearest(const std::string& nearest, std::string_view before) {
 }
 
 // Without DeepSpeed's spellings with underscores: they are understood, and not taught.
-std::vector<std::string> long_names(const CLI::App& app) {
+std::vector<std::string> long_names(const VerbApp& app) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
+  for (const VerbOption& option : app.options()) {
+    for (const std::string& name : option.long_names()) {
       if (name.find('_') == std::string::npos) names.push_back(name);
     }
   }
@@ -29,7 +29,7 @@ std::vector<std::string> long_names(const CLI::App& app) {
 
 }  // namespace
 
-std::optional<std::string> unknown_option(const CLI::App& app,
+std::optional<std::string> unknown_option(const VerbApp& app,
                                           const std::vector<std::string>& words) {
   const auto found = std::ranges::find_if(
       words, [](const std::string& word) { return word.size() > 1 && word.starts_with('-'); });
@@ -37,7 +37,7 @@ std::optional<std::string> unknown_option(const CLI::App& app,
   const std::string option = found->substr(0, found->find('='));
   std::string bare = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::ranges::replace(bare, '_', '-');
-  return fmt::format("{} is no option of `{}`{}", option, app.get_name(),
+  return fmt::format("{} is no option of `{}`{}", option, app.name(),
                      or_nearest(nearest_name(bare, long_names(app)), "--"));
 }
 

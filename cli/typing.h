@@ -6,14 +6,12 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
 
+class VerbApp;
+
 // Of the first option among `words` that the verb does not have; nothing where it has them all.
-std::optional<std::string> unknown_option(const CLI::App& app,
+std::optional<std::string> unknown_option(const VerbApp& app,
                                           const std::vector<std::string>& words);
 
 // Of a value that is none of `choices`.

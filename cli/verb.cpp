@@ -1,9 +1,10 @@
 #include "cli/verb.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <utility>
+
+#include "cli/verb_app.h"
 
 namespace ds {
 namespace {
@@ -18,9 +19,7 @@ std::string title(std::string_view summary) {
 
 VerbLine::VerbLine(const Verb& verb, std::any values)
     : values_(std::move(values)),
-      app_(std::make_unique<CLI::App>(title(verb.summary), "dslaunch " + std::string(verb.name))) {
-  app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-}
+      app_(std::make_unique<VerbApp>(title(verb.summary), "dslaunch " + std::string(verb.name))) {}
 
 VerbLine::~VerbLine() = default;
 

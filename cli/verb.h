@@ -8,15 +8,12 @@
 #include <string>
 #include <string_view>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
 
+class VerbApp;
 struct Verb;
 
-// The command line of one verb: what CLI11 was told of it, and the values that parsing fills.
+// The command line of one verb: what it was told of its options, and the values that parsing fills.
 class VerbLine {
  public:
   VerbLine(const Verb& verb, std::any values);
@@ -24,7 +21,7 @@ class VerbLine {
   VerbLine(const VerbLine&) = delete;  // the description points at the values
   VerbLine& operator=(const VerbLine&) = delete;
 
-  CLI::App& app() const { return *app_; }
+  VerbApp& app() const { return *app_; }
   // `Values` is the type that the verb's row names.
   template <class Values>
   Values& values() {
@@ -37,7 +34,7 @@ class VerbLine {
 
  private:
   std::any values_;
-  std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<VerbApp> app_;
 };
 
 // dslaunch becomes rankd for what needs the engine.
@@ -57,7 +54,7 @@ std::span<const Verb> verbs();
 const Verb* find_verb(std::string_view name);  // null where there is none
 
 // What a row of the table names: a new command line, described by `kDescribe`.
-template <class Values, void (*kDescribe)(CLI::App&, Values&)>
+template <class Values, void (*kDescribe)(VerbApp&, Values&)>
 std::unique_ptr<VerbLine> described(const Verb& verb) {
   auto line = std::make_unique<VerbLine>(verb, std::any(Values{}));
   kDescribe(line->app(), line->values<Values>());

@@ -1,14 +1,12 @@
 // `dslaunch agent`: told everything on standard input.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct AgentArgs {};
 
-inline void describe_agent(CLI::App& /*app*/, AgentArgs& /*values*/) {}
+inline void describe_agent(VerbApp& /*app*/, AgentArgs& /*values*/) {}
 
 }  // namespace ds

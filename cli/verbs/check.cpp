@@ -1,12 +1,11 @@
 #include "cli/verbs/check.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_check(CLI::App& app, CheckOptions& values) {
+void describe_check(VerbApp& app, CheckOptions& values) {
   app.add_option("config", values.config, "train.json")->type_name("FILE")->required();
   add_overrides(app, values.overrides);
   app.add_option("--num-ranks", values.num_ranks, "Also check the batch sizes for so many ranks")

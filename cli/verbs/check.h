@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct CheckOptions {
   std::string config;                  // path, or base64 of the text
@@ -19,6 +17,6 @@ struct CheckOptions {
   bool json = false;                   // for programs
 };
 
-void describe_check(CLI::App& app, CheckOptions& values);
+void describe_check(VerbApp& app, CheckOptions& values);
 
 }  // namespace ds

@@ -1,12 +1,11 @@
 #include "cli/verbs/completion.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_completion(CLI::App& app, CompletionOptions& values) {
+void describe_completion(VerbApp& app, CompletionOptions& values) {
   app.add_option("shell", values.shell, "Who is to complete the words")
       ->required()
       ->check(choice_check({"bash", "zsh", "fish"}));

@@ -3,17 +3,15 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct CompletionOptions {
   std::string shell;  // bash, zsh, fish
   bool json = false;
 };
 
-void describe_completion(CLI::App& app, CompletionOptions& values);
+void describe_completion(VerbApp& app, CompletionOptions& values);
 
 }  // namespace ds

@@ -1,12 +1,11 @@
 #include "cli/verbs/ctl.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_ctl(CLI::App& app, CtlOptions& values) {
+void describe_ctl(VerbApp& app, CtlOptions& values) {
   app.add_option("order", values.order,
                  "save: a checkpoint, and on; stop: save and exit 75; pause; resume; join: "
                  "read the hostfile again and grow onto hosts that are new or back")

@@ -3,11 +3,9 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct CtlOptions {
   std::string order;  // save, stop, pause, resume, join
@@ -15,6 +13,6 @@ struct CtlOptions {
   bool json = false;
 };
 
-void describe_ctl(CLI::App& app, CtlOptions& values);
+void describe_ctl(VerbApp& app, CtlOptions& values);
 
 }  // namespace ds

@@ -1,13 +1,12 @@
 #include "cli/verbs/elastic.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_elastic(CLI::App& app, ElasticVerbOptions& values) {
+void describe_elastic(VerbApp& app, ElasticVerbOptions& values) {
   app.add_option("config", values.config, "train.json with an elasticity section")
       ->type_name("FILE")
       ->required();

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct ElasticVerbOptions {
   std::string config;
@@ -20,6 +18,6 @@ struct ElasticVerbOptions {
   bool json = false;
 };
 
-void describe_elastic(CLI::App& app, ElasticVerbOptions& values);
+void describe_elastic(VerbApp& app, ElasticVerbOptions& values);
 
 }  // namespace ds

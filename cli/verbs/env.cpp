@@ -1,10 +1,10 @@
 #include "cli/verbs/env.h"
 
-#include <CLI/CLI.hpp>
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_env(CLI::App& app, EnvOptions& options) {
+void describe_env(VerbApp& app, EnvOptions& options) {
   app.add_flag("--json", options.json, "One JSON object; null is what could not be found out");
   app.footer(
       "Examples:\n"

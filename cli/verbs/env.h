@@ -1,16 +1,14 @@
 // `dslaunch env`
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct EnvOptions {
   bool json = false;
 };
 
-void describe_env(CLI::App& app, EnvOptions& options);
+void describe_env(VerbApp& app, EnvOptions& options);
 
 }  // namespace ds

@@ -1,15 +1,15 @@
 #include "cli/verbs/eval.h"
 
-#include <CLI/CLI.hpp>
 #include <limits>
 
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_eval(CLI::App& app, EvalArgs& values) {
-  const CLI::Validator positive = whole_check(1, std::numeric_limits<int64_t>::max());
+void describe_eval(VerbApp& app, EvalArgs& values) {
+  const ValueCheck positive = whole_check(1, std::numeric_limits<int64_t>::max());
   add_model_source(app, values.source);
   app.add_option("--data", values.data,
                  "Text or JSON lines (also .gz, .zst), token files, folders, patterns")

@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct EvalArgs {
   std::string source;             // a checkpoint tag, a run directory, or a Hugging Face folder
@@ -25,6 +23,6 @@ struct EvalArgs {
   bool json = false;
 };
 
-void describe_eval(CLI::App& app, EvalArgs& values);
+void describe_eval(VerbApp& app, EvalArgs& values);
 
 }  // namespace ds

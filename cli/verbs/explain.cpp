@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
@@ -25,7 +24,7 @@ void sort_words(ExplainOptions& values) {
 
 }  // namespace
 
-void describe_explain(CLI::App& app, ExplainOptions& values) {
+void describe_explain(VerbApp& app, ExplainOptions& values) {
   app.add_option("config", values.config, "train.json")->type_name("FILE")->required();
   app.add_option("words", values.words, "One key to explain, and key.path=value overrides")
       ->type_name("[KEY] [KEY=VALUE ...]");

@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct ExplainOptions {
   std::string config;
@@ -21,6 +19,6 @@ struct ExplainOptions {
   bool json = false;      // {"values": [{"path", "value", "origin"}, ...], "errors": [...]}
 };
 
-void describe_explain(CLI::App& app, ExplainOptions& values);
+void describe_explain(VerbApp& app, ExplainOptions& values);
 
 }  // namespace ds

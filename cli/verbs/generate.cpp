@@ -1,18 +1,18 @@
 #include "cli/verbs/generate.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/standard_input.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
 
-void describe_drawing(CLI::App& app, GenerateArgs& values) {
+void describe_drawing(VerbApp& app, GenerateArgs& values) {
   app.add_option("--temperature", values.temperature, "0 takes the likeliest token")
       ->check(number_check(0, std::numeric_limits<double>::max()))
       ->type_name("T")
@@ -34,7 +34,7 @@ void describe_drawing(CLI::App& app, GenerateArgs& values) {
 
 }  // namespace
 
-void describe_generate(CLI::App& app, GenerateArgs& values) {
+void describe_generate(VerbApp& app, GenerateArgs& values) {
   add_model_source(app, values.source);
   app.add_option("--prompt", values.prompts,
                  "Text to continue; -, or none: standard input. May be repeated")

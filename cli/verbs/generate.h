@@ -8,11 +8,9 @@
 
 #include "cli/hosts.h"
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct GenerateArgs {
   std::string source;                // a checkpoint tag, a run directory, or a Hugging Face folder
@@ -39,6 +37,6 @@ bool asks_for_ranks(const GenerateArgs& args);
 // arguments do not go with each other.
 std::vector<std::string> prompt_texts(const GenerateArgs& args);
 
-void describe_generate(CLI::App& app, GenerateArgs& values);
+void describe_generate(VerbApp& app, GenerateArgs& values);
 
 }  // namespace ds

@@ -1,10 +1,10 @@
 #include "cli/verbs/init.h"
 
-#include <CLI/CLI.hpp>
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_init(CLI::App& app, InitOptions& options) {
+void describe_init(VerbApp& app, InitOptions& options) {
   app.add_option("--data", options.data,
                  "What to train on: files, folders, patterns; without it, init asks")
       ->type_name("PATH...");

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 // As typed: questions on the terminal take the same words, and launcher/init/questions.h checks
 // both.
@@ -27,6 +25,6 @@ struct InitOptions {
   bool json = false;
 };
 
-void describe_init(CLI::App& app, InitOptions& options);
+void describe_init(VerbApp& app, InitOptions& options);
 
 }  // namespace ds

@@ -1,12 +1,11 @@
 #include "cli/verbs/man.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_man(CLI::App& app, ManOptions& values) {
+void describe_man(VerbApp& app, ManOptions& values) {
   auto* const page = app.add_option("verb", values.page,
                                     "Print the page of this verb (default: of dslaunch itself)");
   app.add_option("--output", values.output,

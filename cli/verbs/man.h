@@ -4,11 +4,9 @@
 #include <optional>
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct ManOptions {
   std::string page;                   // a verb, empty for dslaunch itself
@@ -16,6 +14,6 @@ struct ManOptions {
   bool json = false;
 };
 
-void describe_man(CLI::App& app, ManOptions& values);
+void describe_man(VerbApp& app, ManOptions& values);
 
 }  // namespace ds

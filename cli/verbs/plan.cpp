@@ -1,22 +1,21 @@
 #include "cli/verbs/plan.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 #include "core/number_text.h"
 
 namespace ds {
 namespace {
 
-void add_size(CLI::App& app, const char* name, std::optional<std::string>& size,
+void add_size(VerbApp& app, const char* name, std::optional<std::string>& size,
               const std::string& description) {
   app.add_option(name, size, description)->type_name("SIZE")->check([](const std::string& text) {
     return parse_bytes(text) ? "" : "\"" + text + "\" is no size, expected one like 80GiB";
   });
 }
 
-void describe_hosts_of_plan(CLI::App& app, PlanArgs& values) {
+void describe_hosts_of_plan(VerbApp& app, PlanArgs& values) {
   app.add_option("--num-hosts", values.num_hosts,
                  "Hosts that --num-ranks are on, equally many on each (default: 1)")
       ->check(count_check())
@@ -52,7 +51,7 @@ void check_together(const PlanArgs& values) {
 
 }  // namespace
 
-void describe_plan(CLI::App& app, PlanArgs& values) {
+void describe_plan(VerbApp& app, PlanArgs& values) {
   app.add_option("config", values.config_path, "train.json")->type_name("FILE")->required();
   add_overrides(app, values.overrides);
   app.add_option("--num-ranks", values.num_ranks,

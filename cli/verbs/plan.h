@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct PlanArgs {
   std::string config_path;
@@ -28,6 +26,6 @@ struct PlanArgs {
   int ranks_of_host() const { return ranks() / num_hosts.value_or(1); }
 };
 
-void describe_plan(CLI::App& app, PlanArgs& values);
+void describe_plan(VerbApp& app, PlanArgs& values);
 
 }  // namespace ds

@@ -1,12 +1,11 @@
 #include "cli/verbs/preflight.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_preflight(CLI::App& app, PreflightArgs& values) {
+void describe_preflight(VerbApp& app, PreflightArgs& values) {
   RunArgs& run = values.run;
   app.add_option("config", run.config, "train.json: what the job needs is then checked, too")
       ->type_name("FILE");

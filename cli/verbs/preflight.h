@@ -10,6 +10,6 @@ struct PreflightArgs {
   bool json = false;
 };
 
-void describe_preflight(CLI::App& app, PreflightArgs& values);
+void describe_preflight(VerbApp& app, PreflightArgs& values);
 
 }  // namespace ds

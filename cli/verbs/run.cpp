@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/typing.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 namespace {
@@ -33,7 +33,7 @@ constexpr const char* kFooter =
     "nodes\n"
     "used up, 77 validation failed, 78 configuration, 124 --timeout, 128+n signal n.";
 
-void describe_binding(CLI::App& app, RunArgs& values) {
+void describe_binding(VerbApp& app, RunArgs& values) {
   const char* const group = "Cores";
   app.add_flag("--bind-cores-to-rank,--bind_cores_to_rank", values.bind_cores,
                "Every rank gets cores of its own, of one memory node where that is possible")
@@ -47,7 +47,7 @@ void describe_binding(CLI::App& app, RunArgs& values) {
 }
 
 // When a run goes on, starts again, waits or gives up.
-void describe_lifetime(CLI::App& app, RunArgs& values) {
+void describe_lifetime(VerbApp& app, RunArgs& values) {
   add_duration(app, "--timeout", values.timeout,
                "Save and exit with 124 after this time: 90, 10m, 2h");
   app.add_option(
@@ -77,7 +77,7 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
 
 }  // namespace
 
-void describe_devices(CLI::App& app, RunArgs& values) {
+void describe_devices(VerbApp& app, RunArgs& values) {
   const char* const group = "Devices";
   app.add_option("--device", values.device,
                  "Where ranks compute: on a GPU each, on the CPU, or on GPUs where there are some "
@@ -91,7 +91,7 @@ void describe_devices(CLI::App& app, RunArgs& values) {
 namespace {
 
 // Words, or the name of a checkpoint, perhaps behind a path.
-CLI::Validator resume_check() {
+ValueCheck resume_check() {
   const std::vector<std::string> words{"auto", "required", "never"};
   const auto check = [words](const std::string& value) {
     if (std::ranges::find(words, value) != words.end() || checkpoint_named(value))
@@ -100,7 +100,7 @@ CLI::Validator resume_check() {
     known.emplace_back("global_step<N>");
     return unknown_choice(value, known);
   };
-  return CLI::Validator(check, fmt::format("{{{}}}", fmt::join(words, ",")));
+  return ValueCheck(check, fmt::format("{{{}}}", fmt::join(words, ",")));
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ std::optional<std::string> checkpoint_named(std::string_view value) {
   return is_name ? std::optional<std::string>(name) : std::nullopt;
 }
 
-void describe_run(CLI::App& app, RunArgs& values) {
+void describe_run(VerbApp& app, RunArgs& values) {
   app.add_option("config", values.config, "train.json: the DeepSpeed keys, model, data, train")
       ->type_name("FILE")
       ->required();

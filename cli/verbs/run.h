@@ -39,11 +39,11 @@ struct RunArgs {
   bool json = false;
 };
 
-void describe_run(CLI::App& app, RunArgs& values);
+void describe_run(VerbApp& app, RunArgs& values);
 // "global_step6" of "runs/mine/checkpoints/global_step6/"; nothing: the value names no checkpoint.
 std::optional<std::string> checkpoint_named(std::string_view value);
 // --device and --share-gpus, which preflight has, too.
-void describe_devices(CLI::App& app, RunArgs& values);
+void describe_devices(VerbApp& app, RunArgs& values);
 
 // What --accept-changes of run and preflight says.
 inline constexpr const char* kAcceptChanges =

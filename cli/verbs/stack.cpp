@@ -1,12 +1,11 @@
 #include "cli/verbs/stack.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_stack(CLI::App& app, StackOptions& values) {
+void describe_stack(VerbApp& app, StackOptions& values) {
   add_run_directory(app, values.run);
   app.add_flag("--json", values.json,
                "One JSON object: run_dir, epoch, elapsed_s, waiting, and ranks, each with its "

@@ -3,17 +3,15 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct StackOptions {
   std::string run = "runs/latest";
   bool json = false;
 };
 
-void describe_stack(CLI::App& app, StackOptions& values);
+void describe_stack(VerbApp& app, StackOptions& values);
 
 }  // namespace ds

@@ -1,12 +1,11 @@
 #include "cli/verbs/status.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_status(CLI::App& app, StatusOptions& values) {
+void describe_status(VerbApp& app, StatusOptions& values) {
   add_run_directory(app, values.run);
   auto* const as_json = app.add_flag("--json", values.json, "One JSON object");
   app.add_flag("--prometheus", values.prometheus, "The text format of Prometheus")

@@ -3,11 +3,9 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct StatusOptions {
   std::string run = "runs/latest";
@@ -15,6 +13,6 @@ struct StatusOptions {
   bool prometheus = false;
 };
 
-void describe_status(CLI::App& app, StatusOptions& values);
+void describe_status(VerbApp& app, StatusOptions& values);
 
 }  // namespace ds

@@ -1,13 +1,12 @@
 #include "cli/verbs/tail.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_tail(CLI::App& app, TailOptions& values) {
+void describe_tail(VerbApp& app, TailOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--rank", values.rank, "This rank alone")
       ->check(whole_check(0, 1 << 16))

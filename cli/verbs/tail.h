@@ -4,11 +4,9 @@
 #include <optional>
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct TailOptions {
   std::string run = "runs/latest";
@@ -18,6 +16,6 @@ struct TailOptions {
   bool json = false;
 };
 
-void describe_tail(CLI::App& app, TailOptions& values);
+void describe_tail(VerbApp& app, TailOptions& values);
 
 }  // namespace ds

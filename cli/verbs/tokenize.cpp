@@ -1,12 +1,11 @@
 #include "cli/verbs/tokenize.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
 
-void describe_tokenize(CLI::App& app, TokenizeArgs& values) {
+void describe_tokenize(VerbApp& app, TokenizeArgs& values) {
   app.add_option("text", values.texts, "Texts; without them and without --file: standard input")
       ->type_name("TEXT");
   app.add_option("--tokenizer", values.tokenizer,

@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct TokenizeArgs {
   std::string tokenizer;           // "byte", a tokenizer.json, a folder, a run or a tag
@@ -21,6 +19,6 @@ struct TokenizeArgs {
   bool json = false;
 };
 
-void describe_tokenize(CLI::App& app, TokenizeArgs& values);
+void describe_tokenize(VerbApp& app, TokenizeArgs& values);
 
 }  // namespace ds

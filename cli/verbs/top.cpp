@@ -1,13 +1,12 @@
 #include "cli/verbs/top.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_top(CLI::App& app, TopOptions& values) {
+void describe_top(VerbApp& app, TopOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("-n,--samples", values.samples, "Leave after so many (default: when the run ends)")
       ->check(whole_check(1, 1 << 30))

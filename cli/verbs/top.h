@@ -3,11 +3,9 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct TopOptions {
   std::string run = "runs/latest";
@@ -15,6 +13,6 @@ struct TopOptions {
   bool json = false;
 };
 
-void describe_top(CLI::App& app, TopOptions& values);
+void describe_top(VerbApp& app, TopOptions& values);
 
 }  // namespace ds

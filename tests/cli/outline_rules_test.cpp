@@ -1,7 +1,6 @@
 // What is read back of a verb that was made up to have everything that verbs can have.
-#include <CLI/CLI.hpp>
-
 #include "cli/outline.h"
+#include "cli/verb_app.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -28,12 +27,12 @@ constexpr const char* kFooter =
     "\n"
     "The end.";
 
-void describe_bake(CLI::App& app, BakeValues& values) {
+void describe_bake(VerbApp& app, BakeValues& values) {
   app.add_option("heat", values.heat, "How hot")->required();
   app.add_option("guests", values.guests, "Who eats")->type_name("NAME");
   app.add_option("-n,--loaves", values.loaves, "How many")->type_name("N")->capture_default_str();
   app.add_option("--flour", values.flour, "Which")
-      ->check(CLI::Validator([](const std::string&) { return std::string(); }, "{rye,wheat}"))
+      ->check(ValueCheck([](const std::string&) { return std::string(); }, "{rye,wheat}"))
       ->capture_default_str();
   app.add_option("--recipe", values.recipe, "What to do")->type_name("FILE")->required();
   app.add_option("--into", values.folder, "Where")->type_name("DIR")->group("The oven");
@@ -111,8 +110,8 @@ TEST_CASE("examples and notes are told apart, whatever stands first", "[cli]") {
 
 TEST_CASE("a title begins with a capital, and the line with the program", "[cli]") {
   const auto line = kBake.describe(kBake);
-  CHECK(line->app().get_description() == "Bread, and what is like it");
-  CHECK(line->app().get_name() == "dslaunch bake");
+  CHECK(line->app().description() == "Bread, and what is like it");
+  CHECK(line->app().name() == "dslaunch bake");
   CHECK(line->values<BakeValues>().loaves == 2);
 }
 

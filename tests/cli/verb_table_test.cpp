@@ -1,11 +1,10 @@
 // What holds for every verb, also for those that come later.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command_line.h"
 #include "cli/overview.h"
 #include "cli/verb.h"
+#include "cli/verb_app.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -28,10 +27,10 @@ TEST_CASE("every listed verb has help with examples and --json, and every option
         std::get<InfoText>(parse_line({std::string(verb.name), "--help"})).text;
     CHECK_THAT(help, Catch::Contains("Examples:\n  dslaunch "));
     const auto line = verb.describe(verb);
-    CHECK(line->app().get_option_no_throw("--json") != nullptr);
-    for (const CLI::Option* option : line->app().get_options()) {
-      INFO(option->get_name());
-      CHECK_FALSE(option->get_description().empty());
+    CHECK(line->app().find_option("--json") != nullptr);
+    for (const VerbOption& option : line->app().options()) {
+      INFO(option.names().back());
+      CHECK_FALSE(option.description().empty());
     }
   }
 }

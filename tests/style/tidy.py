@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 MOST = 16  # sources at a time; each takes some seconds
 
@@ -32,6 +33,13 @@ def changed(root):
     return None
 
 
+def without_precompiled_headers(entries):
+    """The entries of a compilation database, parsing everything: clang can read no precompiled header of g++, and looks
+    at nothing where it is told to."""
+    precompiled = re.compile(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx")
+    return [entry | {"command": precompiled.sub("", entry["command"])} for entry in entries]
+
+
 def main():
     root, build = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     program, database = tidy_program(), build / "compile_commands.json"
@@ -42,8 +50,8 @@ def main():
         return 77
     # What nvcc compiles is not asked: clang reads it with flags that it does not know, and finds the two branches of
     # every `if constexpr` alike, in the headers too.
-    compiled = sorted({os.path.relpath(entry["file"], root) for entry in json.loads(database.read_text())
-                       if not entry["file"].endswith(".cu")})
+    entries = json.loads(database.read_text())
+    compiled = sorted({os.path.relpath(entry["file"], root) for entry in entries if not entry["file"].endswith(".cu")})
     own = [name for name in compiled if not name.startswith("..") and (root / name).exists()
            and not (root / name).is_relative_to(build.resolve())]
     sources = own if wanted == ["all"] else [name for name in own if name in set(wanted)]
@@ -52,12 +60,13 @@ def main():
         sources = sources[:MOST]
 
     def look(name):
-        ran = subprocess.run([program, "-quiet", "-p", build, str(root / name)], capture_output=True, text=True)
+        ran = subprocess.run([program, "-quiet", "-p", parsed, str(root / name)], capture_output=True, text=True)
         lines = [line for line in ran.stdout.splitlines() if ": warning: " in line or ": error: " in line]
         # What clang says as a compiler is not asked: the sources are g++'s, and libraries' headers are not clang's.
         return [line for line in lines if line.startswith(str(root) + "/") and "[clang-diagnostic-" not in line]
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory() as parsed, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        (pathlib.Path(parsed) / database.name).write_text(json.dumps(without_precompiled_headers(entries)))
         found = sorted({line.removeprefix(str(root) + "/") for lines in pool.map(look, sources) for line in lines})
     print("\n".join(found) or f"tidy: {len(sources)} sources, no violation")
     return 1 if found else 0

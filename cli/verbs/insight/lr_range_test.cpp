@@ -1,16 +1,15 @@
 #include "cli/verbs/insight/lr_range_test.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_lr_range_test(CLI::App& app, LrRangeTestArgs& values) {
+void describe_lr_range_test(VerbApp& app, LrRangeTestArgs& values) {
   describe_run(app, values.run);
   // It begins anew each time, and has something else to print.
   for (const char* const name : {"--resume", "--accept-changes", "--json"}) {
-    app.remove_option(app.get_option(name));
+    app.remove_option(name);
   }
   const char* const group = "Test";
   app.add_option("--steps", values.steps, "Steps of the test")

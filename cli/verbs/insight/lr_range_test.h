@@ -21,6 +21,6 @@ struct LrRangeTestArgs {
   bool json = false;
 };
 
-void describe_lr_range_test(CLI::App& app, LrRangeTestArgs& values);
+void describe_lr_range_test(VerbApp& app, LrRangeTestArgs& values);
 
 }  // namespace ds

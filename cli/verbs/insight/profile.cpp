@@ -1,12 +1,11 @@
 #include "cli/verbs/insight/profile.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_profile(CLI::App& app, ProfileArgs& values) {
+void describe_profile(VerbApp& app, ProfileArgs& values) {
   app.add_option("config", values.config_path, "train.json")->type_name("FILE")->required();
   add_overrides(app, values.overrides);
   app.add_option("--num-ranks", values.ranks, "Ranks that the batch sizes are for; one is profiled")

@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct ProfileArgs {
   std::string config_path;
@@ -18,6 +16,6 @@ struct ProfileArgs {
   bool json = false;
 };
 
-void describe_profile(CLI::App& app, ProfileArgs& values);
+void describe_profile(VerbApp& app, ProfileArgs& values);
 
 }  // namespace ds

@@ -1,12 +1,11 @@
 #include "cli/verbs/insight/report.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_report(CLI::App& app, ReportOptions& values) {
+void describe_report(VerbApp& app, ReportOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--output", values.output, "The page (default: report.html of the run directory)")
       ->type_name("FILE");

@@ -3,11 +3,9 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct ReportOptions {
   std::string run = "runs/latest";
@@ -15,6 +13,6 @@ struct ReportOptions {
   bool json = false;
 };
 
-void describe_report(CLI::App& app, ReportOptions& values);
+void describe_report(VerbApp& app, ReportOptions& values);
 
 }  // namespace ds

@@ -1,13 +1,12 @@
 #include "cli/verbs/insight/trace.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 
 namespace ds {
 
-void describe_trace(CLI::App& app, TraceOptions& values) {
+void describe_trace(VerbApp& app, TraceOptions& values) {
   add_run_directory(app, values.run);
   app.add_option("--steps", values.steps, "How many steps (default 3)")
       ->check(whole_check(1, 1000))

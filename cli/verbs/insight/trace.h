@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct TraceOptions {
   std::string run = "runs/latest";
@@ -19,6 +17,6 @@ struct TraceOptions {
   bool json = false;
 };
 
-void describe_trace(CLI::App& app, TraceOptions& values);
+void describe_trace(VerbApp& app, TraceOptions& values);
 
 }  // namespace ds

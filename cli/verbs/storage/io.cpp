@@ -1,15 +1,14 @@
 #include "cli/verbs/storage/io.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
 
-void describe_requests(CLI::App& app, IoArgs& values) {
+void describe_requests(VerbApp& app, IoArgs& values) {
   add_bytes(app, "--block-size,--block_size", values.block_size, "Bytes of each request: 128K, 1M")
       ->default_str("1M");
   app.add_option("--queue-depth,--queue_depth", values.queue_depth,
@@ -34,7 +33,7 @@ void describe_requests(CLI::App& app, IoArgs& values) {
             "Buffer of torch_fastio, which there is not here");
 }
 
-void describe_devices_of_io(CLI::App& app, IoArgs& values) {
+void describe_devices_of_io(VerbApp& app, IoArgs& values) {
   const char* const group = "Devices";
   app.add_flag("--gpu", values.gpu, "The tensor is on a GPU")->group(group);
   app.add_flag("--use-gds,--use_gds", values.use_gds,
@@ -48,7 +47,7 @@ void describe_devices_of_io(CLI::App& app, IoArgs& values) {
       ->group(group);
 }
 
-void describe_loops(CLI::App& app, IoArgs& values) {
+void describe_loops(VerbApp& app, IoArgs& values) {
   app.add_option("--loops", values.loops, "How often, of which the median counts")
       ->check(count_check())
       ->type_name("N")
@@ -65,7 +64,7 @@ void describe_loops(CLI::App& app, IoArgs& values) {
 
 }  // namespace
 
-void describe_io(CLI::App& app, IoArgs& values) {
+void describe_io(VerbApp& app, IoArgs& values) {
   app.add_option("--folder", values.folders, "Where the files go: a folder on the disk to measure")
       ->type_name("DIR");
   app.add_option("--folder-to-device-mapping,--folder_to_device_mapping", values.folders_of_devices,

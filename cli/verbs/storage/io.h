@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct IoArgs {
   std::vector<std::string> folders;
@@ -36,6 +34,6 @@ struct IoArgs {
   bool json = false;
 };
 
-void describe_io(CLI::App& app, IoArgs& values);
+void describe_io(VerbApp& app, IoArgs& values);
 
 }  // namespace ds

@@ -1,13 +1,12 @@
 #include "cli/verbs/storage/nvme_tune.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/option_kinds.h"
+#include "cli/verb_app.h"
 #include "core/error.h"
 
 namespace ds {
 
-void describe_nvme_tune(CLI::App& app, NvmeTuneArgs& values) {
+void describe_nvme_tune(VerbApp& app, NvmeTuneArgs& values) {
   app.add_option("--nvme-dir,--nvme_dir", values.folders,
                  "Folders on the disks to tune for, which are measured together")
       ->type_name("DIR")

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace ds {
+
+class VerbApp;
 
 struct NvmeTuneArgs {
   std::vector<std::string> folders;
@@ -27,6 +25,6 @@ struct NvmeTuneArgs {
   bool json = false;
 };
 
-void describe_nvme_tune(CLI::App& app, NvmeTuneArgs& values);
+void describe_nvme_tune(VerbApp& app, NvmeTuneArgs& values);
 
 }  // namespace ds
