@@ -8,6 +8,7 @@
 #include "cli/option_kinds.h"
 #include "cli/outline.h"
 #include "cli/overview.h"
+#include "cli/verb_app.h"
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/eval.h"
