@@ -58,10 +58,14 @@ std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              const Tokenizer& tokenizer,
                                              const TextOptions& options = {});
 // What open_text would refuse of one such file, told by its first bytes (and samples of it, where
-// it is plain) without tokenising it. Returns the most tokens it can hold: its bytes, or
-// kManyTokens where it is compressed.
+// it is plain) without tokenising it.
 inline constexpr int64_t kManyTokens = int64_t{1} << 61;
-int64_t look_at_text(FileSystem& file_system, const std::string& path, const TextOptions& options);
+struct TextLook {
+  int64_t most_tokens = 0;  // that it can hold: its bytes, or kManyTokens where it is compressed
+  bool is_json_lines = false;
+  std::string head = {};  // the beginning of the text, decompressed; of JSON lines nothing
+};
+TextLook look_at_text(FileSystem& file_system, const std::string& path, const TextOptions& options);
 // A Megatron / DeepSpeed indexed data set: PREFIX.bin and PREFIX.idx, all items in file order.
 std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix);
 
@@ -79,10 +83,13 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
 
 // What open_token_sources would refuse of these paths, as far as that can be told without reading
 // them through; each path and each file is looked at, and `on_problem` gets what is wrong with it.
-// Returns the most tokens that one source can hold: a sample never crosses from one into the next.
-int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,
-                              const TextOptions& options,
-                              const std::function<void(const Error& problem)>& on_problem);
+struct DataLook {
+  int64_t most_tokens = 0;         // of one source: a sample never crosses from one into the next
+  std::vector<std::string> notes;  // what is read, but looks like something else (data_notes.h)
+};
+DataLook look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,
+                               const TextOptions& options,
+                               const std::function<void(const Error& problem)>& on_problem);
 
 // Sources that are drawn from together, and how often relative to others.
 struct WeightedSources {

@@ -30,7 +30,10 @@ bool is_hidden(const std::string& name) { return name.starts_with('.') || name.s
 void add_folder(const FileSystem& file_system, const std::string& path, int depth,
                 std::vector<std::string>& out) {
   if (depth > kDeepestFolder) {
-    throw DataError(fmt::format("{}: folders are nested more than {} deep", path, kDeepestFolder));
+    throw DataError(
+        fmt::format("{}: folders are nested more than {} deep; a symbolic link among them may lead "
+                    "in a circle",
+                    path, kDeepestFolder));
   }
   for (const DirectoryEntry& entry : file_system.list(path)) {
     if (is_hidden(entry.name)) continue;

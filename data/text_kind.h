@@ -11,9 +11,23 @@ namespace ds {
 enum class Compression { kNone, kGzip, kZstd };
 Compression compression_of(std::string_view head);
 
+char ascii_lower(char c);  // the small letter of a capital one, else the character itself
+
+// The last ending of the file's name without .gz, .zst and the like, in small letters: ".jsonl";
+// empty where it has none.
+std::string ending_of(std::string_view path);
 enum class TextLayout { kPlain, kJsonLines };
-// By the file's name without .gz, .zst and the like: .jsonl, .ndjson and .json hold JSON lines.
+// By that ending: .jsonl, .jsonlines, .jl, .ndjson and .json hold JSON lines.
 TextLayout layout_of(std::string_view path);
+
+// UTF-8's byte order mark, which editors put before a text, is no part of it.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+std::string_view without_mark(std::string_view text);
+
+inline constexpr size_t kHeadBytes = size_t{1} << 16;  // by which a file is judged, no more
+
+// Bytes that are no part of valid UTF-8; those of a character that is cut at an end are.
+size_t invalid_utf8_bytes(std::string_view sample);
 
 // Throws DataError, or Unsupported naming the build option that is missing, if `sample` is no text:
 // a known format, NUL bytes, or invalid UTF-8 in large part (a few bytes of other encodings are let

@@ -13,8 +13,8 @@
 namespace ds {
 namespace {
 
-constexpr int64_t kSampleBytes = int64_t{1}
-                                 << 16;  // looked at at the beginning, in the middle, at the end
+// Looked at at the beginning, in the middle, at the end.
+constexpr auto kSampleBytes = static_cast<int64_t>(kHeadBytes);
 
 // Tokens that are bytes take one byte each, others four.
 class TokenCollector {
@@ -70,8 +70,8 @@ std::string sample_of(const File& file, int64_t offset) {
   return sample;
 }
 
-void require_text_file(const File& file) {
-  require_text(sample_of(file, 0), SampleFrom::kBeginning, file.path());
+void require_text_file(const File& file, std::string_view head) {
+  require_text(head, SampleFrom::kBeginning, file.path());
   if (file.size() <= kSampleBytes) return;
   for (const int64_t offset : {file.size() / 2, file.size() - kSampleBytes}) {
     require_text(sample_of(file, offset), SampleFrom::kInside, file.path());
@@ -102,36 +102,42 @@ class TextFile {
         options_(options),
         file_(file_system.open(path_)) {
     if (file_->size() == 0) throw DataError(fmt::format("{}: the file is empty", path_));
-    compression_ = compression_of(sample_of(*file_, 0));
-    if (compression_ == Compression::kNone) require_text_file(*file_);
+    head_ = sample_of(*file_, 0);
+    compression_ = compression_of(head_);
+    if (compression_ == Compression::kNone) require_text_file(*file_, head_);
   }
 
   // Opened, and refused where that can be told; the first of it is read where the rest is not plain
   // text.
-  int64_t look() {
-    const int64_t bytes = file_->size();
+  TextLook look() {
     const bool plain = compression_ == Compression::kNone;
-    if (plain && layout_of(path_) == TextLayout::kPlain) return bytes;
-    const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
-    if (layout_of(path_) == TextLayout::kJsonLines) {
-      first_json_text(*stream, path_, options_.field);
-    } else {
-      std::string head(kSampleBytes, '\0');
-      size_t size = 0;  // to the end, so that a file that is cut off shows it
-      for (size_t count = 1; count > 0 && size < head.size(); size += count) {
-        count = stream->read(std::span(head).subspan(size));
-      }
-      head.resize(size);
-      require_text(head, SampleFrom::kInside, path_);  // it may end inside a character
+    const bool lines = layout_of(path_) == TextLayout::kJsonLines;
+    TextLook found{.most_tokens = plain ? file_->size() - mark_bytes() : kManyTokens,
+                   .is_json_lines = lines};
+    if (plain && !lines) {
+      found.head = std::move(head_);
+      return found;
     }
-    return plain ? bytes : kManyTokens;
+    const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
+    if (lines) {
+      first_json_text(*stream, path_, options_.field);
+      return found;
+    }
+    found.head.resize(kHeadBytes);
+    size_t size = 0;  // to the end, so that a file that is cut off shows it
+    for (size_t count = 1; count > 0 && size < kHeadBytes; size += count) {
+      count = stream->read(std::span(found.head).subspan(size));
+    }
+    found.head.resize(size);
+    require_text(found.head, SampleFrom::kBeginning, path_);
+    return found;
   }
 
   std::shared_ptr<const TokenSource> open() {
     const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
     if (plain && TokenCollector::is_byte_tokenizer(tokenizer_) &&
         options_.after_text_file.text.empty()) {
-      return open_raw_tokens(std::move(file_), 0, 1);
+      return open_raw_tokens(std::move(file_), mark_bytes(), 1);
     }
     TokenCollector out(path_, tokenizer_);
     const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
@@ -140,13 +146,15 @@ class TextFile {
     } else {
       const std::string text = read_all(*stream);
       if (compression_ != Compression::kNone) require_text(text, SampleFrom::kBeginning, path_);
-      out.add_text(text, path_);
+      out.add_text(without_mark(text), path_);
       out.add_separator(options_.after_text_file);
     }
     return out.finish();
   }
 
  private:
+  // Of a plain file that begins with a byte order mark.
+  int64_t mark_bytes() const { return narrow<int64_t>(head_.size() - without_mark(head_).size()); }
   void collect_lines(ByteStream& stream, TokenCollector& out) const {
     for_each_json_text(stream, path_, options_.field, [&](std::string_view text, int64_t line) {
       out.add_text(text, fmt::format("{}:{}", path_, line));
@@ -158,12 +166,14 @@ class TextFile {
   const Tokenizer& tokenizer_;
   const TextOptions& options_;
   std::unique_ptr<File> file_;
+  std::string head_;  // of the file, before decompression
   Compression compression_ = Compression::kNone;
 };
 
 }  // namespace
 
-int64_t look_at_text(FileSystem& file_system, const std::string& path, const TextOptions& options) {
+TextLook look_at_text(FileSystem& file_system, const std::string& path,
+                      const TextOptions& options) {
   return TextFile(file_system, path, ByteTokenizer(), options).look();
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/index.h"
+#include "data/data_notes.h"
 #include "data/dataset.h"
 #include "data/indexed_dataset.h"
 #include "data/path_pattern.h"
@@ -210,37 +211,70 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
   return sources;
 }
 
-int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,
-                              const TextOptions& options,
-                              const std::function<void(const Error& problem)>& on_problem) {
-  int64_t most = 0;   // tokens of a source
-  int64_t texts = 0;  // of neighbouring text files, which are one source
-  const auto look = [&](const std::string& path) {
-    const DataForm form = form_of(file_system, path);
-    if (form == DataForm::kText) {
-      texts = std::min(kManyTokens, texts + look_at_text(file_system, path, options));
-      most = std::max(most, texts);
-      return;
+namespace {
+
+// One file after the other, as open_token_sources would open them.
+class SourceLook {
+ public:
+  SourceLook(FileSystem& file_system, const TextOptions& options,
+             const std::function<void(const Error& problem)>& on_problem)
+      : file_system_(file_system), options_(options), on_problem_(on_problem) {}
+
+  void look_at_entry(const std::string& path) {
+    const std::vector<std::string> files = expand_paths(file_system_, std::span(&path, 1));
+    std::vector<DataNotes::NamedFile> named;
+    for (size_t i = 0; i < files.size(); ++i) {
+      try {
+        named.push_back({files[i], look_at(files[i], is_looked_into(i, files.size()))});
+      } catch (const Error& problem) {
+        on_problem_(problem);
+      }
     }
-    texts = 0;
-    const auto source = form == DataForm::kShard ? open_llmc_shard(file_system, path)
-                                                 : open_indexed(*indexed_prefix(file_system, path));
-    most = std::max(most, source->size());
-  };
+    notes_.add_files(named);
+  }
+  DataLook found() const { return {.most_tokens = most_, .notes = notes_.texts()}; }
+
+ private:
+  DataNotes::Form look_at(const std::string& path, bool into) {
+    const DataForm form = form_of(file_system_, path);
+    if (form == DataForm::kText) {
+      const TextLook text = look_at_text(file_system_, path, options_);
+      texts_ = std::min(kManyTokens, texts_ + text.most_tokens);
+      most_ = std::max(most_, texts_);
+      if (text.is_json_lines) return DataNotes::Form::kJsonLines;
+      if (into) notes_.add_text(path, text.head);
+      return DataNotes::Form::kText;
+    }
+    texts_ = 0;
+    const auto source = form == DataForm::kShard
+                            ? open_llmc_shard(file_system_, path)
+                            : open_indexed(*indexed_prefix(file_system_, path));
+    most_ = std::max(most_, source->size());
+    return DataNotes::Form::kTokens;
+  }
+
+  FileSystem& file_system_;
+  const TextOptions& options_;
+  const std::function<void(const Error& problem)>& on_problem_;
+  DataNotes notes_;
+  int64_t most_ = 0;   // tokens of a source
+  int64_t texts_ = 0;  // of neighbouring text files, which are one source
+};
+
+}  // namespace
+
+DataLook look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,
+                               const TextOptions& options,
+                               const std::function<void(const Error& problem)>& on_problem) {
+  SourceLook look(file_system, options, on_problem);
   for (const std::string& path : paths) {
     try {
-      for (const std::string& file : expand_paths(file_system, std::span(&path, 1))) {
-        try {
-          look(file);
-        } catch (const Error& problem) {
-          on_problem(problem);
-        }
-      }
+      look.look_at_entry(path);
     } catch (const Error& problem) {
       on_problem(problem);
     }
   }
-  return most;
+  return look.found();
 }
 
 }  // namespace ds

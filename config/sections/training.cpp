@@ -52,9 +52,9 @@ void fields(Visitor& v, DataSection& c) {
       "train", c.train,
       {.meaning =
            "Training data: files, folders (all files in them but those that begin with . or _), or "
-           "patterns with * ? [ ] of text, JSON lines (.jsonl, .ndjson, .json), both also "
-           "compressed "
-           "with gzip or zstd, llm.c token shards, or the prefix of an indexed dataset.",
+           "patterns with * ? [ ] of text, JSON lines (.jsonl, .jsonlines, .jl, .ndjson, .json), "
+           "both also compressed with gzip or zstd, llm.c token shards, or the prefix of an "
+           "indexed dataset.",
        .effect = Effect::kUsed,
        .one_or_list = true});
   v.field(

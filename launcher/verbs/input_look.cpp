@@ -59,6 +59,18 @@ void throw_if_interrupted(const InputLook& look, SignalWatch& signals) {
   if (signal) throw Error(static_cast<ExitCode>(128 + *signal), "interrupted");
 }
 
+std::string told(const Origins& origins, const std::string& key, const std::string& what) {
+  return Problem{.path = key, .origin = origin_near(origins, key), .message = what}.text();
+}
+
+std::vector<std::string> notes_in(const InputLook& look, const RunOptions& options) {
+  if (look.noted.empty()) return {};
+  const Origins origins = read_config(options.config, options.overrides).origins;
+  std::vector<std::string> notes;
+  for (const NotedInput& noted : look.noted) notes.push_back(told(origins, noted.key, noted.what));
+  return notes;
+}
+
 }  // namespace
 
 std::optional<InputLook> parse_look(const std::string& json) {
@@ -101,19 +113,22 @@ std::vector<std::string> require_inputs(const RunOptions& options, const Command
                                         SignalWatch& signals) {
   const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
   throw_if_interrupted(look, signals);
-  if (look.wrong.empty() && look.noted.empty()) return {};
-  const Origins origins = read_config(options.config, options.overrides).origins;
-  const auto told = [&](const std::string& key, const std::string& what) {
-    return Problem{.path = key, .origin = origin_near(origins, key), .message = what}.text();
-  };
-  std::string text;
-  for (const WrongInput& wrong : look.wrong) {
-    text += (text.empty() ? "" : "\n") + told(wrong.key, wrong.what);
+  if (!look.wrong.empty()) {
+    const Origins origins = read_config(options.config, options.overrides).origins;
+    std::string text;
+    for (const WrongInput& wrong : look.wrong) {
+      text += (text.empty() ? "" : "\n") + told(origins, wrong.key, wrong.what);
+    }
+    throw Error(look.wrong.front().code, text);
   }
-  if (!text.empty()) throw Error(look.wrong.front().code, text);
-  std::vector<std::string> notes;
-  for (const NotedInput& noted : look.noted) notes.push_back(told(noted.key, noted.what));
-  return notes;
+  return notes_in(look, options);
+}
+
+std::vector<std::string> notes_of_inputs(const RunOptions& options, const CommandContext& context,
+                                         SignalWatch& signals) {
+  const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
+  throw_if_interrupted(look, signals);
+  return notes_in(look, options);
 }
 
 void require_generation(const std::string& order_file, int ranks, const CommandContext& context,

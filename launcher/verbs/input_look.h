@@ -19,7 +19,7 @@ struct WrongInput {
   std::string what;
 };
 
-struct NotedInput {  // what a run does without
+struct NotedInput {  // what a run does without, or reads otherwise than may be meant
   std::string key;
   std::string what;
 };
@@ -46,6 +46,10 @@ InputLook rehearse_run(const std::string& config, const std::vector<std::string>
 // signal where one came. What else there is to say: notes.
 std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
                                         SignalWatch& signals);
+
+// The notes alone, where ranks are on other hosts: what is wrong with their files they see themselves.
+std::vector<std::string> notes_of_inputs(const RunOptions& options, const CommandContext& context,
+                                         SignalWatch& signals);
 
 // The same of ranks that generate what `order_file` says.
 void require_generation(const std::string& order_file, int ranks, const CommandContext& context,

@@ -442,6 +442,11 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   };
   const FitHosts fit = examine(world, reached);
   job.config.notes.insert(job.config.notes.end(), fit.notes.begin(), fit.notes.end());
+  if (!options.generation) {
+    for (std::string& note : notes_of_inputs(options, context, services.signals)) {
+      job.config.notes.push_back(std::move(note));
+    }
+  }
   job.newest_epoch = fit.newest_epoch;
   job.read_nodes = [options, &context] {
     return nodes_of(

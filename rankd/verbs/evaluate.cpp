@@ -167,6 +167,13 @@ int64_t within(const char* option, std::optional<int64_t> given, int64_t most, c
   throw UsageError(fmt::format("eval: {} {}: expected 1 to {}, {}", option, value, most, what));
 }
 
+// On standard error: standard output is the answer's alone. What cannot be read is refused when it
+// is opened.
+void print_notes(FileSystem& files, std::span<const std::string> paths, const TextOptions& text) {
+  const DataLook look = look_at_token_sources(files, paths, text, [](const Error&) {});
+  for (const std::string& note : look.notes) fmt::print(stderr, "note: {}\n", note);
+}
+
 }  // namespace
 
 int run_evaluate(const EvalArgs& args) {
@@ -192,6 +199,7 @@ int run_evaluate(const EvalArgs& args) {
     separators = tokenizer->encode(text.after_json_line.text);
   }
   std::vector<TokenRun> runs;
+  print_notes(files, args.data, text);
   for (const auto& tokens : open_token_sources(files, args.data, *tokenizer, text)) {
     runs.emplace_back(tokens, before, dims.vocabulary);
   }

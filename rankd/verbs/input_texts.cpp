@@ -18,7 +18,7 @@ std::string read_text_file(FileSystem& files, const std::string& path) {
   std::string text;
   std::array<char, size_t{1} << 16> chunk{};
   while (const size_t count = stream->read(chunk)) text.append(chunk.data(), count);
-  return text;
+  return std::string(without_mark(text));
 }
 
 void print_now(std::string_view text) {

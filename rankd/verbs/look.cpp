@@ -142,14 +142,15 @@ void Looker::look_at_data(const std::string& key, const std::vector<std::string>
   // Without a tokenizer its end token is not known, and does not matter here.
   if (config_.data.separator) options.after_text_file.text = *config_.data.separator;
   const size_t before = found_.defects.size();
-  const int64_t most =
+  DataLook data =
       look_at_token_sources(files_, paths, options, [&](const Error& error) { add(error, key); });
+  for (std::string& note : data.notes) found_.notes.push_back({key, std::move(note)});
   if (!model_ || found_.defects.size() != before) return;
   const int64_t length = config_.data.sequence_length.value_or(dimensions(*model_).positions);
   // Room for tokens that are not in the text, and for normal forms that are longer than what was
   // written.
   const int64_t tokens_of_byte = config_.data.tokenizer == "byte" ? 1 : 4;
-  if (std::min(most, kManyTokens / tokens_of_byte) * tokens_of_byte > length) return;
+  if (std::min(data.most_tokens, kManyTokens / tokens_of_byte) * tokens_of_byte > length) return;
   found_.defects.push_back(
       {ExitCode::kBadData, key,
        fmt::format(

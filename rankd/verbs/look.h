@@ -20,7 +20,7 @@ struct InputDefect {
   std::string what;
 };
 
-struct InputNote {  // of what a run does without
+struct InputNote {  // of what a run does without, or reads otherwise than may be meant
   std::string key;
   std::string what;
 };

@@ -149,3 +149,59 @@ TEST_CASE("the first text is found without reading on", "[data]") {
   Pieces wrong("\n{\"body\": 1}\n", {10});
   CHECK_THROWS_WITH(first_json_text(wrong, "f", "text"), Catch::StartsWith("f:2: there is no"));
 }
+
+TEST_CASE("what Python writes for numbers that are none is read beside the text", "[data]") {
+  const std::string lines =
+      "{\"score\": NaN, \"text\": \"a\"}\n"
+      "{\"text\": \"b\", \"scores\": [Infinity, -Infinity, {\"x\": NaN}]}\n";
+  const std::vector<Text> expected = {{1, "a"}, {2, "b"}};
+  CHECK(texts_of(lines) == expected);
+  CHECK(texts_of(lines, {3}) == expected);
+  CHECK(refusal_of("{\"text\": NaN}") == "f:1: the field \"text\" is no string");
+  CHECK_THAT(refusal_of("{\"text\": \"a\", \"b\": nan}"), Catch::Contains("not valid JSON"));
+}
+
+TEST_CASE("a byte order mark before the first line is left out", "[data]") {
+  CHECK(texts_of("\xEF\xBB\xBF{\"text\": \"a\"}\r\n{\"text\": \"b\"}") ==
+        std::vector<Text>{{1, "a"}, {2, "b"}});
+  CHECK(texts_of("\xEF\xBB\xBF\r\n{\"text\": \"\xEF\xBB\xBF"
+                 "b\"}",
+                 {2}) == std::vector<Text>{{2,
+                                            "\xEF\xBB\xBF"
+                                            "b"}});
+  CHECK(texts_of("\xEF\xBB\xBF").empty());
+}
+
+TEST_CASE("a document over the whole file is refused with what makes lines of it", "[data]") {
+  const auto refusal = [](const std::string& text) {
+    try {
+      texts_of(text, {1 << 20});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  CHECK(refusal("[\n  {\n    \"text\": \"a\"\n  }\n]\n") ==
+        "f:1: the file is one JSON document, and each line must be one JSON object; a list of "
+        "objects "
+        "becomes JSON lines with: jq -c '.[]' FILE > FILE.jsonl");
+  CHECK_THAT(refusal("\n[{\"text\": \"a\"}]"),
+             Catch::StartsWith("f:2: the line is no JSON object; a list"));
+  CHECK_THAT(refusal("{\n\"data\": [\n{\"text\": \"a\"}]\n}"), Catch::Contains("jq -c '.data[]'"));
+  CHECK_THAT(refusal("{\"data\": [{\"text\": \"a\"}], \"version\": 1}"),
+             Catch::Contains("there is no field \"text\"") &&
+                 Catch::Contains("there are: data, version") &&
+                 Catch::EndsWith("jq -c '.data[]' FILE > FILE.jsonl"));
+  CHECK_THAT(refusal("{\n\"text\": \"a\"\n}"), Catch::Contains("jq -c . FILE"));
+  CHECK_THAT(refusal("\xFF\xFE{\0\n\0"), Catch::Contains("UTF-16 text"));
+  // A later line is damage, not another layout.
+  CHECK_THAT(refusal("{\"text\": \"a\"}\n[\n"),
+             Catch::StartsWith("f:2: not valid JSON") && !Catch::Contains("document"));
+}
+
+TEST_CASE("a file of datasets that is about the data is refused as that", "[data]") {
+  Pieces stream("{\"default\": {}}", {100});
+  CHECK_THROWS_WITH(first_json_text(stream, "d/dataset_infos.json", "text"),
+                    Catch::Contains("there is no field \"text\"") &&
+                        Catch::Contains("about data and holds none"));
+}

@@ -1,5 +1,7 @@
 // What training data may be: text, JSON lines, both compressed, folders and patterns; and what is
 // refused, why.
+#include <filesystem>
+
 #include "core/files/input_files.h"
 #include "data/byte_stream.h"
 #include "data/dataset.h"
@@ -9,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/temporary_directory.h"
 
 using namespace ds;
 using ds::testing::gzip;
@@ -153,6 +156,7 @@ TEST_CASE("what is no text is refused with the reason", "[data]") {
       "\xFD"
       "7zXZ\0\0"sv,
       "xz");
+  refuse("version https://git-lfs.github.com/spec/v1\noid sha256:12\n", "git lfs pull");
   refuse("%PDF-1.7 text", "PDF");
   refuse("\xFF\xFEt\0e\0x\0t\0"sv, "iconv -f UTF-16");
   refuse("MMIDIDX\0\0"sv, "without its .bin");
@@ -309,7 +313,9 @@ TEST_CASE("a look finds what opening would refuse, in every file, without readin
   const auto look = [&](const Paths& paths) {
     problems.clear();
     return look_at_token_sources(
-        fs, paths, {}, [&](const Error& error) { problems += std::string(error.what()) + "\n"; });
+               fs, paths, {},
+               [&](const Error& error) { problems += std::string(error.what()) + "\n"; })
+        .most_tokens;
   };
   CHECK(look({"d", "gone.txt", "*.parquet", "x.bin"}) == 13);  // of what is well
   for (const char* const said :
@@ -323,4 +329,79 @@ TEST_CASE("a look finds what opening would refuse, in every file, without readin
   CHECK(look({"late.txt.zst"}) == kManyTokens);
   CHECK(look({"d/good.txt", "d/good.txt"}) == 26);  // neighbours are one source
   CHECK(look({"d/good.txt", "late.txt.zst", "late.txt.zst", "d/good.txt"}) == kManyTokens);
+}
+
+TEST_CASE("a byte order mark is left out of every text, plain or compressed", "[data]") {
+  MemoryFileSystem fs;
+  const std::string mark(kByteOrderMark);
+  put(fs, "/a.txt", mark + "one ");
+  put(fs, "/b.txt", mark + mark + "two ");  // the second is in the text
+  put(fs, "/c.txt.gz", gzip(mark + "three "));
+  put(fs, "/d.txt.zst", zstd(mark + "four "));
+  put(fs, "/e.JSONL", mark + "{\"text\": \"five\"}\r\n{\"text\": \"six\"}\r\n");
+  put(fs, "/f.jl.GZ", gzip(mark + "{\"text\": \"seven\"}\n"));
+  put(fs, "/none", mark);
+  const Paths all = {"/a.txt", "/b.txt", "/c.txt.gz", "/d.txt.zst", "/e.JSONL", "/f.jl.GZ"};
+  CHECK(tokens_of(fs, all) == "one " + mark + "two three four five\nsix\nseven\n");
+  CHECK(tokens_of(fs, {"/a.txt"}, ByteTokenizer(), {.after_text_file = {"--"}}) == "one --");
+  CHECK(open_token_sources(fs, Paths{"/a.txt"}, ByteTokenizer())[0]->locate(0) ==
+        "/a.txt at byte 3");
+  CHECK_THROWS_WITH(tokens_of(fs, {"/none"}), "/none: there is no text in it");
+  CHECK(look_at_token_sources(fs, Paths{"/a.txt"}, {}, [](const Error&) {}).most_tokens == 4);
+  RealFileSystem real;
+  const auto gpt2 =
+      load_tokenizer(real, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
+  put(fs, "/plain.txt", "the theme");
+  put(fs, "/marked.txt", mark + "the theme");
+  CHECK(tokens_of(fs, {"/marked.txt"}, *gpt2) == tokens_of(fs, {"/plain.txt"}, *gpt2));
+}
+
+TEST_CASE("what looks like something else is read as text, with a note for each kind", "[data]") {
+  MemoryFileSystem fs;
+  const auto notes_of = [&](const Paths& paths) {
+    const DataLook look =
+        look_at_token_sources(fs, paths, {}, [](const Error& error) { FAIL(error.what()); });
+    std::string out;
+    for (const std::string& note : look.notes) out += note + "\n";
+    return out;
+  };
+  put(fs, "/t/a.txt", "prose");
+  put(fs, "/lines.txt", "{\"text\": \"a\"}\n");
+  put(fs, "/lines.txt.gz", gzip("{\"text\": \"a\"}\n"));
+  put(fs, "/page", "<!doctype html>");
+  put(fs, "/s/README.md", "# About");
+  put(fs, "/s/part.jl", "{\"text\": \"a\"}\n");
+  CHECK(notes_of({"/t", "/t/a.txt"}).empty());
+  CHECK(tokens_of(fs, {"/lines.txt"}) == "{\"text\": \"a\"}\n");
+  CHECK_THAT(notes_of({"/lines.txt", "/t", "/lines.txt.gz", "/page"}),
+             Catch::StartsWith("/lines.txt (and 1 other) looks like JSON lines") &&
+                 Catch::Contains("\n/page looks like HTML"));
+  CHECK_THAT(notes_of({"/s"}),
+             Catch::StartsWith("/s/README.md is text beside JSON lines (/s/part.jl)"));
+  CHECK_THAT(notes_of({"/s/*"}), Catch::Contains("/s/*.jl"));
+  CHECK(notes_of({"/s/README.md", "/s/part.jl"}).empty());  // each by its name: that is meant
+  CHECK(notes_of({"/s/*.jl"}).empty());
+}
+
+TEST_CASE("of many files the ends and some between are looked into", "[data]") {
+  MemoryFileSystem fs;
+  for (int i = 0; i < 1000; ++i)
+    put(fs, fmt::format("/d/{:03}", i), i == 1 || i == 999 ? "<html>" : "text");
+  const DataLook look = look_at_token_sources(fs, Paths{"/d"}, {}, [](const Error&) {});
+  REQUIRE(look.notes.size() == 1);
+  CHECK_THAT(look.notes[0], Catch::StartsWith("/d/999 looks like HTML"));  // 001 is passed over
+  CHECK(look.most_tokens == 998 * 4 + 2 * 6);
+}
+
+TEST_CASE("folders that lead in circles by a link are refused, not followed for ever", "[data]") {
+  const testing::TemporaryDirectory folder;
+  RealFileSystem real;
+  InputFiles fs(real);
+  put(real, folder.path() / "d/a.txt", "text");
+  std::filesystem::create_directory_symlink(".", folder.path() / "d/again");
+  CHECK_THROWS_WITH(
+      expand_paths(fs, Paths{folder.path() / "d"}),
+      Catch::Contains("nested more than 32 deep") && Catch::Contains("symbolic link"));
+  std::filesystem::create_symlink("self", folder.path() / "self");
+  CHECK_THROWS_WITH(tokens_of(fs, {folder.path() / "s*"}), Catch::Contains("symbolic links"));
 }

@@ -32,15 +32,30 @@ TEST_CASE("compression is told by the first bytes alone", "[data]") {
 
 TEST_CASE("the layout is told by the name without the endings of compression", "[data]") {
   for (const char* path : {"a.jsonl", "a.ndjson", "d.x/a.json", "a.jsonl.gz", "a.json.gzip",
-                           "a.ndjson.zst", "a.jsonl.zstd"}) {
+                           "a.ndjson.zst", "a.jsonl.zstd", "a.jsonlines", "a.jl", "a.JSON",
+                           "a.JSONL", "A.JsonLines.GZ", "a.b.JL.zst", ".jsonl"}) {
     CAPTURE(path);
     CHECK(layout_of(path) == TextLayout::kJsonLines);
   }
   for (const char* path : {"", "a", "a.txt", "a.txt.gz", "jsonl", "a.jsonl.txt", "a.jsonl.bz2",
-                           "a.json5", "d.json/a", "a.JSON"}) {
+                           "a.json5", "d.json/a", "a.jsonl.", "d.jsonl/a.txt", "ajl", ".gz"}) {
     CAPTURE(path);
     CHECK(layout_of(path) == TextLayout::kPlain);
   }
+}
+
+TEST_CASE("a name ends in small letters, whatever compressed it", "[data]") {
+  CHECK(ending_of("d.x/A.Txt.GZ") == ".txt");
+  CHECK(ending_of("a.txt.gz.zst") == ".txt");
+  CHECK(ending_of("a.tar.bz2") == ".bz2");
+  for (const char* path : {"", "a", "d.x/a", "a.gz", "d.x/.gz"}) CHECK(ending_of(path).empty());
+}
+
+TEST_CASE("a byte order mark at the very beginning is no part of a text", "[data]") {
+  CHECK(without_mark("\xEF\xBB\xBFtext") == "text");
+  CHECK(without_mark("\xEF\xBB\xBF\xEF\xBB\xBF") == "\xEF\xBB\xBF");
+  for (const char* text : {"", "text", "\xEF\xBB", " \xEF\xBB\xBF"})
+    CHECK(without_mark(text) == text);
 }
 
 TEST_CASE("every format that is known is refused by its name, with what to do", "[data]") {
@@ -49,28 +64,46 @@ TEST_CASE("every format that is known is refused by its name, with what to do", 
     const char* what;
     const char* advice;
   };
-  for (const Case& one : {Case{"PK\x03\x04"sv, "a ZIP archive", "unpack it"},
-                          {"\x93NUMPY"sv, "a NumPy array", "llm.c shard"},
-                          {"\x89HDF\r\n"sv, "an HDF5 file", "JSON lines"},
-                          {"ARROW1"sv, "an Arrow file", "JSON lines"},
-                          {"\xFD"
-                           "7zXZ\0"sv,
-                           "compressed with xz", "use gzip or zstd"},
-                          {"BZh9"sv, "compressed with bzip2", "use gzip or zstd"},
-                          {"\x04\x22\x4D\x18"sv, "compressed with lz4", "use gzip or zstd"},
-                          {"\x1F\x8B\x08"sv, "gzip inside another compression", "once"},
-                          {"\x28\xB5\x2F\xFD"sv, "zstd inside another compression", "once"},
-                          {"%PDF-"sv, "a PDF document", "extract its text"},
-                          {"\x89PNG"sv, "an image", "only text"},
-                          {"\xFF\xD8\xFF"sv, "an image", "only text"},
-                          {"\x7F"
-                           "ELF"sv,
-                           "a program", "only text"},
-                          {"SQLite format 3\0"sv, "an SQLite database", "JSON lines"},
-                          {"\xFF\xFE"sv, "UTF-16 text", "iconv -f UTF-16"},
-                          {"\xFE\xFF"sv, "UTF-16 text", "iconv -f UTF-16"},
-                          {"MMIDIDX\0"sv, "the index of a dataset", "PREFIX.idx"},
-                          {"TNTIDX\0"sv, "the index of a dataset", "PREFIX.idx"}}) {
+  for (const Case& one :
+       {Case{"PK\x03\x04"sv, "a ZIP archive", "unpack it"},
+        {"\x93NUMPY"sv, "a NumPy array", "llm.c shard"},
+        {"\x89HDF\r\n"sv, "an HDF5 file", "JSON lines"},
+        {"ARROW1"sv, "an Arrow file", "JSON lines"},
+        {"\xFD"
+         "7zXZ\0"sv,
+         "compressed with xz", "use gzip or zstd"},
+        {"BZh9"sv, "compressed with bzip2", "use gzip or zstd"},
+        {"\x04\x22\x4D\x18"sv, "compressed with lz4", "use gzip or zstd"},
+        {"\x1F\x8B\x08"sv, "gzip inside another compression", "once"},
+        {"\x28\xB5\x2F\xFD"sv, "zstd inside another compression", "once"},
+        {"%PDF-"sv, "a PDF document", "extract its text"},
+        {"\x89PNG"sv, "an image", "only text"},
+        {"\xFF\xD8\xFF"sv, "an image", "only text"},
+        {"\x7F"
+         "ELF"sv,
+         "a program", "only text"},
+        {"SQLite format 3\0"sv, "an SQLite database", "JSON lines"},
+        {"PK\x05\x06"sv, "an empty ZIP archive", "unpack it"},
+        {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive", "unpack it"},
+        {"Rar!\x1A\x07"sv, "a RAR archive", "unpack it"},
+        {"\xD0\xCF\x11\xE0"sv, "an Office document", "plain text"},
+        {"\xFF\xFF\xFF\xFF"sv, "an Arrow stream", "to_json"},
+        {"Obj\x01"sv, "an Avro file", "JSON lines"},
+        {"\x80\x02"sv, "a Python pickle", "JSON lines"},
+        {"\x80\x05\x95"sv, "a Python pickle", "JSON lines"},
+        {"GGUF\3\0\0\0"sv, "weights of a model (GGUF)", "only text"},
+        {"\x1F\x9D"sv, "compressed with compress", "use gzip or zstd"},
+        {"GIF89a"sv, "an image", "only text"},
+        {"OggS\0"sv, "a sound", "only text"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"sv, "a pointer of Git LFS",
+         "git lfs pull"},
+        {"\xFF\xFE\0\0t\0\0\0"sv, "UTF-32 text", "iconv -f UTF-32"},
+        {"\0\0\xFE\xFF"sv, "UTF-32 text", "iconv -f UTF-32"},
+        {"\x08\0\0\0\0\0\0\0{\"a\":{}"sv, "weights of a model (safetensors)", "only text"},
+        {"\xFF\xFE"sv, "UTF-16 text", "iconv -f UTF-16"},
+        {"\xFE\xFF"sv, "UTF-16 text", "iconv -f UTF-16"},
+        {"MMIDIDX\0"sv, "the index of a dataset", "PREFIX.idx"},
+        {"TNTIDX\0"sv, "the index of a dataset", "PREFIX.idx"}}) {
     CAPTURE(one.what);
     const std::string said = refusal_of(std::string(one.head) + " and so on");
     CHECK_THAT(said, Catch::StartsWith("f: it is no text but ") && Catch::Contains(one.what) &&
@@ -107,6 +140,22 @@ TEST_CASE("one NUL makes a file binary, and all of them are counted", "[data]") 
   CHECK_THAT(refusal_of("a\0"sv, SampleFrom::kInside), Catch::Contains("1 of 2 bytes"));
 }
 
+TEST_CASE("UTF-16 without its mark is told by where the NUL bytes are", "[data]") {
+  std::string little;
+  std::string big;
+  for (const char c : std::string_view("some text of a plain kind")) {
+    little += {c, '\0'};
+    big += {'\0', c};
+  }
+  CHECK_THAT(refusal_of(little), Catch::Contains("UTF-16 text without a byte order mark") &&
+                                     Catch::Contains("iconv -f UTF-16LE -t UTF-8"));
+  CHECK_THAT(refusal_of(big), Catch::Contains("iconv -f UTF-16BE -t UTF-8"));
+  CHECK_THAT(refusal_of(little + '\0'), Catch::Contains("are NUL"));
+  CHECK_THAT(refusal_of(little.substr(0, 14)), Catch::Contains("are NUL"));
+  CHECK_THAT(refusal_of(std::string(100, '\0')), Catch::Contains("100 of 100 bytes"));
+  CHECK_THAT(refusal_of(little + std::string(60, 'a')), Catch::Contains("are NUL"));
+}
+
 TEST_CASE("up to a tenth of other bytes, and a cut at both ends, is let through", "[data]") {
   for (const size_t size : {10UL, 100UL, 1000UL}) {
     const size_t most = size / 10 + 6;
@@ -119,7 +168,7 @@ TEST_CASE("up to a tenth of other bytes, and a cut at both ends, is let through"
   const std::string latin(50, '\xE9');
   CHECK(refusal_of(latin) ==
         "f: it is no text but binary or in another encoding: 50 of 50 bytes looked at are invalid "
-        "UTF-8; convert text with iconv -t UTF-8");
+        "UTF-8; convert text with iconv -f ITS_ENCODING -t UTF-8 FILE > NEW_FILE");
 }
 
 TEST_CASE("text of wide characters may be cut anywhere", "[data]") {

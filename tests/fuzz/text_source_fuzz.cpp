@@ -1,5 +1,5 @@
-// Fuzzes training texts: telling formats apart, decompression, JSON lines. The first byte chooses
-// the file's name.
+// Fuzzes training texts: telling formats apart, what is noted of them, decompression, JSON lines.
+// The first byte chooses the file's name.
 #include <array>
 
 #include "data/dataset.h"
@@ -7,12 +7,14 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  constexpr std::array kNames = {"/f.txt", "/f.jsonl", "/f.jsonl.gz", "/f.txt.zst"};
+  constexpr std::array kNames = {"/f.txt", "/f.jsonl", "/f.jsonl.gz", "/f.txt.zst",
+                                 "/f.csv", "/f.JL",    "/f",          "/dataset_infos.json"};
   const std::string name = kNames[data[0] % kNames.size()];
   ds::MemoryFileSystem fs;
   ds::fuzz::put(fs, name, ds::fuzz::bytes_of(data, size).subspan(1));
   ds::fuzz::expect_refusal_or_success([&] {
     const std::vector<std::string> paths = {name};
+    ds::look_at_token_sources(fs, paths, {}, [](const ds::Error&) {});
     const ds::SampleSet set(ds::open_token_sources(fs, paths, ds::ByteTokenizer()), 4, 256);
     set.check(1 << 20);
   });

@@ -95,6 +95,22 @@ TEST_CASE("the data have to give one sample at least", "[rankd]") {
   CHECK(look(memory, long_one).empty());
 }
 
+TEST_CASE("data that look like something else are noted, training and validation data alike",
+          "[rankd]") {
+  MemoryFileSystem memory;
+  put(memory, "table.csv", "id,text\n1,a\n2,b\n");
+  put(memory, "lines.txt", "{\"text\": \"abcdefgh\"}\n");
+  put(memory, "d/README.md", "# About the rest");
+  put(memory, "d/part.jsonl", "{\"text\": \"abcdefghi\"}\n");
+  const std::string said =
+      look(memory, std::string(kGpt2) +
+                       R"(, "data": {"train": ["table.csv", "d"], "validation": "lines.txt"})");
+  CHECK_THAT(said, Catch::StartsWith("data.train: table.csv looks like a table (CSV)"));
+  CHECK_THAT(said,
+             Catch::Contains("\ndata.train: d/README.md is text beside JSON lines (d/part.jsonl)"));
+  CHECK_THAT(said, Catch::Contains("\ndata.validation: lines.txt looks like JSON lines"));
+}
+
 TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
   MemoryFileSystem memory;
   const std::string text = R"("model": "m")";

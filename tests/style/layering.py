@@ -55,7 +55,7 @@ FENCES = {
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
     r"hwy/": [r"kernels/cpu/", r"kernels/gemm/", r"comm/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
-    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/tokenizer/", r"data/json_lines\.cpp$",
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/tokenizer/", r"data/json_(lines|shape)\.cpp$",
                    r"train/", r"rankd/", r"launcher/"],
 }
 
