@@ -10,11 +10,14 @@ namespace {
 constexpr const char* kGroup = "Several hosts";
 
 void describe_choice(VerbApp& app, HostOptions& hosts) {
-  app.add_option("-H,--hostfile", hosts.hostfile,
-                 "Lines 'HOST slots=N' (default: /job/hostfile where it is, else this machine)")
+  app.add_option(
+         "-H,--hostfile", hosts.hostfile,
+         "Lines 'HOST slots=N', or as PBS and MPI write them (default: /job/hostfile where it is, "
+         "else this machine)")
       ->type_name("FILE")
       ->group(kGroup);
-  app.add_option("-i,--include", hosts.include, "HOST[:SLOT[,SLOT]][@HOST...] of the hostfile")
+  app.add_option("-i,--include", hosts.include,
+                 "HOST[:SLOT[,SLOT]][@HOST...] of the hostfile; without one, of localhost")
       ->group(kGroup);
   app.add_option("-e,--exclude", hosts.exclude, "The same, left out")->group(kGroup);
   app.add_option("--num-nodes,--num_nodes", hosts.num_nodes, "The first N hosts")
@@ -56,7 +59,7 @@ void describe_hosts(VerbApp& app, HostOptions& hosts) {
       ->allow_extra_args(false)
       ->group(kGroup);
   app.add_option("--env-file,--env_file", hosts.environment_file,
-                 "Lines NAME=VALUE (default: .deepspeed_env here or at home)")
+                 "Lines NAME=VALUE (default: .deepspeed_env at home and here)")
       ->type_name("FILE")
       ->group(kGroup);
 }

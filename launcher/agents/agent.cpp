@@ -297,6 +297,8 @@ void Agent::start_rank(const agent::Start& orders, const agent::RankOrders& rank
   options.program = orders.program();
   std::vector<std::string> environment = context_.environment;
   environment.insert(environment.end(), orders.environment().begin(), orders.environment().end());
+  environment = with_shell_values(std::move(environment), {orders.shell_environment().begin(),
+                                                           orders.shell_environment().end()});
   environment.insert(environment.end(), rank.environment().begin(), rank.environment().end());
   options.environment = with_last_values(environment);
   options.cores.assign(rank.cores().begin(), rank.cores().end());

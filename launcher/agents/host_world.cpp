@@ -93,6 +93,8 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
     start.set_shm_name(plan.shm_name);
     start.set_watch_gpus(!options.gpus.empty());
     start.mutable_environment()->Add(options.environment.begin(), options.environment.end());
+    start.mutable_shell_environment()->Add(options.shell_environment.begin(),
+                                           options.shell_environment.end());
     for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
       const RankPlacement& place = plan.ranks[static_cast<size_t>(rank)];
       if (place.host != names[node]) {

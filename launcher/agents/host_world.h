@@ -19,9 +19,10 @@
 namespace ds {
 
 struct HostWorldOptions {
-  std::string program;                   // rankd, the same path on every host
-  std::filesystem::path directory;       // the working directory, on every host
-  std::vector<std::string> environment;  // "NAME=value", on top of what the host gives
+  std::string program;                           // rankd, the same path on every host
+  std::filesystem::path directory;               // the working directory, on every host
+  std::vector<std::string> environment;          // "NAME=value", on top of what the host gives
+  std::vector<std::string> shell_environment{};  // "NAME=text", which each host reads as a shell
   std::string config_digest;
   SlotVariables variables{};                                   // on top of all others
   std::map<std::string, std::vector<std::vector<int>>> cores;  // host -> cores of each local rank

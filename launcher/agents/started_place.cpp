@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "core/error.h"
-#include "launcher/decide/host_choice.h"
+#include "launcher/decide/hosts/slurm_allocation.h"
 
 namespace ds {
 namespace {
@@ -15,7 +15,17 @@ struct Family {
   std::string_view size;
   std::string_view local_rank;
   std::string_view local_size;
+  std::string_view mark = "";  // by which it is told from the same names of others
 };
+
+// What PyTorch's launchers say. torchrun (and accelerate, by its means) and DeepSpeed's launcher
+// leave marks: where they are, these have started this process, and whoever has started them, such
+// as srun with one task on each node, says nothing of it.
+constexpr std::array<Family, 2> kMarked = {{
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"deepspeed", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_SIZE"},
+}};
+constexpr Family kPyTorch{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 
 // Hydra's rank variable is also that of Slurm's PMI, so its local one tells it.
 constexpr Family kHydra{"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
@@ -67,12 +77,21 @@ void require_agreement(const Environment& environment, std::string_view name, in
   }
 }
 
+bool is_whole(const Environment& environment, const Family& family) {
+  return environment.contains(family.rank) && environment.contains(family.size) &&
+         environment.contains(family.local_rank) && environment.contains(family.local_size);
+}
+
 const Family* family_of(const Environment& environment) {
+  for (const Family& family : kMarked) {
+    if (environment.contains(family.mark) && is_whole(environment, family)) return &family;
+  }
   for (const Family& family : kMpi) {
     if (environment.contains(family.rank)) return &family;
   }
   if (environment.contains(kHydra.local_rank) && environment.contains(kHydra.rank)) return &kHydra;
-  return environment.contains(kSlurm.size) && environment.contains(kSlurm.rank) ? &kSlurm : nullptr;
+  if (environment.contains(kSlurm.size) && environment.contains(kSlurm.rank)) return &kSlurm;
+  return is_whole(environment, kPyTorch) ? &kPyTorch : nullptr;
 }
 
 std::string slurm_job(const Environment& environment) {
@@ -91,6 +110,24 @@ std::string mpi_job(const Environment& environment) {
   return "";
 }
 
+// torchrun's own name of the job is "none" unless somebody gives it one, so that only the address
+// tells jobs apart, and a restart is another job.
+std::string pytorch_job(const Environment& environment) {
+  const std::string address = text_of(environment, "MASTER_ADDR");
+  if (address.empty()) return "";
+  return fmt::format("torchrun {} {}:{} {}", text_of(environment, "TORCHELASTIC_RUN_ID"), address,
+                     text_of(environment, "MASTER_PORT"),
+                     text_of(environment, "TORCHELASTIC_RESTART_COUNT"));
+}
+
+// Of its nodes; where each has a single process, the number of that is theirs.
+std::string pytorch_group(const Environment& environment, const StartedPlace& place) {
+  for (const char* const name : {"GROUP_RANK", "CROSS_RANK"}) {
+    if (const std::string number = text_of(environment, name); !number.empty()) return number;
+  }
+  return place.local_size == 1 ? std::to_string(place.rank) : "";
+}
+
 int slurm_local_size(const Environment& environment) {
   const std::vector<int64_t> tasks = expand_task_counts(text_of(environment, kSlurm.local_size));
   const auto node = static_cast<size_t>(required(environment, kSlurm, "SLURM_NODEID"));
@@ -103,12 +140,32 @@ int slurm_local_size(const Environment& environment) {
   return static_cast<int>(tasks[node]);
 }
 
+void require_agreement_of_all(const Environment& environment, const Family& family,
+                              const StartedPlace& place) {
+  require_agreement(environment, family.rank, place.rank, {"RANK", "PMIX_RANK", "PMI_RANK"});
+  require_agreement(environment, family.size, place.size, {"WORLD_SIZE", "PMI_SIZE"});
+  if (&family == &kSlurm) {
+    require_agreement(environment, family.size, place.size, {"SLURM_NTASKS"});
+  }
+  require_agreement(environment, family.local_rank, place.local_rank, {"LOCAL_RANK"});
+}
+
+// Whether it says a number above one. In "2:4", as torchrun has it, the last one counts.
+bool is_several(const Environment& environment, std::string_view name) {
+  const std::string text = text_of(environment, name);
+  const std::string_view last = std::string_view(text).substr(text.rfind(':') + 1);
+  int value = 0;
+  const auto [at, error] = std::from_chars(last.data(), last.data() + last.size(), value);
+  return error == std::errc() && at == last.data() + last.size() && value > 1;
+}
+
 }  // namespace
 
 std::optional<StartedPlace> discover_start(const Environment& environment) {
   const Family* const family = family_of(environment);
   if (!family) return std::nullopt;
   const bool by_slurm = family == &kSlurm;
+  const bool by_pytorch = family->rank == kPyTorch.rank;
   StartedPlace place;
   place.starter = family->starter;
   place.size = required(environment, *family, family->size);
@@ -117,10 +174,7 @@ std::optional<StartedPlace> discover_start(const Environment& environment) {
   place.local_rank = required(environment, *family, family->local_rank);
   place.local_size =
       by_slurm ? slurm_local_size(environment) : required(environment, *family, family->local_size);
-  require_agreement(environment, family->rank, place.rank, {"RANK", "PMIX_RANK", "PMI_RANK"});
-  require_agreement(environment, family->size, place.size, {"WORLD_SIZE", "PMI_SIZE"});
-  if (by_slurm) require_agreement(environment, family->size, place.size, {"SLURM_NTASKS"});
-  require_agreement(environment, family->local_rank, place.local_rank, {"LOCAL_RANK"});
+  if (!by_pytorch) require_agreement_of_all(environment, *family, place);
   const bool possible = place.rank < place.size && place.local_rank < place.local_size &&
                         place.local_size <= place.size && place.local_rank <= place.rank;
   if (!possible) {
@@ -131,8 +185,54 @@ std::optional<StartedPlace> discover_start(const Environment& environment) {
                     place.local_rank, place.local_size));
   }
   place.host = by_slurm ? text_of(environment, "SLURMD_NODENAME") : "";
-  place.job = by_slurm ? slurm_job(environment) : mpi_job(environment);
+  place.job = by_slurm     ? slurm_job(environment)
+              : by_pytorch ? pytorch_job(environment)
+                           : mpi_job(environment);
+  if (by_pytorch) place.group = pytorch_group(environment, place);
   return place;
+}
+
+void require_start_alone(const Environment& environment) {
+  struct Sign {
+    std::string_view number;
+    std::string_view of;
+  };
+  constexpr std::array<Sign, 4> kSigns = {{{"RANK", "WORLD_SIZE"},
+                                           {"PET_NODE_RANK", "PET_NNODES"},
+                                           {"NODE_RANK", "NNODES"},
+                                           {"PMI_RANK", "PMI_SIZE"}}};
+  if (family_of(environment) != nullptr) return;
+  for (const auto& [number, of] : kSigns) {
+    if (!environment.contains(number) || !is_several(environment, of)) continue;
+    throw UsageError(fmt::format(
+        "{}={} and {}={} say that this is one of several processes or pods of one job, but no "
+        "LOCAL_RANK and LOCAL_WORLD_SIZE say which of them share a host: each would train by "
+        "itself. "
+        "Start them by torchrun --no-python, mpirun or srun; or, where each has a host of its own, "
+        "set LOCAL_RANK=0 and LOCAL_WORLD_SIZE=1 beside RANK and WORLD_SIZE; or start one dslaunch "
+        "with --hostfile. To train on this machine alone, write --launcher local, or unset {} and "
+        "{}",
+        number, text_of(environment, number), of, text_of(environment, of), number, of));
+  }
+}
+
+std::string note_of_start_alone(const Environment& environment) {
+  const std::string index = text_of(environment, "JOB_COMPLETION_INDEX");
+  if (!index.empty()) {
+    return fmt::format(
+        "JOB_COMPLETION_INDEX={}: this pod trains by itself, as every other one of its Job does; "
+        "for "
+        "one run over all of them, set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE, LOCAL_RANK=0, "
+        "LOCAL_WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT",
+        index);
+  }
+  const std::string hosts = text_of(environment, "VC_WORKER_HOSTS");
+  if (hosts.find(',') == std::string::npos) return "";
+  return fmt::format(
+      "this machine trains by itself, although VC_WORKER_HOSTS names several ({}); for one run "
+      "over "
+      "all of them, write --hostfile /etc/volcano/worker.host in one of them",
+      hosts);
 }
 
 bool offers_pmix(const Environment& environment) {

@@ -19,7 +19,7 @@ void require_mpi_job(const DataPlaneFacts& facts) {
         "communication.backend: mpi is not in this build; install libopenmpi-dev and build with "
         "DS_WITH_MPI=ON");
   }
-  if (facts.starter.empty()) {
+  if (facts.starter != "mpirun" && facts.starter != "srun") {
     throw ConfigError(
         "communication.backend: mpi wants two ranks or more and one dslaunch for each, started by "
         "mpirun or srun: mpirun -n RANKS dslaunch train.json, srun --mpi=pmix -n RANKS dslaunch "

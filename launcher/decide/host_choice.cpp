@@ -5,7 +5,8 @@
 
 #include "core/error.h"
 #include "core/index.h"
-#include "launcher/decide/node_list.h"
+#include "launcher/decide/hosts/slurm_allocation.h"
+#include "launcher/decide/text/amounts.h"
 
 namespace ds {
 namespace {
@@ -19,30 +20,22 @@ std::string short_name(std::string_view host) {
   return std::string(host.substr(0, host.find('.')));
 }
 
-bool is_this_machine(const std::string& host, const std::string& this_host) {
-  constexpr std::array<std::string_view, 4> kLocal{"localhost", "127.0.0.1", "::1",
+bool is_loopback(const std::string& host) {
+  constexpr std::array<std::string_view, 4> kNames{"localhost", "127.0.0.1", "::1",
                                                    "ip6-localhost"};
-  return std::ranges::find(kLocal, host) != kLocal.end() || host == this_host ||
+  return std::ranges::find(kNames, host) != kNames.end();
+}
+
+bool is_this_machine(const std::string& host, const std::string& this_host) {
+  return is_loopback(host) || host == this_host ||
          (host.find('.') == std::string::npos && host == short_name(this_host));
 }
 
-HostPool slurm_pool(const Environment& environment) {
-  const std::vector<std::string> nodes =
-      expand_node_list(variable(environment, "SLURM_JOB_NODELIST"));
-  std::string tasks = variable(environment, "SLURM_TASKS_PER_NODE");
-  std::vector<int64_t> counts = expand_task_counts(tasks.empty() ? "1" : tasks);
-  counts.resize(nodes.size(), counts.back());
-  HostPool pool;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    pool.push_back({nodes[i], counts[i]});
-  }
-  return pool;
-}
-
-void keep_first_slots(SlotMap& hosts, int count, RunnerKind kind, bool slots_are_said) {
+void keep_first_slots(SlotMap& hosts, int count, RunnerKind kind, const HostPool& pool) {
   for (HostSlots& host : hosts) {
     const auto there = narrow<int64_t>(host.slots.size());
-    if (count > there && slots_are_said) {
+    const bool said = std::ranges::find(pool, host.name, &Host::name)->slots_said;
+    if (count > there && said) {
       throw UsageError(
           fmt::format("--num-gpus {}: host {} has {} slots{}", count, host.name, there,
                       kind == RunnerKind::kLocal ? "" : " after --include or --exclude"));
@@ -52,10 +45,76 @@ void keep_first_slots(SlotMap& hosts, int count, RunnerKind kind, bool slots_are
   }
 }
 
-void require_no_host_options(const HostRequest& request) {
-  if (!request.include.empty() || !request.exclude.empty() || request.num_nodes.value_or(1) > 1) {
-    throw UsageError("--include, --exclude and --num-nodes choose among hosts; give --hostfile");
+HostPool hostfile_pool(const HostRequest& request, std::vector<std::string>& notes) {
+  HostPool pool =
+      parse_hostfile(*request.hostfile_text, request.hostfile_name, HostDialect::kDslaunch);
+  const auto counted =
+      std::ranges::count_if(pool, [](const Host& host) { return !host.slots_said; });
+  if (counted > 0 && !request.num_gpus) {
+    int64_t lines = 0;
+    for (const Host& host : pool) lines += host.slots_said ? 0 : host.slots;
+    notes.push_back(fmt::format(
+        "{}: a line without a number of slots is one slot: {} on {}; write 'HOST slots=NUMBER', or "
+        "--num-gpus, for another number",
+        request.hostfile_name, format_count(lines, "slot"), format_count(counted, "host")));
   }
+  return pool;
+}
+
+HostPool slurm_pool(const SlurmAllocation& slurm, const HostRequest& request,
+                    std::vector<std::string>& notes) {
+  SlurmRanks ranks = slurm_ranks(slurm, request.on_gpus);
+  if (!ranks.note.empty() && !request.num_gpus) notes.push_back(std::move(ranks.note));
+  return std::move(ranks.hosts);
+}
+
+bool names_hosts(const HostRequest& request) {
+  return !request.include.empty() || !request.exclude.empty();
+}
+
+// Who writes "localhost" means this machine, whatever else an allocation has.
+bool filters_localhost(const HostRequest& request) {
+  if (!names_hosts(request)) return false;
+  const SlotMap named =
+      parse_node_filter(request.include.empty() ? request.exclude : request.include);
+  return std::ranges::all_of(named, [](const HostSlots& host) { return is_loopback(host.name); });
+}
+
+// Without hosts, DeepSpeed's filters choose among the slots of "localhost".
+void choose_here(HostChoice& choice, const HostRequest& request) {
+  if (request.num_nodes.value_or(1) > 1) {
+    throw UsageError(fmt::format("--num-nodes {}: there is this machine alone; give --hostfile",
+                                 *request.num_nodes));
+  }
+  if (!names_hosts(request)) return;
+  const bool including = !request.include.empty();
+  const SlotMap named = parse_node_filter(including ? request.include : request.exclude);
+  for (const HostSlots& host : named) {
+    if (is_this_machine(host.name, request.this_host)) continue;
+    throw UsageError(
+        fmt::format("{}: '{}' is not this machine ({}), and there is no list of others; give "
+                    "--hostfile, or write localhost",
+                    including ? "--include" : "--exclude", host.name, request.this_host));
+  }
+  if (named.size() > 1) {
+    throw UsageError(fmt::format("--include, --exclude: {} and {} are both this machine",
+                                 named[0].name, named[1].name));
+  }
+  const std::vector<int64_t>& slots = named.front().slots;
+  if (including && request.exclude.empty() && slots.empty()) return;  // all of them, as without
+  // The CPU has room for any number of ranks; which GPUs there are is asked where ranks are placed.
+  const int64_t most = slots.empty() || !including ? 0 : std::min(slots.back(), kMaxSlots - 1) + 1;
+  const HostPool here{{named.front().name, std::max<int64_t>(request.local_slots, most), false}};
+  const std::string visible = variable(request.environment, "CUDA_VISIBLE_DEVICES");
+  if (request.on_gpus && !visible.empty()) {
+    choice.notes.push_back(fmt::format(
+        "slots of {} are places in CUDA_VISIBLE_DEVICES={}, from 0; unset it, and they are numbers "
+        "of GPUs",
+        named.front().name, visible));
+  }
+  choice.hosts = select_slots(here, request.include, request.exclude, HostDialect::kDslaunch);
+  if (choice.hosts.empty()) throw UsageError("--exclude: no slot of this machine is left");
+  if (request.num_gpus) keep_first_slots(choice.hosts, *request.num_gpus, choice.kind, here);
 }
 
 RunnerKind automatic(const SlotMap& hosts, const HostRequest& request, bool from_hostfile) {
@@ -67,28 +126,6 @@ RunnerKind automatic(const SlotMap& hosts, const HostRequest& request, bool from
 
 }  // namespace
 
-std::vector<int64_t> expand_task_counts(std::string_view text) {
-  std::vector<int64_t> counts;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    std::string_view part = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    int64_t times = 1;
-    if (const size_t open = part.find("(x");
-        open != std::string_view::npos && part.ends_with(')')) {
-      times = parse_whole_number(part.substr(open + 2, part.size() - open - 3), "tasks per node");
-      part = part.substr(0, open);
-    }
-    const int64_t tasks = parse_whole_number(part, "tasks per node");
-    if (tasks < 1 || tasks > kMaxSlots || times < 1 || counts.size() + to_size(times) > kMaxNodes) {
-      throw UsageError(fmt::format("tasks per node: {} times {} cannot be", times, tasks));
-    }
-    counts.insert(counts.end(), to_size(times), tasks);
-  }
-  if (counts.empty()) throw UsageError("tasks per node: the list is empty");
-  return counts;
-}
-
 HostChoice choose_hosts(const HostRequest& request) {
   HostChoice choice;
   const bool automatically = request.launcher == "auto";
@@ -98,24 +135,23 @@ HostChoice choose_hosts(const HostRequest& request) {
     if (!named.note.empty()) choice.notes.push_back(std::move(named.note));
   }
   const bool from_hostfile = request.hostfile_text.has_value();
-  const bool in_slurm = !variable(request.environment, "SLURM_JOB_NODELIST").empty();
-  const bool takes_slurm =
-      !from_hostfile && in_slurm &&
-      (automatically || choice.kind == RunnerKind::kSlurm || choice.kind == RunnerKind::kMpi);
-  if (!from_hostfile && !takes_slurm) {
+  const bool asks_slurm = !from_hostfile && (automatically ? !filters_localhost(request)
+                                                           : choice.kind == RunnerKind::kSlurm ||
+                                                                 choice.kind == RunnerKind::kMpi);
+  const SlurmAllocation slurm =
+      asks_slurm ? slurm_allocation(request.environment) : SlurmAllocation{};
+  if (!from_hostfile && slurm.nodes.empty()) {
     if (!automatically && choice.kind != RunnerKind::kLocal) {
       throw UsageError(fmt::format("--launcher {}: no hosts; give --hostfile{}", request.launcher,
                                    choice.kind == RunnerKind::kSlurm
                                        ? ", or run it inside an allocation (salloc, sbatch)"
                                        : ""));
     }
-    require_no_host_options(request);
+    choose_here(choice, request);
     return choice;
   }
-  const HostPool pool =
-      from_hostfile
-          ? parse_hostfile(*request.hostfile_text, request.hostfile_name, HostDialect::kDslaunch)
-          : slurm_pool(request.environment);
+  const HostPool pool = from_hostfile ? hostfile_pool(request, choice.notes)
+                                      : slurm_pool(slurm, request, choice.notes);
   choice.hosts = select_slots(pool, request.include, request.exclude, HostDialect::kDslaunch);
   if (choice.hosts.empty()) throw UsageError("--exclude: no host is left");
   if (request.num_nodes) {
@@ -136,9 +172,9 @@ HostChoice choose_hosts(const HostRequest& request) {
                       request.this_host));
     }
   }
-  // Tasks of an allocation are a default; slots of a hostfile are what is there.
+  // Tasks of an allocation and lines of a hostfile are a default; a number of slots is a limit.
   if (request.num_gpus) {
-    keep_first_slots(choice.hosts, *request.num_gpus, choice.kind, from_hostfile);
+    keep_first_slots(choice.hosts, *request.num_gpus, choice.kind, pool);
   }
   return choice;
 }

@@ -22,6 +22,8 @@ struct HostRequest {
   std::optional<int> num_gpus;   // the first so many slots of each host
   Environment environment;       // for what Slurm says
   std::string this_host;         // as this machine calls itself
+  int local_slots = 1;           // how many ranks this machine takes by default
+  bool on_gpus = false;          // whether ranks are to compute on GPUs where there are some
 };
 
 struct HostChoice {
@@ -31,12 +33,9 @@ struct HostChoice {
 };
 
 // `auto` is ssh where the hostfile names other machines, slurm in an allocation of several nodes,
-// and else local. Without a hostfile, slurm and mpi take the hosts of the allocation. Throws
-// UsageError for what contradicts itself, for more nodes or slots than there are, and for a
-// launcher that needs hosts and has none.
+// and else local. Without a hostfile, slurm and mpi take the hosts of the allocation, and filters
+// may name slots of this machine ("localhost:0,1"). Throws UsageError for what contradicts itself,
+// for more nodes or slots than there are, and for a launcher that needs hosts and has none.
 HostChoice choose_hosts(const HostRequest& request);
-
-// "2(x3),1" is 2, 2, 2, 1: Slurm's tasks for each node. Throws UsageError.
-std::vector<int64_t> expand_task_counts(std::string_view text);
 
 }  // namespace ds

@@ -27,6 +27,16 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+// "[fd00::1]:0,2": colons within brackets are the address's own.
+std::vector<std::string_view> name_and_slots(std::string_view node) {
+  const size_t close = node.find(']');
+  if (!node.starts_with('[') || close == std::string_view::npos) return split(node, ':');
+  std::vector<std::string_view> parts = split(node.substr(close + 1), ':');
+  if (!parts.front().empty()) return split(node, ':');
+  parts.front() = node.substr(1, close - 1);
+  return parts;
+}
+
 template <class Map>
 auto find_host(Map& hosts, std::string_view name) {
   return std::ranges::find(hosts, name, &HostSlots::name);
@@ -54,7 +64,7 @@ void drop_repetitions(std::vector<int64_t>& slots) {
 SlotMap parse_node_filter(std::string_view text) {
   SlotMap nodes;
   for (const std::string_view node : split(text, '@')) {
-    const auto parts = split(node, ':');
+    const auto parts = name_and_slots(node);
     if (parts.size() > 2) throw UsageError(fmt::format("filter: '{}' has more than one ':'", node));
     auto entry = find_host(nodes, parts[0]);
     if (entry == nodes.end())

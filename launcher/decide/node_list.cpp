@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/socket_address.h"
 
 namespace ds {
 
@@ -136,6 +137,11 @@ std::vector<std::string> expand_node_list(std::string_view text) {
   return names;
 }
 
+bool is_ipv6_address(std::string_view name) {
+  const bool may_be = name.size() < INET6_ADDRSTRLEN && name.find(':') != std::string_view::npos;
+  return may_be && parse_address(std::string(name), 0).has_value();
+}
+
 void require_host_name(std::string_view name) {
   std::string_view host = name;
   const auto check_part = [&](std::string_view part, std::string_view what) {
@@ -155,6 +161,7 @@ void require_host_name(std::string_view name) {
     check_part(name.substr(0, at), "the user name");
     host = name.substr(at + 1);
   }
+  if (is_ipv6_address(host)) return;
   check_part(host, "the host name");
 }
 

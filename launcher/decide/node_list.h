@@ -19,9 +19,10 @@ inline constexpr size_t kMaxNodes = 65536;
 std::vector<std::string> expand_node_list(std::string_view text);
 
 // A name that is safe in a command line and means one host: at most 253 of A-Z a-z 0-9 . _ -, not
-// beginning with
-// - or . ; a user may stand before it, "user@". Throws UsageError that names what is wrong.
+// beginning with - or . ; or a literal IPv6 address. A user may stand before it, "user@". Throws
+// UsageError that names what is wrong.
 void require_host_name(std::string_view name);
+bool is_ipv6_address(std::string_view name);  // without brackets, scope and user
 
 // Ascending numbers and ranges that do not overlap, separated by commas. Throws UsageError.
 std::vector<int> parse_core_list(std::string_view text);

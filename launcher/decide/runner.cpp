@@ -32,6 +32,10 @@ void check_command(RunnerKind kind, const std::string& host, const RunnerOptions
     throw UsageError(
         fmt::format("runner: '{}': only ssh knows users, {} does not", host, to_string(kind)));
   }
+  if (kind != RunnerKind::kSsh && is_ipv6_address(host)) {
+    throw UsageError(fmt::format("runner: '{}': {} knows hosts by name, ssh alone by IPv6 address",
+                                 host, to_string(kind)));
+  }
   if (!options.dslaunch.starts_with('/') ||
       !std::ranges::all_of(options.dslaunch, is_path_character)) {
     throw UsageError(

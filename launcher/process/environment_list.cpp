@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
+#include "launcher/decide/environment.h"
+#include "launcher/decide/text/shell_value.h"
 
 namespace ds {
 namespace {
@@ -28,10 +31,8 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-using Variables = std::map<std::string, std::string, std::less<>>;
-
-Variables as_map(const std::vector<std::string>& entries) {
-  Variables out;
+Environment as_map(const std::vector<std::string>& entries) {
+  Environment out;
   for (const std::string& entry : entries) {
     const size_t equals = entry.find('=');
     if (equals != std::string::npos) out[entry.substr(0, equals)] = entry.substr(equals + 1);
@@ -39,60 +40,142 @@ Variables as_map(const std::vector<std::string>& entries) {
   return out;
 }
 
-void add_entry(Variables& out, const Variables& ours, std::string_view entry,
-               std::string_view where) {
+// "NAME=text", or "NAME" without a text.
+struct Line {
+  std::string name;
+  std::optional<std::string> text;
+};
+
+Line read_line(std::string_view entry, std::string_view where) {
   const size_t equals = std::min(entry.find('='), entry.size());
-  const std::string name(trimmed(entry.substr(0, equals)));
-  if (!is_name(name) && equals == entry.size()) {
+  Line line{.name = std::string(trimmed(entry.substr(0, equals))), .text = std::nullopt};
+  if (!is_name(line.name) && equals == entry.size()) {
     // It may be a value that lost its name: not to be shown.
     throw UsageError(fmt::format("{}: expected NAME=VALUE, or the NAME of a variable", where));
   }
-  if (!is_name(name)) {
-    throw UsageError(fmt::format("{}: '{}' is no name of a variable", where, name));
+  if (!is_name(line.name)) {
+    throw UsageError(fmt::format("{}: '{}' is no name of a variable", where, line.name));
   }
-  if (equals < entry.size()) {
-    out[name] = entry.substr(equals + 1);
-    return;
+  if (equals < entry.size()) line.text = entry.substr(equals + 1);
+  if (line.text && line.text->find('\0') != std::string::npos) {
+    throw UsageError(fmt::format("{}: the value of {} has a zero byte", where, line.name));
   }
+  return line;
+}
+
+std::string our_value(const Environment& ours, const std::string& name, std::string_view where) {
   const auto set = ours.find(name);
   if (set == ours.end()) {
     throw UsageError(fmt::format("{}: {} has no value here; write {}=VALUE", where, name, name));
   }
-  out[name] = set->second;
+  return set->second;
 }
 
-void add_file(Variables& out, const Variables& ours, const EnvironmentSources& sources) {
-  std::string_view rest = sources.file_text;
-  for (int number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = trimmed(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (!line.empty() && line[0] != '#') {
-      add_entry(out, ours, line, fmt::format("{}:{}", sources.file_name, number));
+std::string_view without_export(std::string_view line) {
+  constexpr std::string_view kExport = "export";
+  const bool exports = line.starts_with(kExport) && line.size() > kExport.size() &&
+                       (line[kExport.size()] == ' ' || line[kExport.size()] == '\t');
+  return exports ? trimmed(line.substr(kExport.size())) : line;
+}
+
+// What is gathered of all sources. A text of the files has its place in their order, because it may
+// name those before it.
+class Gathered {
+ public:
+  explicit Gathered(const Environment& ours) : ours_(ours) {
+    for (const auto& variable : ours) {
+      const bool listed = std::ranges::any_of(
+          kPrefixes, [&](std::string_view prefix) { return variable.first.starts_with(prefix); });
+      if (listed) values_.insert(variable);
     }
   }
-}
+
+  void add_file(const EnvironmentFile& file) {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    std::string_view rest = file.text;
+    if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
+    for (int number = 1; !rest.empty(); ++number) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view line = without_export(trimmed(rest.substr(0, end)));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (!line.empty() && line[0] != '#') {
+        add_file_line(line, fmt::format("{}:{}", file.name, number));
+      }
+    }
+  }
+
+  void add_named(const std::string& entry) {
+    Line line = read_line(entry, "--env");
+    std::erase_if(texts_, [&](const auto& text) { return text.first == line.name; });
+    values_[line.name] = line.text ? *std::move(line.text) : our_value(ours_, line.name, "--env");
+  }
+
+  ExportedVariables take() {
+    ExportedVariables out;
+    for (const auto& [name, value] : values_)
+      out.values.push_back(fmt::format("{}={}", name, value));
+    for (const auto& [name, text] : texts_) {
+      out.shell_values.push_back(fmt::format("{}={}", name, text));
+    }
+    out.notes = std::move(notes_);
+    return out;
+  }
+
+ private:
+  void add_file_line(std::string_view entry, const std::string& where) {
+    Line line = read_line(entry, where);
+    const auto there =
+        std::ranges::find(texts_, line.name, &std::pair<std::string, std::string>::first);
+    if (!line.text) {
+      if (there != texts_.end()) texts_.erase(there);
+      values_[line.name] = our_value(ours_, line.name, where);
+      return;
+    }
+    const std::string text(trimmed(*line.text));
+    if (const std::string left = read_shell_value(text, ours_).left; !left.empty()) {
+      notes_.push_back(fmt::format(
+          "{}: {} is taken as it is; of what a shell does, only $NAME, ${{NAME}}, ~ and quotes are "
+          "done",
+          where, left));
+    }
+    values_.erase(line.name);
+    if (there != texts_.end()) {
+      there->second = text;
+    } else {
+      texts_.emplace_back(line.name, text);
+    }
+  }
+
+  const Environment& ours_;
+  Environment values_;
+  std::vector<std::pair<std::string, std::string>> texts_;
+  std::vector<std::string> notes_;
+};
 
 }  // namespace
 
-std::vector<std::string> exported_environment(const EnvironmentSources& sources) {
-  const Variables ours = as_map(sources.ours);
-  Variables out;
-  for (const auto& variable : ours) {
-    const bool listed = std::ranges::any_of(
-        kPrefixes, [&](std::string_view prefix) { return variable.first.starts_with(prefix); });
-    if (listed) out.insert(variable);
+ExportedVariables exported_environment(const EnvironmentSources& sources) {
+  const Environment ours = as_map(sources.ours);
+  Gathered gathered(ours);
+  for (const EnvironmentFile& file : sources.files) gathered.add_file(file);
+  for (const std::string& entry : sources.named) gathered.add_named(entry);
+  return gathered.take();
+}
+
+std::vector<std::string> with_shell_values(std::vector<std::string> environment,
+                                           const std::vector<std::string>& shell_values) {
+  Environment variables = as_map(environment);
+  for (const std::string& entry : shell_values) {
+    const size_t equals = std::min(entry.find('='), entry.size());
+    const std::string name = entry.substr(0, equals);
+    const std::string value =
+        read_shell_value(std::string_view(entry).substr(std::min(equals + 1, entry.size())),
+                         variables)
+            .value;
+    environment.push_back(fmt::format("{}={}", name, value));
+    variables[name] = value;
   }
-  add_file(out, ours, sources);
-  for (const std::string& entry : sources.named) add_entry(out, ours, entry, "--env");
-  std::vector<std::string> list;
-  for (const auto& [name, value] : out) {
-    if (value.find('\0') != std::string::npos) {
-      throw UsageError(fmt::format("{}: the value of {} has a zero byte", sources.file_name, name));
-    }
-    list.push_back(fmt::format("{}={}", name, value));
-  }
-  return list;
+  return environment;
 }
 
 std::vector<std::string> with_last_values(const std::vector<std::string>& entries) {

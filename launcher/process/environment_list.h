@@ -1,5 +1,5 @@
 // Which environment variables go to the ranks on other hosts (pure): those that DeepSpeed passes
-// on, those of an environment file, and those named on the command line. Nothing else travels: what
+// on, those of environment files, and those named on the command line. Nothing else travels: what
 // a loader or a shell obeys (LD_PRELOAD, LD_LIBRARY_PATH, BASH_ENV) goes only where it is listed.
 #pragma once
 
@@ -9,16 +9,34 @@
 
 namespace ds {
 
-struct EnvironmentSources {
-  std::vector<std::string> ours;   // "NAME=value", all of this process
-  std::string file_text;           // of --env-file or .deepspeed_env, may be empty
-  std::string file_name;           // for messages
-  std::vector<std::string> named;  // --env: "NAME=value", or "NAME" for our value
+struct EnvironmentFile {
+  std::string name;  // for messages
+  std::string text;
 };
 
-// Sorted by name, each name once; --env wins over the file, the file over what is ours. Throws
-// UsageError naming the file and line, or the option, for a name that is none or is not set here.
-std::vector<std::string> exported_environment(const EnvironmentSources& sources);
+struct EnvironmentSources {
+  std::vector<std::string> ours;       // "NAME=value", all of this process
+  std::vector<EnvironmentFile> files;  // --env-file, or each .deepspeed_env; later ones win
+  std::vector<std::string> named;      // --env: "NAME=value", or "NAME" for our value
+};
+
+struct ExportedVariables {
+  std::vector<std::string> values;  // "NAME=value", sorted, each name once
+  // "NAME=text" of the files, in their order: each host reads the text as its shell would
+  // (launcher/decide/text/shell_value), after all values.
+  std::vector<std::string> shell_values{};
+  std::vector<std::string> notes{};  // for the user: what no host will read as a shell does
+};
+
+// --env wins over the files, the files over what is ours. A line of a file is NAME=TEXT, with or
+// without "export" before it, or NAME for our value; blanks around both, empty lines, comments and
+// a byte order mark are nothing. Throws UsageError naming the file and line, or the option, for a
+// name that is none or is not set here.
+ExportedVariables exported_environment(const EnvironmentSources& sources);
+
+// Both together on a host whose own variables are `environment`.
+std::vector<std::string> with_shell_values(std::vector<std::string> environment,
+                                           const std::vector<std::string>& shell_values);
 
 // Each name once, with its last value, in the order of those.
 std::vector<std::string> with_last_values(const std::vector<std::string>& entries);

@@ -5,21 +5,46 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "launcher/agents/host_rendezvous.h"
+#include "launcher/agents/started_place.h"
 #include "launcher/decide/hostfile.h"
 #include "launcher/process/addresses.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/process/devices/gpus.h"
 #include "launcher/process/input_file.h"
+#include "launcher/process/machine.h"
 
 namespace ds {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr size_t kMaxEnvironmentFile = size_t{1} << 20;
 constexpr const char* kEnvironmentFile = ".deepspeed_env";
+constexpr const char* kNameOfEnvironmentFile = "DS_ENV_FILE";  // another name for it
 constexpr std::chrono::seconds kResolveLimit{5};
 constexpr std::chrono::seconds kSshDeadline{20};
 constexpr std::chrono::seconds kBatchDeadline{60};  // mpirun and srun start daemons and steps first
 
-HostRequest host_request(const HostOptions& options, const Environment& environment) {
+std::string lookup(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+bool computes_on_gpus(DeviceWish wish) {
+  const BuildDevices build = build_devices();
+  return (build == BuildDevices::kGpus && wish != DeviceWish::kCpu) ||
+         (build == BuildDevices::kEmulated && wish == DeviceWish::kCuda);
+}
+
+// As many as would be started if nothing was said.
+int local_slots(const Environment& environment, DeviceWish wish) {
+  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  Machine machine = this_machine(visible == environment.end() ? nullptr : visible->second.c_str());
+  if (!computes_on_gpus(wish)) machine.gpus = 0;
+  return choose_shape(machine, std::nullopt, std::nullopt).ranks;
+}
+
+HostRequest host_request(const HostOptions& options, const Environment& environment,
+                         DeviceWish wish) {
   HostRequest request;
   request.launcher = options.launcher;
   request.include = options.include;
@@ -28,6 +53,8 @@ HostRequest host_request(const HostOptions& options, const Environment& environm
   request.num_gpus = options.num_gpus;
   request.environment = environment;
   request.this_host = own_host_name();
+  request.on_gpus = computes_on_gpus(wish);
+  if (!options.exclude.empty()) request.local_slots = local_slots(environment, wish);
   request.hostfile_name = options.hostfile.value_or(kDefaultHostfile);
   const bool local_by_name = options.launcher == "local" && !options.hostfile;
   if (options.hostfile) {
@@ -38,7 +65,8 @@ HostRequest host_request(const HostOptions& options, const Environment& environm
   return request;
 }
 
-// DeepSpeed's file is for other hosts: ranks of this machine have our environment anyway.
+// DeepSpeed's files are for other hosts: ranks of this machine have our environment anyway. The one
+// at home comes first, so that the one of this folder wins.
 EnvironmentSources environment_sources(const HostOptions& options, RunnerKind kind,
                                        const std::vector<std::string>& ours,
                                        const Environment& environment) {
@@ -46,24 +74,38 @@ EnvironmentSources environment_sources(const HostOptions& options, RunnerKind ki
   sources.ours = ours;
   sources.named = options.environment;
   if (options.environment_file) {
-    sources.file_name = *options.environment_file;
-    sources.file_text = read_input_file(sources.file_name, kMaxEnvironmentFile);
+    sources.files.push_back({*options.environment_file,
+                             read_input_file(*options.environment_file, kMaxEnvironmentFile)});
   }
   if (options.environment_file || kind == RunnerKind::kLocal) {
     return sources;
   }
-  std::vector<std::filesystem::path> places{kEnvironmentFile};
-  if (const auto home = environment.find("HOME"); home != environment.end()) {
-    places.push_back(std::filesystem::path(home->second) / kEnvironmentFile);
-  }
-  for (const std::filesystem::path& place : places) {
+  const std::string named = lookup(environment, kNameOfEnvironmentFile);
+  const fs::path name = named.empty() ? kEnvironmentFile : named;
+  const std::string home = lookup(environment, "HOME");
+  std::vector<fs::path> places;
+  if (!home.empty() && name.is_relative()) places.push_back(fs::path(home) / name);
+  places.push_back(name);
+  for (const fs::path& place : places) {
     if (auto text = read_input_file_if_there(place, kMaxEnvironmentFile)) {
-      sources.file_name = place.string();
-      sources.file_text = *std::move(text);
-      break;
+      sources.files.push_back({place.string(), *std::move(text)});
     }
   }
   return sources;
+}
+
+void export_variables(JobHosts& hosts, const HostOptions& options,
+                      const std::vector<std::string>& ours, const Environment& environment) {
+  const EnvironmentSources sources =
+      environment_sources(options, hosts.choice.kind, ours, environment);
+  hosts.exported = exported_environment(sources);
+  std::vector<std::string>& notes = hosts.choice.notes;
+  notes.insert(notes.end(), hosts.exported.notes.begin(), hosts.exported.notes.end());
+  const std::string named = lookup(environment, kNameOfEnvironmentFile);
+  if (!named.empty() && sources.files.empty() && hosts.choice.kind != RunnerKind::kLocal) {
+    notes.push_back(
+        fmt::format("{}={}: there is no such file here or at home", kNameOfEnvironmentFile, named));
+  }
 }
 
 std::string resolve_own_address(const std::string& name) {
@@ -72,11 +114,6 @@ std::string resolve_own_address(const std::string& name) {
     throw UsageError(fmt::format("--master-addr {}: {}", name, resolved.error));
   }
   return resolved.address;
-}
-
-std::string lookup(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
 }
 
 void refuse_choice_of_hosts(const HostOptions& options, std::string_view starter) {
@@ -110,6 +147,10 @@ Environment as_environment(const std::vector<std::string>& entries) {
   return out;
 }
 
+bool hosts_are_said(const HostOptions& options) {
+  return options.hostfile.has_value() || options.launcher != "auto";
+}
+
 std::vector<std::string> rendezvous_addresses(const HostOptions& options) {
   return options.master_addr ? std::vector{resolve_own_address(*options.master_addr)}
                              : reachable_addresses();
@@ -127,8 +168,7 @@ JobHosts gather_started_hosts(const HostOptions& options,
                     : starter == "srun" ? RunnerKind::kSlurm
                                         : RunnerKind::kMpi;
   out.choice.hosts = std::move(slots);
-  out.exported =
-      exported_environment(environment_sources(options, out.choice.kind, environment, variables));
+  export_variables(out, options, environment, variables);
   if (out.choice.hosts.empty()) return out;
   HostAgents::Options agents;
   agents.kind = RunnerKind::kLocal;  // this host's, by ourselves; the others came
@@ -141,16 +181,22 @@ JobHosts gather_started_hosts(const HostOptions& options,
 }
 
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
-                          const std::string& dslaunch) {
+                          const std::string& dslaunch, DeviceWish wish) {
   const Environment variables = as_environment(environment);
   JobHosts out;
-  out.choice = choose_hosts(host_request(options, variables));
-  out.exported =
-      exported_environment(environment_sources(options, out.choice.kind, environment, variables));
+  out.choice = choose_hosts(host_request(options, variables, wish));
+  export_variables(out, options, environment, variables);
+  if (!hosts_are_said(options) && out.choice.kind == RunnerKind::kLocal) {
+    if (std::string note = note_of_start_alone(variables); !note.empty()) {
+      out.choice.notes.push_back(std::move(note));
+    }
+  }
   if (out.choice.kind == RunnerKind::kLocal) {
     return out;
   }
-  if (!lookup(variables, "CUDA_VISIBLE_DEVICES").empty()) {
+  // Slurm sets it on every node, and each agent heeds its own.
+  const bool by_slurm = out.choice.kind == RunnerKind::kSlurm;
+  if (!by_slurm && !lookup(variables, "CUDA_VISIBLE_DEVICES").empty()) {
     out.choice.notes.push_back(
         "CUDA_VISIBLE_DEVICES is ignored: it would mean other devices on every host; use slots");
   }

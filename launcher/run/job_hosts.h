@@ -11,7 +11,9 @@
 
 #include "cli/hosts.h"
 #include "launcher/agents/host_agents.h"
+#include "launcher/decide/devices/device_choice.h"
 #include "launcher/decide/host_choice.h"
+#include "launcher/process/environment_list.h"
 
 namespace ds {
 
@@ -19,14 +21,17 @@ inline constexpr const char* kDefaultHostfile = "/job/hostfile";  // DeepSpeed's
 
 struct JobHosts {
   HostChoice choice;
-  std::vector<std::string> exported;          // "NAME=value", for ranks on other hosts
+  ExportedVariables exported;                 // for ranks on other hosts
   std::optional<HostAgents::Options> agents;  // none: the ranks run here, started by ourselves
 };
 
-// `environment` is ours, "NAME=value"; `dslaunch` our own absolute path. Throws UsageError,
-// InputMissing.
+// Whether somebody has decided where to train, whatever the environment suggests.
+bool hosts_are_said(const HostOptions& options);
+
+// `environment` is ours, "NAME=value"; `dslaunch` our own absolute path; what ranks shall compute
+// on decides how many an allocation of Slurm and this machine take. Throws UsageError, InputMissing.
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
-                          const std::string& dslaunch);
+                          const std::string& dslaunch, DeviceWish wish);
 
 // For a job whose dslaunch mpirun or srun has started: `slots` are those hosts, in the order of
 // their first rank, with their slots; empty for this machine alone. Throws UsageError where the

@@ -164,7 +164,8 @@ std::vector<std::string> refuse_unfit(const PreflightNeeds& needs,
 
 int run_preflight(const PreflightOptions& options, const CommandContext& context) {
   const RunOptions& run = options.run;
-  const JobHosts hosts = gather_job_hosts(run.hosts, context.environment, context.own_program);
+  const JobHosts hosts =
+      gather_job_hosts(run.hosts, context.environment, context.own_program, run.devices.wish);
   require_device(run.devices.wish, build_devices());
   Machine machine = this_machine(context.visible_gpus);
   if (run.devices.wish == DeviceWish::kCpu) machine.gpus = 0;

@@ -40,11 +40,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // Libraries that bring their own threads must not take more than the rank's share.
+constexpr std::string_view kOpenMp = "OMP_NUM_THREADS=";
+
+std::vector<std::string> without_openmp(std::vector<std::string> entries) {
+  std::erase_if(entries, [](const std::string& entry) { return entry.starts_with(kOpenMp); });
+  return entries;
+}
+
 std::vector<std::string> rank_environment(const std::vector<std::string>& ours, int threads) {
-  constexpr std::string_view kOpenMp = "OMP_NUM_THREADS=";
-  std::vector<std::string> out;
-  std::ranges::copy_if(ours, std::back_inserter(out),
-                       [&](const std::string& entry) { return !entry.starts_with(kOpenMp); });
+  std::vector<std::string> out = without_openmp(ours);
   out.push_back(fmt::format("{}{}", kOpenMp, threads));
   return out;
 }
@@ -187,11 +191,12 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
 }
 
 // Names alone: values may be nobody's business.
-std::string names_of(const std::vector<std::string>& environment) {
+std::string names_of(const ExportedVariables& exported) {
   std::vector<std::string> names;
-  for (const std::string& entry : environment) {
-    names.push_back(entry.substr(0, entry.find('=')));
+  for (const auto* const list : {&exported.values, &exported.shell_values}) {
+    for (const std::string& entry : *list) names.push_back(entry.substr(0, entry.find('=')));
   }
+  std::ranges::sort(names);
   names.emplace_back("OMP_NUM_THREADS");
   return fmt::format("{}", fmt::join(names, " "));
 }
@@ -380,7 +385,8 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   learn_past(job, run.directory, services.console);
   RunRecords records(run.directory, std::move(run.lease), record_options(job));
   std::vector<std::string> environment = context.environment;
-  environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
+  environment.insert(environment.end(), hosts.exported.values.begin(), hosts.exported.values.end());
+  environment = with_shell_values(std::move(environment), hosts.exported.shell_values);
   LocalStarter starter(
       {context.rank_program, rank_environment(with_last_values(environment), job.shape.threads),
        job.config.digest, std::move(binding.cores[""]),
@@ -449,8 +455,10 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   }
   job.newest_epoch = fit.newest_epoch;
   job.read_nodes = [options, &context] {
-    return nodes_of(
-        gather_job_hosts(options.hosts, context.environment, context.own_program).choice, 0);
+    return nodes_of(gather_job_hosts(options.hosts, context.environment, context.own_program,
+                                     options.devices.wish)
+                        .choice,
+                    0);
   };
   OpenRun run = open_run(job, options, services);
   print_bindings(binding, services.console);
@@ -460,7 +468,8 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
       agents,
       {.program = context.rank_program,
        .directory = fs::current_path(),
-       .environment = rank_environment(hosts.exported, job.shape.threads),
+       .environment = rank_environment(hosts.exported.values, job.shape.threads),
+       .shell_environment = without_openmp(hosts.exported.shell_values),
        .config_digest = job.config.digest,
        .variables = services.group ? services.group->slot_variables() : SlotVariables(),
        .cores = {},
@@ -517,9 +526,9 @@ int train(const RunOptions& given, const CommandContext& context,
   const RunServices services{signals, console, devices, group ? &*group : nullptr};
   const auto run = [&] {
     const RunOptions options = place ? with_started_ranks(given, *place) : given;
-    const JobHosts hosts =
-        group ? group->hosts(options, context)
-              : gather_job_hosts(options.hosts, context.environment, context.own_program);
+    const JobHosts hosts = group ? group->hosts(options, context)
+                                 : gather_job_hosts(options.hosts, context.environment,
+                                                    context.own_program, options.devices.wish);
     TrainingJob job = make_job(options, hosts.choice, devices, context, place);
     if (job.generation) {
       require_generation((*options.run_dir / kGenerationOrder).string(), job.shape.ranks, context,
@@ -563,16 +572,18 @@ WorldShape local_shape(const RunOptions& options, const JobConfig& config, const
 }
 
 int run_training_job(const RunOptions& options, const CommandContext& context) {
-  const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
+  const Environment environment = as_environment(context.environment);
+  const std::optional<StartedPlace> place = discover_start(environment);
   if (place && !place->is_launcher()) {
     return options.dry_run ? 0 : stand_by(*place, options, context);
   }
+  if (!place && !hosts_are_said(options.hosts)) require_start_alone(environment);
   if (!options.dry_run) return train(options, context, place);
   const RunOptions wanted = place ? with_started_ranks(options, *place) : options;
-  const JobHosts hosts =
-      place ? gather_started_hosts(wanted.hosts, context.environment, context.own_program,
-                                   place->starter, {})
-            : gather_job_hosts(wanted.hosts, context.environment, context.own_program);
+  const JobHosts hosts = place ? gather_started_hosts(wanted.hosts, context.environment,
+                                                      context.own_program, place->starter, {})
+                               : gather_job_hosts(wanted.hosts, context.environment,
+                                                  context.own_program, wanted.devices.wish);
   const JobDevices devices(wanted.devices, build_devices(), own_gpus(context.visible_gpus), {});
   TrainingJob job = make_job(wanted, hosts.choice, devices, context, place);
   if (hosts.choice.hosts.empty()) require_device_of(job.config.backend, devices.local_device());

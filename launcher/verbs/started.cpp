@@ -49,7 +49,7 @@ fs::path rendezvous_path(const StartedPlace& place, const RunOptions& options) {
 }
 
 std::string slots_name(const StartedPlace& place) {
-  return slot_socket_name(job_of(place), place.host, geteuid());
+  return slot_socket_name(job_of(place), fmt::format("{} {}", place.host, place.group), geteuid());
 }
 
 SlotShare own_share(const StartedPlace& place, const CommandContext& context) {

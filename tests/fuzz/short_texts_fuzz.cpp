@@ -38,8 +38,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     expect(!left || *left >= ds::Time::zero(), "less than no time is left");
   });
   ds::fuzz::expect_refusal_or_success([&] {
-    ds::exported_environment(
-        {.ours = {"HOME=/root"}, .file_text = text, .file_name = "env", .named = {}});
+    const ds::ExportedVariables exported = ds::exported_environment(
+        {.ours = {"HOME=/root"}, .files = {{"env", std::string(text)}}, .named = {}});
+    ds::with_shell_values({"HOME=/root", "A=b"}, exported.shell_values);
   });
   return 0;
 }

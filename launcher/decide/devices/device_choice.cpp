@@ -73,6 +73,20 @@ bool all_named(const std::vector<std::string>& pool, const std::vector<int64_t>&
                   fmt::join(slots, ","), pool.size(), fmt::join(pool, ",")));
 }
 
+// Who starts one dslaunch on each host, as for torchrun, has one rank there, and may not mean it.
+void note_idle(const HostGpus& host, const std::vector<std::string>& used,
+               std::vector<std::string>& notes) {
+  std::set<std::string> given;
+  for (const std::vector<std::string>& own : host.of_slots) given.insert(own.begin(), own.end());
+  const std::set<std::string> busy(used.begin(), used.end());
+  if (given.size() <= busy.size()) return;
+  notes.push_back(fmt::format(
+      "{}: {} of {} stay idle, because each dslaunch that was started is one rank; start one for "
+      "each GPU (srun --ntasks-per-node={}), or one alone that is told its hosts",
+      on_host(host.host), given.size() - busy.size(),
+      format_count(narrow<int64_t>(given.size()), "GPU"), given.size()));
+}
+
 std::vector<std::string> gpus_of_slots(const HostGpus& host, const std::vector<int64_t>& slots,
                                        GpuSharing sharing, std::vector<std::string>& notes) {
   const std::vector<std::string> pool = pool_of(host);
@@ -93,6 +107,7 @@ std::vector<std::string> gpus_of_slots(const HostGpus& host, const std::vector<i
                     on_host(host.host), format_count(narrow<int64_t>(out.size()), "rank"),
                     format_count(narrow<int64_t>(used.size()), "GPU")));
   }
+  note_idle(host, out, notes);
   return out;
 }
 

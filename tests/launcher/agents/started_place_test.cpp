@@ -23,6 +23,18 @@ Environment slurm_step() {
           {"SLURMD_NODENAME", "vn2"}};
 }
 
+Environment torchrun() {
+  return {{"RANK", "5"},
+          {"WORLD_SIZE", "8"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "4"},
+          {"GROUP_RANK", "1"},
+          {"MASTER_ADDR", "node-1"},
+          {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RUN_ID", "none"},
+          {"TORCHELASTIC_RESTART_COUNT", "0"}};
+}
+
 Environment with(Environment environment, const std::string& name, const std::string& value) {
   environment[name] = value;
   return environment;
@@ -41,6 +53,7 @@ TEST_CASE("one of many knows which: mpirun, srun, Hydra", "[launcher]") {
 TEST_CASE("a start of one is like one by hand", "[launcher]") {
   CHECK_FALSE(discover_start({}));
   CHECK_FALSE(discover_start({{"RANK", "3"}, {"WORLD_SIZE", "4"}}));
+  CHECK_FALSE(discover_start(with(torchrun(), "WORLD_SIZE", "1")));
   // A job script of eight tasks, the shell of `srun --pty`, and mpirun -n 1.
   CHECK_FALSE(
       discover_start({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}}));
@@ -59,6 +72,89 @@ TEST_CASE("mpirun inside a Slurm job is mpirun's, whose daemons were srun's", "[
                       {"SLURM_LOCALID", "0"}});
   CHECK(discover_start(environment)->starter == "mpirun");
   CHECK(discover_start(environment)->rank == 2);
+}
+
+TEST_CASE("a pod that does not say where it is among others is refused", "[launcher]") {
+  const auto refused = [](const Environment& environment, const char* name) {
+    INFO(name);
+    CHECK_FALSE(discover_start(environment));
+    CHECK_THROWS_WITH(require_start_alone(environment), Catch::StartsWith(name) &&
+                                                            Catch::Contains("--launcher local") &&
+                                                            Catch::Contains("LOCAL_WORLD_SIZE=1"));
+    CHECK_THROWS_AS(require_start_alone(environment), UsageError);
+  };
+  refused({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "job-master-0"}},
+          "RANK=1 and WORLD_SIZE=4 say");
+  refused({{"PET_NODE_RANK", "0"}, {"PET_NNODES", "2"}}, "PET_NODE_RANK=0 and PET_NNODES=2 say");
+  refused({{"PET_NODE_RANK", "0"}, {"PET_NNODES", "1:4"}}, "PET_NODE_RANK=0 and PET_NNODES=1:4");
+  refused({{"NODE_RANK", "1"}, {"NNODES", "2"}}, "NODE_RANK=1 and NNODES=2 say");
+  refused({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, "PMI_RANK=1 and PMI_SIZE=2 say");
+}
+
+TEST_CASE("torchrun, accelerate and DeepSpeed's launcher start one for each rank", "[launcher]") {
+  CHECK(discover_start(torchrun()) ==
+        StartedPlace{"torchrun", 5, 8, 1, 4, "", "torchrun none node-1:29500 0", "1"});
+  CHECK(discover_start(with(torchrun(), "TORCHELASTIC_RESTART_COUNT", "1"))->job !=
+        discover_start(torchrun())->job);
+  const Environment deepspeed{{"RANK", "1"},
+                              {"WORLD_SIZE", "2"},
+                              {"LOCAL_RANK", "1"},
+                              {"LOCAL_SIZE", "2"},
+                              {"CROSS_SIZE", "1"},
+                              {"CROSS_RANK", "0"},
+                              {"MASTER_ADDR", "127.0.0.1"},
+                              {"MASTER_PORT", "29500"}};
+  CHECK(discover_start(deepspeed) ==
+        StartedPlace{"deepspeed", 1, 2, 1, 2, "", "torchrun  127.0.0.1:29500 ", "0"});
+  const Environment by_hand{
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}};
+  CHECK(discover_start(by_hand) == StartedPlace{"torchrun", 0, 2, 0, 2, "", ""});
+  Environment pod = with(with(by_hand, "LOCAL_WORLD_SIZE", "1"), "RANK", "1");
+  pod["MASTER_ADDR"] = "job-master-0";
+  CHECK(discover_start(pod) ==
+        StartedPlace{"torchrun", 1, 2, 0, 1, "", "torchrun  job-master-0: ", "1"});
+  CHECK_THROWS_WITH(discover_start(with(torchrun(), "LOCAL_RANK", "4")),
+                    Catch::Contains("LOCAL_RANK=4") && Catch::Contains("RANK=5"));
+}
+
+TEST_CASE("torchrun under srun or mpirun is torchrun's, by the mark that it leaves", "[launcher]") {
+  Environment by_srun = torchrun();  // one task on each node, each of them a torchrun
+  by_srun.insert({{"SLURM_PROCID", "1"},
+                  {"SLURM_STEP_NUM_TASKS", "2"},
+                  {"SLURM_NTASKS", "2"},
+                  {"SLURM_LOCALID", "0"},
+                  {"PMI_RANK", "1"}});
+  CHECK(discover_start(by_srun)->starter == "torchrun");
+  CHECK(discover_start(by_srun)->rank == 5);
+  Environment mapped = slurm_step();  // what people export in front of a script of PyTorch
+  mapped.insert(
+      {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}});
+  CHECK(discover_start(mapped)->starter == "srun");
+}
+
+TEST_CASE("leftovers of a shell are no others", "[launcher]") {
+  for (const Environment& environment : std::initializer_list<Environment>{
+           {},
+           {{"MASTER_ADDR", "node-1"}, {"MASTER_PORT", "29500"}},
+           {{"WORLD_SIZE", "8"}},
+           {{"RANK", "0"}},
+           {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}},
+           {{"RANK", "0"}, {"WORLD_SIZE", "x"}},
+           {{"RANK", "0"}, {"WORLD_SIZE", ""}},
+           {{"PET_NODE_RANK", "0"}, {"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "8"}},
+           slurm_step(),
+           torchrun()}) {
+    CHECK_NOTHROW(require_start_alone(environment));
+    CHECK(note_of_start_alone(environment).empty());
+  }
+}
+
+TEST_CASE("pods that may be runs of their own are told that they are", "[launcher]") {
+  CHECK_THAT(note_of_start_alone({{"JOB_COMPLETION_INDEX", "3"}}),
+             Catch::StartsWith("JOB_COMPLETION_INDEX=3: this pod trains by itself"));
+  CHECK_THAT(note_of_start_alone({{"VC_WORKER_HOSTS", "w-0.job,w-1.job"}}),
+             Catch::Contains("--hostfile /etc/volcano/worker.host"));
+  CHECK(note_of_start_alone({{"VC_WORKER_HOSTS", "w-0.job"}}).empty());
 }
 
 TEST_CASE("variables that contradict each other are both named", "[launcher]") {

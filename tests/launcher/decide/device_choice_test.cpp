@@ -115,6 +115,22 @@ TEST_CASE("what a starter left to each slot is kept", "[launcher]") {
   CHECK_THROWS_WITH(placed(host, {0, 1}), Catch::Contains("and has 1: 1;"));
 }
 
+TEST_CASE("GPUs that a starter gave to nobody are told", "[launcher]") {
+  HostGpus host = host_with(4, "n1");
+  const auto notes = [&](const std::vector<int64_t>& slots) {
+    return place_on_gpus(ranks_on("n1", slots), {host}, GpuSharing::kRefused).notes;
+  };
+  CHECK(notes({0}).empty());  // a hostfile or an option says so
+  host.of_slots = {{"0", "1", "2", "3"}};
+  REQUIRE(notes({0}).size() == 1);
+  CHECK_THAT(notes({0})[0], Catch::StartsWith("host n1: 3 of 4 GPUs stay idle") &&
+                                Catch::Contains("--ntasks-per-node=4"));
+  host.of_slots = {{"0", "1", "2", "3"}, {"0", "1", "2", "3"}};
+  CHECK_THAT(notes({0, 1})[0], Catch::StartsWith("host n1: 2 of 4 GPUs stay idle"));
+  host.of_slots = {{"0"}, {"1"}};
+  CHECK(notes({0, 1}).empty());
+}
+
 TEST_CASE("a rank is shown its GPU alone", "[launcher]") {
   CHECK(gpu_variables("3") == Names{"CUDA_VISIBLE_DEVICES=3", "CUDA_DEVICE_ORDER=PCI_BUS_ID"});
   CHECK(gpu_variables("GPU-1a") == Names{"CUDA_VISIBLE_DEVICES=GPU-1a"});

@@ -117,13 +117,100 @@ TEST_CASE("DeepSpeed's launchers are known by their names", "[launcher]") {
   CHECK_THROWS_AS(choose_hosts(in), UsageError);
 }
 
-TEST_CASE("Slurm's task counts", "[launcher]") {
-  CHECK(expand_task_counts("2(x3),1") == std::vector<int64_t>{2, 2, 2, 1});
-  CHECK(expand_task_counts("4") == std::vector<int64_t>{4});
-  for (const char* text : {"", "x", "2(x)", "2(x0)", "0", "2(x99999999)", "-1", "9999999"}) {
-    INFO(text);
-    CHECK_THROWS_AS(expand_task_counts(text), UsageError);
-  }
+TEST_CASE("without a hostfile, filters choose among the slots of this machine", "[launcher]") {
+  HostRequest in = request("");
+  in.local_slots = 4;
+  const auto included = [&](const std::string& filter) {
+    HostRequest with = in;
+    with.include = filter;
+    return choose_hosts(with);
+  };
+  CHECK(included("localhost:0,1").kind == RunnerKind::kLocal);
+  CHECK(included("localhost:0,1").hosts == SlotMap{{"localhost", {0, 1}}});
+  CHECK(included("localhost:3,1").hosts == SlotMap{{"localhost", {1, 3}}});
+  CHECK(included("login1:2").hosts == SlotMap{{"login1", {2}}});
+  CHECK(included("localhost:6").hosts == SlotMap{{"localhost", {6}}});  // who places it knows
+  CHECK(included("localhost").hosts.empty());                           // as without
+  CHECK_THROWS_WITH(included("localhost:0@login1:1"), Catch::Contains("both this machine"));
+  CHECK_THROWS_WITH(included("worker-1:0"), Catch::Contains("'worker-1' is not this machine"));
+  CHECK_THROWS_AS(included("localhost:-1"), UsageError);
+  CHECK_THROWS_AS(included("localhost:9223372036854775807"), UsageError);
+  HostRequest without = in;
+  without.exclude = "localhost:0,2";
+  CHECK(hosts_for(without) == SlotMap{{"localhost", {1, 3}}});
+  without.num_gpus = 1;
+  CHECK(hosts_for(without) == SlotMap{{"localhost", {1}}});
+  without.exclude = "localhost";
+  CHECK_THROWS_WITH(choose_hosts(without), Catch::Contains("no slot of this machine is left"));
+  without.exclude = "localhost:4";
+  CHECK_THROWS_WITH(choose_hosts(without), Catch::Contains("no slot 4"));
+  without.include = "localhost";
+  CHECK_THROWS_WITH(choose_hosts(without), Catch::Contains("cannot be used together"));
+  in.num_nodes = 2;
+  CHECK_THROWS_WITH(choose_hosts(in), Catch::Contains("--hostfile"));
+  in.num_nodes = 1;
+  CHECK(hosts_for(in).empty());
+}
+
+TEST_CASE("slots within CUDA_VISIBLE_DEVICES are said to be that", "[launcher]") {
+  HostRequest in = request("");
+  in.include = "localhost:0";
+  in.environment = {{"CUDA_VISIBLE_DEVICES", "4,5"}};
+  CHECK(choose_hosts(in).notes.empty());
+  in.on_gpus = true;
+  REQUIRE(choose_hosts(in).notes.size() == 1);
+  CHECK_THAT(choose_hosts(in).notes[0], Catch::Contains("CUDA_VISIBLE_DEVICES=4,5"));
+}
+
+TEST_CASE("localhost in a filter means this node of an allocation alone", "[launcher]") {
+  HostRequest in = in_slurm("n[1-3]", "2(x3)");
+  in.include = "localhost:0,1";
+  CHECK(choose_hosts(in).kind == RunnerKind::kLocal);
+  CHECK(hosts_for(in) == SlotMap{{"localhost", {0, 1}}});
+  in.include = "n2";
+  CHECK(hosts_for(in) == SlotMap{{"n2", {0, 1}}});
+}
+
+TEST_CASE("lines without a number of slots are counted, and more may be asked for", "[launcher]") {
+  HostRequest in = request("a\na\nb\n");
+  const HostChoice choice = choose_hosts(in);
+  CHECK(choice.hosts == SlotMap{{"a", {0, 1}}, {"b", {0}}});
+  REQUIRE(choice.notes.size() == 1);
+  CHECK_THAT(choice.notes[0], Catch::Contains("hosts: a line without a number of slots is one") &&
+                                  Catch::Contains("3 slots on 2 hosts"));
+  in.num_gpus = 4;
+  CHECK(hosts_for(in) == SlotMap{{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});
+  CHECK(choose_hosts(in).notes.empty());
+  in.hostfile_text = "a slots=2\nb\n";
+  CHECK_THROWS_WITH(choose_hosts(in), Catch::Contains("host a has 2 slots"));
+}
+
+TEST_CASE("one task on each node is a rank for each GPU, and it is said", "[launcher]") {
+  HostRequest in = in_slurm("gpu[01-02]", "1(x2)");
+  in.environment["SLURM_NTASKS_PER_NODE"] = "1";
+  in.environment["SLURM_GPUS_ON_NODE"] = "3";
+  CHECK(hosts_for(in) == SlotMap{{"gpu01", {0}}, {"gpu02", {0}}});  // on the CPU
+  in.on_gpus = true;
+  const HostChoice choice = choose_hosts(in);
+  CHECK(choice.hosts == SlotMap{{"gpu01", {0, 1, 2}}, {"gpu02", {0, 1, 2}}});
+  REQUIRE(choice.notes.size() == 1);
+  CHECK_THAT(choice.notes[0], Catch::Contains("3 GPUs: one rank for each"));
+  in.include = "gpu02:2";
+  CHECK(hosts_for(in) == SlotMap{{"gpu02", {2}}});
+  in.include.clear();
+  in.num_gpus = 1;
+  CHECK(hosts_for(in) == SlotMap{{"gpu01", {0}}, {"gpu02", {0}}});
+  CHECK(choose_hosts(in).notes.empty());
+}
+
+TEST_CASE("what Slurm says is not read where a hostfile, or local, is asked for", "[launcher]") {
+  HostRequest in = in_slurm("n[1-", "x");
+  CHECK_THROWS_AS(choose_hosts(in), UsageError);
+  in.launcher = "local";
+  CHECK(hosts_for(in).empty());
+  in.launcher = "auto";
+  in.hostfile_text = "a slots=1\n";
+  CHECK(hosts_for(in).size() == 1);
 }
 
 }  // namespace ds

@@ -74,6 +74,15 @@ TEST_CASE("hostfiles that are too large are refused before they cost anything", 
   CHECK_THROWS_AS(expand_node_list("a[1-300]b[1-300]"), UsageError);
 }
 
+TEST_CASE("lines of one host are counted up to what a host may have", "[launcher]") {
+  std::string many;
+  for (int64_t i = 0; i < kMaxSlots; ++i) many += "h\n";
+  const HostPool pool = parse_hostfile(many, "h", HostDialect::kDslaunch);
+  CHECK(pool == HostPool{{"h", kMaxSlots, false}});
+  CHECK_THROWS_WITH(parse_hostfile(many + "h\n", "h", HostDialect::kDslaunch),
+                    Catch::Contains("h:4097:1: more than 4096 lines name h"));
+}
+
 const SlotMap kHosts = {{"w0", {0, 1, 2, 3}}, {"w1", {0, 1, 2, 3}}};
 
 TEST_CASE("filters keep or drop hosts and slots", "[launcher]") {
@@ -85,6 +94,16 @@ TEST_CASE("filters keep or drop hosts and slots", "[launcher]") {
   CHECK_THROWS_AS(filter_slots(kHosts, "", "w0:4"), UsageError);
   CHECK_THROWS_AS(filter_slots(kHosts, "w0:1:2", ""), UsageError);
   CHECK_THROWS_AS(filter_slots(kHosts, "w0:1,", ""), UsageError);
+}
+
+TEST_CASE("an IPv6 address stands in brackets within a filter", "[launcher]") {
+  const SlotMap hosts = {{"fd00::1", {0, 1}}, {"fd00::2", {0, 1}}};
+  CHECK(filter_slots(hosts, "[fd00::1]:1@[fd00::2]", "") ==
+        SlotMap{{"fd00::1", {1}}, {"fd00::2", {0, 1}}});
+  CHECK(filter_slots(hosts, "", "[fd00::2]") == SlotMap{{"fd00::1", {0, 1}}});
+  CHECK_THROWS_AS(filter_slots(hosts, "fd00::1", ""), UsageError);
+  CHECK_THROWS_AS(filter_slots(hosts, "[fd00::1", ""), UsageError);
+  CHECK_THROWS_AS(filter_slots(hosts, "[fd00::1]x:1", ""), UsageError);
 }
 
 TEST_CASE("a slot counts once, on the largest host, too", "[launcher]") {

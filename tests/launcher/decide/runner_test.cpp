@@ -41,6 +41,12 @@ TEST_CASE("command lines of the runners", "[launcher]") {
   testing::run_golden("runner.txt", answer);
 }
 
+TEST_CASE("an IPv6 address is for ssh alone", "[launcher]") {
+  CHECK(agent_command(RunnerKind::kSsh, "root@fd00::1", kOptions).at(12) == "root@fd00::1");
+  CHECK_THROWS_AS(agent_command(RunnerKind::kMpi, "fd00::1", kOptions), UsageError);
+  CHECK_THROWS_AS(agent_command(RunnerKind::kSlurm, "fd00::1", kOptions), UsageError);
+}
+
 TEST_CASE("nothing hostile reaches a command line", "[launcher]") {
   for (const char* host :
        {"-oProxyCommand=x", "h;id", "`id`", "$(id)", "a b", "", "h\nslots=1", "user@", "[::1]"}) {

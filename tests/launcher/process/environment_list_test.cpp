@@ -12,8 +12,18 @@ const Entries kOurs{"NCCL_DEBUG=INFO", "LD_PRELOAD=x.so",  "LD_LIBRARY_PATH=/x",
                     "HOME=/root",      "PYTHONPATH=/a:/b", "SECRET=no",          "UCX_TLS=tcp",
                     "MLFLOW_RUN=a=b",  "MV2_ENABLE=1"};
 
+ExportedVariables gathered(const std::string& file, const Entries& named = {}) {
+  return exported_environment({kOurs, {{".deepspeed_env", file}}, named});
+}
+
+// As on a host that has the home of another.
 Entries exported(const std::string& file, const Entries& named) {
-  return exported_environment({kOurs, file, ".deepspeed_env", named});
+  const ExportedVariables all = gathered(file, named);
+  return with_last_values(with_shell_values(all.values, all.shell_values));
+}
+
+bool has(const Entries& list, const std::string& entry) {
+  return std::ranges::count(list, entry) == 1;
 }
 
 }  // namespace
@@ -32,16 +42,49 @@ TEST_CASE("what is listed is passed on, even what a loader obeys", "[launcher]")
 
 TEST_CASE("blank lines and comments in .deepspeed_env are no errors", "[launcher]") {
   const Entries list =
-      exported("# NCCL for us\n\n  \nNCCL_DEBUG=WARN\r\n  # more\nX=a b \"c\" $d", {});
-  CHECK(std::ranges::find(list, "NCCL_DEBUG=WARN") != list.end());
-  CHECK(std::ranges::find(list, "X=a b \"c\" $d") != list.end());
+      exported("\xef\xbb\xbf# NCCL for us\n\n  \nNCCL_DEBUG=WARN\r\n  # more\nX= a b # c \n", {});
+  CHECK(has(list, "NCCL_DEBUG=WARN"));
+  CHECK(has(list, "X=a b # c"));
+  CHECK(gathered("# A=$(x)\n").notes.empty());
+}
+
+TEST_CASE("values of a file are read where the ranks are, as a shell reads them", "[launcher]") {
+  const ExportedVariables all = gathered(
+      "LIBS=/opt/x:$HOME\nPLACE=~/models\nexport EMPTY=\"\"\nexport\tMORE=$LIBS:$LATER\nLATER=1\n");
+  CHECK(all.notes.empty());
+  CHECK(std::ranges::none_of(all.values,
+                             [](const auto& entry) { return entry.starts_with("LIBS"); }));
+  const Entries there = with_shell_values({"HOME=/home/there"}, all.shell_values);
+  CHECK(there == Entries{"HOME=/home/there", "LIBS=/opt/x:/home/there", "PLACE=/home/there/models",
+                         "EMPTY=", "MORE=/opt/x:/home/there:", "LATER=1"});
+}
+
+TEST_CASE("what only a shell can do is said, and never done", "[launcher]") {
+  const ExportedVariables all = gathered("A=1\nB=$(id) `id`\n");
+  CHECK(has(with_shell_values({}, all.shell_values), "B=$(id) `id`"));
+  REQUIRE(all.notes.size() == 1);
+  CHECK_THAT(all.notes[0], Catch::StartsWith(".deepspeed_env:2: $(id) is taken as it is"));
+}
+
+TEST_CASE("of several files the last one wins, whole values at a time", "[launcher]") {
+  const ExportedVariables all = exported_environment(
+      {{}, {{"home", "A=home\nPATH=/home:$PATH\nB=$A"}, {"here", "A=here\nPATH=/here:$PATH"}}, {}});
+  CHECK(with_last_values(with_shell_values({"PATH=/bin"}, all.shell_values)) ==
+        Entries{"A=here", "PATH=/here:/bin", "B=here"});
+}
+
+TEST_CASE("what the command line says is no text for a shell", "[launcher]") {
+  const ExportedVariables all = gathered("A=file\nB=$A\n", {"A=$HOME \"x\""});
+  CHECK(has(all.values, "A=$HOME \"x\""));
+  CHECK(all.shell_values == Entries{"B=$A"});
+  CHECK(has(with_shell_values(all.values, all.shell_values), "B=$HOME \"x\""));
 }
 
 TEST_CASE("the command line wins over the file, the file over what is set", "[launcher]") {
   const Entries list = exported("NCCL_DEBUG=file\nA=file\n", {"A=option"});
   CHECK(std::ranges::find(list, "NCCL_DEBUG=file") != list.end());
   CHECK(std::ranges::find(list, "A=option") != list.end());
-  CHECK(std::ranges::is_sorted(list));
+  CHECK(std::ranges::is_sorted(gathered("", {"Z=1", "A=1"}).values));
 }
 
 TEST_CASE("what is no variable is refused with its place", "[launcher]") {

@@ -30,7 +30,13 @@ struct Files {
 };
 
 bool exports(const JobHosts& hosts, const std::string& entry) {
-  return std::ranges::count(hosts.exported, entry) == 1;
+  return std::ranges::count(hosts.exported.values, entry) +
+             std::ranges::count(hosts.exported.shell_values, entry) ==
+         1;
+}
+
+JobHosts gather(const HostOptions& options, const std::vector<std::string>& environment) {
+  return gather_job_hosts(options, environment, kProgram, DeviceWish::kAuto);
 }
 
 }  // namespace
@@ -48,8 +54,7 @@ TEST_CASE("a hostfile of other machines is reached over ssh, with what is to be 
   options.ssh_port = 2222;
   options.launcher_args = "-o 'ProxyJump a b'";
   options.environment = {"X=1"};
-  const JobHosts hosts =
-      gather_job_hosts(options, files.environment({"NCCL_DEBUG=INFO", "OTHER=2"}), kProgram);
+  const JobHosts hosts = gather(options, files.environment({"NCCL_DEBUG=INFO", "OTHER=2"}));
   CHECK(hosts.choice.kind == RunnerKind::kSsh);
   CHECK(hosts.choice.hosts == SlotMap{{"node-1", {0, 1}}, {"node-2", {0, 1}}});
   CHECK(exports(hosts, "X=1"));
@@ -68,7 +73,7 @@ TEST_CASE("a launcher that is local wants no agents and no environment file", "[
   files.add(".deepspeed_env", "FROM_FILE=1\n");
   HostOptions options;
   options.launcher = "local";
-  const JobHosts hosts = gather_job_hosts(options, files.environment(), kProgram);
+  const JobHosts hosts = gather(options, files.environment());
   CHECK(hosts.choice.kind == RunnerKind::kLocal);
   CHECK_FALSE(hosts.agents);
   CHECK_FALSE(exports(hosts, "FROM_FILE=1"));
@@ -79,13 +84,48 @@ TEST_CASE("DeepSpeed's environment file is found at home, and a named one wins",
   files.add(".deepspeed_env", "FROM_HOME=1\n");
   HostOptions options;
   options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
-  CHECK(exports(gather_job_hosts(options, files.environment(), kProgram), "FROM_HOME=1"));
+  CHECK(exports(gather(options, files.environment()), "FROM_HOME=1"));
   options.environment_file = files.add("named", "FROM_NAMED=1\n");
-  const JobHosts named = gather_job_hosts(options, files.environment(), kProgram);
+  const JobHosts named = gather(options, files.environment());
   CHECK(exports(named, "FROM_NAMED=1"));
   CHECK_FALSE(exports(named, "FROM_HOME=1"));
   options.environment_file = "/nowhere/env";
-  CHECK_THROWS_AS(gather_job_hosts(options, files.environment(), kProgram), InputMissing);
+  CHECK_THROWS_AS(gather(options, files.environment()), InputMissing);
+}
+
+TEST_CASE("DeepSpeed's environment file may have another name", "[launcher]") {
+  const Files files;
+  const std::string path = files.add("my_env", "FROM_MINE=1\n");
+  files.add(".deepspeed_env", "FROM_USUAL=1\n");
+  HostOptions options;
+  options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
+  for (const std::string& name : {std::string("my_env"), path}) {
+    const JobHosts hosts = gather(options, files.environment({"DS_ENV_FILE=" + name}));
+    CHECK(exports(hosts, "FROM_MINE=1"));
+    CHECK_FALSE(exports(hosts, "FROM_USUAL=1"));
+    CHECK(hosts.choice.notes.empty());
+  }
+  const JobHosts missing = gather(options, files.environment({"DS_ENV_FILE=not-there"}));
+  REQUIRE(missing.choice.notes.size() == 1);
+  CHECK_THAT(missing.choice.notes[0], Catch::StartsWith("DS_ENV_FILE=not-there: there is no such"));
+}
+
+TEST_CASE("what a file has for a shell alone is told", "[launcher]") {
+  const Files files;
+  files.add(".deepspeed_env", "A=$(date)\n");
+  HostOptions options;
+  options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
+  REQUIRE(gather(options, files.environment()).choice.notes.size() == 1);
+}
+
+TEST_CASE("a pod that trains by itself is told so, unless somebody wants it", "[launcher]") {
+  const Files files;
+  HostOptions options;
+  const std::vector<std::string> pod = files.environment({"JOB_COMPLETION_INDEX=2"});
+  REQUIRE(gather(options, pod).choice.notes.size() == 1);
+  CHECK_THAT(gather(options, pod).choice.notes[0], Catch::StartsWith("JOB_COMPLETION_INDEX=2: "));
+  options.launcher = "local";
+  CHECK(gather(options, pod).choice.notes.empty());
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES of this machine is no word about others", "[launcher]") {
@@ -93,8 +133,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES of this machine is no word about others", "[laun
   HostOptions options;
   options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
   const auto notes = [&](const std::string& value) {
-    return gather_job_hosts(options, files.environment({"CUDA_VISIBLE_DEVICES=" + value}), kProgram)
-        .choice.notes;
+    return gather(options, files.environment({"CUDA_VISIBLE_DEVICES=" + value})).choice.notes;
   };
   CHECK(notes("").empty());
   REQUIRE(notes("0,1").size() == 1);
@@ -122,8 +161,7 @@ TEST_CASE("what is wrong about hosts is one clear error", "[launcher]") {
     HostOptions options;
     options.hostfile = hostfile;
     bad.change(options);
-    CHECK_THROWS_WITH(gather_job_hosts(options, files.environment(), kProgram),
-                      Catch::Contains(bad.words));
+    CHECK_THROWS_WITH(gather(options, files.environment()), Catch::Contains(bad.words));
   }
 }
 

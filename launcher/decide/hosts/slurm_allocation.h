@@ -1,0 +1,41 @@
+// What Slurm says of the allocation that this process runs in (pure): its nodes, tasks and GPUs,
+// and how many ranks each node takes. Reads no environment; the variables are handed in.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/decide/environment.h"
+#include "launcher/decide/hostfile.h"
+
+namespace ds {
+
+struct SlurmAllocation {
+  std::vector<std::string> nodes;  // none: this is no allocation
+  std::vector<int64_t> tasks;      // of each node
+  // Whether somebody asked for tasks. Else Slurm counts as many as there are cores, or one.
+  bool tasks_said = false;
+  std::optional<int64_t> gpus_per_node;  // none: not known, or the nodes differ
+  std::optional<int64_t> gpus;           // of all nodes, where --gpus said it
+};
+
+// From SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and what it has for GPUs (SLURM_GPUS_PER_NODE,
+// SLURM_GPUS_ON_NODE, SLURM_STEP_GPUS, SLURM_JOB_GPUS, SLURM_GPUS), older names included. Throws
+// UsageError for nodes and tasks that cannot be read.
+SlurmAllocation slurm_allocation(const Environment& environment);
+
+struct SlurmRanks {
+  HostPool hosts;
+  std::string note;  // for the user, where the ranks are not simply the tasks, or GPUs stay idle
+};
+
+// A rank for each task. Where ranks compute on GPUs and nobody asked for more than one task on each
+// node, as job scripts for torchrun do, a rank for each GPU.
+SlurmRanks slurm_ranks(const SlurmAllocation& allocation, bool on_gpus);
+
+// "2(x3),1" is 2, 2, 2, 1: Slurm's tasks for each node. Throws UsageError.
+std::vector<int64_t> expand_task_counts(std::string_view text);
+
+}  // namespace ds
