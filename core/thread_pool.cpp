@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/memory/rounding.h"
 #include "core/memory/signal_stack.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 
@@ -22,6 +23,14 @@ struct ThreadPool::State {
   std::mutex error_mutex;
   std::exception_ptr error;
   std::vector<std::thread> workers;
+
+  // Also where not all of them could be started.
+  ~State() {
+    stopping.store(true, std::memory_order_release);
+    round.fetch_add(1, std::memory_order_acq_rel);
+    round.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
 
   void call(int index) {
     try {
@@ -47,19 +56,14 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int threads) : threads_(threads), state_(std::make_unique<State>()) {
   DS_CHECK(threads >= 1, "thread pool: {} threads, expected at least 1", threads);
   for (int index = 1; index < threads; ++index) {
-    state_->workers.emplace_back([state = state_.get(), index] {
+    state_->workers.push_back(start_thread("computing", [state = state_.get(), index] {
       const SignalStack stack;  // the work may be a generated kernel that borrows the stack pointer
       state->work(index);
-    });
+    }));
   }
 }
 
-ThreadPool::~ThreadPool() {
-  state_->stopping.store(true, std::memory_order_release);
-  state_->round.fetch_add(1, std::memory_order_acq_rel);
-  state_->round.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
-}
+ThreadPool::~ThreadPool() = default;
 
 void ThreadPool::for_each_thread(const std::function<void(int)>& body) {
   if (threads_ == 1) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "cli/failure.h"
 #include "core/error.h"
 #include "core/secrecy.h"
+#include "core/tasks/task_limits.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/process.h"
 #include "launcher/verbs/actions.h"
@@ -102,6 +104,18 @@ int run(int argc, char** argv) {
   return command.action(context);
 }
 
+int end_by(const Error& error, const std::vector<std::string>& arguments) {
+  const int code = static_cast<int>(error.exit_code());
+  fmt::print(stderr, "error: {}\n", error.what());
+  if (wants_json(arguments)) fmt::print("{}", failure_json(error.what(), code));
+  return code;
+}
+
+int end_by_bug(const std::exception& error) {
+  fmt::print(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
+  return static_cast<int>(ExitCode::kInternal);
+}
+
 // Whoever's working directory was removed can be helped; every relative path fails there.
 int end_by(const std::filesystem::filesystem_error& error) {
   std::error_code gone;
@@ -124,19 +138,18 @@ int end_by(const std::filesystem::filesystem_error& error) {
 int main(int argc, char** argv) {
   ds::ensure_standard_descriptors();
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the file that reaches it
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     ds::wipe_what_openssl_frees();
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
-    const int code = static_cast<int>(error.exit_code());
-    fmt::print(stderr, "error: {}\n", error.what());
-    if (ds::wants_json({argv + 1, argv + argc}))
-      fmt::print("{}", ds::failure_json(error.what(), code));
-    return code;
+    return ds::end_by(error, arguments);
   } catch (const std::filesystem::filesystem_error& error) {
     return ds::end_by(error);
+  } catch (const std::system_error& error) {
+    if (const auto no_task = ds::no_further_task(error)) return ds::end_by(*no_task, arguments);
+    return ds::end_by_bug(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
-    return static_cast<int>(ds::ExitCode::kInternal);
+    return ds::end_by_bug(error);
   }
 }

@@ -74,6 +74,7 @@ Bootstrap read_bootstrap(int fd) {
                 .private_key = in.private_key(),
                 .coordinator_name = in.coordinator_name(),
                 .data_address = in.data_address(),
+                .join_timeout = std::chrono::milliseconds(in.join_timeout_ms()),
                 .memory_fd = in.memory_fd() > 0 ? in.memory_fd() : -1};
   wipe(bytes);
   wipe(*in.mutable_token());

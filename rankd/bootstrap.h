@@ -2,6 +2,7 @@
 // together. It comes over standard input, so that no secret stands in an argument list.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -24,7 +25,9 @@ struct Bootstrap {
   // What its certificate has to say, and by what it knows us from strangers.
   std::string coordinator_name;
   std::string data_address;  // where to listen for the other ranks' data; empty: nowhere
-  int memory_fd = -1;        // what the host keeps states in, inherited; -1: nothing
+  // How long the launcher waits for the slowest rank.
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(60);
+  int memory_fd = -1;  // what the host keeps states in, inherited; -1: nothing
 
   ~Bootstrap();  // wipes what is secret
 };

@@ -5,6 +5,7 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <mutex>
@@ -112,14 +113,17 @@ std::shared_ptr<grpc::Channel> open_control_channel(const Bootstrap& bootstrap) 
 
 void await_launcher(grpc::Channel& channel, const Bootstrap& bootstrap) {
   const bool inherited = bootstrap.coordinator_address.starts_with(kInherited);
-  if (!inherited &&
-      !channel.WaitForConnected(std::chrono::system_clock::now() + kConnectDeadline)) {
+  // Before the launcher takes us for one that hangs: we know better why we have not joined.
+  const std::chrono::milliseconds longest =
+      std::min<std::chrono::milliseconds>(kConnectDeadline, bootstrap.join_timeout * 2 / 3);
+  if (!inherited && !channel.WaitForConnected(std::chrono::system_clock::now() + longest)) {
     const std::string why = GrpcLog::last_error();
     throw Error(
         ExitCode::kClusterUnusable,
-        fmt::format("join: rank {} got no secure connection to the launcher at {} within {} "
-                    "s ({}); a firewall between the hosts, or clocks more than a day apart?",
-                    bootstrap.rank, bootstrap.coordinator_address, kConnectDeadline.count(),
+        fmt::format("join: rank {} got no secure connection to the launcher at {} within "
+                    "{:.0f} s ({}); a firewall between the hosts, or clocks more than a day apart?",
+                    bootstrap.rank, bootstrap.coordinator_address,
+                    std::chrono::duration<double>(longest).count(),
                     why.empty() ? "no answer" : why));
   }
 }

@@ -14,7 +14,8 @@ namespace ds {
 // certificates: nothing is ever said in clear there.
 std::shared_ptr<grpc::Channel> open_control_channel(const Bootstrap& bootstrap);
 
-// Throws Error(kClusterUnusable) if the launcher does not answer for 20 s.
+// Throws Error(kClusterUnusable) if the launcher does not answer for 20 s, or for less where it
+// would not wait so long for us.
 void await_launcher(grpc::Channel& channel, const Bootstrap& bootstrap);
 
 }  // namespace ds

@@ -20,6 +20,7 @@
 #include "core/failpoint.h"
 #include "core/host.h"
 #include "core/secrecy.h"
+#include "core/tasks/task_limits.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 #include "proto/step_metrics.h"
@@ -35,7 +36,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kHeartbeatPeriod{1};
-constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
+constexpr seconds kJoinSlack{60};  // beyond the time that the launcher waits for the slowest rank
 constexpr seconds kJoinRetry{20};
 // After a stream between hosts broke. With the 4 s that it takes to notice a link that swallows
 // everything, 12 s: as long as an agent waits for a launcher that stands still.
@@ -87,7 +88,7 @@ class GrpcControlClient final : public ControlClient {
     }
     DS_FAILPOINT("control.admitted");
     session_ = std::move(*reply.mutable_session());
-    service_ = std::thread([this] { serve(); });
+    service_ = start_thread("the control connection", [this] { serve(); });
     return to_job_plan(reply.plan());
   }
 
@@ -234,7 +235,7 @@ class GrpcControlClient final : public ControlClient {
     while (true) {
       await_launcher(*channel_, bootstrap_);
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kJoinDeadline);
+      context.set_deadline(std::chrono::system_clock::now() + bootstrap_.join_timeout + kJoinSlack);
       grpc::Status status = stub_->Join(&context, request, &reply);
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE || bootstrap_.certificate.empty() ||
           steady_clock::now() > give_up) {
@@ -363,7 +364,7 @@ class GrpcControlClient final : public ControlClient {
     const bool told = stream->Write(hello);
     wipe(*hello.mutable_hello()->mutable_token());
     if (told) {
-      std::thread reader([&] { read_until_end(*stream); });
+      std::thread reader = start_reader(*stream);
       write_until_end(*stream);
       reader.join();
     }
@@ -400,6 +401,16 @@ class GrpcControlClient final : public ControlClient {
     if (!reports.empty()) turns_.sent_at = steady_clock::now();
     std::ranges::move(reports, std::back_inserter(due));
     return due;
+  }
+
+  // There is nobody to whom this thread could throw, and without a reader nothing is heard.
+  std::thread start_reader(Stream& stream) {
+    try {
+      return start_thread("the launcher's commands", [&] { read_until_end(stream); });
+    } catch (const Error& error) {
+      spdlog::error("{}", error.what());
+      _exit(static_cast<int>(error.exit_code()));
+    }
   }
 
   void write_until_end(Stream& stream) {
@@ -481,6 +492,9 @@ class GrpcControlClient final : public ControlClient {
 std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
                                                std::function<void()> lost,
                                                const std::string& data_endpoint) {
+  // gRPC does not say when it cannot start its own.
+  constexpr int kThreads = 6;
+  require_threads(kThreads, "the control connection");
   return std::make_unique<GrpcControlClient>(bootstrap, std::move(lost), data_endpoint);
 }
 

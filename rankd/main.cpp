@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "cli/failure.h"
 #include "core/error.h"
 #include "core/failpoint.h"
+#include "core/tasks/task_limits.h"
 #include "proto/build_info.h"
 #include "rankd/generation/job.h"
 #include "rankd/session.h"
@@ -126,20 +128,31 @@ int run(int argc, char** argv) {
   return run_verb({argv + 1, argv + argc});
 }
 
+int end_by(const Error& error, const std::vector<std::string>& arguments) {
+  const int code = static_cast<int>(error.exit_code());
+  fmt::print(stderr, "error: {}\n", error.what());
+  if (wants_json(arguments)) fmt::print("{}", failure_json(error.what(), code));
+  return code;
+}
+
+int end_by_bug(const std::exception& error) {
+  fmt::print(stderr, "error: {} (this is a bug in rankd)\n", error.what());
+  return static_cast<int>(ExitCode::kInternal);
+}
+
 }  // namespace
 }  // namespace ds
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
-    const int code = static_cast<int>(error.exit_code());
-    fmt::print(stderr, "error: {}\n", error.what());
-    if (ds::wants_json({argv + 1, argv + argc}))
-      fmt::print("{}", ds::failure_json(error.what(), code));
-    return code;
+    return ds::end_by(error, arguments);
+  } catch (const std::system_error& error) {
+    if (const auto no_task = ds::no_further_task(error)) return ds::end_by(*no_task, arguments);
+    return ds::end_by_bug(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {} (this is a bug in rankd)\n", error.what());
-    return static_cast<int>(ds::ExitCode::kInternal);
+    return ds::end_by_bug(error);
   }
 }

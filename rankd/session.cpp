@@ -13,13 +13,17 @@
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "comm/tcp/comm.h"
 #include "core/failpoint.h"
+#include "core/files/file.h"
 #include "core/memory/cgroup.h"
 #include "core/memory/signal_stack.h"
 #include "core/secrecy.h"
+#include "core/tasks/task_limits.h"
+#include "core/tasks/wake_fd.h"
 #include "rankd/fatal_signals.h"
 #include "rankd/pressure_words.h"
 #include "rankd/thread_dump.h"
@@ -51,15 +55,14 @@ void log_to_launcher() {
 // look after the host's memory, too.
 class LauncherWatch {
  public:
-  LauncherWatch() : stop_(eventfd(0, EFD_CLOEXEC)), thread_([this] { wait_for_end(); }) {}
+  LauncherWatch() : thread_(start_thread("the launcher's end", [this] { wait_for_end(); })) {}
   // From now on; one rank of a host is enough.
   void watch_memory() { watches_memory_ = true; }
   LauncherWatch(const LauncherWatch&) = delete;  // the thread holds `this`
   LauncherWatch& operator=(const LauncherWatch&) = delete;
   ~LauncherWatch() {
-    eventfd_write(stop_, 1);
+    eventfd_write(stop_.get(), 1);
     thread_.join();
-    close(stop_);
   }
 
  private:
@@ -71,7 +74,7 @@ class LauncherWatch {
   }
 
   void wait_for_end() {
-    std::array<pollfd, 2> watched{{{STDIN_FILENO, POLLIN, 0}, {stop_, POLLIN, 0}}};
+    std::array<pollfd, 2> watched{{{STDIN_FILENO, POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
     while (watched[1].revents == 0) {
       constexpr int kPeriodMs = 5000;
       const int ready = poll(watched.data(), watched.size(), kPeriodMs);
@@ -85,7 +88,7 @@ class LauncherWatch {
     }
   }
 
-  const int stop_;
+  const Fd stop_ = make_wake_fd();
   std::atomic<bool> watches_memory_ = false;
   PressureWords pressure_words_;  // the thread's
   std::thread thread_;            // last: it uses the others
@@ -122,6 +125,10 @@ Ending run_joined(const Training& training, ControlClient& control, const Bootst
     return {error.exit_code(), ErrorOrigin::kOwn, error.what()};
   } catch (const std::bad_alloc&) {
     return {ExitCode::kTrainingFailed, ErrorOrigin::kOwn, "out of host memory"};
+  } catch (const std::system_error& error) {
+    const std::optional<Error> no_task = no_further_task(error);
+    return {no_task ? no_task->exit_code() : ExitCode::kInternal, ErrorOrigin::kOwn,
+            no_task ? no_task->what() : error.what()};
   } catch (const std::exception& error) {
     return {ExitCode::kInternal, ErrorOrigin::kOwn, error.what()};
   }

@@ -66,6 +66,8 @@ void describe_lifetime(VerbApp& app, RunArgs& values) {
       ->type_name("TIME");
   add_duration(app, "--hang-after", values.hang_after,
                "A rank without progress for this time, and for 5 steps, hangs (default: 30s)");
+  add_duration(app, "--join-timeout", values.join_timeout,
+               "A rank that has not joined this long after its start hangs (default: 60s)");
   app.add_option(
          "--nodes", values.nodes,
          "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")

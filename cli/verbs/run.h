@@ -24,6 +24,7 @@ struct RunArgs {
   int max_restarts = 3;
   std::optional<std::string> wait_for_hosts;  // a duration, or 0
   std::optional<std::chrono::nanoseconds> hang_after;
+  std::optional<std::chrono::nanoseconds> join_timeout;
   std::optional<std::string> nodes;  // N or MIN:MAX
   int spares = 0;
   HostOptions hosts;

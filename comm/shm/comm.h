@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<Communicator>> make_thread_group(int size,
 // that the launcher gave to all ranks, one per launch. Rank 0 creates the segment (O_EXCL, 0600);
 // the name is gone when this returns, and also the arenas have none, so a killed job leaves nothing
 // behind. Throws CommError when a peer does not come in time, or the segment is not ours or not the
-// right size.
+// right size; IoError where the system refuses something.
 std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, int size,
                                              const ShmOptions& options = {});
 

@@ -43,6 +43,11 @@ struct Joining {
     throw CommError(
         fmt::format("open_shm_group: rank {} of {}, segment {}: {}", rank, size, name, text));
   }
+  // What the system refuses us is nobody's fault, and may be over when the start is tried again.
+  [[noreturn]] void fail_system(const std::string& call) const {
+    throw IoError(fmt::format("open_shm_group: rank {} of {}, segment {}: {}", rank, size, name,
+                              detail::system_error(call)));
+  }
   void check_deadline(const std::string& waiting_for) const {
     if (SteadyClock::now() >= deadline) fail("timed out waiting for " + waiting_for);
   }
@@ -56,13 +61,13 @@ ProcessId creator_of(const Header& header) {
 // Opens the segment if it exists, is ours alone and has its full size; an invalid result means "not
 // yet".
 Fd open_segment(const Joining& join) {
-  Fd fd(shm_open(join.name.c_str(), O_RDWR | O_CLOEXEC, 0));
+  Fd fd(detail::uninterrupted([&] { return shm_open(join.name.c_str(), O_RDWR | O_CLOEXEC, 0); }));
   if (!fd.valid()) {
     if (errno == ENOENT) return {};
-    join.fail(detail::system_error("shm_open"));
+    join.fail_system("shm_open");
   }
   struct stat status {};
-  if (fstat(fd.get(), &status) != 0) join.fail(detail::system_error("fstat"));
+  if (fstat(fd.get(), &status) != 0) join.fail_system("fstat");
   if (status.st_uid != geteuid() || (status.st_mode & 0777) != 0600) {
     join.fail("exists, but is not ours with mode 0600");
   }
@@ -86,20 +91,29 @@ void remove_leftover(const Joining& join) {
     }
   }
   if (shm_unlink(join.name.c_str()) != 0 && errno != ENOENT) {
-    join.fail(detail::system_error("shm_unlink"));
+    join.fail_system("shm_unlink");
+  }
+}
+
+// The start has failed, and nothing of it may stay. The system may refuse that once, too.
+void forget_name(const Joining& join) noexcept {
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    if (shm_unlink(join.name.c_str()) == 0 || errno == ENOENT) return;
   }
 }
 
 Fd make_segment(const Joining& join) {
   const auto make = [&] {
-    return Fd(shm_open(join.name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    return Fd(detail::uninterrupted(
+        [&] { return shm_open(join.name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); }));
   };
   Fd fd = make();
   if (!fd.valid() && errno == EEXIST) {
     remove_leftover(join);
     fd = make();
   }
-  if (!fd.valid()) join.fail(detail::system_error("shm_open"));
+  if (!fd.valid()) join.fail_system("shm_open");
   return fd;
 }
 
@@ -107,9 +121,10 @@ std::shared_ptr<detail::ShmRegion> create(const Joining& join) {
   const Fd fd = make_segment(join);
   try {
     // The umask may have taken bits away; peers insist on exactly these.
-    if (fchmod(fd.get(), 0600) != 0) join.fail(detail::system_error("fchmod"));
-    if (ftruncate(fd.get(), static_cast<off_t>(join.layout.bytes)) != 0) {
-      join.fail(detail::system_error("ftruncate"));
+    if (fchmod(fd.get(), 0600) != 0) join.fail_system("fchmod");
+    const auto grow = [&] { return ftruncate(fd.get(), static_cast<off_t>(join.layout.bytes)); };
+    if (detail::uninterrupted(grow) != 0) {
+      join.fail_system("ftruncate");
     }
     detail::commit_pages(fd, 0, join.layout.bytes, "open_shm_group: /dev/shm");
     auto region = std::make_shared<NamedRegion>(fd, join.layout.bytes);
@@ -121,7 +136,7 @@ std::shared_ptr<detail::ShmRegion> create(const Joining& join) {
     header.magic.store(detail::kRegionMagic, std::memory_order_release);
     return region;
   } catch (...) {
-    shm_unlink(join.name.c_str());
+    forget_name(join);
     throw;
   }
 }
@@ -202,7 +217,10 @@ void remove_name(const Joining& join, std::byte* base) {
   Header& header = join.layout.header(base);
   await_joining(join, base, header.joined, static_cast<uint32_t>(join.size));
   if (join.rank == 0) {
-    if (shm_unlink(join.name.c_str()) != 0) join.fail(detail::system_error("shm_unlink"));
+    if (shm_unlink(join.name.c_str()) != 0) {
+      if (errno == ENOENT) join.fail("somebody else, whose start has failed, has removed it");
+      join.fail_system("shm_unlink");
+    }
     detail::raise(header.unlinked, 1);
   }
   await_joining(join, base, header.unlinked, 1);
@@ -252,7 +270,7 @@ std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, 
   } catch (...) {
     // The start has failed for all: whoever notices removes the name. It is random, so nobody
     // else's.
-    shm_unlink(join.name.c_str());
+    forget_name(join);
     throw;
   }
 }
@@ -260,7 +278,7 @@ std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, 
 std::string random_shm_name() {
   std::array<unsigned char, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw CommError(detail::system_error("getrandom"));
+    throw IoError(detail::system_error("getrandom"));
   }
   std::string name = "dslaunch-";
   for (const unsigned char byte : bytes) name += fmt::format("{:02x}", byte);

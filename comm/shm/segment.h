@@ -1,7 +1,9 @@
 // Owned file descriptors and shared mappings, and who a process is. The building bricks of the
-// process group; every system call's result is checked here, once.
+// process group; every system call's result is checked here, once: what the system refuses us is an
+// IoError, what a peer has become is a CommError.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,7 +12,7 @@
 
 namespace ds::detail {
 
-// [base, base + bytes) of a file, shared, read and write.
+// [base, base + bytes) of a file, shared, read and write. Throws IoError.
 class ShmMapping {
  public:
   ShmMapping(const Fd& fd, size_t bytes, const std::string& what);
@@ -26,8 +28,10 @@ class ShmMapping {
 };
 
 // Nameless memory of a fixed size: sealed, so that no peer can shrink it under a reader (SIGBUS).
+// Throws IoError.
 Fd make_sealed_memory(size_t bytes, const std::string& what);
-// Takes the pages of [begin, end) now. Throws OutOfMemory instead of a SIGBUS later.
+// Takes the pages of [begin, end) now, instead of a SIGBUS later. Throws OutOfMemory where the kernel
+// has no memory for them, else IoError.
 void commit_pages(const Fd& fd, size_t begin, size_t end, const std::string& what);
 
 // A process, told apart from a later one with the same pid by when it started (clock ticks since
@@ -37,19 +41,27 @@ struct ProcessId {
   uint64_t started = 0;
 };
 ProcessId this_process();
-// 0 when there is no such process.
+// 0 when there is no such process. Throws IoError.
 uint64_t start_time_of(int pid);
 bool is_running(const ProcessId& process);
 
 // A descriptor of a live process, readable when it ends (pidfd). Throws CommError when it has
-// ended.
+// ended, IoError.
 Fd watch_process(const ProcessId& process, const std::string& who);
 bool has_ended(const Fd& watch);
 
 // Opens what process `of` holds as descriptor `number`; checks owner, seals and size. Throws
-// CommError.
+// CommError, IoError.
 Fd open_peer_memory(const ProcessId& of, int number, size_t bytes, const std::string& who);
 
 std::string system_error(const std::string& call);  // "shm_open: Permission denied"
+
+// `call` until no signal interrupts it: of those that return a negative number and set errno.
+template <typename Call>
+auto uninterrupted(Call&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 }  // namespace ds::detail

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 namespace {
@@ -124,7 +125,7 @@ void BackgroundWriter::State::run() {
 
 BackgroundWriter::BackgroundWriter(const Options& options)
     : state_(std::make_shared<State>(options)) {
-  state_->thread = std::thread([state = state_] { state->run(); });
+  state_->thread = start_thread("the records of the run", [state = state_] { state->run(); });
 }
 
 BackgroundWriter::~BackgroundWriter() {

@@ -62,7 +62,9 @@ MemoryCgroup read_place(const CgroupPlace& place) {
 
 }  // namespace
 
-std::optional<CgroupPlace> memory_place(std::string_view proc_cgroup) {
+std::optional<CgroupPlace> controller_place(std::string_view proc_cgroup,
+                                            std::string_view controller) {
+  const std::string wanted = fmt::format(",{},", controller);
   std::optional<CgroupPlace> unified;
   while (!proc_cgroup.empty()) {
     const size_t end = std::min(proc_cgroup.find('\n'), proc_cgroup.size());
@@ -73,7 +75,7 @@ std::optional<CgroupPlace> memory_place(std::string_view proc_cgroup) {
     if (second == std::string_view::npos) continue;
     const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const std::string name(line.substr(second + 1));
-    if (controllers.find(",memory,") != std::string::npos) return CgroupPlace{1, name};
+    if (controllers.find(wanted) != std::string::npos) return CgroupPlace{1, name};
     if (line.substr(0, first) == "0" && controllers == ",,") unified = CgroupPlace{2, name};
   }
   return unified;
@@ -98,7 +100,7 @@ MemoryCgroup memory_cgroup_of(int pid) {
   const std::string path =
       pid == 0 ? std::string("/proc/self/cgroup") : fmt::format("/proc/{}/cgroup", pid);
   const std::optional<std::string> text = text_of(path);
-  const std::optional<CgroupPlace> place = text ? memory_place(*text) : std::nullopt;
+  const std::optional<CgroupPlace> place = text ? controller_place(*text, "memory") : std::nullopt;
   return place ? read_place(*place) : MemoryCgroup{};
 }
 
@@ -122,7 +124,8 @@ std::optional<double> full_stall_percent(std::string_view text) {
 
 std::optional<MemoryPressure> memory_pressure() {
   const std::optional<std::string> groups = text_of("/proc/self/cgroup");
-  const std::optional<CgroupPlace> place = groups ? memory_place(*groups) : std::nullopt;
+  const std::optional<CgroupPlace> place =
+      groups ? controller_place(*groups, "memory") : std::nullopt;
   MemoryPressure out;
   std::optional<std::string> text;
   if (place && place->version == 2 && place->name != "/") {

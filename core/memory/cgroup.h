@@ -41,9 +41,10 @@ struct CgroupPlace {
   int version = 2;
   std::string name;
 };
-// The memory group in the text of /proc/<pid>/cgroup; of version 1 where that has a memory
-// controller.
-std::optional<CgroupPlace> memory_place(std::string_view proc_cgroup);
+// The group of a controller ("memory", "pids") in the text of /proc/<pid>/cgroup; of version 1
+// where that has the controller.
+std::optional<CgroupPlace> controller_place(std::string_view proc_cgroup,
+                                            std::string_view controller);
 // The number after `key` in lines "key value" or "key: value kB" (then bytes).
 std::optional<int64_t> counter(std::string_view text, std::string_view key);
 // In the text of a pressure file: "full avg10=12.34 avg60=...".

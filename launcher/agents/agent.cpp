@@ -22,6 +22,7 @@
 #include "launcher/decide/memory_death.h"
 #include "launcher/process/devices/gpu_messages.h"
 #include "launcher/process/devices/gpu_sampler.h"
+#include "launcher/process/ending/shared_memory.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/machine.h"
@@ -101,7 +102,9 @@ class Agent {
         channel_(channel),
         marker_(marker),
         reader_(marker),
-        probe_(context.gpus) {}
+        probe_(context.gpus) {
+    if (context.heeds_signals) signals_.enforce();
+  }
   Agent(const Agent&) = delete;  // owns processes
   Agent& operator=(const Agent&) = delete;
   ~Agent() { end_ranks(); }
@@ -288,6 +291,7 @@ void Agent::start(const agent::Start& orders) {
     agent::FromAgent message;
     message.mutable_start_failed()->set_epoch(epoch_);
     message.mutable_start_failed()->set_reason(error.what());
+    message.mutable_start_failed()->set_exit_code(static_cast<int>(error.exit_code()));
     send(message);
   }
 }

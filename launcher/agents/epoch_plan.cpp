@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "core/secrecy.h"
 #include "launcher/process/credentials.h"
 
@@ -25,15 +23,6 @@ WorldPlan make_epoch_plan(std::vector<RankPlacement> ranks) {
   }
   plan.shm_name = "dslaunch-" + to_hex(random_bytes(kShmNameBytes));
   return plan;
-}
-
-void remove_shared_memory(const std::string& name) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
-    if (entry.path().filename().string().starts_with(name)) {
-      std::filesystem::remove(entry.path(), error);
-    }
-  }
 }
 
 void WorldPlan::forget_credentials() {

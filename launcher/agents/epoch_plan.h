@@ -1,4 +1,4 @@
-// What an epoch is given before it starts, and what it leaves in the machine when it is over.
+// What an epoch is given before it starts.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,5 @@ namespace ds {
 // Fresh tokens, a fresh claim and a fresh rendezvous name for these ranks. Throws InternalError.
 // Whoever starts it claims the number first (launcher/process/epoch_claim.h).
 WorldPlan make_epoch_plan(std::vector<RankPlacement> ranks);
-
-// Removes shared memory that a killed rank could not. Ours alone: the name is random.
-void remove_shared_memory(const std::string& name);
 
 }  // namespace ds

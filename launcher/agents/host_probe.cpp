@@ -15,6 +15,7 @@
 #include "core/index.h"
 #include "core/libraries/gpu_libraries.h"
 #include "core/memory/cgroup.h"
+#include "core/tasks/task_limits.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/process/devices/gpu_messages.h"
 #include "launcher/process/devices/gpu_reader.h"
@@ -80,6 +81,18 @@ void read_memory(agent::Facts& facts) {
       facts.set_memory_bound(fmt::format("its cgroup {}", group.name));
     }
   }
+}
+
+void read_task_limits(agent::Facts& facts) {
+  const auto to_message = [](const TaskLimit& limit, agent::TaskLimit& out) {
+    out.set_name(limit.name);
+    out.set_file(limit.file);
+    out.set_most(limit.most);
+    out.set_used(limit.used);
+  };
+  const TaskLimits limits = task_limits();
+  if (limits.cgroup) to_message(*limits.cgroup, *facts.mutable_cgroup_tasks());
+  if (limits.user) to_message(*limits.user, *facts.mutable_user_tasks());
 }
 
 void read_gpus(const VisibleGpus& gpus, agent::Facts& facts) {
@@ -151,7 +164,7 @@ void HostProbe::collect(const agent::Probe& order, agent::Facts& facts) {
   read_limit(RLIMIT_NOFILE, *facts.mutable_open_files());
   read_limit(RLIMIT_NPROC, *facts.mutable_processes());
   read_limit(RLIMIT_MEMLOCK, *facts.mutable_locked_memory());
-  facts.set_superuser(geteuid() == 0);
+  read_task_limits(facts);
   read_shared_memory(facts);
   read_memory(facts);
   facts.set_cores(this_machine(nullptr).cores);

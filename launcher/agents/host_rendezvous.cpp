@@ -11,6 +11,7 @@
 #include "core/files/poll_time.h"
 #include "core/secrecy.h"
 #include "core/socket_address.h"
+#include "core/tasks/wake_fd.h"
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/network_door.h"
 #include "launcher/control/peer_dial.h"
@@ -45,7 +46,7 @@ class Arrivals {
   int fd() const { return wake_.get(); }
 
  private:
-  const Fd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const Fd wake_ = make_wake_fd();
   std::mutex mutex_;  // guards arrived_
   std::vector<Fd> arrived_;
 };

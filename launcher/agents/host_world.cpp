@@ -49,6 +49,7 @@ control::Bootstrap bootstrap_of(const HostWorldOptions& options, const WorldPlan
   out.set_epoch(plan.epoch);
   out.set_run_dir(directory.path().string());
   out.set_config_digest(options.config_digest);
+  out.set_join_timeout_ms(in_milliseconds(plan.join_timeout));
   const RankCredential& credential = plan.credentials.at(index);
   out.set_ca_certificate(credential.ca_certificate);
   out.set_certificate(credential.certificate);
@@ -198,7 +199,7 @@ void HostWorld::take(const agent::FromAgent& message, const HostLink& link, cons
     gpu_reports_[&link] = from_message(message.gpus());
   } else if (message.has_start_failed() && message.start_failed().epoch() == epoch_) {
     fail_start(link, fmt::format("host {}: {}", link.host(), message.start_failed().reason()),
-               sink);
+               message.start_failed().exit_code(), sink);
   }
 }
 
@@ -220,12 +221,13 @@ void HostWorld::lose_ranks_of(const HostLink& link) {
   }
 }
 
-void HostWorld::fail_start(const HostLink& link, const std::string& why, const RankSink& sink) {
+void HostWorld::fail_start(const HostLink& link, const std::string& why, int exit_code,
+                           const RankSink& sink) {
   bool said = false;
   for (int rank = 0; rank < size(); ++rank) {
     Rank& state = ranks_[static_cast<size_t>(rank)];
     if (state.link == &link && !state.ended) {
-      state.ended = ExitStatus{static_cast<int>(ExitCode::kInputMissing), 0};
+      state.ended = ExitStatus{exit_code, 0};
       log_(rank, why);
       if (!std::exchange(said, true)) {
         sink(rank, why);

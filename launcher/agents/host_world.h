@@ -77,7 +77,8 @@ class HostWorld final : public World {
   void take(const agent::FromAgent& message, const HostLink& link, const RankSink& sink);
   Rank* rank_of(int64_t epoch, int rank, const HostLink& link);
   void lose_ranks_of(const HostLink& link);
-  void fail_start(const HostLink& link, const std::string& why, const RankSink& sink);
+  void fail_start(const HostLink& link, const std::string& why, int exit_code,
+                  const RankSink& sink);
   bool all_ended() const;
   void pump_links(const RankSink& sink);
   void hear_late_hosts();

@@ -5,7 +5,9 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -13,6 +15,8 @@
 
 #include "core/error.h"
 #include "core/secrecy.h"
+#include "core/tasks/task_limits.h"
+#include "core/tasks/wake_fd.h"
 #include "launcher/control/control_tls.h"
 #include "launcher/control/network_door.h"
 #include "launcher/process/credentials.h"
@@ -33,13 +37,18 @@ constexpr int kHandshakeMs = 10'000;
 constexpr int kKeepAliveMs = 2'000;  // twice this without an answer, and the connection is gone
 constexpr size_t kSecretBytes = 32;
 
+// As many as gRPC starts at once for a server that calls back; it does not say when it cannot, and
+// then answers nobody.
+int threads_of_server() {
+  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
+  return std::clamp(cores / 2, 2, 16) + 3;
+}
+
 Time steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 // Events on their way to the launcher's loop. Thread-safe.
 class EventQueue {
  public:
-  EventQueue() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
   void push(RankEvent event) {
     const std::scoped_lock lock(mutex_);
     events_.push_back(std::move(event));
@@ -54,7 +63,7 @@ class EventQueue {
   int fd() const { return wake_.get(); }
 
  private:
-  const Fd wake_;
+  const Fd wake_ = make_wake_fd();
   std::mutex mutex_;  // guards events_
   std::vector<RankEvent> events_;
 };
@@ -269,6 +278,7 @@ class Coordinator::Service::Attendance final
 };
 
 void Coordinator::Service::start_server() {
+  require_threads(threads_of_server(), "the control server");
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

@@ -12,6 +12,8 @@
 
 #include "core/error.h"
 #include "core/socket_address.h"
+#include "core/tasks/task_limits.h"
+#include "core/tasks/wake_fd.h"
 #include "launcher/control/client_hello.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/process/credentials.h"
@@ -96,7 +98,7 @@ std::string client_name(std::string peer) {
 
 NetworkDoor::NetworkDoor(const Options& options)
     : server_name_(options.server_name),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(make_wake_fd()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       rules_(options.rules) {
   watch(epoll_, wake_, kWakeId, EPOLLIN);
@@ -123,7 +125,7 @@ void NetworkDoor::close() {
 
 void NetworkDoor::open(Enter enter) {
   enter_ = std::move(enter);
-  thread_ = std::thread([this] { serve(); });
+  thread_ = start_thread("connections of other hosts", [this] { serve(); });
 }
 
 void NetworkDoor::serve() {

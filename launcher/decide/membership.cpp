@@ -45,6 +45,9 @@ std::string describe(const Failure& failure) {
     case Failure::Kind::kNeverJoined:
       what = fmt::format("rank {} did not join", failure.rank);
       break;
+    case Failure::Kind::kHungAtStart:
+      what = fmt::format("rank {} hangs before it has joined", failure.rank);
+      break;
     case Failure::Kind::kHang:
       what = fmt::format("rank {} hangs", failure.rank);
       break;
@@ -221,9 +224,12 @@ void Membership::check_leases(Time now) {
     if (rank.gone) {
       continue;
     }
-    if (phase_ == Phase::kGathering && !rank.member && now - started_ > options_.join_deadline) {
-      fail({r, Failure::Kind::kNeverJoined, 0, Blame::kOwn,
-            fmt::format("waited {:.0f} s", seconds_of(options_.join_deadline)), now, 0});
+    if (phase_ == Phase::kGathering && !rank.member && now - started_ > options_.join_timeout) {
+      fail({r, Failure::Kind::kHungAtStart, 0, Blame::kOwn,
+            fmt::format("its process is there, and has not been heard for {:.0f} s "
+                        "(--join-timeout)",
+                        seconds_of(options_.join_timeout)),
+            now, 0});
     } else if (rank.final_report && now - rank.final_at > options_.exit_grace) {
       fail({r, Failure::Kind::kLease, 0, Blame::kOwn,
             fmt::format("it reported its end {:.0f} s ago but is still there",
@@ -335,7 +341,7 @@ Time Membership::next_deadline() const {
     next = settled_at_;
   }
   if (phase_ == Phase::kGathering) {
-    next = started_ + options_.join_deadline;
+    next = started_ + options_.join_timeout;
   }
   if (stop_ && stop_->grace && phase_ != Phase::kStopping && phase_ != Phase::kOver) {
     next = std::min(next, stop_at_ + *stop_->grace);
@@ -421,6 +427,7 @@ int Membership::failure_code(const Failure& cause) const {
     case Failure::Kind::kExit:
       return table_code(cause.value);
     case Failure::Kind::kNeverJoined:
+    case Failure::Kind::kHungAtStart:
       return static_cast<int>(ExitCode::kClusterUnusable);
     case Failure::Kind::kHostLost:
     case Failure::Kind::kLinkCut:

@@ -39,7 +39,8 @@ struct Failure {
     kSignal,       // value: the signal
     kExit,         // value: the exit code
     kLease,        // no heartbeat
-    kNeverJoined,  //
+    kNeverJoined,  // its epoch could not be started
+    kHungAtStart,  // its process lives and has not joined
     kHang,         // it answers, but does not progress
     kUnreported,   // it exited without telling of its end; value: the exit code
     kHostLost,     // its host cannot be reached; detail: which, and why
@@ -85,7 +86,7 @@ class Membership {
     int world_size = 1;
     int64_t epoch = 1;
     Time lease = std::chrono::seconds(5);
-    Time join_deadline = std::chrono::seconds(60);
+    Time join_timeout = std::chrono::seconds(60);  // from its start until a rank has joined
     // From the first failure until the root cause is chosen: long enough for the process that
     // really failed to be seen beside those that only noticed.
     Time settle = std::chrono::milliseconds(100);

@@ -242,6 +242,13 @@ FactGroup limit_facts(const agent::Facts& probed) {
                   {limit("open_files", probed.open_files(), FactUnit::kPlain),
                    limit("processes", probed.processes(), FactUnit::kPlain),
                    limit("locked_memory", probed.locked_memory(), FactUnit::kBytes)}};
+  if (probed.has_cgroup_tasks()) {
+    const agent::TaskLimit& tasks = probed.cgroup_tasks();
+    group.facts.push_back(
+        {.key = "cgroup_processes",
+         .value = tasks.most(),
+         .note = fmt::format("pids.max of cgroup {}, which has {}", tasks.name(), tasks.used())});
+  }
   if (probed.shared_memory_error().empty()) {
     group.facts.push_back(bytes("dev_shm_total", probed.shared_memory_total(), ""));
     group.facts.push_back(bytes("dev_shm_free", probed.shared_memory_free(), ""));

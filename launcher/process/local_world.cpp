@@ -61,6 +61,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   bootstrap.set_run_dir(directory.path().string());
   bootstrap.set_launcher_pid(getpid());
   bootstrap.set_config_digest(options.config_digest);
+  bootstrap.set_join_timeout_ms(in_milliseconds(plan.join_timeout));
   if (plan.data_plane == DataPlane::kTcp) bootstrap.set_data_address("127.0.0.1");
   if (process.memory_fd) bootstrap.set_memory_fd(RankProcess::memory_fd_in(process));
   RankProcess started(process, bootstrap);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 namespace {
@@ -96,6 +97,7 @@ Process::Process(const SpawnOptions& options) {
   if (error == ENOENT || error == EACCES) {
     throw InputMissing(fmt::format("starting {}: {}", options.program, std::strerror(error)));
   }
+  if (error == EAGAIN) throw no_further_task(options.program, {error, std::generic_category()});
   if (error != 0) {
     throw_errno(fmt::format("starting {}", options.program).c_str(), error);
   }

@@ -34,7 +34,8 @@ struct SpawnOptions {
 class Process {
  public:
   // Starts the program as the leader of a new process group, with default signal handling.
-  // Throws InputMissing if the program cannot be executed, IoError for other failures.
+  // Throws InputMissing if the program cannot be executed, Error(kClusterUnusable) where no further
+  // process may be started, IoError for other failures.
   explicit Process(const SpawnOptions& options);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;

@@ -25,6 +25,18 @@ SignalWatch::SignalWatch() {
   }
 }
 
+// Those that came too late to be heeded are not meant for whoever comes after us.
+SignalWatch::~SignalWatch() {
+  end_watch_.reset();
+  while (take()) {
+  }
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGINT);
+  sigaddset(&ending, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
+}
+
 std::optional<int> SignalWatch::take() {
   signalfd_siginfo info{};
   const ssize_t got = read(fd_.get(), &info, sizeof(info));

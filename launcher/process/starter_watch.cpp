@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 namespace {
@@ -30,7 +31,12 @@ StarterWatch::StarterWatch()
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for those who wait for them
-  thread_ = std::thread([this] { watch(); });
+  try {
+    thread_ = start_thread("the program that started us", [this] { watch(); });
+  } catch (const Error&) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
+#include "launcher/decide/clock_time.h"
 #include "launcher/decide/data_plane.h"
 #include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/memory_death.h"
@@ -44,6 +45,7 @@ struct WorldPlan {
   std::vector<RankPlacement> ranks;
   std::vector<std::string> tokens;  // one per rank, each good for one join in this epoch
   DataPlane data_plane = DataPlane::kShm;
+  Time join_timeout = std::chrono::seconds(60);  // as Membership::Options has it
   std::string shm_name;  // random; names every shared-memory object of the epoch
   // Where the coordinator listens, one for each address that reach() asked for, as what it is to be
   // addressed there, and who each rank is. Empty where ranks inherit their connections.

@@ -2,21 +2,34 @@
 
 #include <utility>
 
+#include "core/error.h"
 #include "core/index.h"
 #include "core/secrecy.h"
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/process/credentials.h"
+#include "launcher/process/ending/shared_memory.h"
 #include "proto/build_info.h"
 
 namespace ds {
+namespace {
 
-Epoch::Epoch(WorldPlan its_plan, spdlog::logger& log, Time now)
-    : plan(std::move(its_plan)), started(now), log_(log) {}
+// gRPC waits for threads that it could not start, and the kernel for processes that wait for a
+// disk.
+constexpr Time kServerLimit = std::chrono::seconds(10);
+constexpr Time kRanksLimit = std::chrono::minutes(5);
+constexpr int kNoServer = static_cast<int>(ExitCode::kClusterUnusable);
+
+}  // namespace
+
+Epoch::Epoch(WorldPlan its_plan, spdlog::logger& log, EndWatch* end_watch, Time now)
+    : plan(std::move(its_plan)), started(now), log_(log), end_watch_(end_watch) {}
 
 // Once the other constructor is done the destructor is called, whatever is thrown here.
 Epoch::Epoch(WorldPlan its_plan, const EpochSetting& setting, Time now)
-    : Epoch(std::move(its_plan), setting.log, now) {
-  open_coordinator(setting);
+    : Epoch(std::move(its_plan), setting.log, setting.end_watch, now) {
+  if (end_watch_ != nullptr) end_watch_->owns_shared_memory(plan.shm_name);
+  bounded({"starting the control server", kServerLimit, kNoServer},
+          [&] { open_coordinator(setting); });
   world = setting.starter.start(plan);
   plan.forget_credentials();
   for (Fd& connection : world->take_connections()) {
@@ -26,13 +39,22 @@ Epoch::Epoch(WorldPlan its_plan, const EpochSetting& setting, Time now)
 
 // The coordinator goes with its epoch: what a late process of it still says, nobody hears.
 Epoch::~Epoch() {
-  world.reset();  // kills what is left
+  bounded({"ending the ranks", kRanksLimit, kNoServer},
+          [&] { world.reset(); });  // kills what is left
   if (coordinator && coordinator->strangers_turned_away() > 0) {
     log_.warn("epoch {}: turned away {} connections that were of no rank", plan.epoch,
               coordinator->strangers_turned_away());
   }
-  coordinator.reset();
+  bounded({"ending the control server", kServerLimit, kNoServer}, [&] { coordinator.reset(); });
   remove_shared_memory(plan.shm_name);
+  if (end_watch_ != nullptr) end_watch_->owns_shared_memory("");
+}
+
+template <typename Work>
+void Epoch::bounded(BoundedWork bound, Work&& work) {
+  std::optional<EndWatch::Work> watched;
+  if (end_watch_ != nullptr) watched.emplace(*end_watch_, std::move(bound));
+  work();
 }
 
 // Before the ranks, which are told where it listens, if it has to.

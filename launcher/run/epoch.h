@@ -13,6 +13,7 @@
 #include "launcher/control/coordinator.h"
 #include "launcher/control/job_authority.h"
 #include "launcher/decide/clock_time.h"
+#include "launcher/process/ending/end_watch.h"
 #include "launcher/process/world.h"
 #include "launcher/show/death_certificate.h"
 
@@ -26,6 +27,7 @@ struct EpochSetting {
   std::string config_digest;
   int coordinator_port = 0;            // where ranks dial it; 0: any free one
   std::optional<Time> longest_life{};  // of the run, and of its certificates
+  EndWatch* end_watch = nullptr;       // of this process; null: it has none
 };
 
 struct Epoch {
@@ -46,10 +48,14 @@ struct Epoch {
   std::map<int, MemoryDeath> memory_deaths;  // of ranks that somebody else killed
 
  private:
-  Epoch(WorldPlan its_plan, spdlog::logger& log, Time now);
+  Epoch(WorldPlan its_plan, spdlog::logger& log, EndWatch* end_watch, Time now);
+  // Carries it out within its bound, where somebody watches.
+  template <typename Work>
+  void bounded(BoundedWork bound, Work&& work);
   void open_coordinator(const EpochSetting& setting);
 
   spdlog::logger& log_;
+  EndWatch* const end_watch_;
 };
 
 }  // namespace ds

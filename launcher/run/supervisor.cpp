@@ -36,6 +36,7 @@ RunCore::Options core_options(const TrainingJob& job) {
   out.recovery = job.recovery;
   out.nodes = job.nodes;
   out.epoch.hang = job.hang;
+  out.epoch.join_timeout = job.join_timeout;
   out.newest_epoch = job.newest_epoch;
   out.keeps_in_memory = job.config.keeps_in_memory;
   out.timeout = job.timeout;
@@ -359,6 +360,7 @@ void Supervisor::carry_out(const run_action::FinishRun& action) {
   if (console_.live() && record_.last_step)
     console_.closing_line(last_line(*record_.last_step, shown_.validated));
   record_.exit_code = action.end.exit_code;
+  if (EndWatch* const watch = signals_.end_watch()) watch->ends_with(record_.exit_code);
   record_.reason = action.end.reason;
   record_.root_cause = action.end.root_cause;
   record_.elapsed = now() - started_;

@@ -42,8 +42,9 @@ struct TrainingJob {
   std::string limited_by;          // who does, such as "Slurm"
   Recovery::Options recovery;
   HangWatch::Options hang;
-  Device device{};       // on which every rank computes
-  SlotGpus slot_gpus{};  // as JobDevices has them
+  Time join_timeout = std::chrono::seconds(60);  // of each epoch, for all of its ranks
+  Device device{};                               // on which every rank computes
+  SlotGpus slot_gpus{};                          // as JobDevices has them
   bool audit_samples = false;
   bool becomes_latest = true;                             // runs/latest, once it trains
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus

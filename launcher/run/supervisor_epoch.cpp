@@ -38,6 +38,7 @@ void Supervisor::carry_out(const run_action::ClaimEpoch& action) {
   record_.circumstances = {};
   prepared_ = make_epoch_plan(action.ranks);
   prepared_->data_plane = job_.data_plane;
+  prepared_->join_timeout = job_.join_timeout;
   records_.claim_epoch(action.at_least, prepared_->claim,
                        action.first ? RunRecords::OnError::kTell : RunRecords::OnError::kRetry);
 }
@@ -74,7 +75,8 @@ void Supervisor::start_epoch() {
                               .log = *log_,
                               .config_digest = job_.config.digest,
                               .coordinator_port = job_.coordinator_port,
-                              .longest_life = job_.timeout},
+                              .longest_life = job_.timeout,
+                              .end_watch = signals_.end_watch()},
                  now());
   if (core_.paused()) epoch_->coordinator->send_to_all(control::CommandMessage::PAUSE);
   const World& world = *epoch_->world;

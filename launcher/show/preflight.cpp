@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/index.h"
+#include "core/tasks/task_limits.h"
 #include "launcher/show/preflight_gpus.h"
 #include "launcher/show/progress.h"
 
@@ -15,8 +16,11 @@ namespace {
 // each peer.
 constexpr int64_t kFilesOfEachRank = 128;
 constexpr int64_t kFilesForEachPeer = 2;
-// Beside the threads of the computation: control connection, storage, dumps.
-constexpr int64_t kThreadsBesides = 32;
+// Beside the threads of the computation: control connection, storage, dumps. No run comes to train
+// with fewer; ranks on GPUs have those of CUDA and NCCL, too.
+constexpr int64_t kThreadsOfEachRank = 12;
+constexpr int64_t kThreadsOfEachGpu = 8;
+constexpr int64_t kThreadsOfLauncher = 12;  // of the control server, the records
 // Of /dev/shm, for each rank of a host: staging buffers and mailboxes. Buckets are in nameless
 // memory.
 constexpr int64_t kSharedMemoryOfEachRank = int64_t{1} << 20;
@@ -79,7 +83,7 @@ class Judge {
     }
   }
 
-  void limit(const agent::Limit& limit, int64_t need, const char* check, const char* what,
+  void limit(const agent::Limit& limit, int64_t need, const char* check, const std::string& what,
              const char* ulimit, const char* word) {
     if (limit.soft() < 0 || limit.soft() >= need) return;
     const bool may_raise = limit.hard() < 0 || limit.hard() >= need;
@@ -96,9 +100,36 @@ class Judge {
   void limits(const agent::Facts& facts) {
     limit(facts.open_files(), kFilesOfEachRank + kFilesForEachPeer * needs_.world_size,
           "open files", "open files", "-n", "nofile");
-    if (!facts.superuser()) {  // the kernel does not count root's
-      limit(facts.processes(), ranks_ * (needs_.threads + kThreadsBesides), "processes",
-            "processes and threads", "-u", "nproc");
+    tasks(facts);
+  }
+
+  // Processes and threads beside those that are there. The launcher has not started its own yet, an
+  // agent has.
+  void tasks(const agent::Facts& facts) {
+    const int64_t of_rank =
+        needs_.threads + kThreadsOfEachRank + (needs_.uses_gpus ? kThreadsOfEachGpu : 0);
+    const int64_t own = host_.host.name.empty() ? kThreadsOfLauncher : 0;
+    const int64_t need = ranks_ * of_rank + own;
+    const auto lack = [&](const agent::TaskLimit& limit) {
+      return std::max<int64_t>(0, limit.most() - limit.used()) < need;
+    };
+    const std::string needed =
+        fmt::format("{} {} more{}", its_ranks(), need,
+                    own > 0 ? fmt::format(", dslaunch's {} among them", own) : "");
+    if (facts.has_cgroup_tasks() && lack(facts.cgroup_tasks())) {
+      const agent::TaskLimit& limit = facts.cgroup_tasks();
+      bad("processes",
+          fmt::format("cgroup {} allows {} processes and threads (pids.max) and has {}; {}",
+                      limit.name(), limit.most(), limit.used(), needed),
+          how_to_raise_cgroup({limit.name(), limit.file(), limit.most(), limit.used()}, need));
+    }
+    if (facts.has_user_tasks() && lack(facts.user_tasks())) {
+      const agent::TaskLimit& user = facts.user_tasks();
+      agent::Limit free = facts.processes();
+      free.set_soft(user.most());
+      limit(free, user.used() + need, "processes",
+            fmt::format("processes and threads of user {} (who has {})", user.name(), user.used()),
+            "-u", "nproc");
     }
   }
 

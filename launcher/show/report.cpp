@@ -23,6 +23,8 @@ std::string kind_name(Failure::Kind kind) {
       return "no heartbeat";
     case Failure::Kind::kNeverJoined:
       return "never joined";
+    case Failure::Kind::kHungAtStart:
+      return "hang at start";
     case Failure::Kind::kHang:
       return "hang";
     case Failure::Kind::kUnreported:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tasks/wake_fd.h"
 #include "launcher/process/epoch_claim.h"
 #include "launcher/show/past_progress.h"
 #include "launcher/show/plot.h"
@@ -54,7 +55,7 @@ struct RunRecords::Shared {
   MetricsFile metrics;
   std::map<std::string, AppendFile> appended;
   RealFileSystem files;
-  const Fd wake{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const Fd wake = make_wake_fd();
   std::mutex mutex;  // guards everything below
   std::optional<Claim> claim;
   std::optional<std::string> taken_over;

@@ -86,6 +86,7 @@ void set_lifetime(const RunArgs& args, RunOptions& options) {
   }
   options.max_restarts = args.max_restarts;
   options.hang_after = args.hang_after;
+  options.join_timeout = args.join_timeout.value_or(options.join_timeout);
   if (args.wait_for_hosts) {
     options.wait_for_hosts =
         *args.wait_for_hosts == "0" ? Time::zero() : parse_duration(*args.wait_for_hosts);

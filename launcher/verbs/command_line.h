@@ -42,6 +42,7 @@ struct RunOptions {
   std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
   int spares = 0;
   std::optional<Time> hang_after;
+  Time join_timeout = std::chrono::seconds(60);
   Time wait_for_hosts = std::chrono::seconds(60);  // that were lost, when too few are left
   HostOptions hosts;
   DeviceRequest devices;

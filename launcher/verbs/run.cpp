@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "core/secrecy.h"
+#include "core/tasks/task_limits.h"
 #include "launcher/agents/host_world.h"
 #include "launcher/process/devices/gpus.h"
 #include "launcher/process/environment_list.h"
@@ -176,6 +177,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   limit_time(job, options, context);
   job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
+  job.join_timeout = options.join_timeout;
   job.audit_samples = options.audit_samples;
   job.becomes_latest = !options.for_another_verb;
   job.accept_changes = options.accept_changes;
@@ -515,6 +517,7 @@ int train(const RunOptions& given, const CommandContext& context,
   forbid_core_dumps();
   hide_from_same_user();  // from here on we hold the secrets of every rank
   SignalWatch signals;
+  signals.enforce();
   std::optional<StartedGroup> group;
   if (place) group.emplace(*place, given, context, signals.fd());
   Console::Options console_options = Console::detect(context.no_colour);
@@ -538,8 +541,13 @@ int train(const RunOptions& given, const CommandContext& context,
       job.config.notes.push_back(group->note());
       job.authority = group->authority();
     }
-    return hosts.agents ? run_on_hosts(job, options, hosts, context, services)
-                        : run_here(job, options, hosts, context, services);
+    try {
+      return hosts.agents ? run_on_hosts(job, options, hosts, context, services)
+                          : run_here(job, options, hosts, context, services);
+    } catch (const std::system_error& error) {
+      if (const std::optional<Error> no_task = no_further_task(error)) throw Error(*no_task);
+      throw;
+    }
   };
   try {
     const int code = run();

@@ -22,9 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::seconds;
 
-// srun and mpirun start all at once, but large jobs and cold file systems take their time.
-constexpr seconds kRendezvousLimit{60};
 constexpr seconds kLeaveLimit{5};
+
+// srun and mpirun start all at once, but large jobs and cold file systems take their time.
+seconds rendezvous_limit(const RunOptions& options) {
+  return std::chrono::ceil<seconds>(options.join_timeout);
+}
 
 // One host needs no name of the job: its dslaunch have one parent.
 std::string job_of(const StartedPlace& place) {
@@ -106,19 +109,20 @@ int stand_by(const StartedPlace& place, const RunOptions& options, const Command
   const std::string name = slots_name(place);
   if (!place.leads_host()) {
     const SignalWatch deaf;  // the starter sends them to the launcher too, who decides
-    return wait_for_first(name, own_share(place, context), kRendezvousLimit);
+    return wait_for_first(name, own_share(place, context), rendezvous_limit(options));
   }
   forbid_core_dumps();
   hide_from_same_user();  // ranks' secrets pass through
   HostLeader peers(name);
   try {
-    std::vector<SlotShare> slots = peers.gather(place.local_size - 1, kRendezvousLimit, -1);
+    std::vector<SlotShare> slots =
+        peers.gather(place.local_size - 1, rendezvous_limit(options), -1);
     slots.insert(slots.begin(), own_share(place, context));
     const AgentContext agent{context.environment, "", own_gpus(context.visible_gpus), false};
     const int code =
         join_rendezvous(rendezvous_path(place, options), agent,
                         {.start_rank = place.rank, .host = place.host, .slots = std::move(slots)},
-                        kRendezvousLimit);
+                        rendezvous_limit(options));
     peers.release(code);
     return code;
   } catch (const Error& error) {
@@ -131,7 +135,7 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
                            const CommandContext& context, int interrupt_fd)
     : place_(place), leader_(slots_name(place)) {
   std::vector<SlotShare> here =
-      leader_.gather(place.local_size - 1, kRendezvousLimit, interrupt_fd);
+      leader_.gather(place.local_size - 1, rendezvous_limit(options), interrupt_fd);
   here.insert(here.begin(), own_share(place, context));
   if (place.local_size == place.size) {
     keep("", here);
@@ -143,7 +147,7 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   rendezvous.file = rendezvous_path(place, options);
   rendezvous.addresses = rendezvous_addresses(options.hosts);
   rendezvous.processes = place.size - place.local_size;
-  rendezvous.limit = kRendezvousLimit;
+  rendezvous.limit = rendezvous_limit(options);
   rendezvous.interrupt_fd = interrupt_fd;
   links_ = meet_hosts(rendezvous);
   std::string own = place.host.empty() ? own_host_name() : place.host;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 
@@ -36,7 +37,7 @@ Lane::Lane(std::unique_ptr<IoEngine> engine, const IoOptions& options)
   slots_.resize(depth);
   for (size_t slot = depth; slot > 0; --slot) free_slots_.push_back(slot - 1);
   round_.completions.resize(depth);
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread(traits_.name, [this] { run(); });
 }
 
 Lane::~Lane() {

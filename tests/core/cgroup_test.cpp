@@ -35,7 +35,7 @@ TEST_CASE("the memory group of a process is found in either version's text", "[c
       {"nothing", "", 0, ""}};
   for (const PlaceCase& one : cases) {
     CAPTURE(one.what);
-    const std::optional<CgroupPlace> place = memory_place(one.text);
+    const std::optional<CgroupPlace> place = controller_place(one.text, "memory");
     CHECK(place.has_value() == (one.version != 0));
     if (!place || one.version == 0) continue;
     CHECK(place->version == one.version);

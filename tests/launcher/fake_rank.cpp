@@ -9,7 +9,9 @@
 //   do=noise      writes a line on standard error and goes on
 //   do=stuck      beats, but does nothing any more, while the others are inside a collective
 // It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to
-// commands; late=1 makes rank `rank` never join.
+// commands. late=FILE: the process that makes this file stops (SIGSTOP) before it reads its orders;
+// late=always: every process does.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -42,6 +44,13 @@ Script read_script() {
 [[noreturn]] void hang() {
   raise(SIGSTOP);
   std::abort();
+}
+
+bool is_late(const std::string& file) {
+  if (file == "always") return true;
+  const int made = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) close(made);
+  return made >= 0;
 }
 
 void misbehave(const std::string& how) {
@@ -131,8 +140,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   const Script script = read_script();
-  if (script.contains("late")) {
-    hang();
+  if (script.contains("late") && is_late(script.at("late"))) {
+    raise(SIGSTOP);
   }
   return ds::run_session([&](const ds::JobPlan& plan, ds::ControlClient& control,
                              ds::TcpListener&) { return train(script, plan, control); });

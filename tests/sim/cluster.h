@@ -342,6 +342,7 @@ class Cluster {
 
   void plan_faults();
   void plan_duel();
+  void plan_hang_at_start();
   void crash_a_rank_of_newest();
   void strike();
   void strike_process(const std::shared_ptr<Process>& process, int kind);
@@ -386,8 +387,10 @@ class Cluster {
   std::set<std::pair<std::string, int64_t>> left_behind_;
   int64_t opened_epoch_ = 0;  // the newest that has listed the tags
   int64_t newest_epoch_ = 0;
-  bool ambush_ = false;  // the next commit is cut off in its middle
-  bool done_ = false;    // some launch has ended with 0
+  bool ambush_ = false;      // the next commit is cut off in its middle
+  std::set<int> stillborn_;  // counted over all processes: those that hang before they join
+  int spawned_ = 0;
+  bool done_ = false;  // some launch has ended with 0
   bool over_ = false;
   Result result_;
 };

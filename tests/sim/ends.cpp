@@ -36,7 +36,7 @@ void Cluster::check_end(const Launcher& l, int code, const std::string& reason) 
       reason.find("nodes are left") != std::string::npos;
   const bool explained = code == 0 ||
                          (code == 76 && reason.find("nodes are left") != std::string::npos) ||
-                         (code == 69 && (hosts_lost || result_.faults > 0)) ||
+                         (code == 69 && hosts_lost) ||
                          (reason.find("times in a row") != std::string::npos &&
                           reason.find("the network between hosts is cut") == std::string::npos) ||
                          (code == 74 && l.first && reason.find("injected") != std::string::npos) ||

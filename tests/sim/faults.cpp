@@ -20,23 +20,35 @@ enum WholeFault { kLauncherLoss, kPowerLoss, kWholeFaults };
 }  // namespace
 
 void Cluster::plan_faults() {
+  plan_hang_at_start();
   if (chance(0.1)) {
     plan_duel();
     return;
   }
-  result_.faults = 1 + pick(4);
+  const int strikes = 1 + pick(4);
+  result_.faults = strikes + static_cast<int>(stillborn_.size());
   Time when{};
-  for (int i = 0; i < result_.faults; ++i) {
+  for (int i = 0; i < strikes; ++i) {
     when += chance(0.4) ? random_time(milliseconds(1), milliseconds(400))
                         : random_time(milliseconds(20), milliseconds(1200));
     at(when, [this] { strike(); });
   }
 }
 
+// Drawn apart, so that what else goes wrong in a schedule does not depend on it. Mostly processes
+// of the first epoch.
+void Cluster::plan_hang_at_start() {
+  std::mt19937_64 draws(settings_.seed ^ 0x68616e67);
+  if (draws() % 8 != 0) return;
+  const uint64_t count = 1 + draws() % 2;
+  for (uint64_t i = 0; i < count; ++i) stillborn_.insert(static_cast<int>(draws() % 8));
+  extra_ += seconds(30);
+}
+
 // A launcher stands still, or its disk does, just when it begins another epoch; another machine
 // takes the run over meanwhile and begins one or more.
 void Cluster::plan_duel() {
-  result_.faults = 4;
+  result_.faults = 4 + static_cast<int>(stillborn_.size());
   extra_ += seconds(180);
   locks_ = chance(0.5) ? Locks::kSameMachine : Locks::kNone;
   const Time begin = random_time(milliseconds(600), milliseconds(2500));

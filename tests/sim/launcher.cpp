@@ -107,7 +107,7 @@ void Cluster::begin(Launcher& l) {
                     .settle = milliseconds(200),
                     .apart = kGrowthsApart,
                     .longest_apart = seconds(20)};
-  options.epoch.join_deadline = seconds(10);
+  options.epoch.join_timeout = mutant(Mutant::kNoJoinTimeout) ? Time(hours(99)) : Time(seconds(10));
   options.epoch.exit_grace = seconds(5);
   options.epoch.hang.floor = mutant(Mutant::kNoHangWatch) ? Time(hours(99)) : Time(seconds(10));
   options.epoch.hang.steps = 1;  // a step that a cut link made long must not stretch the bound
@@ -182,6 +182,13 @@ void Cluster::spawn(const std::shared_ptr<Process>& process) {
       [this, self](const std::string& operation) { spend_disk_time(*self, operation); });
   process->fibre = std::make_unique<Fibre>([this, self] { rank_main(*this, *self); });
   processes_.push_back(process);
+  if (stillborn_.contains(spawned_++)) {
+    trace(fmt::format("FAULT: rank {} of epoch {} hangs before it joins", process->rank,
+                      process->epoch));
+    disturb(seconds(30));
+    process->stuck = true;
+    expect_notice(*process, seconds(12), "a rank that hangs before it joins");
+  }
   beat(process);
   at(now_, [this, process] { wake(process, process->block); });
 }

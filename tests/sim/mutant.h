@@ -29,17 +29,18 @@ enum class Mutant {
   kTornWrite,          // the second half of a write gets lost, and nobody reads it back
   kDeleteNewest,       // retention keeps the wrong end of the list
   kSkipAStep,          // a resumed rank counts the step it resumes from twice
+  kNoJoinTimeout,      // a rank that never joins is waited for
   kLeaveOld,           // processes of an epoch that is over are not ended
   kCount
 };
 
 constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kCount)> kMutantNames{
-    "skip_file_sync", "skip_text_sync", "skip_directory_sync", "skip_root_sync",
-    "late_sync",      "no_fence",       "no_open_epoch",       "same_epoch",
-    "ignore_vote",    "commit_first",   "trust_latest",        "delete_first",
-    "no_lease",       "no_hang_watch",  "deaf_to_ends",        "forget_losses",
-    "resume_oldest",  "torn_write",     "delete_newest",       "skip_a_step",
-    "leave_old"};
+    "skip_file_sync",  "skip_text_sync", "skip_directory_sync", "skip_root_sync",
+    "late_sync",       "no_fence",       "no_open_epoch",       "same_epoch",
+    "ignore_vote",     "commit_first",   "trust_latest",        "delete_first",
+    "no_lease",        "no_hang_watch",  "deaf_to_ends",        "forget_losses",
+    "resume_oldest",   "torn_write",     "delete_newest",       "skip_a_step",
+    "no_join_timeout", "leave_old"};
 
 class MutantSet {
  public:

@@ -22,6 +22,18 @@ expect_text err "it has not entered all_gather #7 of data, where rank 0 waits"
 FAKE_RANK="rank=1 at=4 epoch=1 do=hang steps=20" expect 0 train.json
 expect_text err "rank 1 stopped answering"
 
+# One that stands still before it has joined is killed and started again, also in the first epoch; when all of them
+# do, always, that is the end.
+FAKE_RANK="late=$PWD/one steps=20" expect 0 train.json --num-ranks 2 --join-timeout 4 --run-dir late
+expect_text out "restart 1 of 3: rank "
+expect_text out "hangs before it has joined: its process is there, and has not been heard for 4 s"
+expect_text late/report.json '"restarts": 1'
+FAKE_RANK="late=$PWD/two steps=20" expect 69 train.json --num-ranks 2 --join-timeout 2 --max-restarts 0
+expect_text err "hangs before it has joined"
+FAKE_RANK="late=always" expect 69 train.json --num-ranks 2 --join-timeout 1
+expect_text err "3 times in a row"
+pgrep -fx "$bin/fake_rank --from-stdin" && fail "a rank that stood still was left behind"
+
 # A stop while the launcher waits before a restart is not made to wait.
 FAKE_RANK="rank=1 at=4 do=kill steps=20" dslaunch train.json > out 2> err &
 launcher=$!

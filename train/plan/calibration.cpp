@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <system_error>
 #include <thread>
 
 #include "comm/shm/comm.h"
@@ -104,10 +105,15 @@ class OneRank {
 class Neighbours {
  public:
   explicit Neighbours(const std::vector<std::unique_ptr<OneRank>>& ranks) {
-    for (const std::unique_ptr<OneRank>& rank : ranks) {
-      working_.push_back(std::async(std::launch::async, [this, &rank] {
-        while (!is_over_) rank->step();
-      }));
+    try {
+      for (const std::unique_ptr<OneRank>& rank : ranks) {
+        working_.push_back(std::async(std::launch::async, [this, &rank] {
+          while (!is_over_) rank->step();
+        }));
+      }
+    } catch (const std::system_error&) {  // no further thread; those that are there would go on
+      is_over_ = true;
+      throw;
     }
   }
   Neighbours(const Neighbours&) = delete;  // their threads refer to it

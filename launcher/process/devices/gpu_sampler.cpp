@@ -1,12 +1,13 @@
 #include "launcher/process/devices/gpu_sampler.h"
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 #include "launcher/process/devices/gpu_reader.h"
 
 namespace ds {
 
 GpuSampler::GpuSampler(Options options)
-    : options_(std::move(options)), thread_([this] { look(); }) {}
+    : options_(std::move(options)), thread_(start_thread("what GPUs say", [this] { look(); })) {}
 
 GpuSampler::~GpuSampler() {
   {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 
@@ -10,12 +11,19 @@ TransferPool::TransferPool(std::string name, int queue_depth, int threads, Trans
     : name_(std::move(name)), queue_depth_(queue_depth), transfer_(std::move(transfer)) {
   DS_CHECK(queue_depth >= 1 && threads >= 1,
            "{}: queue depth {} and {} threads, expected 1 at least", name_, queue_depth, threads);
-  for (int i = 0; i < std::min(threads, queue_depth); ++i) {
-    threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < std::min(threads, queue_depth); ++i) {
+      threads_.push_back(start_thread(name_, [this] { work(); }));
+    }
+  } catch (const Error&) {
+    close();
+    throw;
   }
 }
 
-TransferPool::~TransferPool() {
+TransferPool::~TransferPool() { close(); }
+
+void TransferPool::close() {
   {
     const std::scoped_lock lock(queue_mutex_);
     closing_ = true;

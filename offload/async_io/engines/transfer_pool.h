@@ -29,6 +29,7 @@ class TransferPool : public IoEngine {
   int reap(std::span<IoCompletion> into, int least, Deadline deadline) override;
 
  private:
+  void close();
   void work();
 
   const std::string name_;

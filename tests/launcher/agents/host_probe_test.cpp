@@ -81,17 +81,17 @@ TEST_CASE("who listens can be dialled, who does not is named", "[launcher]") {
 }
 
 TEST_CASE("the memory group of a process is found in both versions", "[launcher]") {
-  const auto v1 = memory_place("9:name=systemd:/\n4:memory:/jobs/one\n0::/other\n");
+  const auto v1 = controller_place("9:name=systemd:/\n4:memory:/jobs/one\n0::/other\n", "memory");
   REQUIRE(v1);
   CHECK(v1->version == 1);
   CHECK(v1->name == "/jobs/one");
-  const auto v2 = memory_place("0::/user.slice/a:b\n");
+  const auto v2 = controller_place("0::/user.slice/a:b\n", "memory");
   REQUIRE(v2);
   CHECK(v2->version == 2);
   CHECK(v2->name == "/user.slice/a:b");
-  CHECK(memory_place("4:cpu,memory,io:/x\n")->name == "/x");
-  CHECK_FALSE(memory_place("4:cpu:/x\n"));
-  CHECK_FALSE(memory_place("nonsense"));
+  CHECK(controller_place("4:cpu,memory,io:/x\n", "memory")->name == "/x");
+  CHECK_FALSE(controller_place("4:cpu:/x\n", "memory"));
+  CHECK_FALSE(controller_place("nonsense", "memory"));
 }
 
 TEST_CASE("counters are read from the kernel's texts", "[launcher]") {

@@ -217,7 +217,7 @@ TEST_CASE("with too few nodes a run waits for those that may return", "[launcher
   CHECK(next.world.size() == 4);
 }
 
-TEST_CASE("a cluster that never came up is not tried again", "[launcher]") {
+TEST_CASE("an epoch that could never be started is not tried again", "[launcher]") {
   Recovery recovery({}, one_machine(2));
   EpochOutcome outcome;
   outcome.cause = {1, Failure::Kind::kNeverJoined, 0, Blame::kOwn, "", {}, 0};
@@ -225,6 +225,32 @@ TEST_CASE("a cluster that never came up is not tried again", "[launcher]") {
   CHECK(recovery.after(outcome).exit_code == 69);
   recovery.after(killed(1, 4));
   CHECK(recovery.after(outcome).restart);  // it had been up once
+}
+
+TEST_CASE("a rank that hangs before it has joined is a hung rank, also in the first epoch",
+          "[launcher]") {
+  const auto hung = [](int rank) {
+    EpochOutcome outcome;
+    outcome.cause = {rank, Failure::Kind::kHungAtStart, 0, Blame::kOwn, "", {}, 0};
+    outcome.exit_code = 69;
+    return outcome;
+  };
+  Recovery recovery({.max_restarts = 3}, one_machine(2));
+  const RestartDecision first = recovery.after(hung(1));
+  CHECK(first.restart);
+  CHECK(recovery.counted() == 1);
+  CHECK(recovery.after(hung(1)).restart);
+  const RestartDecision third = recovery.after(hung(1));
+  CHECK_FALSE(third.restart);
+  CHECK(third.exit_code == 69);
+  CHECK_THAT(third.reason, Catch::Contains("3 times in a row"));
+
+  Recovery others({.max_restarts = 3}, one_machine(2));
+  for (const int rank : {0, 1, 0}) CHECK(others.after(hung(rank)).restart);
+  CHECK(others.after(hung(1)).exit_code == 76);  // used up
+
+  Recovery never({.max_restarts = 0}, one_machine(2));
+  CHECK(never.after(hung(1)).exit_code == 69);
 }
 
 }  // namespace ds

@@ -87,6 +87,43 @@ TEST_CASE("a host that has what the job needs has no findings", "[launcher]") {
   CHECK(found(needs(), unlimited).empty());
 }
 
+TEST_CASE("processes and threads are counted with dslaunch's own where it runs", "[launcher]") {
+  const auto with_room = [](SurveyedHost host, int64_t room) {
+    agent::TaskLimit& limit = *host.facts->mutable_cgroup_tasks();
+    limit.set_name("/job");
+    limit.set_file("/sys/fs/cgroup/pids/job/pids.max");
+    limit.set_most(5 + room);
+    limit.set_used(5);
+    return judge_hosts(needs(), {host});
+  };
+  const SurveyedHost elsewhere = good_host("a");
+  SurveyedHost here = good_host("");
+  here.clock.reset();
+  // Two ranks of two threads.
+  const int64_t ranks = 2 * (2 + 12);
+  CHECK(with_room(elsewhere, ranks).empty());
+  CHECK(with_room(elsewhere, ranks - 1).size() == 1);
+  CHECK(with_room(here, ranks).size() == 1);
+  CHECK(with_room(here, ranks + 12).empty());
+  const Finding finding = with_room(here, 3).front();
+  CHECK(finding.what == fmt::format("cgroup /job allows 8 processes and threads (pids.max) and has "
+                                    "5; its 2 ranks need {} more, dslaunch's 12 among them",
+                                    ranks + 12));
+  CHECK_THAT(finding.fix, Catch::Contains(fmt::format(
+                              "write {} into /sys/fs/cgroup/pids/job/pids.max", 5 + ranks + 12)));
+  SurveyedHost user = good_host("a");
+  user.facts->mutable_user_tasks()->set_name("1000");
+  user.facts->mutable_user_tasks()->set_most(20);
+  user.facts->mutable_user_tasks()->set_used(10);
+  user.facts->mutable_processes()->set_hard(4096);
+  const Finding of_user = judge_hosts(needs(), {user}).front();
+  CHECK(of_user.what ==
+        fmt::format("20 processes and threads of user 1000 (who has 10) are allowed, "
+                    "{} at least are needed",
+                    10 + ranks));
+  CHECK_THAT(of_user.fix, Catch::Contains(fmt::format("`ulimit -u {}`", 10 + ranks)));
+}
+
 TEST_CASE("every lack is found by itself", "[launcher]") {
   const auto with = [](const std::function<void(SurveyedHost&, agent::Facts&)>& change) {
     SurveyedHost host = good_host("a");
@@ -95,12 +132,14 @@ TEST_CASE("every lack is found by itself", "[launcher]") {
   };
   CHECK(with([](auto&, auto& facts) { facts.mutable_open_files()->set_soft(64); }) ==
         "open files bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.mutable_processes()->set_soft(10); }) ==
-        "processes bad; ");
   CHECK(with([](auto&, auto& facts) {
-          facts.mutable_processes()->set_soft(10);
-          facts.set_superuser(true);
-        }).empty());
+          facts.mutable_user_tasks()->set_most(100);
+          facts.mutable_user_tasks()->set_used(90);
+        }) == "processes bad; ");
+  CHECK(with([](auto&, auto& facts) {
+          facts.mutable_cgroup_tasks()->set_most(40);
+          facts.mutable_cgroup_tasks()->set_used(20);
+        }) == "processes bad; ");
   CHECK(with([](auto&, auto& facts) { facts.set_shared_memory_free(4096); }) ==
         "shared memory bad; ");
   CHECK(with([](auto&, auto& facts) { facts.set_shared_memory_error("Permission denied"); }) ==
