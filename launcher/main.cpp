@@ -15,6 +15,7 @@
 
 #include "cli/command_line.h"
 #include "cli/failure.h"
+#include "cli/terminal_text.h"
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/agents/started_place.h"
@@ -57,7 +58,7 @@ struct Command {
 
 Command text_to_print(std::string text) {
   return {[text = std::move(text)](const CommandContext&) {
-    fmt::print("{}", text);
+    say("{}", text);
     return 0;
   }};
 }
@@ -106,14 +107,14 @@ int end_by(const std::filesystem::filesystem_error& error) {
   std::error_code gone;
   static_cast<void>(std::filesystem::current_path(gone));
   if (!gone) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    say(stderr, "error: {}\n", error.what());
     return static_cast<int>(ExitCode::kStorage);
   }
-  fmt::print(stderr,
-             "error: the working directory cannot be used ({}): it may have been removed; change "
-             "to one that is "
-             "there\n",
-             gone.message());
+  say(stderr,
+      "error: the working directory cannot be used ({}): it may have been removed; change "
+      "to one that is "
+      "there\n",
+      gone.message());
   return static_cast<int>(ExitCode::kInputMissing);
 }
 
@@ -128,14 +129,14 @@ int main(int argc, char** argv) {
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
     const int code = static_cast<int>(error.exit_code());
-    fmt::print(stderr, "error: {}\n", error.what());
+    ds::say(stderr, "error: {}\n", error.what());
     if (ds::wants_json({argv + 1, argv + argc}))
-      fmt::print("{}", ds::failure_json(error.what(), code));
+      ds::say("{}", ds::failure_json(error.what(), code));
     return code;
   } catch (const std::filesystem::filesystem_error& error) {
     return ds::end_by(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
+    ds::say(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
     return static_cast<int>(ds::ExitCode::kInternal);
   }
 }

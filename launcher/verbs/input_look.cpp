@@ -61,7 +61,7 @@ void throw_if_interrupted(const InputLook& look, SignalWatch& signals) {
 
 std::optional<InputLook> parse_look(const std::string& json) {
   rapidjson::Document document;
-  document.Parse(json.data(), json.size());
+  document.Parse<rapidjson::kParseIterativeFlag>(json.data(), json.size());
   if (document.HasParseError() || !document.IsObject() || !has_list(document, "defects") ||
       !has_list(document, "notes")) {
     return std::nullopt;
