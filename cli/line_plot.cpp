@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/markup_text.h"
+
 namespace ds {
 namespace {
 
@@ -16,51 +18,41 @@ constexpr double kRight = 16;
 constexpr double kTop = 32;
 constexpr double kBottom = 40;
 
-// 1, 2 or 5 times a power of ten, so that about `count` ticks cover `span`.
-double tick_width(double span, double count) {
-  const double raw = span / count;
-  const double power = std::pow(10.0, std::floor(std::log10(raw)));
-  const double lead = raw / power;
-  return power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10);
-}
-
-struct Axis {
-  double low = 0;
-  double high = 1;
-  double from = 0;  // pixels
-  double to = 1;
-  double place(double value) const { return from + (value - low) / (high - low) * (to - from); }
+// An axis and where it lies in the picture.
+struct Placed {
+  PlotAxis axis;
+  double from;  // pixels
+  double to;
+  double at(double share) const { return from + share * (to - from); }
+  double place(double value) const { return at(axis.share(value)); }
 };
 
-std::string ticks(const Axis& x, const Axis& y, PlotTicks kind) {
+std::string ticks(const Placed& x, const Placed& y) {
   std::string out;
-  const double least = kind == PlotTicks::kWhole ? 1.0 : 0.0;
-  const double dx = std::max(least, tick_width(x.high - x.low, 6));
-  for (double v = std::ceil(x.low / dx) * dx; v <= x.high; v += dx) {
-    out += fmt::format(
-        "<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n", x.place(v),
-        kHeight - kBottom + 18,
-        kind == PlotTicks::kWhole ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v));
+  for (const PlotTick& tick : x.axis.ticks()) {
+    out += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
+                       x.at(tick.share), kHeight - kBottom + 18, tick.label);
   }
-  const double dy = tick_width(y.high - y.low, 6);
-  for (double v = std::ceil(y.low / dy) * dy; v <= y.high; v += dy) {
-    const double at = y.place(v);
+  for (const PlotTick& tick : y.axis.ticks()) {
+    const double at = y.at(tick.share);
     out += fmt::format("<line x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}' stroke='#ddd'/>\n", kLeft,
                        kWidth - kRight, at, at);
-    out += fmt::format("<text x='{}' y='{:.1f}' text-anchor='end'>{:.4g}</text>\n", kLeft - 6,
-                       at + 4, v);
+    out += fmt::format("<text x='{}' y='{:.1f}' text-anchor='end'>{}</text>\n", kLeft - 6, at + 4,
+                       tick.label);
   }
   return out;
 }
 
-std::string path_of(const PlotCurve& curve, const Axis& x, const Axis& y) {
+bool is_finite(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+
+std::string path_of(const PlotCurve& curve, const Placed& x, const Placed& y) {
   std::string path;
   std::string dots;  // of points that no line leads to
   bool pen_down = false;
   for (size_t i = 0; i < curve.points.size(); ++i) {
     const PlotPoint& p = curve.points[i];
-    const bool here = std::isfinite(p.y);
-    const bool goes_on = i + 1 < curve.points.size() && std::isfinite(curve.points[i + 1].y);
+    const bool here = is_finite(p);
+    const bool goes_on = i + 1 < curve.points.size() && is_finite(curve.points[i + 1]);
     if (here)
       path += fmt::format("{}{:.1f} {:.1f} ", pen_down ? 'L' : 'M', x.place(p.x), y.place(p.y));
     if (here && !pen_down && !goes_on) {
@@ -82,54 +74,48 @@ std::string legend(const std::vector<PlotCurve>& curves) {
     out +=
         fmt::format("<line x1='{0}' x2='{1}' y1='{2}' y2='{2}' stroke='{3}' stroke-width='2'/>\n",
                     kBegins, kBegins + 20, at, curves[i].colour);
-    out += fmt::format("<text x='{}' y='{}'>{}</text>\n", kBegins + 26, at + 4, curves[i].name);
+    out += fmt::format("<text x='{}' y='{}'>{}</text>\n", kBegins + 26, at + 4,
+                       markup_text(curves[i].name));
   }
   return out;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
+// The numbers that a curve reaches, none at first.
+struct Reach {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void take(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
   }
-  return out;
-}
+  PlotAxis axis(PlotTicks kind) const {
+    return low <= high ? PlotAxis(low, high, kind) : PlotAxis(0, 1, kind);
+  }
+};
 
 }  // namespace
 
 std::string line_plot(std::string_view title, std::string_view x_name,
                       const std::vector<PlotCurve>& curves, PlotTicks x_ticks) {
-  Axis x{0, 1, kLeft, kWidth - kRight};
-  Axis y{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
-         kHeight - kBottom, kTop};
-  if (!curves.empty() && !curves.front().points.empty()) {
-    x.low = curves.front().points.front().x;
-    x.high = curves.front().points.back().x;
-  }
-  std::string lines;
+  Reach over;
+  Reach up;
   for (const PlotCurve& curve : curves) {
-    for (const PlotPoint& p : curve.points) {
-      x.low = std::min(x.low, p.x);
-      x.high = std::max(x.high, p.x);
-      if (!std::isfinite(p.y)) continue;
-      y.low = std::min(y.low, p.y);
-      y.high = std::max(y.high, p.y);
+    for (const PlotPoint& point : curve.points) {
+      if (std::isfinite(point.x)) over.take(point.x);
+      if (is_finite(point)) up.take(point.y);
     }
   }
-  if (x_ticks == PlotTicks::kWhole) x.high = std::max(x.high, x.low + 1);
-  if (!(x.high > x.low)) x.high = x.low + 1;
-  if (!(y.high > y.low)) {
-    y.low = std::isfinite(y.low) ? y.low - 0.5 : 0;
-    y.high = y.low + 1;
-  }
+  const Placed x{over.axis(x_ticks), kLeft, kWidth - kRight};
+  const Placed y{up.axis(PlotTicks::kReal), kHeight - kBottom, kTop};
+  std::string lines;
   for (const PlotCurve& curve : curves) lines += path_of(curve, x, y);
   return fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
       "font-family='sans-serif' font-size='12'>\n<rect width='{0}' height='{1}' fill='white'/>\n"
       "<text x='{2}' y='20' font-size='14'>{3}</text>\n{4}{5}{6}"
       "<text x='{7}' y='{8}' text-anchor='middle'>{9}</text>\n</svg>\n",
-      kWidth, kHeight, kLeft, escaped(title), ticks(x, y, x_ticks), lines, legend(curves),
-      kWidth / 2, kHeight - 6, escaped(x_name));
+      kWidth, kHeight, kLeft, markup_text(title), ticks(x, y), lines, legend(curves), kWidth / 2,
+      kHeight - 6, markup_text(x_name));
 }
 
 }  // namespace ds

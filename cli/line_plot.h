@@ -1,10 +1,11 @@
 // Lines over a number as a small stand-alone picture, an SVG (pure).
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cli/plot_axis.h"
 
 namespace ds {
 
@@ -22,10 +23,7 @@ struct PlotCurve {
 inline constexpr std::string_view kBlue = "#1f6feb";
 inline constexpr std::string_view kRed = "#d1242f";
 
-// What x is: a count, of which no fraction is shown, or any number.
-enum class PlotTicks : uint8_t { kWhole, kReal };
-
-// The first curve is the widest; names are shown where there are several.
+// `x_ticks`: what x is. Names are shown where there are several curves.
 std::string line_plot(std::string_view title, std::string_view x_name,
                       const std::vector<PlotCurve>& curves, PlotTicks x_ticks = PlotTicks::kWhole);
 

@@ -17,6 +17,7 @@
 
 #include "cli/command_line.h"
 #include "cli/failure.h"
+#include "cli/terminal_text.h"
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "core/tasks/task_limits.h"
@@ -60,7 +61,7 @@ struct Command {
 
 Command text_to_print(std::string text) {
   return {[text = std::move(text)](const CommandContext&) {
-    fmt::print("{}", text);
+    say("{}", text);
     return 0;
   }};
 }
@@ -106,13 +107,13 @@ int run(int argc, char** argv) {
 
 int end_by(const Error& error, const std::vector<std::string>& arguments) {
   const int code = static_cast<int>(error.exit_code());
-  fmt::print(stderr, "error: {}\n", error.what());
-  if (wants_json(arguments)) fmt::print("{}", failure_json(error.what(), code));
+  say(stderr, "error: {}\n", error.what());
+  if (wants_json(arguments)) say("{}", failure_json(error.what(), code));
   return code;
 }
 
 int end_by_bug(const std::exception& error) {
-  fmt::print(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
+  say(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
   return static_cast<int>(ExitCode::kInternal);
 }
 
@@ -121,14 +122,14 @@ int end_by(const std::filesystem::filesystem_error& error) {
   std::error_code gone;
   static_cast<void>(std::filesystem::current_path(gone));
   if (!gone) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    say(stderr, "error: {}\n", error.what());
     return static_cast<int>(ExitCode::kStorage);
   }
-  fmt::print(stderr,
-             "error: the working directory cannot be used ({}): it may have been removed; change "
-             "to one that is "
-             "there\n",
-             gone.message());
+  say(stderr,
+      "error: the working directory cannot be used ({}): it may have been removed; change "
+      "to one that is "
+      "there\n",
+      gone.message());
   return static_cast<int>(ExitCode::kInputMissing);
 }
 

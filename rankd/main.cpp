@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@
 
 #include "cli/command_line.h"
 #include "cli/failure.h"
+#include "cli/terminal_text.h"
 #include "core/error.h"
 #include "core/failpoint.h"
 #include "core/tasks/task_limits.h"
@@ -68,11 +70,23 @@ constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
                            Row{"profile", on_cores<ProfileArgs, run_profile>},
                            Row{"tokenize", tokenize}};
 
+// What verbs log names files and keys of others.
+class TerminalSink final : public spdlog::sinks::stderr_color_sink_mt {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    const std::string text =
+        terminal_text(std::string_view(message.payload.data(), message.payload.size()));
+    spdlog::details::log_msg shown = message;
+    shown.payload = text;
+    stderr_color_sink_mt::log(shown);
+  }
+};
+
 // `dslaunch generate ...` becomes this program, so help speaks in dslaunch's name.
 int run_verb(const std::vector<std::string>& arguments) {
   const ParsedLine line = parse_line(arguments);
   if (const auto* const info = std::get_if<InfoText>(&line)) {
-    fmt::print("{}", info->text);
+    say("{}", info->text);
     return 0;
   }
   const auto& parsed = std::get<ParsedVerb>(line);
@@ -82,7 +96,8 @@ int run_verb(const std::vector<std::string>& arguments) {
         fmt::format("rankd is started by dslaunch: `dslaunch {} --help`", parsed.verb->name));
   }
   // Standard output is the answer's alone.
-  spdlog::set_default_logger(spdlog::stderr_color_mt("dslaunch"));
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("dslaunch", std::make_shared<TerminalSink>()));
   return row->carry_out(*parsed.line);
 }
 
@@ -109,11 +124,11 @@ int answer(const std::string& launcher_pid, const std::vector<std::string>& ques
 int run(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "--version") {
-    fmt::print("rankd {}\n", build_id());
+    say("rankd {}\n", build_id());
     return 0;
   }
   if (first == "--list-failpoints") {
-    for (const std::string_view name : failpoint_names()) fmt::print("{}\n", name);
+    for (const std::string_view name : failpoint_names()) say("{}\n", name);
     return 0;
   }
   if (first == "--from-stdin") {
@@ -130,13 +145,13 @@ int run(int argc, char** argv) {
 
 int end_by(const Error& error, const std::vector<std::string>& arguments) {
   const int code = static_cast<int>(error.exit_code());
-  fmt::print(stderr, "error: {}\n", error.what());
-  if (wants_json(arguments)) fmt::print("{}", failure_json(error.what(), code));
+  say(stderr, "error: {}\n", error.what());
+  if (wants_json(arguments)) say("{}", failure_json(error.what(), code));
   return code;
 }
 
 int end_by_bug(const std::exception& error) {
-  fmt::print(stderr, "error: {} (this is a bug in rankd)\n", error.what());
+  say(stderr, "error: {} (this is a bug in rankd)\n", error.what());
   return static_cast<int>(ExitCode::kInternal);
 }
 

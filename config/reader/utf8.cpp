@@ -4,6 +4,8 @@ namespace ds {
 
 namespace {
 
+constexpr unsigned kReplacement = 0xFFFD;
+
 // Length of the valid sequence at the start of `text`, or 0.
 size_t sequence_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -42,6 +44,15 @@ size_t first_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+Utf8Character first_character(std::string_view text) {
+  const size_t length = sequence_length(text);
+  if (length == 0) return {kReplacement, 1};
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned code = length == 1 ? byte(0) : byte(0) & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (byte(i) & 0x3FU);
+  return {code, length};
+}
+
 void append_utf8(unsigned code, std::string& out) {
   const auto put = [&](unsigned byte) { out += static_cast<char>(byte); };
   if (code < 0x80) {
@@ -62,7 +73,6 @@ void append_utf8(unsigned code, std::string& out) {
 }
 
 std::string as_utf8(std::string_view bytes) {
-  constexpr unsigned kReplacement = 0xFFFD;
   std::string out;
   for (;;) {
     const size_t at = first_invalid_utf8(bytes);

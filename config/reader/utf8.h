@@ -11,6 +11,14 @@ namespace ds {
 // Offset of the first byte that is not part of valid UTF-8, or npos.
 size_t first_invalid_utf8(std::string_view text);
 
+// The character that a text, which is not empty, begins with: its code point and how many bytes it
+// has. A byte that is no part of valid UTF-8 is U+FFFD.
+struct Utf8Character {
+  unsigned code = 0;
+  size_t length = 1;
+};
+Utf8Character first_character(std::string_view text);
+
 // Appends the encoding of one code point (no surrogate, at most 0x10FFFF).
 void append_utf8(unsigned code, std::string& out);
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/failpoint.h"
+#include "core/files/regular_file.h"
 #include "core/index.h"
 
 namespace ds {
@@ -160,9 +161,12 @@ void require_regular_file(const std::string& path, const struct stat& info) {
   throw NotAFile(fmt::format("open {}: it is {}, not a regular file", path, kind_of(info.st_mode)));
 }
 
+}  // namespace
+
 // Opening a FIFO must not wait for a writer before it is refused, nor a terminal become ours; a
 // socket cannot be opened at all.
-Fd open_regular_file(const std::string& path, Caching caching, struct stat& info) {
+Fd open_regular_file(const std::string& path, Caching caching) {
+  struct stat info {};
   Fd fd(open_with_caching(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, caching));
   const int error = errno;
   if (!fd.valid()) {
@@ -174,12 +178,8 @@ Fd open_regular_file(const std::string& path, Caching caching, struct stat& info
   return fd;
 }
 
-}  // namespace
-
 std::unique_ptr<File> RealFileSystem::open(const std::string& path, Caching caching) {
-  struct stat info {};
-  Fd fd = open_regular_file(path, caching, info);
-  return std::make_unique<RealFile>(path, std::move(fd));
+  return std::make_unique<RealFile>(path, open_regular_file(path, caching));
 }
 
 std::unique_ptr<File> RealFileSystem::create(const std::string& path, Caching caching) {

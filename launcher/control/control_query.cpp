@@ -2,8 +2,6 @@
 
 #include <poll.h>
 #include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -81,10 +79,7 @@ ControlReply read_reply(const std::string& line) {
   }
   const auto status = reply.FindMember("status");
   if (status == reply.MemberEnd()) throw DataError("dslaunch's answer has no status");
-  rapidjson::StringBuffer text;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(text);
-  status->value.Accept(writer);
-  return {text_of(reply, "notice"), parse_status({text.GetString(), text.GetSize()})};
+  return {text_of(reply, "notice"), read_status(status->value)};
 }
 
 }  // namespace

@@ -48,13 +48,14 @@ ControlSocket::ControlSocket(const std::string& name, const Limits& limits)
       server_(listen_under(name), limits, is_ours_or_roots) {}
 
 void ControlSocket::serve(Time now, const Answer& answer) {
-  server_.serve(now, [&](std::string_view so_far, bool full) -> std::optional<std::string> {
+  using Rest = RequestServer::Rest;
+  server_.serve(now, [&](std::string_view so_far, Rest rest) -> std::optional<std::string> {
     const size_t end = so_far.find('\n');
     if (std::min(end, so_far.size()) > longest_request_) {
       const std::string why = fmt::format("a request has at most {} bytes", longest_request_);
       return JsonObject().raw("ok", "false").text("error", why).str() + "\n";
     }
-    if (end == std::string_view::npos && !full) return std::nullopt;
+    if (end == std::string_view::npos && rest != Rest::kTooLong) return std::nullopt;
     return answer(so_far.substr(0, end)) + "\n";
   });
 }

@@ -15,14 +15,18 @@ void RequestServer::add_poll_descriptors(std::vector<pollfd>& out) const {
     out.push_back({listener_.get(), POLLIN, 0});
   }
   for (const Caller& caller : callers_) {
-    out.push_back({caller.fd.get(), static_cast<short>(caller.answered ? POLLOUT : POLLIN), 0});
+    out.push_back({caller.fd.get(),
+                   static_cast<short>(caller.answered && !caller.lingers ? POLLOUT : POLLIN), 0});
   }
 }
 
 void RequestServer::serve(Time now, const Reply& reply) {
   accept_callers(now);
-  std::erase_if(callers_,
-                [&](Caller& caller) { return now >= caller.until || !keep(caller, reply); });
+  std::erase_if(callers_, [&](Caller& caller) {
+    if (now < caller.until) return !keep(caller, reply);
+    tell_late(caller, reply);
+    return true;
+  });
 }
 
 void RequestServer::accept_callers(Time now) {
@@ -42,24 +46,51 @@ void RequestServer::accept_callers(Time now) {
   }
 }
 
+bool RequestServer::answer(Caller& caller, const Reply& reply, Rest rest) {
+  std::optional<std::string> all = reply(caller.request, rest);
+  if (!all) return false;
+  caller.answered = true;
+  caller.reply = std::move(*all);
+  return true;
+}
+
 bool RequestServer::read_request(Caller& caller, const Reply& reply) const {
   std::array<char, 4096> bytes{};
   for (;;) {
     const ssize_t got = recv(caller.fd.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno == EAGAIN;
-    if (got == 0) return false;
+    if (got == 0) return answer(caller, reply, Rest::kEnded);
     caller.request.append(bytes.data(), static_cast<size_t>(got));
     const bool full = caller.request.size() > limits_.request_bytes;
-    std::optional<std::string> all = reply(caller.request, full);
-    if (!all && !full) continue;
-    caller.answered = true;
-    caller.reply = std::move(all).value_or("");
-    return true;
+    if (answer(caller, reply, full ? Rest::kTooLong : Rest::kMayCome)) return true;
+    if (full) return false;
   }
 }
 
+namespace {
+
+// Bytes that are unread when a socket is closed make the kernel reset it, and the reply may be lost
+// with that. False where the caller has hung up or said all it will.
+bool drain(int fd) {
+  std::array<char, 4096> bytes{};
+  constexpr int kMostAtOnce = 16;
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
+    if (got == 0 || (got < 0 && errno != EINTR)) return got < 0 && errno == EAGAIN;
+  }
+  return true;
+}
+
+bool holds_unread(int fd) {
+  char byte = 0;
+  return recv(fd, &byte, 1, MSG_PEEK) > 0;
+}
+
+}  // namespace
+
 bool RequestServer::keep(Caller& caller, const Reply& reply) const {
+  if (caller.lingers) return drain(caller.fd.get());
   if (!caller.answered && !read_request(caller, reply)) return false;
   while (caller.answered && !caller.reply.empty()) {
     const ssize_t sent =
@@ -68,7 +99,18 @@ bool RequestServer::keep(Caller& caller, const Reply& reply) const {
     if (sent < 0) return errno == EAGAIN;
     caller.reply.erase(0, static_cast<size_t>(sent));
   }
-  return !caller.answered;
+  if (!caller.answered) return true;
+  const bool cut_short = caller.request.size() > limits_.request_bytes;
+  caller.lingers =
+      (cut_short || holds_unread(caller.fd.get())) && shutdown(caller.fd.get(), SHUT_WR) == 0;
+  return caller.lingers;
+}
+
+// What goes at once: nobody waits for this caller any more.
+void RequestServer::tell_late(Caller& caller, const Reply& reply) {
+  if (caller.answered || !answer(caller, reply, Rest::kTooLate)) return;
+  drain(caller.fd.get());
+  static_cast<void>(send(caller.fd.get(), caller.reply.data(), caller.reply.size(), MSG_NOSIGNAL));
 }
 
 }  // namespace ds

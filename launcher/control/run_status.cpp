@@ -241,9 +241,10 @@ std::string status_json(const RunStatus& status) {
   return out.raw("ranks", fmt::format("[{}]", ranks)).str();
 }
 
-RunStatus parse_status(std::string_view json) {
-  const rapidjson::Document document = parse_document(json);
-  const Fields in(document);
+RunStatus parse_status(std::string_view json) { return read_status(parse_document(json)); }
+
+RunStatus read_status(const rapidjson::Value& object) {
+  const Fields in(object);
   RunStatus status;
   status.run_dir = in.text("run_dir");
   status.config = in.text("config");

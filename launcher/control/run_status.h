@@ -3,6 +3,8 @@
 // processes as JSON.
 #pragma once
 
+#include <rapidjson/fwd.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -54,6 +56,7 @@ struct RunStatus {
 std::string status_json(const RunStatus& status);
 // Reads what status_json() wrote. Throws DataError.
 RunStatus parse_status(std::string_view json);
+RunStatus read_status(const rapidjson::Value& object);
 // Of a run that ended with this code.
 std::string phase_of(int exit_code);
 // What report.json says of a run that is over, into the fields that it has. Throws DataError.

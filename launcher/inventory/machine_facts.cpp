@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -18,6 +17,7 @@
 #include "core/memory/cgroup.h"
 #include "launcher/agents/host_probe.h"
 #include "launcher/process/addresses.h"
+#include "launcher/process/input_file.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
 #include "launcher/show/gpu_text.h"
@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 // distribution's kind.
 std::optional<std::string> field_of(const std::string& path, std::string_view name,
                                     char separator) {
-  std::ifstream in(path);
+  std::istringstream in(system_text(path));
   for (std::string line; std::getline(in, line);) {
     const size_t at = line.find(separator);
     if (at == std::string::npos || !line.starts_with(name)) continue;
@@ -265,7 +265,8 @@ std::vector<InterfaceFact> network_facts() {
     auto at = std::ranges::find(out, address.interface, &InterfaceFact::name);
     if (at == out.end()) {
       at = out.insert(out.end(), {address.interface, {}});
-      std::ifstream speed(fmt::format("/sys/class/net/{}/speed", address.interface));
+      std::istringstream speed(
+          system_text(fmt::format("/sys/class/net/{}/speed", address.interface)));
       int64_t megabits = 0;
       if (speed >> megabits && megabits > 0) at->megabits = megabits;
     }

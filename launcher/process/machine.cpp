@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "core/index.h"
 #include "launcher/process/devices/gpus.h"
+#include "launcher/process/input_file.h"
 
 namespace ds {
 namespace {
 
 // Containers are given a share of all cores: "max 100000" or "200000 100000" (quota, period in us).
 std::optional<int> cgroup_cores() {
-  std::ifstream in("/sys/fs/cgroup/cpu.max");
+  std::istringstream in(system_text("/sys/fs/cgroup/cpu.max"));
   double quota = 0;
   double period = 0;
   if (!(in >> quota >> period) || period <= 0) {

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
+
+#include "launcher/process/input_file.h"
 
 namespace ds {
 namespace {
@@ -18,7 +19,7 @@ std::set<std::string> listening_sockets(int port) {
   const std::string wanted = fmt::format(":{:04X}", port);
   std::set<std::string> sockets;
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::ifstream in(table);
+    std::istringstream in(system_text(table));
     for (std::string line; std::getline(in, line);) {
       std::istringstream fields(line);
       std::string slot, local, remote, state, queues, timer, retransmits, user, timeout, inode;
@@ -53,7 +54,7 @@ std::optional<std::string> describe_port_holder(int port) {
     const bool is_process = pid.find_first_not_of("0123456789") == std::string::npos;
     if (!sockets.empty() && is_process && holds_one_of(entry.path(), sockets)) {
       std::string name;
-      std::ifstream(entry.path() / "comm") >> name;
+      std::istringstream(system_text(entry.path() / "comm")) >> name;
       return fmt::format("pid {} ({})", pid, name);
     }
   }

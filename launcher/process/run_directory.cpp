@@ -6,13 +6,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
 #include "config/reader/utf8.h"
 #include "core/error.h"
 #include "core/index.h"
+#include "launcher/process/input_file.h"
 
 namespace ds {
 namespace {
@@ -265,11 +265,27 @@ fs::path RunDirectory::rank_log(int rank) const {
   return path_ / "logs" / fmt::format("rank-{}.log", rank);
 }
 
+namespace {
+
+// The tag that checkpoints/latest names; none where it is odd, as the ranks say when they read it.
+std::string latest_tag(const fs::path& checkpoints) {
+  constexpr size_t kLongest = 4096;
+  try {
+    const std::string text =
+        read_input_file_if_there(checkpoints / "latest", kLongest).value_or("");
+    const std::string tag = text.substr(0, text.find_first_of(" \t\r\n"));
+    return tag.find('/') == std::string::npos ? tag : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
 int64_t newest_checkpoint_bytes(const fs::path& run_directory) {
   const fs::path checkpoints = run_directory / "checkpoints";
-  std::ifstream file(checkpoints / "latest");
-  std::string tag;
-  if (!(file >> tag) || tag.find('/') != std::string::npos) return 0;
+  const std::string tag = latest_tag(checkpoints);
+  if (tag.empty()) return 0;
   int64_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(checkpoints / tag, error), end; !error && at != end;

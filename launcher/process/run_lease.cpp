@@ -10,13 +10,13 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "core/host.h"
 #include "core/index.h"
 #include "launcher/process/credentials.h"
+#include "launcher/process/input_file.h"
 
 namespace ds {
 namespace {
@@ -30,16 +30,14 @@ constexpr std::chrono::milliseconds kSettle{
 
 Time steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path);
-  std::string text;
-  std::getline(file, text);
-  return text;
+std::string first_line_of(const std::string& path) {
+  const std::string text = system_text(path);
+  return text.substr(0, text.find('\n'));
 }
 
 // In clock ticks since the kernel started; 0 where there is no such process.
 int64_t start_of_process(int64_t pid) {
-  const std::string text = text_of_file(fmt::format("/proc/{}/stat", pid));
+  const std::string text = first_line_of(fmt::format("/proc/{}/stat", pid));
   const size_t name_ends = text.rfind(')');  // the name may hold anything
   if (name_ends == std::string::npos) return 0;
   constexpr int kField = 22 - 2;  // of those after pid and name
@@ -51,7 +49,7 @@ int64_t start_of_process(int64_t pid) {
   return start;
 }
 
-std::string kernel_id() { return text_of_file("/proc/sys/kernel/random/boot_id"); }
+std::string kernel_id() { return first_line_of("/proc/sys/kernel/random/boot_id"); }
 
 std::string pid_namespace() {
   std::error_code error;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "cli/terminal_text.h"
 #include "core/index.h"
 
 namespace ds {
@@ -93,30 +94,34 @@ bool Console::send(Outlet& outlet, int fd, std::string text, Worth worth) {
 }
 
 void Console::line(std::string_view text) {
-  print(options_.line_fd, fmt::format("{}\n", text), Worth::kMayDrop);
+  print(options_.line_fd, fmt::format("{}\n", terminal_text(text)), Worth::kMayDrop);
 }
 
 void Console::closing_line(std::string_view text) {
-  print(options_.line_fd, fmt::format("{}\n", text), Worth::kKeep);
+  print(options_.line_fd, fmt::format("{}\n", terminal_text(text)), Worth::kKeep);
 }
 
 void Console::error(std::string_view text) {
   print(options_.error_fd,
-        options_.colour ? fmt::format("\033[1;31merror:\033[0m {}\n", text)
-                        : fmt::format("error: {}\n", text),
+        fmt::format("{} {}\n",
+                    options_.colour ? "\033[1;31merror:\033[0m" : "error:", terminal_text(text)),
         Worth::kKeep);
 }
 
 void Console::rank_output(int rank, std::string_view text) {
-  print(options_.error_fd, fmt::format("[rank {}] {}\n", rank, text), Worth::kMayDrop);
+  print(options_.error_fd, fmt::format("[rank {}] {}\n", rank, terminal_text(text)),
+        Worth::kMayDrop);
 }
 
 void Console::raw_error(std::string_view text) {
   if (options_.live) return;  // people are told the same in words
-  print(options_.error_fd, fmt::format("{}\n", text), Worth::kKeep);
+  print(options_.error_fd, fmt::format("{}\n", terminal_text(text)), Worth::kKeep);
 }
 
-void Console::result(std::string_view text) { print(options_.result_fd, text, Worth::kKeep); }
+void Console::result(std::string_view text) {
+  const bool to_people = isatty(options_.result_fd) == 1;
+  print(options_.result_fd, to_people ? terminal_text(text) : std::string(text), Worth::kKeep);
+}
 
 void Console::set_live(std::string_view text) {
   // Each takes the place of the one before: with a terminal that is slow or stopped, one less is no
@@ -124,7 +129,7 @@ void Console::set_live(std::string_view text) {
   if (!options_.live || errors_.writer->waiting(errors_.lane) > 0) {
     return;
   }
-  live_text_ = std::string(text.substr(0, terminal_width(options_.error_fd) - 1));
+  live_text_ = fitting(terminal_text(text), terminal_width(options_.error_fd) - 1);
   send(errors_, options_.error_fd, fmt::format("{}{}", kEraseLine, live_text_), Worth::kMayDrop);
 }
 

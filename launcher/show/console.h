@@ -1,7 +1,7 @@
 // What the user sees: lines, errors, and on a terminal one live line that is rewritten in place.
 // Printing never waits and never fails: each of standard output and error has a thread that writes,
 // and what nobody reads is dropped and counted once too much of it waits. The logs have it all the
-// same.
+// same. All of it but a result is a terminal_text(): much of it is said by ranks and other hosts.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,8 @@ class Console {
   void rank_output(int rank, std::string_view text);  // "[rank 3] ..." on standard error
   void raw_error(std::string_view text);  // a line for machines on standard error, where no person
                                           // sits before it
-  void result(std::string_view text);     // as it is, where results go
+  // Where results go: as it is, but for a terminal.
+  void result(std::string_view text);
   void set_live(std::string_view text);
   void clear_live();
 

@@ -109,6 +109,12 @@ namespace {
 constexpr size_t kColumns = 60;
 constexpr size_t kLines = 12;
 
+// Of so many cells the one in which a share of the whole lies, also where it is none.
+size_t cell_at(double share, size_t cells) {
+  const double at = share * static_cast<double>(cells - 1);
+  return at > 0 ? static_cast<size_t>(std::min(at, static_cast<double>(cells - 1))) : 0;
+}
+
 // The smoothed loss over the rate, linear in both.
 std::string drawn(const LrRange& range) {
   const double first = range.points.front().lr;
@@ -122,9 +128,8 @@ std::string drawn(const LrRange& range) {
   lines.fill(std::string(kColumns, ' '));
   for (const LrPoint& point : range.points) {
     if (!std::isfinite(point.smoothed)) continue;
-    const auto column = static_cast<size_t>((point.lr - first) / span * (kColumns - 1));
-    const auto line = static_cast<size_t>((high - point.smoothed) / height * (kLines - 1));
-    lines[std::min(line, kLines - 1)][std::min(column, kColumns - 1)] = '*';
+    const size_t column = cell_at((point.lr - first) / span, kColumns);
+    lines[cell_at((high - point.smoothed) / height, kLines)][column] = '*';
   }
   std::string out;
   for (size_t i = 0; i < kLines; ++i) {

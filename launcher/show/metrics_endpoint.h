@@ -16,8 +16,8 @@ namespace ds {
 using MetricsText = std::function<std::string()>;
 
 // Pure: all of the reply to what has come so far, nothing while the head of the request is not
-// complete.
-std::optional<std::string> http_reply(std::string_view so_far, bool full,
+// complete. What is no request is refused as soon as that shows.
+std::optional<std::string> http_reply(std::string_view so_far, RequestServer::Rest rest,
                                       const MetricsText& metrics);
 
 class MetricsEndpoint {

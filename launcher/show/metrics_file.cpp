@@ -1,10 +1,10 @@
 #include "launcher/show/metrics_file.h"
 
 #include <charconv>
-#include <fstream>
 
 #include "core/error.h"
 #include "launcher/decide/json_text.h"
+#include "launcher/process/input_file.h"
 
 namespace ds {
 namespace {
@@ -33,14 +33,12 @@ std::optional<double> number_after(std::string_view line, std::string_view key) 
 // Calls `keep` with each whole line; the text of those it wants.
 template <class Keep>
 std::string filtered(const fs::path& path, const Keep& keep) {
-  std::ifstream in(path, std::ios::binary);
   std::string out;
-  for (std::string line; std::getline(in, line) && !in.eof();) {
-    if (keep(line)) {
-      out += line;
-      out += '\n';
-    }
-  }
+  read_lines(path, kMostMetricsBytes, [&](std::string_view line) {
+    if (!keep(line)) return;
+    out += line;
+    out += '\n';
+  });
   return out;
 }
 
@@ -111,7 +109,7 @@ void MetricsFile::open_at(int64_t first_step) {
   jsonl_.reset();
   csv_.reset();
   points_.clear();
-  const std::string kept = filtered(jsonl, [&](const std::string& line) {
+  const std::string kept = filtered(jsonl, [&](std::string_view line) {
     const std::optional<int64_t> step = step_of_json_line(line);
     const bool before = step && *step < first_step;
     if (const auto loss = before ? number_after(line, "\"loss\": ") : std::nullopt) {
@@ -119,7 +117,7 @@ void MetricsFile::open_at(int64_t first_step) {
     }
     return before;
   });
-  const std::string kept_csv = filtered(csv, [&](const std::string& line) {
+  const std::string kept_csv = filtered(csv, [&](std::string_view line) {
     const std::optional<int64_t> step = leading_integer(line);
     return step && *step < first_step;
   });

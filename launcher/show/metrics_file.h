@@ -14,6 +14,9 @@
 
 namespace ds {
 
+// A launch that goes on, or a verb, reads no more of what an earlier one wrote: ten million steps.
+inline constexpr size_t kMostMetricsBytes = size_t{4} << 30;
+
 class MetricsFile {
  public:
   explicit MetricsFile(const RunDirectory& directory) : directory_(directory) {}

@@ -4,13 +4,12 @@
 #include <rapidjson/document.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "core/error.h"
-#include "core/files/file.h"
 #include "launcher/decide/json_text.h"
+#include "launcher/decide/text/line_buffer.h"
+#include "launcher/process/input_file.h"
 #include "launcher/show/metrics_file.h"
 
 namespace ds {
@@ -20,11 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCommitted = "committed.json";
 
-std::optional<std::string> text_of(const fs::path& path, int64_t most) {
-  RealFileSystem files;
-  if (!files.exists(path.string())) return std::nullopt;
+std::optional<std::string> text_of(const fs::path& path, size_t most) {
   try {
-    return files.read_text(path.string(), most);
+    return read_input_file_if_there(path, most);
   } catch (const Error&) {
     return "";
   }
@@ -32,20 +29,24 @@ std::optional<std::string> text_of(const fs::path& path, int64_t most) {
 
 // The last whole line of metrics.jsonl says how far the run came.
 std::optional<int64_t> last_metrics_step(const fs::path& path) {
-  constexpr std::streamoff kTail = 64 << 10;
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return std::nullopt;
-  in.seekg(std::max<std::streamoff>(0, static_cast<std::streamoff>(in.tellg()) - kTail));
+  constexpr size_t kTail = 64 << 10;
+  std::error_code none;
+  const uintmax_t size = fs::file_size(path, none);
+  if (none) return std::nullopt;
+  const std::string tail = read_part(path, size > kTail ? size - kTail : 0, kTail);
   std::optional<int64_t> last;
-  for (std::string line; std::getline(in, line);) {
+  LineBuffer lines;
+  const auto look = [&last](std::string_view line) {
     if (const auto step = step_of_json_line(line)) last = step;
-  }
+  };
+  lines.feed(tail, look);
+  lines.finish(look);
   return last;
 }
 
 // Of a launch that did not keep committed.json.
 PastProgress from_older_files(const fs::path& run_directory, PastProgress out) {
-  constexpr int64_t kLargestReport = 64 << 20;
+  constexpr size_t kLargestReport = 64 << 20;
   rapidjson::Document report;
   report.Parse<rapidjson::kParseIterativeFlag>(
       text_of(run_directory / "report.json", kLargestReport).value_or("").c_str());
@@ -69,7 +70,7 @@ std::string committed_text(const std::string& tag, int64_t step, int64_t epoch) 
 }
 
 PastProgress past_progress(const fs::path& run_directory) {
-  constexpr int64_t kLongest = 4096;
+  constexpr size_t kLongest = 4096;
   const std::optional<std::string> text = text_of(run_directory / kCommitted, kLongest);
   PastProgress out;
   out.metrics_step = last_metrics_step(run_directory / "metrics.jsonl").value_or(0);

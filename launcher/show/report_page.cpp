@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "cli/line_plot.h"
+#include "cli/markup_text.h"
 #include "core/error.h"
 #include "core/index.h"
-#include "launcher/show/metric_curves.h"
+#include "core/step_metrics.h"
 #include "launcher/show/plot.h"
 #include "launcher/show/progress.h"
 
@@ -23,29 +24,9 @@ namespace {
 
 using rapidjson::Value;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out.push_back(c);
-    }
-  }
-  return out;
-}
-
 rapidjson::Document parsed(std::string_view text, std::string_view name) {
   rapidjson::Document document;
-  document.Parse(text.data(), text.size());
+  document.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());  // depth costs no stack
   if (document.HasParseError() || !document.IsObject()) {
     throw DataError(fmt::format("{}: this is no JSON object", name));
   }
@@ -71,15 +52,16 @@ std::string text(const Value& object, const char* name) {
 class Table {
  public:
   Table(std::string_view caption, const std::vector<std::string>& heads) {
-    out_ = fmt::format("<table>\n<caption>{}</caption>\n<thead><tr>", escaped(caption));
+    out_ = fmt::format("<table>\n<caption>{}</caption>\n<thead><tr>", markup_text(caption));
     for (const std::string& head : heads) {
-      out_ += fmt::format("<th scope=\"col\">{}</th>", escaped(head));
+      out_ += fmt::format("<th scope=\"col\">{}</th>", markup_text(head));
     }
     out_ += "</tr></thead>\n<tbody>\n";
   }
   void row(const std::vector<std::string>& cells) {
-    out_ += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(cells.front()));
-    for (size_t i = 1; i < cells.size(); ++i) out_ += fmt::format("<td>{}</td>", escaped(cells[i]));
+    out_ += fmt::format("<tr><th scope=\"row\">{}</th>", markup_text(cells.front()));
+    for (size_t i = 1; i < cells.size(); ++i)
+      out_ += fmt::format("<td>{}</td>", markup_text(cells[i]));
     out_ += "</tr>\n";
     ++rows_;
   }
@@ -108,11 +90,11 @@ std::string figure(const MetricCurves& curves, std::string_view title,
   return fmt::format(
       "<figure>\n<div role=\"img\" aria-label=\"{0}. {1}\">\n{2}</div>\n"
       "<figcaption>{1}</figcaption>\n</figure>\n",
-      escaped(title), escaped(said), line_plot(title, "step", lines));
+      markup_text(title), markup_text(said), line_plot(title, "step", lines));
 }
 
 std::string bytes_text(std::optional<double> bytes) {
-  return bytes ? format_bytes(static_cast<int64_t>(*bytes)) : "";
+  return bytes ? format_bytes(whole_value(*bytes)) : "";
 }
 
 constexpr std::array<std::pair<const char*, std::string_view>, 7> kSpent = {
@@ -150,7 +132,7 @@ std::string ranks_table(const Value& report) {
   std::vector<Row> rows;
   for (const Value& rank : ranks->GetArray()) {
     const Value* measured = member(rank, "results");
-    rows.push_back({static_cast<int64_t>(number(rank, "rank").value_or(0)),
+    rows.push_back({whole_value(number(rank, "rank").value_or(0)),
                     measured ? number(*measured, "seconds_per_step").value_or(0) : 0, &rank});
   }
   std::ranges::stable_sort(rows, std::ranges::greater{}, &Row::seconds);
@@ -214,8 +196,8 @@ std::string bad_number(const Value& report) {
                                   std::pair("micro_step", "micro-step")}) {
     if (const auto value = number(*bad, key)) table.row({name, fmt::format("{:.0f}", *value)});
   }
-  return fmt::format("<h2>The first bad number</h2>\n<p>{}</p>\n{}", escaped(text(*bad, "words")),
-                     table.finish());
+  return fmt::format("<h2>The first bad number</h2>\n<p>{}</p>\n{}",
+                     markup_text(text(*bad, "words")), table.finish());
 }
 
 constexpr std::string_view kStyle =
@@ -232,7 +214,7 @@ std::string headline(const Value& report) {
       "<p>Ended with exit code {:.0f}{} after {:.1f} s, {:.0f} steps and {:.0f} "
       "restarts. {:.1f} % of the time trained steps that stand.</p>\n",
       number(report, "exit_code").value_or(0),
-      text(report, "reason").empty() ? "" : " (" + escaped(text(report, "reason")) + ")",
+      text(report, "reason").empty() ? "" : " (" + markup_text(text(report, "reason")) + ")",
       number(report, "seconds").value_or(0), number(report, "steps").value_or(0),
       number(report, "restarts").value_or(0),
       100 * (member(report, "goodput") ? number(*member(report, "goodput"), "share").value_or(0)
@@ -245,21 +227,20 @@ std::string report_page(const RunFiles& files) {
   const rapidjson::Document report =
       parsed(files.report.empty() ? "{}" : files.report, "report.json");
   const rapidjson::Document plan = parsed(files.plan.empty() ? "{}" : files.plan, "plan.json");
-  const MetricCurves curves = metric_curves(files.metrics);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n",
-      escaped(files.name), kStyle);
+      markup_text(files.name), kStyle);
   out += headline(report);
   out += bad_number(report);
   out += "<h2>Training</h2>\n";
   const std::string loss =
-      figure(curves, "loss", {{"loss", "training"}, {"validation_loss", "validation"}});
+      figure(files.metrics, "loss", {{"loss", "training"}, {"validation_loss", "validation"}});
   out += loss.empty() ? "<p>No step has been trained yet.</p>\n" : loss;
-  out += figure(curves, "tokens per second", {{"tokens_per_s", "tokens per second"}});
-  out += figure(curves, "gradient norm", {{"grad_norm", "gradient norm"}});
-  out += figure(curves, "learning rate", {{"lr", "learning rate"}});
+  out += figure(files.metrics, "tokens per second", {{"tokens_per_s", "tokens per second"}});
+  out += figure(files.metrics, "gradient norm", {{"grad_norm", "gradient norm"}});
+  out += figure(files.metrics, "learning rate", {{"lr", "learning rate"}});
   const std::string time = goodput(report) + ranks_table(report);
   if (!time.empty()) out += "<h2>Time and memory</h2>\n" + time;
   out += plan_table(plan, report);

@@ -5,14 +5,16 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/show/metric_curves.h"
+
 namespace ds {
 
-// Texts of files of the run directory; empty where there are none yet.
+// What files of the run directory say; empty where there are none yet.
 struct RunFiles {
-  std::string name{};     // of the run, for people
-  std::string metrics{};  // metrics.jsonl
-  std::string report{};   // report.json
-  std::string plan{};     // plan.json
+  std::string name{};      // of the run, for people
+  MetricCurves metrics{};  // of metrics.jsonl
+  std::string report{};    // the text of report.json
+  std::string plan{};      // the text of plan.json
 };
 // DataError where a text is not what its name says.
 std::string report_page(const RunFiles& files);

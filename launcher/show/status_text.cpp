@@ -15,6 +15,8 @@ namespace {
 constexpr double kSilent = 2.5;  // heartbeats come every second
 
 Time to_time(double seconds) {
+  constexpr double kMost = 1e9;  // what a report says may be beyond what the clock can count
+  seconds = std::clamp(seconds, -kMost, kMost);
   return std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds));
 }
 

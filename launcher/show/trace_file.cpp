@@ -30,7 +30,7 @@ class Lines {
 class Object {
  public:
   explicit Object(std::string_view line) {
-    document_.Parse(line.data(), line.size());
+    document_.Parse<rapidjson::kParseIterativeFlag>(line.data(), line.size());
     if (document_.HasParseError() || !document_.IsObject()) {
       throw DataError("trace: a line is no JSON object");
     }

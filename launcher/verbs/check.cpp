@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "cli/terminal_text.h"
 #include "config/available.h"
 #include "config/load.h"
 #include "config/origins.h"
@@ -304,7 +305,7 @@ int run_check(const CheckOptions& options, const CommandContext& context) {
     if (!look.not_done) rehearse(options, context, checked);
     sort_by_position(checked.report.problems);
   }
-  fmt::print("{}", options.json ? check_json(checked.report) : check_text(checked.report));
+  say("{}", options.json ? check_json(checked.report) : check_text(checked.report));
   return count_of(checked.report, Severity::kError) == 0 ? 0 : static_cast<int>(ExitCode::kConfig);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cli/completion.h"
+#include "cli/terminal_text.h"
 #include "launcher/decide/json_text.h"
 
 namespace ds {
@@ -15,9 +16,9 @@ int run_completion(const CompletionOptions& options) {
                                                : Shell::kFish;
   const std::string script = completion_script(shell, outlines());
   if (options.json) {
-    fmt::print("{}\n", JsonObject().text("shell", options.shell).text("script", script).str());
+    say("{}\n", JsonObject().text("shell", options.shell).text("script", script).str());
   } else {
-    fmt::print("{}", script);
+    say("{}", script);
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "cli/terminal_text.h"
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
@@ -41,7 +42,7 @@ std::string elastic_text(const ElasticVerbOptions& options) {
 }
 
 int run_elastic(const ElasticVerbOptions& options) {
-  fmt::print("{}", elastic_text(options));
+  say("{}", elastic_text(options));
   return 0;
 }
 

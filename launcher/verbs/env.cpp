@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cli/terminal_text.h"
 #include "config/effect.h"
 #include "core/error.h"
 #include "launcher/inventory/features.h"
@@ -122,7 +123,7 @@ Inventory gather(const CommandContext& context) {
 
 int run_env(const EnvOptions& options, const CommandContext& context) {
   const Inventory inventory = gather(context);
-  fmt::print("{}", options.json ? inventory_json(inventory) : inventory_text(inventory));
+  say("{}", options.json ? inventory_json(inventory) : inventory_text(inventory));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "config/explain.h"
 #include "config/load.h"
 #include "core/error.h"
@@ -44,13 +45,13 @@ std::string as_json(const ReadConfig& read, const ExplainOptions& options) {
 int run_explain(const ExplainOptions& options) {
   const ReadConfig read = read_config(options.config, options.overrides);
   if (options.json) {
-    fmt::print("{}\n", as_json(read, options));
+    say("{}\n", as_json(read, options));
   } else {
-    fmt::print("{}", options.key ? explain_key(read, options.num_ranks, *options.key)
-                                 : explain_text(read, options.num_ranks));
+    say("{}", options.key ? explain_key(read, options.num_ranks, *options.key)
+                          : explain_text(read, options.num_ranks));
   }
   if (!read.problems.has_errors()) return 0;
-  for (const std::string& error : errors_of(read)) fmt::print(stderr, "error: {}\n", error);
+  for (const std::string& error : errors_of(read)) say(stderr, "error: {}\n", error);
   return static_cast<int>(ExitCode::kConfig);
 }
 

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "core/error.h"
-#include "core/index.h"
+#include "launcher/process/input_file.h"
 #include "launcher/process/run_lease.h"
+#include "launcher/show/metrics_file.h"
 
 namespace ds {
 namespace {
@@ -28,13 +27,6 @@ void require_run(const fs::path& directory) {
   }
 }
 
-std::string whole_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 // report.json of an earlier launch in the same directory says nothing about the last one.
 bool reported(const fs::path& directory) {
   std::error_code error;
@@ -42,6 +34,43 @@ bool reported(const fs::path& directory) {
   if (error) return false;
   const auto began = fs::last_write_time(directory / "config.json", error);
   return error || report >= began;
+}
+
+void add_report_of(const fs::path& directory, RunStatus& status) {
+  try {
+    add_report(run_file(directory, "report.json"), status);
+  } catch (const DataError& error) {
+    const std::string path = (directory / "report.json").string();
+    const std::string_view said = error.what();
+    if (said.find(path) != std::string_view::npos) throw;
+    throw DataError(fmt::format("{}: {}", path, said));
+  }
+}
+
+// What a run that left no report had saved last.
+void add_last_tag(const fs::path& directory, RunStatus& status) {
+  constexpr size_t kLongest = 4096;
+  const fs::path latest = directory / "checkpoints" / "latest";
+  std::string tag;
+  try {
+    tag = read_input_file_if_there(latest, kLongest).value_or("");
+  } catch (const Error& error) {
+    status.reason += fmt::format("; what it saved last is not known ({})", error.what());
+    return;
+  }
+  tag.erase(tag.find_last_not_of(" \n") + 1);
+  if (tag.empty()) {
+    status.reason +=
+        fmt::format("; nothing is saved: start it again with --run-dir {}", directory.string());
+    return;
+  }
+  status.last_commit.emplace().set_tag(tag);
+  const size_t digits = tag.find_last_not_of("0123456789") + 1;
+  int64_t step = 0;
+  std::from_chars(tag.data() + digits, tag.data() + tag.size(), step);
+  status.last_commit->set_step(step);
+  status.reason +=
+      fmt::format("; the same command with --run-dir {} goes on from {}", directory.string(), tag);
 }
 
 RunStatus status_of_ended(const fs::path& directory) {
@@ -59,7 +88,7 @@ RunStatus status_of_ended(const fs::path& directory) {
     return status;
   }
   if (reported(directory)) {
-    add_report(whole_file(directory / "report.json"), status);
+    add_report_of(directory, status);
     return status;
   }
   if (lease && lease->over && lease->exit_code) {
@@ -71,20 +100,7 @@ RunStatus status_of_ended(const fs::path& directory) {
   }
   status.phase = "killed";
   status.reason = "dslaunch ended without a report: it was killed, or the machine went down";
-  std::string tag = whole_file(directory / "checkpoints" / "latest");
-  tag.erase(tag.find_last_not_of(" \n") + 1);
-  if (tag.empty()) {
-    status.reason +=
-        fmt::format("; nothing is saved: start it again with --run-dir {}", directory.string());
-    return status;
-  }
-  status.last_commit.emplace().set_tag(tag);
-  const size_t digits = tag.find_last_not_of("0123456789") + 1;
-  int64_t step = 0;
-  std::from_chars(tag.data() + digits, tag.data() + tag.size(), step);
-  status.last_commit->set_step(step);
-  status.reason +=
-      fmt::format("; the same command with --run-dir {} goes on from {}", directory.string(), tag);
+  add_last_tag(directory, status);
   return status;
 }
 
@@ -144,24 +160,20 @@ std::map<int, fs::path> rank_logs(const fs::path& directory) {
 
 bool report_has(const std::string& report, const char* name) {
   rapidjson::Document document;
-  document.Parse(report.data(), report.size());
+  document.Parse<rapidjson::kParseIterativeFlag>(report.data(), report.size());
   return document.IsObject() && document.HasMember(name) && !document[name].IsNull();
 }
 
 std::string run_file(const fs::path& directory, std::string_view name) {
-  RealFileSystem files;
-  constexpr int64_t kMost = int64_t{4} << 30;
-  const std::string path = (directory / name).string();
-  return files.exists(path) ? files.read_text(path, kMost) : std::string();
+  constexpr size_t kMost = 64 << 20;  // a report of 10,000 ranks has a tenth of it
+  return read_input_file_if_there(directory / name, kMost).value_or("");
 }
 
-std::string read_from(const fs::path& path, uintmax_t offset, size_t most) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(offset));
-  std::string bytes(most, '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(most));
-  bytes.resize(to_size(std::max<std::streamsize>(0, in.gcount())));
-  return bytes;
+MetricCurves run_curves(const fs::path& directory) {
+  MetricLines lines;
+  read_lines(directory / "metrics.jsonl", kMostMetricsBytes,
+             [&lines](std::string_view line) { lines.add(line); });
+  return lines.finish();
 }
 
 uintmax_t size_of_file(const fs::path& path) {

@@ -8,6 +8,7 @@
 
 #include "launcher/control/control_query.h"
 #include "launcher/control/control_request.h"
+#include "launcher/show/metric_curves.h"
 
 namespace ds {
 
@@ -29,14 +30,16 @@ int code_of(const RunStatus& status);
 // By rank. Throws InputMissing where there is no such run.
 std::map<int, std::filesystem::path> rank_logs(const std::filesystem::path& directory);
 
-// Of a file of a run directory, whole; empty where there is none. IoError for one over 4 GiB.
+// The text of a small file of a run directory; empty where there is none. Throws DataError for what
+// is no regular file or larger than any that dslaunch writes.
 std::string run_file(const std::filesystem::path& directory, std::string_view name);
+
+// What its metrics.jsonl says; empty where there is none. Throws likewise.
+MetricCurves run_curves(const std::filesystem::path& directory);
 
 // Whether report.json of a run, whose text this is, has something under that name; null is nothing.
 bool report_has(const std::string& report, const char* name);
 
-// At most `most` bytes from `offset` on; empty where there is no such file.
-std::string read_from(const std::filesystem::path& path, uintmax_t offset, size_t most);
 uintmax_t size_of_file(const std::filesystem::path& path);  // 0 where there is none
 
 }  // namespace ds

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "cli/terminal_text.h"
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
@@ -25,8 +26,8 @@ namespace fs = std::filesystem;
 class Terminal final : public Answers {
  public:
   std::string ask(const Question& question) override {
-    fmt::print(stderr, "{}{}: ", question.text,
-               question.fallback ? fmt::format(" [{}]", *question.fallback) : "");
+    say(stderr, "{}{}: ", question.text,
+        question.fallback ? fmt::format(" [{}]", *question.fallback) : "");
     std::string answer;
     if (!std::getline(std::cin, answer)) {
       throw UsageError(fmt::format("the input ended before {} was answered; nothing was written",
@@ -36,7 +37,7 @@ class Terminal final : public Answers {
     if (begin == std::string::npos) return {};
     return answer.substr(begin, answer.find_last_not_of(" \t\r") + 1 - begin);
   }
-  void refuse(const std::string& why) override { fmt::print(stderr, "  {}\n", why); }
+  void refuse(const std::string& why) override { say(stderr, "  {}\n", why); }
 };
 
 InitContext look_around(const CommandContext& context) {
@@ -159,11 +160,10 @@ int run_init(const InitOptions& options, const CommandContext& context) {
   require_valid(text, options);
   write(text, options);
   if (options.json) {
-    fmt::print("{}", to_json(chosen_json(choices, options, around.ranks)));
+    say("{}", to_json(chosen_json(choices, options, around.ranks)));
     return 0;
   }
-  fmt::print(
-      "wrote {0}\n"
+  say("wrote {0}\n"
       "  dslaunch check {0}     what is wrong with it\n"
       "  dslaunch plan {0}      memory and traffic, before running\n"
       "  dslaunch {0}           train, with {1} ranks on this machine\n",

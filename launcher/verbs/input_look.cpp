@@ -75,7 +75,7 @@ std::vector<std::string> notes_in(const InputLook& look, const RunOptions& optio
 
 std::optional<InputLook> parse_look(const std::string& json) {
   rapidjson::Document document;
-  document.Parse(json.data(), json.size());
+  document.Parse<rapidjson::kParseIterativeFlag>(json.data(), json.size());
   if (document.HasParseError() || !document.IsObject() || !has_list(document, "defects") ||
       !has_list(document, "notes")) {
     return std::nullopt;

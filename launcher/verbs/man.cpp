@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/manual.h"
+#include "cli/terminal_text.h"
 #include "cli/typing.h"
 #include "core/error.h"
 #include "launcher/decide/json_text.h"
@@ -60,11 +61,11 @@ int run_man(const ManOptions& options) {
     if (pages.empty()) throw UsageError(unknown_verb(options.page));
   }
   if (options.json) {
-    fmt::print("{}\n", as_json(pages));
+    say("{}\n", as_json(pages));
   } else if (options.output) {
-    fmt::print("{} pages in {}\n", pages.size(), *options.output);
+    say("{} pages in {}\n", pages.size(), *options.output);
   } else {
-    fmt::print("{}", pages.front().text);
+    say("{}", pages.front().text);
   }
   return 0;
 }

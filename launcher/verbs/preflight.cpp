@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/terminal_text.h"
 #include "core/error.h"
 #include "launcher/agents/host_world.h"
 #include "launcher/process/devices/gpus.h"
@@ -28,7 +29,7 @@ std::string plan_text_of(const RunOptions& options, const WorldShape& shape, Dev
 PreflightNeeds needs_of_plan(const std::string& plan) {
   PreflightNeeds needs;
   rapidjson::Document document;
-  document.Parse(plan.data(), plan.size());
+  document.Parse<rapidjson::kParseIterativeFlag>(plan.data(), plan.size());
   if (document.HasParseError() || !document.IsObject() || !document.HasMember("parameters") ||
       !document["parameters"].IsInt64()) {
     throw InternalError("planning the job: rankd did not print a plan");
@@ -200,8 +201,8 @@ int run_preflight(const PreflightOptions& options, const CommandContext& context
   const std::vector<SurveyedHost> surveyed =
       survey(hosts, slots, own_gpus(context.visible_gpus), orders);
   const std::vector<Finding> findings = judge_hosts(needs, surveyed);
-  fmt::print("{}\n", options.json ? preflight_json(surveyed, findings)
-                                  : preflight_text(surveyed, findings));
+  say("{}\n",
+      options.json ? preflight_json(surveyed, findings) : preflight_text(surveyed, findings));
   return any_bad(findings) ? static_cast<int>(ExitCode::kClusterUnusable) : 0;
 }
 

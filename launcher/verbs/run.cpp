@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cli/failure.h"
+#include "cli/terminal_text.h"
 #include "cli/verbs/run.h"
 #include "core/error.h"
 #include "core/index.h"
@@ -207,20 +208,20 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
                    const RankBinding& binding, const std::string& rank_program) {
   const std::string run_dir =
       options.run_dir ? options.run_dir->string() : fmt::format("runs/{}-<time>", job.config.stem);
-  fmt::print("config   {} (sha256 {:.12})\n", options.config, job.config.digest);
-  fmt::print("run dir  {}\n", run_dir);
+  say("config   {} (sha256 {:.12})\n", options.config, job.config.digest);
+  say("run dir  {}\n", run_dir);
   for (const std::string& note : hosts.choice.notes) {
-    fmt::print("note     {}\n", note);
+    say("note     {}\n", note);
   }
   if (hosts.agents) {
     for (const HostSlots& host : hosts.choice.hosts) {
       const std::vector<std::string> argv =
           agent_command(hosts.agents->kind, host.name, hosts.agents->runner);
-      fmt::print("agent    {}\n", fmt::join(argv, " "));
+      say("agent    {}\n", fmt::join(argv, " "));
     }
   }
-  fmt::print("command  {} --from-stdin\n", rank_program);
-  fmt::print("added to the environment  {}\n", names_of(hosts.exported));
+  say("command  {} --from-stdin\n", rank_program);
+  say("added to the environment  {}\n", names_of(hosts.exported));
   const auto world = NodePool(job.nodes).next_world();
   for (size_t rank = 0; world && rank < world->size(); ++rank) {
     const RankPlacement& place = (*world)[rank];
@@ -233,7 +234,7 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
         rank < binding.report.size()
             ? ", " + binding.report[rank].substr(binding.report[rank].find("cores"))
             : "";
-    fmt::print("rank {:<4}{}, {}{}\n", rank, where, threads, cores);
+    say("rank {:<4}{}, {}{}\n", rank, where, threads, cores);
   }
 }
 
@@ -609,7 +610,7 @@ int run_training_job(const RunOptions& options, const CommandContext& context) {
     plan.arguments.emplace_back("--json");
   } else {
     print_dry_run(job, wanted, hosts, binding, context.rank_program);
-    std::fputs("\n", stdout);
+    say("\n");
     std::fflush(stdout);
   }
   become_engine(plan, context);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/terminal_text.h"
 #include "config/documentation.h"
 #include "config/reader/value.h"
 #include "config/schema.h"
@@ -9,7 +10,7 @@
 namespace ds {
 
 int run_schema(const SchemaOptions& options) {
-  fmt::print("{}", options.markdown ? config_documentation() : to_json(json_schema()));
+  say("{}", options.markdown ? config_documentation() : to_json(json_schema()));
   return 0;
 }
 

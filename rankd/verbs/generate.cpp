@@ -1,5 +1,6 @@
 #include "rankd/verbs/generate.h"
 
+#include "cli/terminal_text.h"
 #include "core/files/input_files.h"
 #include "rankd/generation/generator.h"
 #include "rankd/generation/stage_steps.h"
@@ -17,7 +18,7 @@ int run_generate(const GenerateArgs& args) {
   const GenerationTask task = generation_task(files, source, args, std::move(texts));
   OneStage model(source, task, args);
   generate(model, task, args, {.print = print_now, .note = [](const std::string& line) {
-                                 fmt::print(stderr, "{}\n", line);
+                                 say(stderr, "{}\n", line);
                                }});
   return static_cast<int>(ExitCode::kDone);
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cli/terminal_text.h"
 #include "config/reader/value.h"
 #include "config/sections/hf_config.h"
 #include "core/files/input_files.h"
@@ -26,7 +27,7 @@ int print_input_facts(const std::string& path) {
   out.set("positions", number(model ? std::optional(model->positions) : std::nullopt));
   out.set("vocabulary", number(model ? std::optional(model->vocabulary) : std::nullopt));
   out.set("tokenizer", number(tokenizer));
-  fmt::print("{}", to_json(out));
+  say("{}", to_json(out));
   return 0;
 }
 

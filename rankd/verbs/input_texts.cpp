@@ -1,9 +1,12 @@
 #include "rankd/verbs/input_texts.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "core/index.h"
 #include "data/byte_stream.h"
 
@@ -22,6 +25,11 @@ std::string read_text_file(FileSystem& files, const std::string& path) {
 }
 
 void print_now(std::string_view text) {
+  std::string shown;
+  if (::isatty(STDOUT_FILENO) == 1) {
+    shown = terminal_text(text);
+    text = shown;
+  }
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw_io_error("write", "standard output", errno);
   }

@@ -4,6 +4,7 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 
+#include "cli/terminal_text.h"
 #include "comm/mpi/comm.h"
 #include "config/reader/value.h"
 #include "kernels/cpu_features.h"
@@ -37,7 +38,7 @@ int run_inventory() {
   out.set("onednn_isa", Value::string(cpu.onednn_isa));
   out.set("vectors", Value::string(cpu.vectors));
   out.set("bf16_products", Value::boolean(cpu.bf16_products));
-  fmt::print("{}", to_json(out));
+  say("{}", to_json(out));
   return 0;
 }
 

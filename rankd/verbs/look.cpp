@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "cli/terminal_text.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/origins.h"
@@ -202,7 +203,7 @@ void print_findings(const InputFindings& found) {
   }
   out.EndArray();
   out.EndObject();
-  std::puts(text.GetString());
+  say("{}\n", text.GetString());
 }
 
 }  // namespace ds

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "config/load.h"
 #include "config/rules.h"
 #include "core/files/input_files.h"
@@ -117,7 +118,7 @@ int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& opt
     for (std::string& word : in_single_samples(options)) smaller.push_back(std::move(word));
     table.rows.push_back(search.row(smaller, table.room, ranks));
   }
-  std::fputs((args.json ? fit_json(table) : fit_text(table)).c_str(), stdout);
+  say("{}", args.json ? fit_json(table) : fit_text(table));
   return static_cast<int>(table.largest() != nullptr ? ExitCode::kDone : ExitCode::kConfig);
 }
 
@@ -135,9 +136,9 @@ int run_plan(const PlanArgs& args) {
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
   const RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
-  std::fputs(text.c_str(), stdout);
+  say("{}", text);
   if (!args.json && options.zero.offloads_state()) {
-    fmt::print("host update   {}\n", host_update_begins(config));
+    say("host update   {}\n", host_update_begins(config));
   }
   std::fflush(stdout);  // before the error of a plan that is over a limit
   require_within(plan, memory_limits(config));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "config/elastic_options.h"
 #include "config/reader/enum_name.h"
 #include "core/index.h"
@@ -139,7 +140,7 @@ int run_suggest(const PlanArgs& args, const Config& config, const ModelConfig& m
   MeshSearch search(args, config, model);
   for (const MeshSizes& mesh : meshes_of(args.ranks())) table.rows.push_back(search.row(mesh));
   table.sort();
-  std::fputs((args.json ? suggestions_json(table) : suggestions_text(table)).c_str(), stdout);
+  say("{}", args.json ? suggestions_json(table) : suggestions_text(table));
   return static_cast<int>(table.best() != nullptr ? ExitCode::kDone : ExitCode::kConfig);
 }
 

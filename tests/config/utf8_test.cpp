@@ -101,4 +101,20 @@ TEST_CASE("the first bad byte is where its sequence starts", "[config]") {
   CHECK(first_invalid_utf8(std::string_view("a\0b", 3)) == std::string_view::npos);
 }
 
+TEST_CASE("the first character is the one that was written, whatever follows", "[config]") {
+  for (unsigned code = 0; code <= 0x10FFFF; ++code) {
+    if (code >= 0xD800 && code <= 0xDFFF) continue;
+    std::string text;
+    append_utf8(code, text);
+    const size_t length = text.size();
+    const Utf8Character first = first_character(text + "\x80");
+    if (first.code != code || first.length != length) FAIL(code);
+  }
+  for (const char* bad : {"\x80", "\xFFx", "\xC3", "\xE2\x82", "\xED\xA0\x80", "\xC0\x80"}) {
+    CAPTURE(bad);
+    CHECK(first_character(bad).code == 0xFFFD);
+    CHECK(first_character(bad).length == 1);
+  }
+}
+
 }  // namespace ds

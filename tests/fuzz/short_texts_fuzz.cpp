@@ -18,10 +18,16 @@ void expect(bool holds, const char* what) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   ds::fuzz::expect_refusal_or_success([&] {
-    const auto reply = ds::http_reply(text, false, [] { return std::string("figure 1\n"); });
+    using Rest = ds::RequestServer::Rest;
+    const auto figures = [] { return std::string("figure 1\n"); };
+    const auto reply = ds::http_reply(text, Rest::kMayCome, figures);
     expect(!reply || reply->starts_with("HTTP/1."), "a reply that is none");
-    expect(ds::http_reply(text, true, [] { return std::string(); }).has_value(),
-           "no reply to a long request");
+    for (const Rest rest : {Rest::kTooLong, Rest::kTooLate}) {
+      expect(ds::http_reply(text, rest, figures).has_value(), "no reply to a request that is over");
+    }
+    // What is answered is answered alike however much more comes.
+    expect(!reply || ds::http_reply(text + "x", Rest::kMayCome, figures) == reply,
+           "a reply that changes");
   });
   ds::fuzz::expect_refusal_or_success([&] {
     const auto place = ds::parse_rendezvous(text);

@@ -29,7 +29,8 @@ std::string_view resume_strategy(const std::optional<CometMode>& mode) {
 // Everything but metrics of samples that are trained again.
 bool is_kept(std::string_view line, int64_t samples) {
   rapidjson::Document message;
-  message.Parse<rapidjson::kParseNanAndInfFlag>(line.data(), line.size());
+  message.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(line.data(),
+                                                                                 line.size());
   if (message.HasParseError() || !message.IsObject()) return false;
   const auto payload = message.FindMember("payload");
   if (payload == message.MemberEnd() || !payload->value.IsObject()) return true;

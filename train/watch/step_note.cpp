@@ -39,7 +39,7 @@ std::string to_note(const StepMetrics& m) {
 // none any more.
 StepMetrics read_note(const std::string& text) {
   rapidjson::Document note;
-  note.Parse<rapidjson::kParseFullPrecisionFlag>(text.c_str());
+  note.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag>(text.c_str());
   if (note.HasParseError() || !note.IsObject())
     throw ValidationError("the note of a step is no object");
   StepMetrics out{.step = integer_in(note, "step"), .total_steps = integer_in(note, "total_steps")};

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "cli/terminal_text.h"
 #include "config/load.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/environment_list.h"
@@ -80,9 +81,9 @@ int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves&
   const fs::path plot = run / "lr-range-test.svg";
   write_whole_file(plot, lr_range_plot(range));
   if (args.json) {
-    fmt::print("{}\n", lr_range_json(range, run.string(), plot.string()));
+    say("{}\n", lr_range_json(range, run.string(), plot.string()));
   } else {
-    fmt::print("{}plot            {}\n", lr_range_text(range), plot.string());
+    say("{}plot            {}\n", lr_range_text(range), plot.string());
   }
   return static_cast<int>(ExitCode::kDone);
 }
@@ -106,10 +107,10 @@ int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context
   // What the test looks for is a loss or gradient that is not finite.
   if (is_lost && !report_has(report_text, "first_bad_number")) {
     // What failed before there was a report is said already.
-    if (args.json && !report_text.empty()) fmt::print("{}", report_text);
+    if (args.json && !report_text.empty()) say("{}", report_text);
     return code;
   }
-  MetricCurves curves = metric_curves(run_file(directory, "metrics.jsonl"));
+  MetricCurves curves = run_curves(directory);
   if (is_lost) add_lost_step(curves);
   return report(args, directory, curves);
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/terminal_text.h"
 #include "core/files/file.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/show/report_page.h"
@@ -10,7 +11,7 @@ namespace ds {
 
 int run_report(const ReportOptions& options) {
   const RunFiles run{.name = options.run,
-                     .metrics = run_file(options.run, "metrics.jsonl"),
+                     .metrics = run_curves(options.run),
                      .report = run_file(options.run, "report.json"),
                      .plan = run_file(options.run, "plan.json")};
   if (run.metrics.empty() && run.report.empty() && run.plan.empty()) {
@@ -21,9 +22,9 @@ int run_report(const ReportOptions& options) {
   RealFileSystem files;
   files.write_text_atomically(page, report_page(run));
   if (options.json) {
-    fmt::print("{}\n", JsonObject().text("page", page).str());
+    say("{}\n", JsonObject().text("page", page).str());
   } else {
-    fmt::print("{}\n", page);
+    say("{}\n", page);
   }
   return 0;
 }

@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/terminal_text.h"
 #include "core/files/file.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/decide/text/amounts.h"
+#include "launcher/process/input_file.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/trace_file.h"
 #include "launcher/verbs/found_run.h"
@@ -22,14 +24,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kTurnMs = 100;
+constexpr size_t kMostTraceBytes = size_t{2} << 30;
 
 // On a terminal, one line that is renewed.
 class ProgressLine {
  public:
   ~ProgressLine() { show(""); }
   void show(const std::string& text) const {
-    if (is_shown_) fmt::print(stderr, "\r\033[K{}", text);
-    std::fflush(stderr);
+    if (is_shown_) steer_terminal(stderr, fmt::format("\r\033[K{}", terminal_text(text)));
   }
 
  private:
@@ -73,7 +75,7 @@ TraceFile read_trace(const fs::path& run, int64_t number) {
   const fs::path lines = run / kTraceFile;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (std::chrono::steady_clock::now() < until) {
-    const std::string text = read_from(lines, 0, size_of_file(lines));
+    const std::string text = read_input_file_if_there(lines, kMostTraceBytes).value_or("");
     if (auto trace = trace_file(text, number)) {
       std::error_code left;
       fs::remove(lines, left);
@@ -97,21 +99,21 @@ int run_trace(const TraceOptions& options) {
   RealFileSystem files;
   files.write_text_atomically(file, trace.json);
   if (options.json) {
-    fmt::print("{}\n", JsonObject()
-                           .text("file", file)
-                           .integer("ranks", trace.ranks)
-                           .integer("first_step", trace.first_step)
-                           .integer("steps", trace.steps)
-                           .integer("events", trace.events)
-                           .integer("left_out", trace.left_out)
-                           .str());
+    say("{}\n", JsonObject()
+                    .text("file", file)
+                    .integer("ranks", trace.ranks)
+                    .integer("first_step", trace.first_step)
+                    .integer("steps", trace.steps)
+                    .integer("events", trace.events)
+                    .integer("left_out", trace.left_out)
+                    .str());
     return 0;
   }
-  fmt::print("{}: {} of {} from step {} on, {}; https://ui.perfetto.dev shows it\n", file,
-             format_count(trace.steps, "step"), format_count(trace.ranks, "rank"), trace.first_step,
-             format_count(trace.events, "event"));
+  say("{}: {} of {} from step {} on, {}; https://ui.perfetto.dev shows it\n", file,
+      format_count(trace.steps, "step"), format_count(trace.ranks, "rank"), trace.first_step,
+      format_count(trace.events, "event"));
   if (trace.left_out > 0) {
-    fmt::print("{} kernels had no room: trace fewer steps\n", trace.left_out);
+    say("{} kernels had no room: trace fewer steps\n", trace.left_out);
   }
   return 0;
 }

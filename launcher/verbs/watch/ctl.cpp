@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "launcher/control/control_request.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/verbs/found_run.h"
@@ -12,11 +13,10 @@ namespace ds {
 int run_ctl(const CtlOptions& options) {
   const ControlReply reply = ask_running(options.run, {.verb = control_verb(options.order)});
   if (options.json) {
-    fmt::print(
-        "{}\n",
+    say("{}\n",
         JsonObject().text("notice", reply.notice).raw("status", status_json(reply.status)).str());
   } else {
-    fmt::print("{}\n", reply.notice);
+    say("{}\n", reply.notice);
   }
   return 0;
 }

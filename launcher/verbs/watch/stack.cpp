@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "cli/terminal_text.h"
 #include "core/host.h"
 #include "launcher/decide/json_text.h"
+#include "launcher/process/input_file.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
@@ -23,7 +25,7 @@ constexpr auto kDumpPatience = std::chrono::seconds(3);
 // The dump that came behind `offset`, if it is whole.
 std::optional<std::string> dump_in(const fs::path& log, uintmax_t offset) {
   constexpr size_t kMostBytes = 8 << 20;
-  const std::string text = read_from(log, offset, kMostBytes);
+  const std::string text = read_part(log, offset, kMostBytes);
   const size_t begin = text.find(kDumpBegins);
   const size_t end = begin == std::string::npos ? begin : text.find(kDumpEnds, begin);
   if (end == std::string::npos) return std::nullopt;
@@ -32,10 +34,8 @@ std::optional<std::string> dump_in(const fs::path& log, uintmax_t offset) {
 }
 
 std::string first_line_of(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
+  const std::string text = system_text(path);
+  return text.substr(0, text.find('\n'));
 }
 
 // From outside, for a rank that does not answer: what the kernel knows of its threads.
@@ -44,7 +44,7 @@ std::string kernel_view(int64_t pid) {
   std::error_code error;
   for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
     std::string state;
-    std::ifstream status(task.path() / "status");
+    std::istringstream status(system_text(task.path() / "status"));
     for (std::string line; std::getline(status, line);) {
       if (line.starts_with("State:")) state = line.substr(line.find_first_not_of(" \t", 6));
     }
@@ -52,7 +52,7 @@ std::string kernel_view(int64_t pid) {
                         first_line_of(task.path() / "comm"), state);
     const std::string wchan = first_line_of(task.path() / "wchan");
     text += wchan.empty() || wchan == "0" ? "\n" : fmt::format(", waits in {}\n", wchan);
-    std::ifstream stack(task.path() / "stack");  // root alone may read it
+    std::istringstream stack(system_text(task.path() / "stack"));  // root alone may read it
     for (std::string line; std::getline(stack, line);) text += fmt::format("    kernel {}\n", line);
   }
   return text;
@@ -130,14 +130,14 @@ int run_stack(const StackOptions& options) {
   const auto later = query_run(options.run, control_request(ControlVerb::kStatus));
   const std::string verdict = verdict_text(later ? later->status : status);
   if (options.json) {
-    fmt::print("{}\n", as_json(dumps, verdict));
+    say("{}\n", as_json(dumps, verdict));
     return 0;
   }
-  fmt::print("{}, epoch {}, after {:.1f} s\n", status.run_dir, status.epoch, status.elapsed_s);
-  if (!verdict.empty()) fmt::print("waiting: {}\n", verdict);
+  say("{}, epoch {}, after {:.1f} s\n", status.run_dir, status.epoch, status.elapsed_s);
+  if (!verdict.empty()) say("waiting: {}\n", verdict);
   for (const RankStatus& rank : status.ranks) {
-    fmt::print("\nrank {} (pid {} on {}): {}\n", rank.rank, rank.pid, rank.host, place_text(rank));
-    fmt::print("{}", details(dumps, rank));
+    say("\nrank {} (pid {} on {}): {}\n", rank.rank, rank.pid, rank.host, place_text(rank));
+    say("{}", details(dumps, rank));
   }
   return 0;
 }

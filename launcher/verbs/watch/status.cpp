@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
@@ -11,9 +12,9 @@ namespace ds {
 int run_status(const StatusOptions& options) {
   const RunStatus status = find_status(options.run);
   if (options.json) {
-    fmt::print("{}\n", status_json(status));
+    say("{}\n", status_json(status));
   } else {
-    fmt::print("{}", options.prometheus ? status_prometheus(status) : status_text(status));
+    say("{}", options.prometheus ? status_prometheus(status) : status_text(status));
   }
   return code_of(status);
 }

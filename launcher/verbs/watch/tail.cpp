@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <map>
 
+#include "cli/terminal_text.h"
 #include "core/error.h"
 #include "core/index.h"
 #include "launcher/decide/text/line_buffer.h"
+#include "launcher/process/input_file.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/log_fold.h"
 #include "launcher/verbs/found_run.h"
@@ -42,7 +44,7 @@ Lines read_new(const TailOptions& options, std::map<int, FollowedLog>& followed)
   Lines out;
   for (const auto& [rank, path] : wanted_logs(options)) {
     FollowedLog& log = followed[rank];
-    const std::string bytes = read_from(path, log.offset, kMostBytes);
+    const std::string bytes = read_part(path, log.offset, kMostBytes);
     log.offset += bytes.size();
     log.buffer.feed(bytes, [&](std::string_view line) { out[rank].emplace_back(line); });
   }
@@ -58,7 +60,7 @@ void add_rest(std::map<int, FollowedLog>& followed, Lines& lines) {
 }
 
 void show(const TailOptions& options, const Lines& lines) {
-  fmt::print("{}", options.json ? fold_logs_as_json(lines) : fold_logs(lines));
+  say("{}", options.json ? fold_logs_as_json(lines) : fold_logs(lines));
 }
 
 void keep_last(Lines& lines, size_t count) {

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "cli/terminal_text.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
@@ -27,10 +28,7 @@ class AlternateScreen {
   }
 
  private:
-  static void put(std::string_view text) {
-    fmt::print("{}", text);
-    std::fflush(stdout);
-  }
+  static void put(std::string_view text) { steer_terminal(stdout, text); }
 };
 
 // A second; false where a signal came.
@@ -45,11 +43,11 @@ RunStatus show_samples(const TopOptions& options, bool screen) {
   const int wanted = options.samples > 0 || screen ? options.samples : 1;
   for (int shown = 1;; ++shown) {
     if (screen) {
-      AlternateScreen::show(status_text(status));
+      AlternateScreen::show(terminal_text(status_text(status)));
     } else if (options.json) {
-      fmt::print("{}\n", status_json(status));
+      say("{}\n", status_json(status));
     } else {
-      fmt::print("{}{}", shown > 1 ? "\n" : "", status_text(status));
+      say("{}{}", shown > 1 ? "\n" : "", status_text(status));
     }
     std::fflush(stdout);
     if (shown == wanted || !status.live() || !wait_a_second(signals)) return status;
@@ -66,7 +64,7 @@ int run_top(const TopOptions& options) {
     const AlternateScreen screen;
     last = show_samples(options, true);
   }
-  fmt::print("{}", status_text(last));  // what was seen last stays
+  say("{}", status_text(last));  // what was seen last stays
   return code_of(last);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "cli/terminal_text.h"
 #include "config/reader/value.h"
 #include "core/error.h"
 #include "offload/tuning/speed_run.h"
@@ -16,7 +17,7 @@
 namespace ds {
 namespace {
 
-void note(std::string_view text) { fmt::print(stderr, "note: {}\n", text); }
+void note(std::string_view text) { say(stderr, "note: {}\n", text); }
 
 // None: the best of the machine. Names of ds_io that mean one of ours are told.
 std::optional<EngineKind> engine_of(const IoArgs& args) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/terminal_text.h"
 #include "core/error.h"
 #include "core/files/file.h"
 #include "offload/tuning/speed_run.h"
@@ -18,6 +19,7 @@
 namespace ds {
 namespace {
 
+constexpr std::string_view kEraseLine = "\r\x1b[K";
 constexpr size_t kRowsShown = 10;
 constexpr int64_t kLongestSweep = 1 << 20;  // bytes of a sweep file
 
@@ -26,23 +28,26 @@ class TrialProgress {
  public:
   explicit TrialProgress(size_t budget) : budget_(budget), live_(isatty(STDERR_FILENO) == 1) {}
   ~TrialProgress() {
-    if (live_) fmt::print(stderr, "\r\x1b[K");
+    if (live_) steer_terminal(stderr, kEraseLine);
   }
   TrialProgress(const TrialProgress&) = delete;  // one writer of the line
   TrialProgress& operator=(const TrialProgress&) = delete;
 
   void begin(size_t number, const IoSetting& setting) {
     if (!live_) return;
-    fmt::print(stderr, "\r\x1b[Ktrial {}/{}  {}", number, budget_, to_text(setting));
+    steer_terminal(stderr, kEraseLine);
+    say(stderr, "trial {}/{}  {}", number, budget_, to_text(setting));
     std::fflush(stderr);
   }
   void end(size_t number, const IoTrial& trial) {
     if (live_) return;
-    fmt::print(stderr, "trial {}/{}  {}  {}\n", number, budget_, speeds(trial),
-               to_text(trial.setting));
+    say(stderr, "trial {}/{}  {}  {}\n", number, budget_, speeds(trial), to_text(trial.setting));
   }
   // Between the others.
-  void line(std::string_view text) { fmt::print(stderr, "{}{}\n", live_ ? "\r\x1b[K" : "", text); }
+  void line(std::string_view text) {
+    if (live_) steer_terminal(stderr, kEraseLine);
+    say(stderr, "{}\n", text);
+  }
 
   static std::string speeds(const IoTrial& trial) {
     std::vector<std::string> words;
@@ -135,11 +140,11 @@ int run_nvme_tune(const NvmeTuneArgs& args) {
     plan.stream = &device.emplace(0, args.io_size * tensors).stream();
   }
   const size_t budget = args.exhaustive ? settings_in(space) : trials_allowed(space);
-  fmt::print(stderr, "Tuning on {}: {} settings, {} trials\n", fmt::join(args.folders, ", "),
-             settings_in(space), budget);
+  say(stderr, "Tuning on {}: {} settings, {} trials\n", fmt::join(args.folders, ", "),
+      settings_in(space), budget);
   SpeedRun run(plan);
   const std::vector<IoTrial> trials = search(run, space, budget, args);
-  for (const std::string& text : run.notes()) fmt::print(stderr, "note: {}\n", text);
+  for (const std::string& text : run.notes()) say(stderr, "note: {}\n", text);
   write_logs(args, trials);
   if (args.json) {
     print_now(to_json(trials_json(trials, args.gds)));

@@ -13,6 +13,9 @@
 namespace ds {
 namespace {
 
+using Rest = RequestServer::Rest;
+const std::string kLate = "too late\n";
+
 // A server on a Unix socket, and a clock that only the test moves.
 class Served {
  public:
@@ -26,9 +29,10 @@ class Served {
   }
   // Answers a request that ends with a newline with its text and a mark; what is too long, too.
   void serve() {
-    server_.serve(now, [this](std::string_view so_far, bool full) -> std::optional<std::string> {
+    server_.serve(now, [this](std::string_view so_far, Rest rest) -> std::optional<std::string> {
       ++asked;
-      if (full) return "too long\n";
+      if (rest == Rest::kTooLong) return "too long\n";
+      if (rest == Rest::kTooLate) return so_far.empty() ? std::nullopt : std::optional(kLate);
       if (!so_far.ends_with('\n')) return std::nullopt;
       return "<" + std::string(so_far.substr(0, so_far.size() - 1)) + ">" + padding;
     });
@@ -132,6 +136,45 @@ TEST_CASE("a request that is longer than allowed is told so and read no further"
   say(caller, std::string(500, 'x'));
   for (int round = 0; round < 4; ++round) served.serve();
   CHECK(heard(caller).first == "too long\n");
+}
+
+TEST_CASE("who sends more than is read hears the reply all the same, and nothing is kept of him",
+          "[launcher]") {
+  Served served({.request_bytes = 100});
+  const Fd caller = served.call();
+  for (int round = 0; round < 4; ++round) {
+    // Not all of it goes: the caller does not wait either.
+    const std::string flood(60'000, 'x');
+    static_cast<void>(::send(caller.get(), flood.data(), flood.size(), MSG_NOSIGNAL));
+    served.serve();
+  }
+  CHECK(heard(caller) == std::pair(std::string("too long\n"), Line::kOver));
+  CHECK(served.connections() == 1);
+  REQUIRE(::shutdown(caller.get(), SHUT_WR) == 0);
+  for (int round = 0; round < 8; ++round) served.serve();
+  CHECK(served.connections() == 0);
+}
+
+TEST_CASE("who goes on sending is hung up on after the patience", "[launcher]") {
+  Served served({.request_bytes = 100, .patience = std::chrono::seconds(5)});
+  const Fd caller = served.call();
+  say(caller, std::string(500, 'x'));
+  served.serve();
+  served.serve();
+  CHECK(served.connections() == 1);
+  served.now += std::chrono::seconds(6);
+  served.serve();
+  CHECK(served.connections() == 0);
+}
+
+TEST_CASE("who is late is told so if there are words for it", "[launcher]") {
+  Served served;
+  const Fd caller = served.call();
+  say(caller, "half");
+  served.serve();
+  served.now += std::chrono::seconds(6);
+  served.serve();
+  CHECK(heard(caller) == std::pair(kLate, Line::kOver));
 }
 
 TEST_CASE("a reply that does not go at once follows as the reader takes it", "[launcher]") {

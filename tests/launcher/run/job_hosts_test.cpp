@@ -148,8 +148,8 @@ TEST_CASE("what is wrong about hosts is one clear error", "[launcher]") {
     std::string words;
   };
   const std::vector<Case> cases{
-      {[](HostOptions& o) { o.hostfile = "/nowhere/hosts"; }, "reading /nowhere/hosts"},
-      {[](HostOptions& o) { o.hostfile = "/tmp"; }, "/tmp is no file"},
+      {[](HostOptions& o) { o.hostfile = "/nowhere/hosts"; }, "open /nowhere/hosts"},
+      {[](HostOptions& o) { o.hostfile = "/tmp"; }, "/tmp: it is a directory"},
       {[](HostOptions& o) { o.master_addr = "no such name"; },
        "--master-addr no such name: its name "},
       {[](HostOptions& o) { o.include = "node-3"; }, "node-3"},

@@ -49,6 +49,29 @@ TEST_CASE("lines, errors and results go where they belong", "[launcher]") {
   CHECK(read_all(error.read.get()) == "error: no such thing\n[rank 3] warning\n{}\n");
 }
 
+TEST_CASE("what others say steers no terminal, and results are what they are", "[launcher]") {
+  PipeEnds out = make_pipe();
+  PipeEnds error = make_pipe();
+  {
+    Console::Options options = to(out, error);
+    options.colour = true;
+    Console console(options);
+    console.line("\x1b[2J");
+    console.closing_line("\r");
+    console.error("\a");
+    console.rank_output(3,
+                        "\xC2\x9B"
+                        "31m");
+    console.raw_error("\x7F");
+    console.result("\x1b[1m\xff");
+  }
+  out.write = Fd();
+  error.write = Fd();
+  CHECK(read_all(out.read.get()) == "\\u001b[2J\n\\u000d\n\x1b[1m\xff");
+  CHECK(read_all(error.read.get()) ==
+        "\x1b[1;31merror:\x1b[0m \\u0007\n[rank 3] \\u009b31m\n\\u007f\n");
+}
+
 TEST_CASE("a terminal gets no lines for machines", "[launcher]") {
   PipeEnds out = make_pipe();
   PipeEnds error = make_pipe();

@@ -10,12 +10,13 @@
 namespace ds {
 namespace {
 
+using Rest = RequestServer::Rest;
 using std::chrono::seconds;
 
 std::string figures() { return "dslaunch_up 1\n"; }
 
 std::string reply_to(std::string_view request) {
-  return http_reply(request, false, figures).value_or("more");
+  return http_reply(request, Rest::kMayCome, figures).value_or("more");
 }
 
 std::string free_endpoint() {
@@ -59,14 +60,46 @@ TEST_CASE("figures and health are served, nothing else", "[launcher]") {
 
 TEST_CASE("what is no HTTP is refused, what is unfinished is waited for, what is too long is not",
           "[launcher]") {
-  for (const char* request : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n",
-                              "GET /metrics SMTP\r\n\r\n", "{\"verb\": \"stop\"}\n\n"}) {
+  for (const char* request :
+       {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "GET /metrics SMTP\r\n\r\n",
+        "{\"verb\": \"stop\"}\n\n",
+        // as soon as it shows
+        "garbage\r\n", "GET /metrics\r\n", "\x16\x03\x01\x02", "{\"verb\"",
+        "GET /metrics HTTP/1.1 x\r\n", "GET metrics HTTP/1.1\r\n", "GET /metrics HTTP/2.0\r\n",
+        "GET /metrics HTTP/1.12\r\n", "G(T /metrics HTTP/1.1\r\n", "GET /\x01 HTTP/1.1\r\n",
+        "GET /metrics HTTP/1.1\r\nno header\r\n", "GET /metrics HTTP/1.1\r\nHost : x\r\n",
+        "GET /metrics HTTP/1.1\r\n: x\r\n", "GET /metrics HTTP/1.1\r\nHost: \x1b\r\n"}) {
     CAPTURE(request);
     CHECK_THAT(reply_to(request), Catch::StartsWith("HTTP/1.1 400 "));
   }
   CHECK(reply_to("") == "more");
+  CHECK(reply_to("GE") == "more");
+  CHECK(reply_to("GET /metrics HTTP/1.1\r\nHos") == "more");
+  CHECK(reply_to("POST /metrics HTTP/1.1\r\n") == "more");
   CHECK(reply_to("GET /metrics HTTP/1.1\r\nHost: x\r\n") == "more");
-  CHECK_THAT(http_reply("GET /", true, figures).value_or(""), Catch::StartsWith("HTTP/1.1 431 "));
+  CHECK_THAT(http_reply("GET /", Rest::kTooLong, figures).value_or(""),
+             Catch::StartsWith("HTTP/1.1 431 "));
+}
+
+TEST_CASE("who ends or lets pass time in the middle of a request is told so", "[launcher]") {
+  for (const char* request :
+       {"G", "GET /metrics HTTP/1.1\r\n", "GET /metrics HTTP/1.1\r\nHost: x"}) {
+    CAPTURE(request);
+    CHECK_THAT(http_reply(request, Rest::kEnded, figures).value_or(""),
+               Catch::StartsWith("HTTP/1.1 400 "));
+    CHECK_THAT(http_reply(request, Rest::kTooLate, figures).value_or(""),
+               Catch::StartsWith("HTTP/1.1 408 "));
+  }
+  CHECK_FALSE(http_reply("", Rest::kEnded, figures));  // it only looked whether somebody listens
+  CHECK_THAT(http_reply("", Rest::kTooLate, figures).value_or(""),
+             Catch::StartsWith("HTTP/1.1 408 "));
+}
+
+TEST_CASE("a request as proxies write it is one", "[launcher]") {
+  CHECK_THAT(reply_to("GET http://host:9400/metrics?a HTTP/1.1\r\nHost: host\r\n\r\n"),
+             Catch::EndsWith("dslaunch_up 1\n"));
+  CHECK_THAT(reply_to("GET http://host HTTP/1.1\r\n\r\n"), Catch::StartsWith("HTTP/1.1 404 "));
+  CHECK_THAT(reply_to("OPTIONS * HTTP/1.1\r\n\r\n"), Catch::StartsWith("HTTP/1.1 405 "));
 }
 
 TEST_CASE("a caller is answered however its request arrives, and a slow one is dropped",
@@ -83,9 +116,8 @@ TEST_CASE("a caller is answered however its request arrives, and a slow one is d
   endpoint.serve(seconds(2), figures);
   CHECK_THAT(all_from(caller), Catch::EndsWith("dslaunch_up 1\n"));
   endpoint.serve(seconds(7), figures);
-  CHECK(all_from(slow).empty());
-  CHECK_THAT(all_from(rude),
-             Catch::StartsWith("HTTP/1.1 431 ") || Catch::Equals(""));  // or a reset
+  CHECK_THAT(all_from(slow), Catch::StartsWith("HTTP/1.1 408 "));
+  CHECK_THAT(all_from(rude), Catch::StartsWith("HTTP/1.1 431 ") && Catch::EndsWith("Large\n"));
 }
 
 TEST_CASE("metrics are served on one literal address that nobody else uses", "[launcher]") {

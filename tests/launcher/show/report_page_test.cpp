@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/error.h"
 #include "tests/support/catch.h"
 
@@ -36,12 +39,12 @@ TEST_CASE("the page has curves, accounts and tables, and needs nothing beside it
           "[launcher]") {
   const std::string page =
       report_page({.name = "runs/one",
-                   .metrics = metrics(20) + "{\"step\": 21, \"lo",
+                   .metrics = metric_curves(metrics(20) + "{\"step\": 21, \"lo"),
                    .report = kReport,
                    .plan = R"({"seconds_per_step": 0.4, "ranks": [{"host_bytes_peak": 1024}]})"});
   for (const std::string_view said :
        {"<html lang=\"en\">", "<title>runs/one</title>", "80.0 % of the time trained steps",
-        "validation: 0.5 at step 20", "steps trained again", "rank 1 was killed &amp; &lt;gone>",
+        "validation: 0.5 at step 20", "steps trained again", "rank 1 was killed &amp; &lt;gone&gt;",
         "<th scope=\"row\">host_bytes_peak</th><td>1.0 KiB</td><td>2.0 KiB</td>",
         "<th scope=\"row\">seconds per step</th><td>0.4</td><td>0.5</td>"}) {
     INFO(said);
@@ -61,7 +64,7 @@ TEST_CASE("the page tells where the first bad number was", "[launcher]") {
        .report = R"({"exit_code": 77, "first_bad_number": {"step": 7, "words": "it is <nan>",
  "module": "h.1", "tensor": "output of mlp", "pass": "forward", "rank": 1, "micro_step": 0}})"});
   for (const std::string_view said :
-       {"<h2>The first bad number</h2>", "it is &lt;nan>",
+       {"<h2>The first bad number</h2>", "it is &lt;nan&gt;",
         "<th scope=\"row\">tensor</th><td>output of mlp</td>",
         "<th scope=\"row\">step</th><td>7</td>", "<th scope=\"row\">micro-step</th><td>0</td>"}) {
     INFO(said);
@@ -71,11 +74,65 @@ TEST_CASE("the page tells where the first bad number was", "[launcher]") {
 }
 
 TEST_CASE("a page of a million steps is as large as one of a thousand", "[launcher]") {
-  const std::string small = report_page({.name = "r", .metrics = metrics(1000)});
-  const std::string large = report_page({.name = "r", .metrics = metrics(1'000'000)});
+  const std::string small = report_page({.name = "r", .metrics = metric_curves(metrics(1000))});
+  const std::string large =
+      report_page({.name = "r", .metrics = metric_curves(metrics(1'000'000))});
   CHECK(large.size() < 2 * small.size());
   CHECK(small.find("validation: 0.5 at step 1000,") != std::string::npos);
   CHECK(large.find("validation: 0.5 at step 1000000,") != std::string::npos);
+}
+
+TEST_CASE("curves of more steps than are kept have their ends, their means and an order",
+          "[launcher]") {
+  const MetricCurves curves = metric_curves(metrics(1'000'000));
+  const std::vector<PlotPoint>& loss = curves.at("loss");
+  CHECK(loss.size() <= MetricLines::kMostPoints + 2);
+  CHECK(loss.size() >= MetricLines::kMostPoints / 2 - 1);
+  CHECK(loss.front().x == 1);
+  CHECK(loss.front().y == 1);
+  CHECK(loss.back().x == 1'000'000);
+  CHECK(std::ranges::is_sorted(loss, {}, &PlotPoint::x));
+  CHECK(loss[1].x ==
+        Approx((1 + loss[2].x - loss[1].x) / 2));  // the first stretch begins at step 1
+  CHECK(std::isnan(curves.at("grad_norm")[1].y));
+}
+
+TEST_CASE("lines that are deep, and names that are no metrics, cost nothing", "[launcher]") {
+  const MetricCurves curves =
+      metric_curves(std::string(200'000, '[') + "\n" + R"({"step": 1, "loss": 2, "who": 3})" +
+                    "\n{\"step\": 2, \"loss\": " + std::string(200'000, '[') + "\n");
+  CHECK(curves.size() == 1);
+  CHECK(curves.at("loss").size() == 1);
+}
+
+TEST_CASE("a page is made of any report, and nothing in it becomes markup", "[launcher]") {
+  for (const std::string& deep :
+       {std::string(200'000, '['), std::string("{\"a\": ") + std::string(200'000, '[')}) {
+    CHECK_THROWS_AS(report_page({.name = "r", .report = deep}), DataError);
+    CHECK_THROWS_AS(report_page({.name = "r", .plan = deep}), DataError);
+  }
+  // Whole, and as deep.
+  CHECK_NOTHROW(report_page(
+      {.name = "r",
+       .report = "{\"ranks\": " + std::string(200'000, '[') + std::string(200'000, ']') + "}"}));
+  const std::string bad = R"(</title><script>\"'x\u001b)";
+  std::string report = R"({"exit_code": 1e308, "reason": "!", "seconds": -1e308, "steps": 1e308,
+ "restarts": 1e308, "goodput": {"share": 1e308, "productive_s": 1e308, "lost_s": 1e308},
+ "ranks": [{"rank": 1e308, "host_bytes_peak": 1e308, "results": {"seconds_per_step": 1e308}}],
+ "epochs": [{"epoch": -1e308, "reason": "!"}],
+ "first_bad_number": {"words": "!", "tensor": "!", "module": "!", "shape": "!", "step": 1e308}})";
+  for (size_t at = report.find('!'); at != std::string::npos; at = report.find('!', at))
+    report.replace(at, 1, bad);
+  const std::string page =
+      report_page({.name = "<script>\"'\x1b",
+                   .metrics = metric_curves("{\"step\": 1e308, \"loss\": 1e308}\n"
+                                            "{\"step\": 1e308, \"loss\": -1e308}\n"),
+                   .report = report,
+                   .plan = R"({"ranks": [{"host_bytes_peak": -1e308}]})"});
+  CHECK(page.find("<script") == std::string::npos);
+  CHECK(page.find('\x1b') == std::string::npos);
+  CHECK(count_of(page, "</title>") == 1);
+  CHECK_THAT(page, Catch::Contains("&lt;/title&gt;&lt;script&gt;&quot;&#39;x\\u001b"));
 }
 
 TEST_CASE("a run that has only begun has a page", "[launcher]") {

@@ -2,6 +2,8 @@
 // show them.
 #include "launcher/verbs/found_run.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "core/error.h"
@@ -173,18 +175,58 @@ TEST_CASE("the logs of ranks are found by their names, and nothing else is taken
   CHECK(logs.at(11).filename() == "rank-11.log");
 }
 
-TEST_CASE("a part of a file is read as far as it is there", "[launcher]") {
+TEST_CASE("a file has a size if it is there", "[launcher]") {
   const RunOnDisk run;
   run.put("file", "0123456789");
-  const fs::path path = run.path() / "file";
-  CHECK(read_from(path, 0, 100) == "0123456789");
-  CHECK(read_from(path, 3, 4) == "3456");
-  CHECK(read_from(path, 8, 4) == "89");
-  CHECK(read_from(path, 10, 4).empty());
-  CHECK(read_from(path, 50, 4).empty());
-  CHECK(read_from(run.path() / "missing", 0, 4).empty());
-  CHECK(size_of_file(path) == 10);
+  CHECK(size_of_file(run.path() / "file") == 10);
   CHECK(size_of_file(run.path() / "missing") == 0);
+}
+
+TEST_CASE("files of a run that are pipes or devices are errors that name them, or passed over",
+          "[launcher]") {
+  const RunOnDisk run;
+  run.launched_and_ended({});
+  fs::create_directories(run.path() / "checkpoints");
+  fs::create_symlink("/dev/zero", run.path() / "checkpoints/latest");
+  CHECK_THAT(find_status(run.path()).reason,
+             Catch::Contains("what it saved last is not known") &&
+                 Catch::Contains("checkpoints/latest: it is a device, not a regular file"));
+  REQUIRE(mkfifo((run.path() / "report.json").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(find_status(run.path()), Catch::Contains("report.json: it is a FIFO"));
+  REQUIRE(mkfifo((run.path() / "logs/rank-0.log").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(run_tail(tail_of(run)), Catch::Contains("rank-0.log: it is a FIFO"));
+  fs::create_symlink("/dev/zero", run.path() / "metrics.jsonl");
+  CHECK_THROWS_WITH(run_curves(run.path()), Catch::Contains("metrics.jsonl: it is a device"));
+}
+
+TEST_CASE("a report that is deep or no JSON is an error that names it", "[launcher]") {
+  const RunOnDisk run;
+  run.launched_and_ended({});
+  for (const std::string& text :
+       {std::string(200'000, '['), std::string("{\"exit_code\": \"x\"}")}) {
+    run.put("report.json", text);
+    CHECK_THROWS_WITH(find_status(run.path()),
+                      Catch::StartsWith((run.path() / "report.json").string() + ": "));
+    CHECK_FALSE(report_has(text, "root_cause"));
+  }
+}
+
+TEST_CASE("what verbs print of a run steers no terminal", "[launcher]") {
+  const RunOnDisk run;
+  run.launched_and_ended(0);
+  std::string report = kReport;
+  report.replace(report.find("every"), 5, R"(\u001b]0;x\u0007\u202e)");
+  run.put("report.json", report);
+  run.put("logs/rank-0.log",
+          "a\x1b[2J\x9b"
+          "31mb\n");
+  const std::string said = testing::printed_by([&] {
+                             run_status({.run = run.path().string()});
+                             run_tail(tail_of(run));
+                           }).out;
+  CHECK_THAT(said, Catch::Contains("\\u001b]0;x\\u0007\\u202e rank is done"));
+  CHECK_THAT(said, Catch::Contains("a\\u001b[2J\xEF\xBF\xBD"
+                                   "31mb\n"));
 }
 
 TEST_CASE("status is shown to people, to programs and to Prometheus, with a code for scripts",
