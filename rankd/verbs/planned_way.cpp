@@ -6,9 +6,9 @@
 
 #include "config/effect.h"
 #include "config/load.h"
-#include "core/dispatch.h"
 #include "core/files/file.h"
 #include "core/number_text.h"
+#include "kernels/cuda_halves.h"
 #include "rankd/rank_device.h"
 #include "train/assemble.h"
 #include "train/plan/calibration.h"
@@ -17,7 +17,7 @@ namespace ds {
 namespace {
 
 DeviceCeilings ceilings_of_gpus(const PlanArgs& args, const PlannedWay& way) {
-  if (!kHasCudaKernels) {
+  if (!kernels::has_cuda_halves()) {
     throw Unsupported(
         "plan --device cuda: this build has no kernels of GPUs, whose scratch memory a plan "
         "counts; configure one with DS_WITH_CUDA=ON, which needs nvcc and no GPU");

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "core/dispatch.h"
 #include "core/trace.h"
 #include "kernels/attention.h"
 #include "kernels/attention_part.h"
+#include "kernels/cuda_halves.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gemm/matmul.h"
@@ -190,7 +190,7 @@ TEST_CASE("kernels on meta that stands for a device report and allocate as they 
 // Also where there is no GPU: what launches kernels is the host's, and nvcc gives functions of
 // devices that it calls a body that ends the program.
 TEST_CASE("kernels on meta that stands for a GPU are launched by code of the host", "[kernels]") {
-  if (!kHasCudaKernels) {
+  if (!kernels::has_cuda_halves()) {
     SUCCEED("a build without CUDA");
     return;
   }

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "config/reader/json_reader.h"
-#include "core/dispatch.h"
+#include "kernels/cuda_halves.h"
 #include "tests/support/catch.h"
 #include "tests/train/small_engine.h"
 #include "train/plan/limits.h"
@@ -137,7 +137,7 @@ TEST_CASE("threads add up, and half the bits are twice the speed", "[train]") {
 }
 
 TEST_CASE("a plan for GPUs counts what their host memory is pinned for", "[train]") {
-  if (!kHasCudaKernels) return;  // as `dslaunch plan --device cuda` says
+  if (!kernels::has_cuda_halves()) return;  // as `dslaunch plan --device cuda` says
   const EngineOptions options = options_of({.ranks = 2, .stage = 2});
   DeviceCeilings gpus = cuda_ceilings(DType::kF32);
   const RunPlan bare = dry_run(options, {.data = 2}, gpus);
