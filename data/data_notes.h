@@ -14,8 +14,8 @@
 
 namespace ds {
 
-// Looked into for signs, of the files of one entry: all of a few, of many this number, evenly spread
-// with the first and the last among them.
+// Looked into for signs, of the files of one entry: all of a few, of many this number, evenly
+// spread with the first and the last among them.
 inline constexpr size_t kMostLookedInto = 256;
 bool is_looked_into(size_t file, size_t files);
 

@@ -1,5 +1,6 @@
-// How the JSON of a file is laid out, told by its first bytes (pure): objects on lines of their own,
-// which are read, or one document over the whole file, which has to be cut into such lines first.
+// How the JSON of a file is laid out, told by its first bytes (pure): objects on lines of their
+// own, which are read, or one document over the whole file, which has to be cut into such lines
+// first.
 #pragma once
 
 #include <cstdint>

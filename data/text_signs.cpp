@@ -27,8 +27,8 @@ bool is_column_name(std::string_view field) {
   });
 }
 
-// Takes a record of a table (RFC 4180: quotes hold separators and line ends, and are doubled inside)
-// off the front of `text`. Nothing where it is cut or its quotes are none of these.
+// Takes a record of a table (RFC 4180: quotes hold separators and line ends, and are doubled
+// inside) off the front of `text`. Nothing where it is cut or its quotes are none of these.
 std::optional<std::vector<std::string>> take_record(std::string_view& text, char separator) {
   std::vector<std::string> fields(1);
   enum class In { kPlain, kQuotes, kBehindQuotes } in = In::kPlain;

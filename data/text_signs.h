@@ -1,6 +1,6 @@
 // What a text that is taken as it stands looks like besides (pure): a table, markup, JSON under the
-// name of a text, another encoding. The name and the first bytes tell. It is a reason for a note and
-// never for reading the text otherwise, as a text may be meant to hold just that.
+// name of a text, another encoding. The name and the first bytes tell. It is a reason for a note
+// and never for reading the text otherwise, as a text may be meant to hold just that.
 #pragma once
 
 #include <string>

@@ -47,7 +47,8 @@ InputLook rehearse_run(const std::string& config, const std::vector<std::string>
 std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
                                         SignalWatch& signals);
 
-// The notes alone, where ranks are on other hosts: what is wrong with their files they see themselves.
+// The notes alone, where ranks are on other hosts: what is wrong with their files they see
+// themselves.
 std::vector<std::string> notes_of_inputs(const RunOptions& options, const CommandContext& context,
                                          SignalWatch& signals);
 

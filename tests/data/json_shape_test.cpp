@@ -1,4 +1,5 @@
-// How the JSON of a file is laid out: lines, a list, an object over several lines, or none of these.
+// How the JSON of a file is laid out: lines, a list, an object over several lines, or none of
+// these.
 #include "data/json_shape.h"
 
 #include <fmt/format.h>
