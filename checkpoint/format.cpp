@@ -321,6 +321,20 @@ std::vector<Ancestor> ancestors_in(const std::string& path, rapidjson::Value::Co
   return out;
 }
 
+FileVote vote_in(const std::string& path, const Fields& file, int64_t epoch) {
+  FileVote vote{.rank = static_cast<int>(file.number("rank", std::numeric_limits<int>::max())),
+                .name = file.text("name"),
+                .epoch = epoch,
+                .bytes = file.number("bytes", kAnyNumber),
+                .digest = file.digest("digest")};
+  // Also keeps names such as ../x from leaving the directory.
+  if (vote.name != pieces_file_name(vote.rank)) {
+    refuse(path, fmt::format("file '{}' of rank {}, expected {}", vote.name, vote.rank,
+                             pieces_file_name(vote.rank)));
+  }
+  return vote;
+}
+
 }  // namespace
 
 std::string to_text(const Manifest& manifest) {
@@ -392,18 +406,7 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
   manifest.skipped = fields.has("skipped") && fields.number("skipped", 1) == 1;
   for (const rapidjson::Value& value : fields.list("files")) {
     const Fields file(path, value);
-    FileVote vote;
-    vote.rank = static_cast<int>(file.number("rank", std::numeric_limits<int>::max()));
-    vote.name = file.text("name");
-    vote.epoch = manifest.epoch;
-    vote.bytes = file.number("bytes", kAnyNumber);
-    vote.digest = file.digest("digest");
-    // Also keeps names such as ../x from leaving the directory.
-    if (vote.name != pieces_file_name(vote.rank)) {
-      refuse(path, fmt::format("file '{}' of rank {}, expected {}", vote.name, vote.rank,
-                               pieces_file_name(vote.rank)));
-    }
-    manifest.files.push_back(vote);
+    manifest.files.push_back(vote_in(path, file, manifest.epoch));
     if (file.has("host")) manifest.hosts.push_back(file.text("host"));
   }
   if (!manifest.hosts.empty() && manifest.hosts.size() != manifest.files.size()) {
