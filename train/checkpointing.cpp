@@ -81,11 +81,11 @@ void Checkpointing::open_root() {
 
 void Checkpointing::compare_tags(const std::string& tag) {
   if (options_.tags == TagAgreement::kIgnore) return;
-  using WireTag = std::array<char, kLongestTag + 1>;
-  std::vector<WireTag> mine(1, WireTag{});
+  using WireName = std::array<char, kLongestTag + 1>;
+  std::vector<WireName> mine(1, WireName{});
   put_text(mine[0], tag);
   std::vector<std::string> all;
-  for (const WireTag& of_rank : engine_.host().gather(mine)) {
+  for (const WireName& of_rank : engine_.host().gather(mine)) {
     all.emplace_back(of_rank.data());
   }
   const TagVerdict verdict = judge_tags(all, options_.tags);
