@@ -322,8 +322,8 @@ std::vector<Ancestor> ancestors_in(const std::string& path, rapidjson::Value::Co
 }
 
 FileVote vote_in(const std::string& path, const Fields& file, int64_t epoch) {
-  FileVote vote{.rank = static_cast<int>(file.number("rank", std::numeric_limits<int>::max())),
-                .name = file.text("name"),
+  FileVote vote{.name = file.text("name"),
+                .rank = static_cast<int>(file.number("rank", std::numeric_limits<int>::max())),
                 .epoch = epoch,
                 .bytes = file.number("bytes", kAnyNumber),
                 .digest = file.digest("digest")};
