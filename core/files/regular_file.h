@@ -1,5 +1,5 @@
-// How a file that strangers may have put there is opened for reading: nothing but a regular file, or
-// a link to one, and without ever waiting for one.
+// How a file that strangers may have put there is opened for reading: nothing but a regular file,
+// or a link to one, and without ever waiting for one.
 #pragma once
 
 #include <string>
