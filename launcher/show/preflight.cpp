@@ -58,11 +58,11 @@ class Judge {
  private:
   void bad(std::string check, std::string what, std::string fix) {
     findings_.push_back(
-        {host_.host.name, std::move(check), Severity::kBad, std::move(what), std::move(fix)});
+        {host_.host.name, std::move(check), FindingLevel::kBad, std::move(what), std::move(fix)});
   }
   void warn(std::string check, std::string what, std::string fix) {
-    findings_.push_back(
-        {host_.host.name, std::move(check), Severity::kWarning, std::move(what), std::move(fix)});
+    findings_.push_back({host_.host.name, std::move(check), FindingLevel::kWarning, std::move(what),
+                         std::move(fix)});
   }
   std::string its_ranks() const {
     return ranks_ == 1 ? "its rank needs" : fmt::format("its {} ranks need", ranks_);
@@ -265,7 +265,7 @@ std::vector<Finding> judge_hosts(const PreflightNeeds& needs,
 
 bool any_bad(const std::vector<Finding>& findings) {
   return std::ranges::any_of(
-      findings, [](const Finding& finding) { return finding.level == Severity::kBad; });
+      findings, [](const Finding& finding) { return finding.level == FindingLevel::kBad; });
 }
 
 }  // namespace ds

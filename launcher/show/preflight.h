@@ -48,12 +48,12 @@ struct SurveyedHost {
   std::string own_file_error{};        // why the launcher does not see what the host wrote
 };
 
-enum class Severity { kBad, kWarning };
+enum class FindingLevel { kBad, kWarning };
 
 struct Finding {
   std::string host;
   std::string check;  // "disk", "clock", ...
-  Severity level = Severity::kBad;
+  FindingLevel level = FindingLevel::kBad;
   std::string what;
   std::string fix;
 };

@@ -40,13 +40,13 @@ class GpuJudge {
       const RankDevices placed = place_on_gpus(ranks, {gpus_of(needs_, host_)}, needs_.gpu_sharing);
       wanted.insert(placed.gpus.begin(), placed.gpus.end());
     } catch (const Error& error) {
-      add("devices", Severity::kBad, error.what(),
+      add("devices", FindingLevel::kBad, error.what(),
           "lower its slots in the hostfile, or leave out what is not there with --exclude");
       return;
     }
     const GpuReport report = from_message(host_.facts->gpu_report());
     if (!report.problem.empty()) {
-      add("gpu", Severity::kWarning,
+      add("gpu", FindingLevel::kWarning,
           fmt::format("nothing is known about its GPUs: {}", report.problem),
           "let the container have the driver's libnvidia-ml.so.1");
     }
@@ -56,18 +56,19 @@ class GpuJudge {
   }
 
  private:
-  void add(const char* check, Severity level, std::string what, std::string fix) {
+  void add(const char* check, FindingLevel level, std::string what, std::string fix) {
     findings_.push_back({host_.host.name, check, level, std::move(what), std::move(fix)});
   }
 
   void one(const GpuState& gpu, const GpuReport& report, const std::set<std::string>& wanted) {
     if (!gpu.problem.empty()) {
-      add("gpu", Severity::kBad, fmt::format("{} does not answer: {}", gpu_name(gpu), gpu.problem),
+      add("gpu", FindingLevel::kBad,
+          fmt::format("{} does not answer: {}", gpu_name(gpu), gpu.problem),
           fmt::format("reset it or restart the machine; {}", kLeaveOut));
       return;
     }
     if (gpu.ecc_uncorrected.value_or(0) > 0) {
-      add("gpu memory", Severity::kBad,
+      add("gpu memory", FindingLevel::kBad,
           fmt::format("{} has counted {} of its memory that ECC could not correct", gpu_name(gpu),
                       format_count(*gpu.ecc_uncorrected, "error")),
           fmt::format("reset it (nvidia-smi --gpu-reset), which takes bad rows out of use; {}",
@@ -78,7 +79,7 @@ class GpuJudge {
     for (const int other : gpu.unreachable) {
       const bool both = other > gpu.index && is_wanted(report, other, wanted);
       if (!both) continue;
-      add("gpu links", Severity::kWarning,
+      add("gpu links", FindingLevel::kWarning,
           fmt::format("{} and GPU {} cannot read each other's memory; what they send each other "
                       "goes through the host",
                       gpu_name(gpu), other),
@@ -89,12 +90,12 @@ class GpuJudge {
   void heat(const GpuState& gpu) {
     const std::optional<int64_t> degrees = gpu.figures.temperature;
     if (degrees && gpu.slowdown_at && *degrees >= *gpu.slowdown_at) {
-      add("gpu heat", Severity::kBad,
+      add("gpu heat", FindingLevel::kBad,
           fmt::format("{} has {} degrees C and slows down from {} on", gpu_name(gpu), *degrees,
                       *gpu.slowdown_at),
           fmt::format("see to its cooling; {}", kLeaveOut));
     } else if (!gpu.throttled.empty()) {
-      add("gpu heat", Severity::kWarning,
+      add("gpu heat", FindingLevel::kWarning,
           fmt::format("{} holds its clocks back: {}", gpu_name(gpu), gpu.throttled),
           "see to its cooling and power; all ranks wait for the slowest");
     }
@@ -112,14 +113,14 @@ class GpuJudge {
             ? std::optional(*figures.memory_total - *figures.memory_used)
             : std::nullopt;
     if (left && needs_.gpu_memory_bytes > 0 && *left < needs_.gpu_memory_bytes) {
-      add("gpu memory", Severity::kBad,
+      add("gpu memory", FindingLevel::kBad,
           fmt::format("{} has {} free of {}, its rank needs {}{}", gpu_name(gpu),
                       format_bytes(*left), format_bytes(*figures.memory_total),
                       format_bytes(needs_.gpu_memory_bytes), others),
           "end what else runs there; a higher ZeRO stage, offload, a smaller micro batch; "
           "`dslaunch plan` shows what takes the memory");
     } else if (!others.empty()) {
-      add("gpu memory", Severity::kWarning,
+      add("gpu memory", FindingLevel::kWarning,
           fmt::format("{} is used already{}", gpu_name(gpu), others),
           "end them if they are left over: they take memory and time");
     }
@@ -149,7 +150,7 @@ void judge_nccl(const std::vector<SurveyedHost>& hosts, std::vector<Finding>& fi
   for (const SurveyedHost& host : hosts) {
     if (!host.facts) continue;
     if (host.facts->nccl().empty()) {
-      findings.push_back({host.host.name, "nccl", Severity::kWarning,
+      findings.push_back({host.host.name, "nccl", FindingLevel::kWarning,
                           "NCCL (libnccl.so.2) is not found there",
                           "install libnccl2, or name its folder in LD_LIBRARY_PATH"});
       continue;
@@ -157,7 +158,7 @@ void judge_nccl(const std::vector<SurveyedHost>& hosts, std::vector<Finding>& fi
     if (first == nullptr) first = &host;
     if (host.facts->nccl() != first->facts->nccl()) {
       findings.push_back(
-          {host.host.name, "nccl", Severity::kBad,
+          {host.host.name, "nccl", FindingLevel::kBad,
            fmt::format("it has NCCL {}, {} has {}", host.facts->nccl(),
                        first->host.name.empty() ? "the launcher's machine" : first->host.name,
                        first->facts->nccl()),

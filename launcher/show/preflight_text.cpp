@@ -13,7 +13,9 @@ namespace {
 
 std::string shown_name(const std::string& host) { return host.empty() ? "this machine" : host; }
 
-std::string_view word_of(Severity level) { return level == Severity::kBad ? "bad" : "warning"; }
+std::string_view word_of(FindingLevel level) {
+  return level == FindingLevel::kBad ? "bad" : "warning";
+}
 
 std::vector<const Finding*> findings_of(const SurveyedHost& host,
                                         const std::vector<Finding>& findings) {
@@ -54,7 +56,7 @@ std::string finding_json(const Finding& finding) {
 std::string host_json(const SurveyedHost& host, const std::vector<Finding>& findings) {
   const std::vector<const Finding*> mine = findings_of(host, findings);
   const bool ok =
-      std::ranges::none_of(mine, [](const Finding* f) { return f->level == Severity::kBad; });
+      std::ranges::none_of(mine, [](const Finding* f) { return f->level == FindingLevel::kBad; });
   JsonObject out;
   out.text("host", host.host.name).raw("ok", ok ? "true" : "false");
   out.integer("ranks", narrow<int64_t>(host.host.slots.size()));
@@ -70,7 +72,7 @@ std::string host_json(const SurveyedHost& host, const std::vector<Finding>& find
 
 std::string preflight_text(const std::vector<SurveyedHost>& hosts,
                            const std::vector<Finding>& findings) {
-  const auto bad = std::ranges::count(findings, Severity::kBad, &Finding::level);
+  const auto bad = std::ranges::count(findings, FindingLevel::kBad, &Finding::level);
   const auto warnings = narrow<int64_t>(findings.size()) - bad;
   int64_t unfit = 0;
   std::vector<std::string> well;
@@ -87,9 +89,10 @@ std::string preflight_text(const std::vector<SurveyedHost>& hosts,
       if (!mine[i]->fix.empty() && !next_says_it)
         body += fmt::format("\n             fix: {}", mine[i]->fix);
     }
-    unfit += std::ranges::any_of(mine, [](const Finding* f) { return f->level == Severity::kBad; })
-                 ? 1
-                 : 0;
+    unfit +=
+        std::ranges::any_of(mine, [](const Finding* f) { return f->level == FindingLevel::kBad; })
+            ? 1
+            : 0;
   }
   const auto count = narrow<int64_t>(hosts.size());
   std::string text = unfit == 0

@@ -150,7 +150,7 @@ std::vector<std::string> refuse_unfit(const PreflightNeeds& needs,
   if (any_bad(findings)) {
     std::vector<std::string> bad;
     for (const Finding& finding : findings) {
-      if (finding.level == Severity::kBad) bad.push_back(finding.host);
+      if (finding.level == FindingLevel::kBad) bad.push_back(finding.host);
     }
     throw HostsUnusable(preflight_text(hosts, findings), bad);
   }

@@ -69,8 +69,8 @@ PreflightNeeds gpu_needs() {
 std::string found(const PreflightNeeds& needs, const SurveyedHost& host) {
   std::string out;
   for (const Finding& finding : judge_hosts(needs, {host})) {
-    out +=
-        fmt::format("{} {}; ", finding.check, finding.level == Severity::kBad ? "bad" : "warning");
+    out += fmt::format("{} {}; ", finding.check,
+                       finding.level == FindingLevel::kBad ? "bad" : "warning");
     CHECK_FALSE(finding.what.empty());
     CHECK_FALSE(finding.fix.empty());
   }
@@ -231,7 +231,7 @@ TEST_CASE("hosts must have the same NCCL where ranks are on GPUs", "[launcher]")
   const auto differs = judge_hosts(gpu_needs(), {host_with_gpus("a"), other});
   REQUIRE(differs.size() == 1);
   CHECK(differs[0].host == "b");
-  CHECK(differs[0].level == Severity::kBad);
+  CHECK(differs[0].level == FindingLevel::kBad);
   CHECK(differs[0].what == "it has NCCL 2.19.3, a has 2.28.9");
   other.facts->clear_nccl();
   CHECK(found(gpu_needs(), other) == "nccl warning; ");
