@@ -353,7 +353,7 @@ TEST_CASE("a training begun anew is gone on with, however far the one before it 
 TEST_CASE("latest is only a hint, unless somebody has set it to an earlier tag", "[checkpoint]") {
   MemoryFileSystem fs;
   CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());
-  const auto found = [&] {
+  const auto taken = [&] {
     const FoundTag out = find_newest_valid(fs, "/c", Depth::kAllBytes);
     return out.tag->tag + (out.newer.empty() ? "" : ", newer " + out.newer);
   };
@@ -361,16 +361,16 @@ TEST_CASE("latest is only a hint, unless somebody has set it to an earlier tag",
   save_and_commit(fs, "/c", 1, {"a", 1, 1, 1});
   write_latest(fs, "/c", "a", 1);
   save_and_commit(fs, "/c", 1, {"b", 1, 2, 2});
-  CHECK(found() == "b");  // it is late
+  CHECK(taken() == "b");  // it is late
   write_latest(fs, "/c", "b", 1);
   CHECK(fs.read_text("/c/latest", 100) == "b\n");
   for (const std::string& text :
        {std::string(), std::string("b"), std::string("gone\n"), std::string(1 << 20, 'x')}) {
     fs.write_text_atomically("/c/latest", text);
-    CHECK(found() == "b");
+    CHECK(taken() == "b");
   }
   fs.write_text_atomically("/c/latest", " a \n");
-  CHECK(found() == "a, newer b");
+  CHECK(taken() == "a, newer b");
   fs.remove("/c/latest");
   fs.make_directory("/c/global_step9");  // perhaps of another program: not ours to delete
   open_epoch(fs, "/c", 2);
