@@ -129,7 +129,7 @@ TEST_CASE("the fp16 section's numbers make the scaler that they say", "[optim]")
       {{.loss_scale_window = 0}, "loss_scale_window is 0, expected 1 or more"},
       {{.hysteresis = 0}, "hysteresis is 0, expected 1 or more"},
       {{.initial_scale_power = -2000}, "loss scale starts at 0"},
-      {{.min_loss_scale = -1}, "with minimum -1, expected positive numbers"}};
+      {{.min_loss_scale = -1}, "with minimum -1, expected a positive number"}};
   for (const auto& [options, message] : refused) {
     CAPTURE(message);
     CHECK_THROWS_AS(LossScaler::from_fp16(options), ConfigError);
