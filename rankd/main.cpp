@@ -78,7 +78,7 @@ class TerminalSink final : public spdlog::sinks::stderr_color_sink_mt {
         terminal_text(std::string_view(message.payload.data(), message.payload.size()));
     spdlog::details::log_msg shown = message;
     shown.payload = text;
-    stderr_color_sink_mt::log(shown);
+    spdlog::sinks::stderr_color_sink_mt::log(shown);
   }
 };
 

@@ -297,7 +297,7 @@ void Cluster::set_latest() {
   if (tags.size() < 2 || !all.front().named) return;
   const CommittedTag& to = tags[1 + static_cast<size_t>(pick(static_cast<int>(tags.size()) - 1))];
   trace(fmt::format("somebody sets latest to {} of epoch {}", to.tag, to.epoch));
-  disk_.files->write_text_atomically(std::string(kRoot) + "/latest", to.tag);
+  disk_.files->write_text_atomically(join_path(kRoot, "latest"), to.tag);
   const Line line = line_up_to(to);
   for (const CommittedTag& tag : all) {
     if (!line.has(tag.begun_in, tag.step)) left_behind_.insert({tag.tag, tag.epoch});
@@ -324,7 +324,7 @@ void Cluster::strike_all(int kind) {
     const auto model = chance(0.3) ? CrashModel::kKeepNone : CrashModel::kTorn;
     disk_.files = disk_.files->after_crash(model, draws_());
     // A claim that went with the power went with all that it was made for.
-    const std::string opened = std::string(kRoot) + "/epoch";
+    const std::string opened = join_path(kRoot, "epoch");
     const int64_t newest =
         disk_.files->exists(opened) ? std::stoll("0" + disk_.files->read_text(opened, 128)) : 0;
     claims_.erase(claims_.upper_bound(newest), claims_.end());

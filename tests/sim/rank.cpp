@@ -87,7 +87,7 @@ class Rank {
             .tags;
     if (cluster_.mutant(Mutant::kResumeOldest)) std::reverse(tags.begin(), tags.end());
     if (cluster_.mutant(Mutant::kTrustLatest)) {
-      const std::string path = std::string(kRoot) + "/latest";
+      const std::string path = join_path(kRoot, "latest");
       const std::string tag = disk().exists(path) ? disk().read_text(path, 256) : "";
       std::erase_if(tags, [&](const CommittedTag& other) { return other.tag + "\n" != tag; });
     }

@@ -207,7 +207,8 @@ TEST_CASE("ranks are told the checkpoint to go back to, and what this launch has
   });
   run.job.resume_tag = "global_step6";
   run.job.recovery.max_restarts = 1;
-  run.job.past = {.committed_step = 40, .committed_by = "report.json", .metrics_step = 45};
+  run.job.past.committed_step = 40;
+  run.job.past.metrics_step = 45;
   CHECK(run.run().exit_code == 0);
   for (const int epoch : {1, 2}) {
     const JobPlan& plan = told.at(epoch, 0);
