@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -60,6 +62,35 @@ ValueCheck positive_number_check() {
     const auto number = number_in<double>(text);
     if (number && *number > 0 && std::isfinite(*number)) return std::string();
     return refuse_number(text, "a finite number above 0");
+  };
+  return ValueCheck(check, "");
+}
+
+std::optional<int64_t> parse_size(std::string_view text) {
+  int64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc() || number < 1) return std::nullopt;
+  std::string unit(text.substr(static_cast<size_t>(parsed.ptr - text.data())));
+  while (unit.starts_with(' ')) unit.erase(0, 1);
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (unit.ends_with("ib")) {
+    unit.resize(unit.size() - 2);
+  } else if (unit.ends_with('b') || unit.ends_with('i')) {
+    unit.pop_back();
+  }
+  constexpr std::string_view kUnits = "kmgtpe";
+  if (unit.empty()) return number;
+  const size_t power = unit.size() == 1 ? kUnits.find(unit) : std::string_view::npos;
+  if (power == std::string_view::npos) return std::nullopt;
+  const int shift = 10 * static_cast<int>(power + 1);
+  if (number > std::numeric_limits<int64_t>::max() >> shift) return std::nullopt;
+  return number << shift;
+}
+
+ValueCheck size_check() {
+  const auto check = [](const std::string& text) {
+    if (parse_size(text)) return std::string();
+    return refuse_number(text, "a size above 0, such as 4096, 128K or 1G");
   };
   return ValueCheck(check, "");
 }

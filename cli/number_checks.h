@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "cli/verb_app.h"
 
@@ -15,5 +17,9 @@ ValueCheck seed_check();
 // Numbers with a fraction.
 ValueCheck number_check(double least, double most);
 ValueCheck positive_number_check();
+
+// "4096", "128K", "1GiB": bytes above 0, by powers of 1024; nothing where it is no such text.
+std::optional<int64_t> parse_size(std::string_view text);
+ValueCheck size_check();
 
 }  // namespace ds

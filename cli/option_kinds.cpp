@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "cli/duration.h"
 #include "cli/number_checks.h"
@@ -33,10 +32,8 @@ VerbOption* add_duration(VerbApp& app, const std::string& name,
 
 VerbOption* add_bytes(VerbApp& app, const std::string& name, int64_t& value,
                       const std::string& description) {
-  return app.add_option(name, value, description)
-      ->with_size_units()
-      ->check(whole_check(1, std::numeric_limits<int64_t>::max()))
-      ->type_name("BYTES");
+  const auto take = [&value](const std::string& text) { value = parse_size(text).value(); };
+  return app.add_option(name, take, description)->check(size_check())->type_name("BYTES");
 }
 
 void add_overrides(VerbApp& app, std::vector<std::string>& overrides) {

@@ -21,11 +21,6 @@ VerbOption* VerbOption::check(const ValueCheck::Complaint& complaint) {
   return this;
 }
 
-VerbOption* VerbOption::with_size_units() {
-  option_.transform(CLI::AsSizeValue(false).description(""));
-  return this;
-}
-
 VerbOption* VerbOption::type_name(const std::string& name) {
   option_.type_name(name);
   return this;

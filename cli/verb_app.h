@@ -47,7 +47,6 @@ class VerbOption {
 
   VerbOption* check(const ValueCheck& check);
   VerbOption* check(const ValueCheck::Complaint& complaint);
-  VerbOption* with_size_units();  // "128K": powers of 1024
   VerbOption* type_name(const std::string& name);
   VerbOption* group(const std::string& name);
   VerbOption* required();

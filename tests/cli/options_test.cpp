@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cli/command_line.h"
+#include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/outline.h"
 #include "cli/overview.h"
@@ -139,8 +140,8 @@ TEST_CASE("no verb takes a number that is none, is infinite or is beyond its typ
       if (std::ranges::find(kinds, option.described_type()) == kinds.end()) continue;
       const std::string name = option.long_names().front();
       if (name == "wait-for-hosts") continue;  // it takes 0, and is read by the launcher
-      for (const char* value : {"nan", "inf", "-inf", "1e999", "99999999999999999999", "-1", "one",
-                                "1 2", "1x", "0x10", " 1"}) {
+      for (const char* value : {"nan", "inf", "-inf", "1e999", "-1e999", "-1", "one", "1 2", "1x",
+                                "0x10", " 1", "99999999999999999999Q"}) {
         CAPTURE(verb.name, name, value);
         Words words = needed;
         words.push_back(fmt::format("--{}={}", name, value));
@@ -150,6 +151,39 @@ TEST_CASE("no verb takes a number that is none, is infinite or is beyond its typ
     }
   }
   CHECK(seen > 40);
+}
+
+TEST_CASE("whole numbers that 64 bits do not hold are refused, not another number", "[cli]") {
+  for (const Words& words : {Words{"generate", "d", "--max-tokens", "9223372036854775808"},
+                             Words{"generate", "d", "--top-k", "99999999999999999999"},
+                             Words{"generate", "d", "--seed", "18446744073709551616"},
+                             Words{"lr-range-test", "t.json", "--step-size", "9223372036854775808"},
+                             Words{"nvme-tune", "--io-size", "9223372036854775808"},
+                             Words{"nvme-tune", "--io-size", "9007199254740992K"}}) {
+    CAPTURE(words);
+    CHECK_THAT(refusal_of(words), Catch::Contains("expected a"));
+  }
+  CHECK(values_of<GenerateArgs>({"generate", "d", "--seed", "18446744073709551615"}).seed ==
+        UINT64_MAX);
+}
+
+TEST_CASE("sizes are bytes by powers of 1024", "[cli]") {
+  for (const auto& [text, bytes] :
+       std::vector<std::pair<std::string, int64_t>>{{"4096", 4096},
+                                                    {"1b", 1},
+                                                    {"128K", 131072},
+                                                    {"128 kb", 131072},
+                                                    {"1GiB", 1 << 30},
+                                                    {"2m", 2 << 20},
+                                                    {"1ti", int64_t{1} << 40},
+                                                    {"7E", int64_t{7} << 60}}) {
+    CAPTURE(text);
+    CHECK(parse_size(text) == bytes);
+  }
+  for (const char* text : {"", "0", "-1", "K", "1x", "1kk", "8E", "1.5K", "9223372036854775808"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_size(text));
+  }
 }
 
 TEST_CASE("a refused number is told with what is expected", "[cli]") {
