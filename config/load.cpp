@@ -76,17 +76,18 @@ void visit_paths(Config& config, const PathUse& use) {
   }
 }
 
-void make_paths_absolute(Config& config, const std::string& directory) {
-  visit_paths(config, [&](const char* /*key*/, std::string& path, PathBase base) {
-    if (base == PathBase::kFolderOfFile) path = absolute(path, directory);
-  });
-}
-
 // "hf://datasets/x", "https://example.com/x.txt": what is before "://"; empty where it is no URL.
 std::string_view url_scheme(std::string_view path) {
   const std::string_view scheme = path.substr(0, path.find("://"));
   const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-'; };
   return scheme.size() < path.size() && std::ranges::all_of(scheme, fits) ? scheme : "";
+}
+
+void make_paths_absolute(Config& config, const std::string& directory) {
+  visit_paths(config, [&](const char* /*key*/, std::string& path, PathBase base) {
+    if (base == PathBase::kFolderOfFile && url_scheme(path).empty())
+      path = absolute(path, directory);
+  });
 }
 
 std::string url_refusal(std::string_view key, const std::string& url) {

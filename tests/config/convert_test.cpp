@@ -31,9 +31,9 @@ template <class T>
 Taken<T> take(std::string_view text, const Spec& spec = {}, T start = {}) {
   Taken<T> taken{.stored = Stored::kDone, .value = std::move(start)};
   if constexpr (std::is_constructible_v<Slot, T*>) {
-    taken.stored = store(parsed(text), {"key", Slot(&taken.value), spec});
+    taken.stored = store(parsed(text), {"field", Slot(&taken.value), spec});
   } else {
-    taken.stored = store(parsed(text), {"key", Slot(EnumRef(taken.value)), spec});
+    taken.stored = store(parsed(text), {"field", Slot(EnumRef(taken.value)), spec});
   }
   return taken;
 }
@@ -42,9 +42,9 @@ template <class T>
 std::string refusal_of(std::string_view text, const Spec& spec = {}) {
   T value{};
   if constexpr (std::is_constructible_v<Slot, T*>) {
-    return refusal(parsed(text), {"key", Slot(&value), spec});
+    return refusal(parsed(text), {"field", Slot(&value), spec});
   } else {
-    return refusal(parsed(text), {"key", Slot(EnumRef(value)), spec});
+    return refusal(parsed(text), {"field", Slot(EnumRef(value)), spec});
   }
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("a pair is a list of exactly two numbers", "[config]") {
     const Value value = text == std::string_view("[1, x]") ? parsed("[1, \"x\"]") : parsed(text);
     Pair pair{3, 4};
     const Spec spec;
-    CHECK(store(value, {"key", Slot(&pair), spec}) == Stored::kWrongKind);
+    CHECK(store(value, {"field", Slot(&pair), spec}) == Stored::kWrongKind);
     CHECK(pair == Pair{3, 4});
   }
 }
@@ -222,7 +222,7 @@ TEST_CASE("null takes the value away where a field can be without one", "[config
     CHECK(take<std::optional<int64_t>>("null", spec, 5).stored == Stored::kWrongKind);
     CHECK(take<std::optional<int64_t>>("null", spec, 5).value == 5);
     std::optional<int64_t> value;
-    CHECK_FALSE(takes_null({"key", Slot(&value), spec}));
+    CHECK_FALSE(takes_null({"field", Slot(&value), spec}));
   }
   const Spec plain;
   std::optional<int64_t> optional;
@@ -230,11 +230,11 @@ TEST_CASE("null takes the value away where a field can be without one", "[config
   Value any;
   Fruit fruit = Fruit::kPear;
   std::optional<Fruit> perhaps = Fruit::kPear;
-  CHECK(takes_null({"key", Slot(&optional), plain}));
-  CHECK_FALSE(takes_null({"key", Slot(&number), plain}));
-  CHECK(takes_null({"key", Slot(&any), plain}));
-  CHECK_FALSE(takes_null({"key", Slot(EnumRef(fruit)), plain}));
-  CHECK(takes_null({"key", Slot(EnumRef(perhaps)), plain}));
+  CHECK(takes_null({"field", Slot(&optional), plain}));
+  CHECK_FALSE(takes_null({"field", Slot(&number), plain}));
+  CHECK(takes_null({"field", Slot(&any), plain}));
+  CHECK_FALSE(takes_null({"field", Slot(EnumRef(fruit)), plain}));
+  CHECK(takes_null({"field", Slot(EnumRef(perhaps)), plain}));
 }
 
 TEST_CASE("enumerators are read by any of their names, in the case that the field asks for",
@@ -311,12 +311,12 @@ TEST_CASE("placeholders of templates are told from words", "[config]") {
   for (const char* text :
        {"$LR", "${lr}", "{{ lr }}", "<lr>", "GB_SIZE", "GB_SIZE,", "MICRO_BS_x", "_", "N_1"}) {
     CAPTURE(text);
-    CHECK_THAT(refusal(Value::string(text), {"key", Slot(static_cast<int64_t*>(nullptr)), {}}),
+    CHECK_THAT(refusal(Value::string(text), {"field", Slot(static_cast<int64_t*>(nullptr)), {}}),
                Catch::Contains("placeholder of a template"));
   }
   for (const char* text : {"lr", "BIG", "<lr", "lr>", "a_b_c_d", "Some_words", ""}) {
     CAPTURE(text);
-    CHECK_THAT(refusal(Value::string(text), {"key", Slot(static_cast<int64_t*>(nullptr)), {}}),
+    CHECK_THAT(refusal(Value::string(text), {"field", Slot(static_cast<int64_t*>(nullptr)), {}}),
                !Catch::Contains("placeholder"));
   }
 }

@@ -90,6 +90,8 @@ TEST_CASE("a URL is no file of this machine, and its password is not repeated", 
   CHECK_THAT(said(R"({"data": {"train": "file:///tmp/x.txt"}})"),
              Catch::Contains("write the path without file://"));
   CHECK(said(R"({"data": {"train": "a:b//c.txt"}})") == "taken");
+  const ReadConfig read = read_config_text(R"({"data": {"train": "s3://a/b"}})", "f", {}, "/jobs");
+  CHECK(read.config.data.train == std::vector<std::string>{"s3://a/b"});  // no path was made of it
 }
 
 TEST_CASE("the byte tokenizer is no path", "[config]") {
@@ -178,14 +180,15 @@ TEST_CASE("overrides work in their order, and each that is wrong is told", "[con
 TEST_CASE("all errors of a file are thrown at once, each on its line", "[config]") {
   Folder folder;
   const std::string file =
-      folder.put("t.json", "{\"train_batch_size\": 0,\n \"no_such\": 1,\n \"fp16\": 3}");
+      folder.put("t.json", "{\"train_batch_size\": 0,\n \"stepsperprint\": 1,\n \"fp16\": 3}");
   try {
     load_config(file);
     FAIL("it was taken");
   } catch (const ConfigError& error) {
     const std::string said = error.what();
     CHECK(std::count(said.begin(), said.end(), '\n') == 2);
-    for (const char* place : {":1:22: train_batch_size: ", ":2:2: no_such: ", ":3:10: fp16: "}) {
+    for (const char* place :
+         {":1:22: train_batch_size: ", ":2:2: stepsperprint: ", ":3:10: fp16: "}) {
       CHECK_THAT(said, Catch::Contains(file + place));
     }
   }
