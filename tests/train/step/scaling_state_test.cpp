@@ -9,12 +9,17 @@ namespace {
 TEST_CASE("the state of a loss scaler is read as it was written", "[train]") {
   const ScalingState state{
       .skipped = 7,
-      .scaler = {.scale = 0x1p-3, .iteration = 41, .last_overflow = 39, .hysteresis = 2}};
-  CHECK(to_text(state) ==
-        R"({"skipped":7,"scale":0.125,"iteration":41,"last_overflow":39,"hysteresis":2})");
+      .scaler = {
+          .scale = 0x1p-3, .iteration = 41, .last_overflow = 39, .hysteresis = 2, .stuck = 1}};
+  CHECK(
+      to_text(state) ==
+      R"({"skipped":7,"scale":0.125,"iteration":41,"last_overflow":39,"hysteresis":2,"stuck":1})");
   CHECK(parse_scaling_state(to_text(state)) == state);
   const ScalingState huge{.skipped = 0, .scaler = {.scale = 0x1p120}};
   CHECK(parse_scaling_state(to_text(huge)) == huge);
+  const std::string older =
+      R"({"skipped":0,"scale":4,"iteration":1,"last_overflow":-1,"hysteresis":2})";
+  CHECK(parse_scaling_state(older).scaler.stuck == 0);
 }
 
 TEST_CASE("what is no state of a loss scaler is refused by what is missing", "[train]") {

@@ -124,7 +124,7 @@ TEST_CASE("a save that fails is a warning, and is tried again", "[train]") {
   });
 }
 
-// An engine in fp16 whose gradients overflow until its scale has come down to about 2^22.
+// An engine in fp16 whose gradients overflow until its scale has come down to what the model bears.
 EngineOptions overflowing(double scale) {
   return options_of(
       {.dtype = DType::kF16,
@@ -162,10 +162,13 @@ TEST_CASE("a save that is due after a step that changed nothing waits for one th
         saving.saver.save_and_go_on();  // who asks for it gets it
         CHECK(saving.heard.take() == Lines{"save 3.0", "commit global_step3"});
         CHECK(skipped_tags(disk) == std::vector<int64_t>{3});
-        const Lines said = trained(saving, 9);
+        Lines said;
+        while (said.empty() && saving.engine.step() < 30)
+          said = trained(saving, saving.engine.step() + 1);
         REQUIRE(saving.engine.skipped_last() == false);
         const int64_t first = saving.engine.scaling().skipped + 1;
-        REQUIRE(said.size() >= 2);
+        CHECK(saving.engine.step() == first);
+        REQUIRE(said.size() == 2);
         CHECK(said[0] == fmt::format("save {}.0", first));
         CHECK(skipped_tags(disk) == std::vector<int64_t>{3});
       },
