@@ -361,7 +361,8 @@ void Cluster::check_blame(const Launcher& l, const Decision& decision, bool excu
     breach(fmt::format("launch {} has the lease, but epoch {} was shut out: {}", l.number, l.epoch,
                        decision.reason));
   }
-  if (!excused && !fenced) {
+  const bool lost = bad_from_ > 0;  // training: its ranks find that out themselves
+  if (!excused && !fenced && !lost) {
     breach(fmt::format("nothing was wrong with the ranks of epoch {}, and yet: {}", l.epoch,
                        decision.reason));
   }

@@ -176,9 +176,9 @@ TEST_CASE("each host keeps the files of its own ranks, and together they load wi
     const Machines machines({2, 2}), undisturbed({4});
     live(machines, {.number = 1, .until = 2, .stage = stage});
     CHECK(machines.in_tag(0, "global_step2") ==
-          Names{"manifest.json", "rank-00000.pieces", "rank-00001.pieces"});
+          Names{"manifest.json", "named", "rank-00000.pieces", "rank-00001.pieces"});
     CHECK(machines.in_tag(1, "global_step2") ==
-          Names{"manifest.json", "rank-00002.pieces", "rank-00003.pieces"});
+          Names{"manifest.json", "named", "rank-00002.pieces", "rank-00003.pieces"});
     for (const size_t host : {size_t{0}, size_t{1}}) {
       CHECK(machines.folders(host) == Names{"global_step1", "global_step2"});
       CHECK(machines.disks[host]->read_text("/run/checkpoints/latest", 100) == "global_step2\n");
