@@ -49,7 +49,7 @@ PlotAxis::PlotAxis(double low, double high, PlotTicks kind) : low_(low), high_(h
   high_ = std::min(middle + half, kMost);
 }
 
-double PlotAxis::share(double value) const {
+double PlotAxis::share(long double value) const {
   return static_cast<double>((value - low_) / (high_ - low_));
 }
 
@@ -66,7 +66,7 @@ std::vector<PlotTick> PlotAxis::ticks() const {
   const long double last = std::floor(high_ / step.width);
   for (int i = 0; i < kMostTicks && first + i <= last; ++i) {
     const long double at = (first + i) * step.width;
-    const auto value = static_cast<double>(at) + 0.0;  // no -0
+    const long double value = at + 0.0L;  // no -0
     out.push_back({static_cast<double>((at - low_) / (high_ - low_)),
                    in_full ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, digits)});
   }

@@ -23,7 +23,7 @@ class PlotAxis {
   // each other.
   PlotAxis(double low, double high, PlotTicks kind);
 
-  double share(double value) const;  // 0 at the low end, 1 at the high one
+  double share(long double value) const;  // 0 at the low end, 1 at the high one
   std::vector<PlotTick> ticks() const;
   static constexpr int kMostTicks = 8;
 

@@ -34,7 +34,7 @@ void check_axis(double low, double high, PlotTicks kind) {
     REQUIRE(tick.share > before);
     REQUIRE(tick.share <= 1 + 1e-9);
     // A label says where its mark is, to the digits that it has.
-    REQUIRE(std::abs(axis.share(std::stod(tick.label)) - tick.share) < 0.01);
+    REQUIRE(std::abs(axis.share(std::stold(tick.label)) - tick.share) < 0.01);
     before = tick.share;
   }
   REQUIRE(axis.share(low) >= 0);
