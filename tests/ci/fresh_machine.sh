@@ -33,7 +33,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-mirror=$(grep -rhoE 'https?://[^ ]*/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -n 1 | tr -d ' ')
+mirror=$(grep -rhoE 'https?://[^ ]*/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -n 1 | tr -d " " || true)
 began=$SECONDS
 debootstrap --variant=minbase --include=git,ca-certificates bookworm "$folder" "${mirror:-http://deb.debian.org/debian}" \
   >"/tmp/dslaunch-debootstrap.$$" 2>&1 || { tail -n 20 "/tmp/dslaunch-debootstrap.$$" >&2; exit 69; }
