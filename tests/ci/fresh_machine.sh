@@ -46,7 +46,7 @@ git -C "$source_dir" bundle create -q "$folder/root/dslaunch.bundle" HEAD
 cat >"$folder/root/inside.sh" <<'INSIDE'
 set -eu
 cd /root
-git clone -q dslaunch.bundle dslaunch
+git -c advice.detachedHead=false clone -q dslaunch.bundle dslaunch
 cd dslaunch
 for command in $1; do
   began=$(date +%s)
