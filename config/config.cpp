@@ -96,9 +96,9 @@ void run_fields(Visitor& v, Config& c) {
            .min = 0});
   v.field(
       "steps_per_print", c.steps_per_print,
-      {.meaning = "Print step, skipped-step count, learning rate and momentum every so many steps.",
-       .effect = Effect::kUsed,
-       .unset_meaning = "never; as 0 and what is below"});
+      {.meaning = "Print step, skipped-step count, learning rate and momentum every so many steps; "
+                  "null, Infinity, and what is not above 0: never.",
+       .effect = Effect::kUsed});
   v.field(
       "wall_clock_breakdown", c.wall_clock_breakdown,
       {.meaning = "Time forward, backward, gradient reduction and step; on a GPU, steps are then "

@@ -317,7 +317,9 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
       continue;
     }
     UnknownKey unknown = unknown_key(level_.path, member.key, known);
-    if (is_typed(member.origin)) unknown.severity = Severity::kError;
+    if (is_typed(member.origin)) {
+      unknown = {Severity::kError, unknown_key_text(level_.path, member.key, known)};
+    }
     problems_.add({unknown.severity, basis, path, member.origin, std::move(unknown.message)});
   }
 }

@@ -53,6 +53,7 @@ constexpr auto kIgnored = std::to_array<IgnoredKeys>({
     {"zero_optimization", "find_unused_parameters", kOlder},
     {"zero_optimization", "stage3_param_persitence_threshold",
      "a misprint of stage3_param_persistence_threshold"},
+    {"zero_optimization", "cpu_offload_pin_memory", "a misprint of cpu_offload_use_pin_memory"},
     {"compile", "enabled disable backend kwargs",
      "it is of an older release and turns PyTorch's compiler on or off"},
     {"eigenvalue", "model_name", kLayers},

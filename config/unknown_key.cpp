@@ -67,8 +67,10 @@ std::string_view foreign_name(std::string_view section, std::string_view key) {
   return found == kNames.end() ? "" : found->second;
 }
 
-std::string error_text(std::string_view section, std::string_view key,
-                       const std::vector<std::string>& siblings) {
+}  // namespace
+
+std::string unknown_key_text(std::string_view section, std::string_view key,
+                             const std::vector<std::string>& siblings) {
   const Places places = places_of(section, key);
   constexpr size_t kMost = 3;  // more of them say nothing
   if (!places.conditions.empty()) {
@@ -86,8 +88,6 @@ std::string error_text(std::string_view section, std::string_view key,
   return fmt::format("unknown key, did you mean \"{}\"?", nearest);
 }
 
-}  // namespace
-
 bool is_passed_over(std::string_view section, std::string_view key,
                     const std::vector<std::string>& siblings) {
   return who_reads_past(section) && slip_of_key(key, siblings).empty();
@@ -95,7 +95,7 @@ bool is_passed_over(std::string_view section, std::string_view key,
 
 UnknownKey unknown_key(std::string_view section, std::string_view key,
                        const std::vector<std::string>& siblings) {
-  std::string text = error_text(section, key, siblings);
+  std::string text = unknown_key_text(section, key, siblings);
   if (!is_passed_over(section, key, siblings)) return {Severity::kError, std::move(text)};
   const std::string_view by = who_reads_past(section).value_or("");
   return {Severity::kNote, fmt::format("is ignored, as by {}: {}", by, text)};

@@ -22,6 +22,10 @@ struct UnknownKey {
 UnknownKey unknown_key(std::string_view section, std::string_view key,
                        const std::vector<std::string>& siblings);
 
+// The same as an error says it, which a key that is typed on the command line gets in any case.
+std::string unknown_key_text(std::string_view section, std::string_view key,
+                             const std::vector<std::string>& siblings);
+
 // Whether that is a note.
 bool is_passed_over(std::string_view section, std::string_view key,
                     const std::vector<std::string>& siblings);

@@ -302,9 +302,10 @@ bool is_placeholder(std::string_view text) {
   if (text.starts_with("$") || text.starts_with("{{") ||
       (text.starts_with('<') && text.ends_with('>')))
     return true;
-  const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
-  const auto is_letter = [&](char c) { return is_upper(c) || (c >= '0' && c <= '9') || c == '_'; };
-  if (text.empty() || begins_number(text) || std::ranges::none_of(text, is_upper)) return false;
+  if (begins_number(text)) return false;
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
   const auto upper = std::ranges::count_if(text, is_letter);
   return text.find('_') != std::string_view::npos && upper * 3 >= std::ssize(text) * 2;
 }

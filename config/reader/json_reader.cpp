@@ -426,6 +426,10 @@ Value Reader::scalar(std::string_view token, size_t offset, bool* known) {
   if (token == "true") return Value::boolean(true);
   if (token == "false") return Value::boolean(false);
   if (token == "null") return Value::null();
+  // Python writes these for numbers that JSON does not have; whoever takes one knows its name.
+  if (token == "Infinity" || token == "-Infinity" || token == "NaN") {
+    return Value::string(std::string(token));
+  }
   if (!is_json_number(token)) {
     *known = false;
     return {};

@@ -84,7 +84,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 }
 
 std::string slip_of_key(std::string_view key, const std::vector<std::string>& known) {
-  constexpr size_t kMostSlips = 3, kMostMissing = 4, kShortest = 6;
+  constexpr size_t kMostMissing = 4, kShortest = 6, kLong = 20;
+  const size_t most = std::min<size_t>(key.size() < kLong ? 3 : 4, key.size() / 4);
   if (key.size() > kLongest) return "";
   const auto lower = [](std::string_view text) {
     std::string out(text);
@@ -94,7 +95,6 @@ std::string slip_of_key(std::string_view key, const std::vector<std::string>& kn
     return out;
   };
   const std::string written = lower(key);
-  const size_t most = std::min(kMostSlips, key.size() / 4);
   Near near;
   for (const std::string& candidate : known) {
     const size_t longer = std::max(key.size(), candidate.size());

@@ -16,7 +16,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 std::string misspelt_name(std::string_view name, const std::vector<std::string>& known);
 
 // The name among `known` that a key was meant to be: the letters' case aside, at most every fourth
-// letter is wrong, and three in all, or the last ones are missing, four at most; "" when there is
+// letter is wrong, and three in all (four of twenty or more), or the last ones are missing, four at most; "" when there is
 // none.
 std::string slip_of_key(std::string_view key, const std::vector<std::string>& known);
 

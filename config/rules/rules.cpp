@@ -61,6 +61,10 @@ void loss_scale_rules(const RuleContext& r) {
   } else {
     positive("fp16.min_loss_scale", fp16.min_loss_scale);
   }
+  if (fp16.min_loss_scale != std::trunc(fp16.min_loss_scale)) {
+    r.note_as_older("fp16.min_loss_scale",
+                    "is no whole number, which DeepSpeed takes before 0.17.1 only");
+  }
   if (fp16.loss_scale != 0) invertible_scale_rule(r, "fp16.loss_scale", fp16.loss_scale);
   if (!dynamic) return;
   if (fp16.min_loss_scale > 0) {

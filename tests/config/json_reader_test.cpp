@@ -71,4 +71,10 @@ TEST_CASE("base64 in either alphabet decodes", "[config]") {
                     Catch::Contains("cut off"));
 }
 
+TEST_CASE("numbers that JSON does not have end as numbers do", "[config]") {
+  CHECK(json_of("{\"a\": Infinity, \"b\": [-Infinity, NaN], \"c\": Infinity}") ==
+        R"({"a":"Infinity","b":["-Infinity","NaN"],"c":"Infinity"})");
+  CHECK(json_of("{a: NaNcy, b\n}") == R"({"a":"NaNcy, b"})");
+}
+
 }  // namespace ds

@@ -92,7 +92,7 @@ TEST_CASE("long inputs are cheap: digits, strings, keys, comments, megabytes", "
   const std::string million(900'000, '7');
   CHECK_THAT(errors_of("{\"train_batch_size\": " + million + "}"),
              Catch::Contains("beyond the range"));
-  CHECK(errors_of("{\"" + million + "\": 1}").empty());
+  CHECK(errors_of("{\"" + million + "\": 1}") == "accepted\n");
   CHECK_THAT(errors_of("{\"train\": {\"" + million + "\": 1}}"), Catch::Contains("unknown key"));
   CHECK_THAT(errors_of("{\"gradient_clipping\": \"" + million + "\"}"),
              Catch::Contains("..., expected number"));
@@ -101,9 +101,10 @@ TEST_CASE("long inputs are cheap: digits, strings, keys, comments, megabytes", "
   CHECK_THAT(errors_of(std::string(kMaxTextBytes + 1, ' ')), Catch::Contains("at most"));
   std::string many = "{";
   for (int i = 0; i < kMaxValues; ++i) many += fmt::format("\"key{}\": 1,", i);
-  CHECK(errors_of(many + "}").empty());
-  CHECK_THAT(errors_of(many.substr(0, many.size() - 9) + "gradient_clip: 1}"),
-             Catch::Contains("gradient_clip: unknown key"));
+  CHECK(errors_of(many + "}") == "accepted\n");
+  std::string slip = "{";
+  for (int i = 1; i < kMaxValues; ++i) slip += fmt::format("\"key{}\": 1,", i);
+  CHECK_THAT(errors_of(slip + "gradient_clip: 1}"), Catch::Contains("gradient_clip: unknown key"));
   CHECK_THAT(errors_of(many + "one_more: 1}"), Catch::Contains("more than 20000 values"));
 }
 

@@ -120,23 +120,24 @@ TEST_CASE("of a value one letter in four may be wrong", "[config]") {
 
 TEST_CASE("keys of other programs are slips for none, and shortened or misspelt ones are",
           "[config]") {
-  for (const auto& [key, meant] :
-       std::vector<std::pair<const char*, const char*>>{{"gradient_cliping", "gradient_clipping"},
-                                                        {"gradient_clip", "gradient_clipping"},
-                                                        {"Gradient_Clipping", "gradient_clipping"},
-                                                        {"gradient-clipping", "gradient_clipping"},
-                                                        {"stagee", "stage"},
-                                                        {"sheduler", "scheduler"},
-                                                        {"FP16", "fp16"},
-                                                        {"stage", "stage"},
-                                                        {"gradient_", ""},
-                                                        {"optim", ""},
-                                                        {"fp8", ""},
-                                                        {"save", ""},
-                                                        {"batch_size", ""},
-                                                        {"train_iters", ""},
-                                                        {"wall_clock", ""},
-                                                        {"steps_per_epoch", ""}}) {
+  for (const auto& [key, meant] : std::vector<std::pair<const char*, const char*>>{
+           {"gradient_cliping", "gradient_clipping"},
+           {"gradient_clip", "gradient_clipping"},
+           {"Gradient_Clipping", "gradient_clipping"},
+           {"gradient-clipping", "gradient_clipping"},
+           {"gradient_accumulate_step", "gradient_accumulation_steps"},
+           {"stagee", "stage"},
+           {"sheduler", "scheduler"},
+           {"FP16", "fp16"},
+           {"stage", "stage"},
+           {"gradient_", ""},
+           {"optim", ""},
+           {"fp8", ""},
+           {"save", ""},
+           {"batch_size", ""},
+           {"train_iters", ""},
+           {"wall_clock", ""},
+           {"steps_per_epoch", ""}}) {
     CAPTURE(key);
     CHECK(slip_of_key(key, kKeys) == meant);
   }

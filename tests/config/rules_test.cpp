@@ -196,7 +196,7 @@ TEST_CASE("offloading works at the stages that have something to offload", "[con
        {"zero_optimization.offload_param", "has no effect at ZeRO stage 2, which leaves parameters",
         R"({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}})",
         R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})"},
-       {"zero_optimization.offload_optimizer.device", "the state is in the host's memory",
+       {"zero_optimization.offload_optimizer.device", "nvme is for stage 3; at ZeRO stage 1",
         R"({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "nvme"}}})",
         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})"},
        {"fp16.min_loss_scale", "0 is taken as no floor, as by DeepSpeed before",

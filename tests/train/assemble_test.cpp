@@ -325,6 +325,14 @@ TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") 
                     Catch::Contains("needs momentum > 0"));
 }
 
+TEST_CASE("a warm-up of no steps is the shortest, as DeepSpeed's older releases have it",
+          "[rankd]") {
+  const EngineOptions options = options_of(R"("train": {"steps": 40},
+      "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 0}})");
+  CHECK(options.schedule.warmup.warmup_num_steps == 1);
+  CHECK_NOTHROW(StepRules({.schedule = options.schedule}));
+}
+
 TEST_CASE("a decay ends with the run unless it says when", "[rankd]") {
   const auto total = [](const std::string& params) {
     return options_of(R"("train": {"steps": 40}, "scheduler": {"type": "WarmupCosineLR",
@@ -386,6 +394,12 @@ TEST_CASE("fp16's keys make the rule that its loss scale follows", "[rankd]") {
   CHECK(rule.options.hysteresis == 3);
   CHECK(rule.options.consecutive_hysteresis);
   CHECK(rule.options.min_scale == 4);
+  const auto least = [](const std::string& scale) {
+    return runnable(R"("fp16": {"enabled": true, "min_loss_scale": )" + scale + "}")
+        .loss_scale.options.min_scale;
+  };
+  CHECK(least("0.25") == 0.25);
+  CHECK(least("0") == 0x1p-126);
   CHECK(rule.options.at_minimum == AtMinimumScale::kThrow);
   const LossScaleRule plain = runnable(R"("fp16": {"enabled": true, "hysteresis": 3})").loss_scale;
   CHECK(plain.options.hysteresis == 1);

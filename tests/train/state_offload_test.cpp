@@ -183,5 +183,24 @@ TEST_CASE("state of many times the host's limit trains through a swap file", "[t
   CHECK(nth(train(setting, disk, 2).tiers, Tier::kHost).bytes_peak == host);
 }
 
+TEST_CASE("the smallest tiles are as large as what a rank has of its largest parameter",
+          "[train]") {
+  Setting setting{.ranks = 2, .stage = 3, .dtype = DType::kBF16, .state = Tier::kNvme};
+  const auto host_bytes = [&](int64_t tile) {
+    setting.sub_group_numel = tile;
+    return nth(dry_run(options_of(setting), {.data = 2}, {}).of_rank(0).memory, Tier::kHost)
+        .bytes_peak;
+  };
+  const size_t smallest = host_bytes(0);
+  CHECK(smallest > host_bytes(32));
+  CHECK(smallest < host_bytes(INT64_MAX));
+  setting.sub_group_numel = 0;
+  MemoryFileSystem disk, plain_disk;
+  const Outcome got = train(setting, disk, 2);
+  check_plan(setting, got);
+  setting.state = Tier::kDevice;
+  CHECK(got.losses == train(setting, plain_disk, 2).losses);
+}
+
 }  // namespace
 }  // namespace ds
