@@ -322,7 +322,7 @@ def go_back(binaries, folder, schedule, problems):
                     [*schedule.mesh.words, *schedule.offload])
     with open(folder / "out", "a") as out:
         process = subprocess.Popen(words, cwd=folder, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
-        send_signals(process, folder / "run", [(schedule.back, 0, signal.SIGKILL)])
+        send_signals(process, [(schedule.back, 0, signal.SIGKILL)])
         try:
             code = process.wait(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
