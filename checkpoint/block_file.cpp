@@ -7,6 +7,7 @@
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 namespace {
@@ -29,7 +30,7 @@ BlockFileWriter::BlockFileWriter(FileSystem& file_system, const std::string& pat
   }
   filling_ = std::move(idle_.back());
   idle_.pop_back();
-  thread_ = std::thread([this] { write_chunks(); });
+  thread_ = start_thread("writing files", [this] { write_chunks(); });
 }
 
 BlockFileWriter::~BlockFileWriter() { stop_thread(); }

@@ -23,6 +23,7 @@
 #include "core/tasks/task_limits.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/grpc_threads.h"
 #include "proto/step_metrics.h"
 #include "rankd/control_channel.h"
 #include "rankd/control_messages.h"
@@ -492,9 +493,8 @@ class GrpcControlClient final : public ControlClient {
 std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
                                                std::function<void()> lost,
                                                const std::string& data_endpoint) {
-  // gRPC does not say when it cannot start its own.
-  constexpr int kThreads = 6;
-  require_threads(kThreads, "the control connection");
+  constexpr int kOwnThreads = 2;  // that serves, and that reads
+  require_threads(grpc_threads_of_client(grpc_cores()) + kOwnThreads, "the control connection");
   return std::make_unique<GrpcControlClient>(bootstrap, std::move(lost), data_endpoint);
 }
 

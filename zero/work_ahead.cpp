@@ -9,12 +9,13 @@
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "core/memory/beside_log.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 
 WorkAhead::WorkAhead(AheadParts& parts, Stream& stream)
     : parts_(parts), stream_(stream), states_(to_size(parts.count())) {
-  if (!is_meta()) thread_ = std::thread([this] { run(); });
+  if (!is_meta()) thread_ = start_thread("fetching ahead", [this] { run(); });
 }
 
 WorkAhead::~WorkAhead() {

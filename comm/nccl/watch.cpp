@@ -1,9 +1,11 @@
 #include "comm/nccl/watch.h"
 
+#include "core/tasks/task_limits.h"
+
 namespace ds::detail {
 
 NcclWatch::NcclWatch(std::chrono::milliseconds every) : every_(every) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("watching NCCL", [this] { run(); });
 }
 
 NcclWatch::~NcclWatch() {

@@ -73,14 +73,6 @@ std::optional<TaskLimit> user_task_limit() {
                    .used = tasks_of_user(getuid())};
 }
 
-std::string describe(const TaskLimit& limit) {
-  return limit.file.empty()
-             ? fmt::format("user {} may have {} processes and threads (ulimit -u) and has {}",
-                           limit.name, limit.most, limit.used)
-             : fmt::format("cgroup {} allows {} processes and threads (pids.max) and has {}",
-                           limit.name, limit.most, limit.used);
-}
-
 }  // namespace
 
 std::optional<TaskLimit> cgroup_task_limit(std::string_view proc_cgroup,
@@ -108,6 +100,14 @@ TaskLimits task_limits() {
   std::ostringstream text;
   text << in.rdbuf();
   return {cgroup_task_limit(text.str(), {}), user_task_limit()};
+}
+
+std::string describe(const TaskLimit& limit) {
+  return limit.file.empty()
+             ? fmt::format("user {} may have {} processes and threads (ulimit -u) and has {}",
+                           limit.name, limit.most, limit.used)
+             : fmt::format("cgroup {} allows {} processes and threads (pids.max) and has {}",
+                           limit.name, limit.most, limit.used);
 }
 
 std::string how_to_raise_cgroup(const TaskLimit& limit, int64_t need) {

@@ -30,8 +30,8 @@ struct TaskLimits {
 };
 TaskLimits task_limits();
 
-// Which limit is reached, and how to raise it, as Error(kClusterUnusable). `starting`: "a thread for
-// the log files".
+// Which limit is reached, and how to raise it, as Error(kClusterUnusable). `starting`: "a thread
+// for the log files".
 Error no_further_task(std::string_view starting, const std::error_code& why);
 // Of an exception of the standard library: nothing where it tells of something else.
 std::optional<Error> no_further_task(const std::system_error& error);
@@ -47,7 +47,8 @@ std::thread start_thread(std::string_view purpose, Work&& work) {
 }
 
 // Throws no_further_task() where not so many threads may be there beside those that are, which is
-// tried by starting and ending them. For libraries that start threads and do not say when they cannot.
+// tried by starting and ending them. For libraries that start threads and do not say when they
+// cannot.
 void require_threads(int count, std::string_view purpose);
 
 // Pure parts, but for the files below the two folders.
@@ -58,8 +59,9 @@ struct CgroupFolders {
 // `proc_cgroup`: the text of /proc/<pid>/cgroup.
 std::optional<TaskLimit> cgroup_task_limit(std::string_view proc_cgroup,
                                            const CgroupFolders& folders);
-// "cgroup /job allows 28 processes and threads (pids.max) and has 28", and how to raise it; of the
-// limit that is reached, or of all that there are.
+// "cgroup /job allows 28 processes and threads (pids.max) and has 28".
+std::string describe(const TaskLimit& limit);
+// The same with how to raise it, of the limit that is reached, or of all that there are.
 std::string describe_reached(const TaskLimits& limits);
 // How to make room for `need` tasks more.
 std::string how_to_raise_cgroup(const TaskLimit& limit, int64_t need);

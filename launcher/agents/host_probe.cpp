@@ -21,6 +21,7 @@
 #include "launcher/process/devices/gpu_reader.h"
 #include "launcher/process/epoch_claim.h"
 #include "launcher/process/machine.h"
+#include "proto/grpc_threads.h"
 
 namespace ds {
 namespace {
@@ -90,6 +91,7 @@ void read_task_limits(agent::Facts& facts) {
     out.set_most(limit.most);
     out.set_used(limit.used);
   };
+  facts.set_grpc_cores(grpc_cores());
   const TaskLimits limits = task_limits();
   if (limits.cgroup) to_message(*limits.cgroup, *facts.mutable_cgroup_tasks());
   if (limits.user) to_message(*limits.user, *facts.mutable_user_tasks());

@@ -5,7 +5,6 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -22,6 +21,7 @@
 #include "launcher/process/credentials.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/grpc_threads.h"
 
 namespace ds {
 namespace {
@@ -36,13 +36,6 @@ constexpr size_t kMaxMemoryPerRank = 256 << 10;
 constexpr int kHandshakeMs = 10'000;
 constexpr int kKeepAliveMs = 2'000;  // twice this without an answer, and the connection is gone
 constexpr size_t kSecretBytes = 32;
-
-// As many as gRPC starts at once for a server that calls back; it does not say when it cannot, and
-// then answers nobody.
-int threads_of_server() {
-  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
-  return std::clamp(cores / 2, 2, 16) + 3;
-}
 
 Time steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -278,7 +271,7 @@ class Coordinator::Service::Attendance final
 };
 
 void Coordinator::Service::start_server() {
-  require_threads(threads_of_server(), "the control server");
+  require_threads(grpc_threads_of_server(grpc_cores()), "the control server");
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

@@ -8,6 +8,7 @@
 #include "core/tasks/task_limits.h"
 #include "launcher/show/preflight_gpus.h"
 #include "launcher/show/progress.h"
+#include "proto/grpc_threads.h"
 
 namespace ds {
 namespace {
@@ -16,11 +17,11 @@ namespace {
 // each peer.
 constexpr int64_t kFilesOfEachRank = 128;
 constexpr int64_t kFilesForEachPeer = 2;
-// Beside the threads of the computation: control connection, storage, dumps. No run comes to train
-// with fewer; ranks on GPUs have those of CUDA and NCCL, too.
-constexpr int64_t kThreadsOfEachRank = 12;
+// Beside the threads of the computation and of gRPC: the control connection takes three. No run
+// comes to train with fewer; ranks on GPUs have those of CUDA and NCCL, too.
+constexpr int64_t kThreadsOfEachRank = 3;
 constexpr int64_t kThreadsOfEachGpu = 8;
-constexpr int64_t kThreadsOfLauncher = 12;  // of the control server, the records
+constexpr int64_t kThreadsOfLauncher = 2;  // the records, the starting of a rank
 // Of /dev/shm, for each rank of a host: staging buffers and mailboxes. Buckets are in nameless
 // memory.
 constexpr int64_t kSharedMemoryOfEachRank = int64_t{1} << 20;
@@ -106,9 +107,11 @@ class Judge {
   // Processes and threads beside those that are there. The launcher has not started its own yet, an
   // agent has.
   void tasks(const agent::Facts& facts) {
-    const int64_t of_rank =
-        needs_.threads + kThreadsOfEachRank + (needs_.uses_gpus ? kThreadsOfEachGpu : 0);
-    const int64_t own = host_.host.name.empty() ? kThreadsOfLauncher : 0;
+    const int cores = facts.grpc_cores();
+    const int64_t of_rank = needs_.threads + kThreadsOfEachRank + grpc_threads_of_client(cores) +
+                            (needs_.uses_gpus ? kThreadsOfEachGpu : 0);
+    const int64_t of_launcher = kThreadsOfLauncher + grpc_threads_of_server(cores);
+    const int64_t own = host_.host.name.empty() ? of_launcher : 0;
     const int64_t need = ranks_ * of_rank + own;
     const auto lack = [&](const agent::TaskLimit& limit) {
       return std::max<int64_t>(0, limit.most() - limit.used()) < need;
@@ -117,11 +120,10 @@ class Judge {
         fmt::format("{} {} more{}", its_ranks(), need,
                     own > 0 ? fmt::format(", dslaunch's {} among them", own) : "");
     if (facts.has_cgroup_tasks() && lack(facts.cgroup_tasks())) {
-      const agent::TaskLimit& limit = facts.cgroup_tasks();
-      bad("processes",
-          fmt::format("cgroup {} allows {} processes and threads (pids.max) and has {}; {}",
-                      limit.name(), limit.most(), limit.used(), needed),
-          how_to_raise_cgroup({limit.name(), limit.file(), limit.most(), limit.used()}, need));
+      const agent::TaskLimit& of_cgroup = facts.cgroup_tasks();
+      const TaskLimit limit{of_cgroup.name(), of_cgroup.file(), of_cgroup.most(), of_cgroup.used()};
+      bad("processes", fmt::format("{}; {}", describe(limit), needed),
+          how_to_raise_cgroup(limit, need));
     }
     if (facts.has_user_tasks() && lack(facts.user_tasks())) {
       const agent::TaskLimit& user = facts.user_tasks();

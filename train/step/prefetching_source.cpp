@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/tasks/task_limits.h"
 #include "kernels/embedding.h"
 
 namespace ds {
@@ -21,7 +22,7 @@ PrefetchingSource::PrefetchingSource(BatchSource& source, const Options& options
     place = {rest.first(numel), rest.subspan(numel, numel), rest.subspan(2 * numel, 2 * numel)};
     rest = rest.subspan(4 * numel);
   }
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("preparing batches", [this] { run(); });
 }
 
 PrefetchingSource::~PrefetchingSource() {

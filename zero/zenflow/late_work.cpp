@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tasks/task_limits.h"
 
 namespace ds {
 
@@ -14,7 +15,7 @@ void LateWork::begin(std::function<void(Stream& stream)> work, const Event& afte
   DS_CHECK(!thread_.joinable(), "late work: begun while other work is under way");
   stream_.wait(after);
   if (stream_.device().is_meta()) return work(stream_);
-  thread_ = std::thread([this, work = std::move(work)] {
+  thread_ = start_thread("late updates", [this, work = std::move(work)] {
     try {
       work(stream_);
     } catch (...) {

@@ -28,6 +28,7 @@ class Groups {
   std::string file(const std::string& group) const {
     return (root_.path() / group / "pids.max").string();
   }
+  void hide_used(const std::string& group) { fs::remove(root_.path() / group / "pids.current"); }
 
  private:
   const testing::TemporaryDirectory root_;
@@ -75,9 +76,10 @@ TEST_CASE("a container that is told its name from outside finds its limit at the
 TEST_CASE("where nothing is limited there is no limit", "[core][task_limits]") {
   Groups groups;
   groups.add("v2", "/job", "max", 3);
-  groups.add("v2", "/odd", "12 monkeys", 3);
-  fs::remove(groups.file("v2/job") + "/../pids.current");
+  groups.add("v2", "/old", "12", 3);
+  groups.hide_used("v2/old");
   CHECK_FALSE(cgroup_task_limit("0::/job\n", groups.folders()));
+  CHECK_FALSE(cgroup_task_limit("0::/old\n", groups.folders()));
   CHECK_FALSE(cgroup_task_limit("0::/not/there\n", groups.folders()));
   CHECK_FALSE(cgroup_task_limit("", groups.folders()));
 }

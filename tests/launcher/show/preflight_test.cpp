@@ -22,6 +22,7 @@ agent::Facts good_facts() {
   facts.set_memory_available(8 * kGiB);
   facts.set_memory_bound("the machine");
   facts.set_cores(8);
+  facts.set_grpc_cores(8);
   facts.mutable_directory()->set_path("/shared/runs");
   facts.mutable_directory()->set_existing("/shared");
   facts.mutable_directory()->set_free_bytes(100 * kGiB);
@@ -99,18 +100,20 @@ TEST_CASE("processes and threads are counted with dslaunch's own where it runs",
   const SurveyedHost elsewhere = good_host("a");
   SurveyedHost here = good_host("");
   here.clock.reset();
-  // Two ranks of two threads.
-  const int64_t ranks = 2 * (2 + 12);
+  // Two ranks of two threads, with three for the control connection and gRPC's for eight cores.
+  const int64_t ranks = 2 * (2 + 3 + 5 + 8);
+  const int64_t own = 2 + 5 + 8 + 4;
   CHECK(with_room(elsewhere, ranks).empty());
   CHECK(with_room(elsewhere, ranks - 1).size() == 1);
   CHECK(with_room(here, ranks).size() == 1);
-  CHECK(with_room(here, ranks + 12).empty());
+  CHECK(with_room(here, ranks + own - 1).size() == 1);
+  CHECK(with_room(here, ranks + own).empty());
   const Finding finding = with_room(here, 3).front();
   CHECK(finding.what == fmt::format("cgroup /job allows 8 processes and threads (pids.max) and has "
-                                    "5; its 2 ranks need {} more, dslaunch's 12 among them",
-                                    ranks + 12));
+                                    "5; its 2 ranks need {} more, dslaunch's {} among them",
+                                    ranks + own, own));
   CHECK_THAT(finding.fix, Catch::Contains(fmt::format(
-                              "write {} into /sys/fs/cgroup/pids/job/pids.max", 5 + ranks + 12)));
+                              "write {} into /sys/fs/cgroup/pids/job/pids.max", 5 + ranks + own)));
   SurveyedHost user = good_host("a");
   user.facts->mutable_user_tasks()->set_name("1000");
   user.facts->mutable_user_tasks()->set_most(20);
@@ -122,6 +125,14 @@ TEST_CASE("processes and threads are counted with dslaunch's own where it runs",
                     "{} at least are needed",
                     10 + ranks));
   CHECK_THAT(of_user.fix, Catch::Contains(fmt::format("`ulimit -u {}`", 10 + ranks)));
+  // More cores start more threads, up to 32 of them.
+  SurveyedHost large = elsewhere;
+  large.facts->set_grpc_cores(128);
+  CHECK(with_room(large, ranks + 2 * (32 - 8)).empty());
+  CHECK(with_room(large, ranks + 2 * (32 - 8) - 1).size() == 1);
+  large.facts->set_grpc_cores(1);
+  CHECK(with_room(large, ranks - 2 * (8 - 2)).empty());
+  CHECK(with_room(large, ranks - 2 * (8 - 2) - 1).size() == 1);
 }
 
 TEST_CASE("every lack is found by itself", "[launcher]") {
