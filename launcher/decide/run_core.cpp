@@ -233,7 +233,8 @@ bool RunCore::was_given_up(Time now) const {
   constexpr Time kAgentsWait = std::chrono::seconds(11);
   constexpr Time kSeenSince = std::chrono::seconds(10);
   const bool by_agents = !current_.ranks.empty() && !current_.ranks.front().host.empty();
-  return by_agents && stall_.gap >= kAgentsWait && now - stall_.at < kSeenSince;
+  const bool was_there = current_.started <= stall_.at;
+  return by_agents && was_there && stall_.gap >= kAgentsWait && now - stall_.at < kSeenSince;
 }
 
 // An epoch failed: what now?
@@ -273,7 +274,6 @@ void RunCore::judge(Time now, Decision decision) {
 
 void RunCore::epoch_over(Time now, const Decision& decision) {
   membership_.reset();
-  act(run_action::EndEpoch{});
   const bool saved =
       decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
   if (current_.growing && saved && !end_.stop) {
@@ -287,8 +287,10 @@ void RunCore::epoch_over(Time now, const Decision& decision) {
       last.reason = current_.restart_decision->reason;
       last.exit_code = current_.restart_decision->exit_code;
     }
+    act(run_action::EndEpoch{.exit_code = last.exit_code});
     return finish(std::move(last));
   }
+  act(run_action::EndEpoch{});
   announce();
   if (current_.restart_decision->waits_for_hosts) {
     phase_ = Phase::kAwaitingHosts;

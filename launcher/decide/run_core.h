@@ -104,8 +104,9 @@ struct ReportFailure {
   std::optional<RestartDecision> restart_decision;  // none: somebody wanted it killed
 };
 struct KillRanks {};
-struct EndEpoch {         // frees all that it had
-  bool vanished = false;  // its hosts were gone before it could begin, which is no failure
+struct EndEpoch {                  // frees all that it had
+  bool vanished = false;           // its hosts were gone before it could begin, which is no failure
+  std::optional<int> exit_code{};  // with which the run ends after it; none: it goes on
 };
 struct AnnounceNext {
   RestartDecision restart_decision;

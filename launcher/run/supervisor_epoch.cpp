@@ -87,6 +87,8 @@ void Supervisor::start_epoch() {
 }
 
 void Supervisor::carry_out(const run_action::EndEpoch& action) {
+  EndWatch* const watch = signals_.end_watch();
+  if (watch != nullptr && action.exit_code) watch->ends_with(*action.exit_code);
   epoch_.reset();
   record_.trace.epoch_ended(record_.reason.empty() ? "the run ended before all of it had come"
                                                    : record_.reason);

@@ -8,12 +8,13 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "core/tasks/task_limits.h"
 #include "core/tasks/wake_fd.h"
 #include "launcher/process/ending/shared_memory.h"
+#include "launcher/process/input_file.h"
 
 namespace ds {
 namespace {
@@ -34,7 +35,7 @@ std::optional<int> waiting_signal() {
 void kill_children() {
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream children(task.path() / "children");
+    std::istringstream children(system_text(task.path() / "children"));
     for (pid_t child = 0; children >> child;) {
       kill(-child, SIGKILL);
       kill(child, SIGKILL);
@@ -109,10 +110,14 @@ void EndWatch::end_process(const Patience::Verdict& verdict) {
     exit_code = exit_code_.value_or(exit_code);
   }
   if (!name.empty()) remove_shared_memory(name);
+  // gRPC does not say that it lacks a thread, which is why it hangs.
+  std::string allowed;
   const TaskLimits limits = task_limits();
-  const bool crowded = limits.cgroup && limits.cgroup->room() == 0;
-  say(fmt::format("error: dslaunch: {}; it ends with {}, and whatever it started with it{}\n",
-                  verdict.why, exit_code, crowded ? ": " + describe_reached(limits) : ""));
+  for (const std::optional<TaskLimit>& limit : {limits.cgroup, limits.user}) {
+    if (limit) allowed += "; is that enough: " + describe(*limit);
+  }
+  say(fmt::format("{}: dslaunch: {}; it ends with {}, and whatever it started with it{}\n",
+                  exit_code == 0 ? "warning" : "error", verdict.why, exit_code, allowed));
   _exit(exit_code);
 }
 

@@ -69,7 +69,9 @@ std::string show(const run_action::ReportFailure& action) {
 }
 std::string show(const run_action::KillRanks&) { return "kill"; }
 std::string show(const run_action::EndEpoch& action) {
-  return action.vanished ? "end epoch, which never began" : "end epoch";
+  if (action.vanished) return "end epoch, which never began";
+  return action.exit_code ? fmt::format("end epoch, the last, with {}", *action.exit_code)
+                          : "end epoch";
 }
 std::string show(const run_action::AnnounceNext& action) { return "announce: " + action.line; }
 std::string show(const run_action::FinishRun& action) {

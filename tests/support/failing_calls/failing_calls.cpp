@@ -1,11 +1,12 @@
 // Makes one call to the C library fail, once: preloaded (LD_PRELOAD) into dslaunch and all that it
 // starts. FAILING_CALLS names a file in which the calls of all processes are counted (kept in
 // memory that they share); FAILING_CALL says which one fails, "rank ftruncate 3 28": the third
-// ftruncate of any rank, with errno 28; with 0 it does not return. Without FAILING_CALL calls are counted and none fails.
+// ftruncate of any rank, with errno 28; with 0 it does not return. Without FAILING_CALL calls are
+// counted and none fails.
 //
 // The file is an array of 32-bit counters, kKinds of programs by kCalls in the order of the table
-// below; tests/system/limits/failing_calls.py reads it. It catches what programs and libraries call by
-// name, not what the C library does inside itself.
+// below; tests/system/limits/failing_calls.py reads it. It catches what programs and libraries call
+// by name, not what the C library does inside itself.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -112,8 +113,9 @@ Function* next(const char* name) {
 
 }  // namespace
 
-// A function of ours by the C library's name, which the headers have taken already. What is variadic
-// there has the most arguments here that it can have; those that were not given are not used.
+// A function of ours by the C library's name, which the headers have taken already. What is
+// variadic there has the most arguments here that it can have; those that were not given are not
+// used.
 #define DS_CALL(name, call, result, failed, parameters, arguments) \
   extern "C" __attribute__((visibility("default")))                \
   result failing_##name parameters __asm__(#name);                 \
