@@ -50,12 +50,10 @@ void commit_pages(const Fd& fd, size_t begin, size_t end, const std::string& wha
   const int result = uninterrupted([&] {
     return fallocate(fd.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   });
-  if (result == 0) return;
-  const int reason = errno;
-  const std::string message =
-      fmt::format("{}: {} more bytes refused: {}", what, end - begin, system_error("fallocate"));
-  if (reason == ENOMEM) throw OutOfMemory(message);
-  throw IoError(message);
+  if (result != 0) {
+    throw IoError(
+        fmt::format("{}: {} more bytes refused: {}", what, end - begin, system_error("fallocate")));
+  }
 }
 
 uint64_t start_time_of(int pid) {

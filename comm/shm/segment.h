@@ -30,8 +30,9 @@ class ShmMapping {
 // Nameless memory of a fixed size: sealed, so that no peer can shrink it under a reader (SIGBUS).
 // Throws IoError.
 Fd make_sealed_memory(size_t bytes, const std::string& what);
-// Takes the pages of [begin, end) now, instead of a SIGBUS later. Throws OutOfMemory where the kernel
-// has no memory for them, else IoError.
+// Takes the pages of [begin, end) now, instead of a SIGBUS later. Throws IoError, also where the
+// kernel has no memory for them: other processes of the host may have given some back when the
+// start is tried again.
 void commit_pages(const Fd& fd, size_t begin, size_t end, const std::string& what);
 
 // A process, told apart from a later one with the same pid by when it started (clock ticks since
