@@ -32,7 +32,9 @@ FAKE_RANK="late=$PWD/two steps=20" expect 69 train.json --num-ranks 2 --join-tim
 expect_text err "hangs before it has joined"
 FAKE_RANK="late=always" expect 69 train.json --num-ranks 2 --join-timeout 1
 expect_text err "3 times in a row"
-pgrep -fx "$bin/fake_rank --from-stdin" && fail "a rank that stood still was left behind"
+for pid in $(pgrep -fx "$bin/fake_rank --from-stdin"); do
+  [ "$(readlink "/proc/$pid/cwd")" = "$PWD" ] && fail "a rank that stood still was left behind"
+done
 
 # A stop while the launcher waits before a restart is not made to wait.
 FAKE_RANK="rank=1 at=4 do=kill steps=20" dslaunch train.json > out 2> err &

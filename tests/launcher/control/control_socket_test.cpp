@@ -69,12 +69,15 @@ TEST_CASE("silent and slow callers are dropped, a long request is refused", "[la
   ControlSocket control(name, {.connections = 2, .request_bytes = 100, .patience = seconds(5)});
   const Fd silent = call(name);
   control.serve(seconds(1), echo);
-  const Fd wordy = call(name);
+  Fd wordy = call(name);
   const Fd third = call(name);
   say(wordy.get(), std::string(200, 'x'));
   say(third.get(), "third\n");
   control.serve(seconds(2), echo);
   CHECK_THAT(all_from(wordy.get()), Catch::Contains("at most 100 bytes"));
+  CHECK(control.connections() == 2);  // until it has read the answer and hangs up
+  wordy = Fd();
+  control.serve(seconds(3), echo);
   CHECK(control.connections() == 1);
   control.serve(seconds(3), echo);  // now there is room for the third
   CHECK(all_from(third.get()) == "<third>\n");
