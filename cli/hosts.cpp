@@ -62,6 +62,11 @@ void describe_hosts(VerbApp& app, HostOptions& hosts) {
                  "Lines NAME=VALUE (default: .deepspeed_env at home and here)")
       ->type_name("FILE")
       ->group(kGroup);
+  app.add_option("--local-rank,--local_rank", hosts.local_rank,
+                 "What DeepSpeed's launcher appends; its variables say the same")
+      ->check(whole_check(0, 1 << 20))
+      ->type_name("N")
+      ->group(kGroup);
 }
 
 }  // namespace ds

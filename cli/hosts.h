@@ -22,6 +22,7 @@ struct HostOptions {
   std::vector<std::string> environment;  // --env
   std::optional<std::string> environment_file;
   std::optional<int> ssh_port;
+  std::optional<int> local_rank;  // what launchers append; the variables say it, too
 
   bool operator==(const HostOptions&) const = default;
 };

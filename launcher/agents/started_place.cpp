@@ -40,11 +40,6 @@ constexpr std::array<Family, 3> kMpi = {{
 constexpr Family kSlurm{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
                         "SLURM_STEP_TASKS_PER_NODE"};
 
-std::string text_of(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 int read_number(std::string_view name, const std::string& text) {
   int value = 0;
   const char* const end = text.data() + text.size();
@@ -59,7 +54,7 @@ int required(const Environment& environment, const Family& family, std::string_v
   if (!environment.contains(name)) {
     throw UsageError(fmt::format("{} has set {}, but not {}", family.starter, family.rank, name));
   }
-  return read_number(name, text_of(environment, name));
+  return read_number(name, value_in(environment, name));
 }
 
 // Others that say the same thing have to say the same.
@@ -67,7 +62,7 @@ void require_agreement(const Environment& environment, std::string_view name, in
                        std::initializer_list<std::string_view> others) {
   for (const std::string_view other : others) {
     if (!environment.contains(other)) continue;
-    const std::string text = text_of(environment, other);
+    const std::string text = value_in(environment, other);
     if (read_number(other, text) != value) {
       throw UsageError(
           fmt::format("environment: {}={} and {}={} contradict each other; unset {}, or "
@@ -95,15 +90,15 @@ const Family* family_of(const Environment& environment) {
 }
 
 std::string slurm_job(const Environment& environment) {
-  const std::string job = text_of(environment, "SLURM_JOB_ID");
-  return job.empty() ? "" : fmt::format("slurm {} {}", job, text_of(environment, "SLURM_STEP_ID"));
+  const std::string job = value_in(environment, "SLURM_JOB_ID");
+  return job.empty() ? "" : fmt::format("slurm {} {}", job, value_in(environment, "SLURM_STEP_ID"));
 }
 
 std::string mpi_job(const Environment& environment) {
   // Batch systems name a job that may run several mpirun, so theirs come last.
   for (const char* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID",
                                  "PALS_APID", "PBS_JOBID", "LSB_JOBID", "SLURM_JOB_ID"}) {
-    if (const std::string job = text_of(environment, name); !job.empty()) {
+    if (const std::string job = value_in(environment, name); !job.empty()) {
       return fmt::format("{} {}", name, job);
     }
   }
@@ -113,29 +108,29 @@ std::string mpi_job(const Environment& environment) {
 // torchrun's own name of the job is "none" unless somebody gives it one, so that only the address
 // tells jobs apart, and a restart is another job.
 std::string pytorch_job(const Environment& environment) {
-  const std::string address = text_of(environment, "MASTER_ADDR");
+  const std::string address = value_in(environment, "MASTER_ADDR");
   if (address.empty()) return "";
-  return fmt::format("torchrun {} {}:{} {}", text_of(environment, "TORCHELASTIC_RUN_ID"), address,
-                     text_of(environment, "MASTER_PORT"),
-                     text_of(environment, "TORCHELASTIC_RESTART_COUNT"));
+  return fmt::format("torchrun {} {}:{} {}", value_in(environment, "TORCHELASTIC_RUN_ID"), address,
+                     value_in(environment, "MASTER_PORT"),
+                     value_in(environment, "TORCHELASTIC_RESTART_COUNT"));
 }
 
-// Of its nodes; where each has a single process, the number of that is theirs.
+// The number of the node among those of the job, or of its process where each has a single one.
 std::string pytorch_group(const Environment& environment, const StartedPlace& place) {
   for (const char* const name : {"GROUP_RANK", "CROSS_RANK"}) {
-    if (const std::string number = text_of(environment, name); !number.empty()) return number;
+    if (const std::string number = value_in(environment, name); !number.empty()) return number;
   }
   return place.local_size == 1 ? std::to_string(place.rank) : "";
 }
 
 int slurm_local_size(const Environment& environment) {
-  const std::vector<int64_t> tasks = expand_task_counts(text_of(environment, kSlurm.local_size));
+  const std::vector<int64_t> tasks = expand_task_counts(value_in(environment, kSlurm.local_size));
   const auto node = static_cast<size_t>(required(environment, kSlurm, "SLURM_NODEID"));
   if (node >= tasks.size()) {
     throw UsageError(
         fmt::format("SLURM_NODEID={} and SLURM_STEP_TASKS_PER_NODE={} contradict each "
                     "other",
-                    node, text_of(environment, kSlurm.local_size)));
+                    node, value_in(environment, kSlurm.local_size)));
   }
   return static_cast<int>(tasks[node]);
 }
@@ -152,7 +147,7 @@ void require_agreement_of_all(const Environment& environment, const Family& fami
 
 // Whether it says a number above one. In "2:4", as torchrun has it, the last one counts.
 bool is_several(const Environment& environment, std::string_view name) {
-  const std::string text = text_of(environment, name);
+  const std::string text = value_in(environment, name);
   const std::string_view last = std::string_view(text).substr(text.rfind(':') + 1);
   int value = 0;
   const auto [at, error] = std::from_chars(last.data(), last.data() + last.size(), value);
@@ -184,12 +179,19 @@ std::optional<StartedPlace> discover_start(const Environment& environment) {
                     family->rank, place.rank, family->size, place.size, family->local_rank,
                     place.local_rank, place.local_size));
   }
-  place.host = by_slurm ? text_of(environment, "SLURMD_NODENAME") : "";
+  place.host = by_slurm ? value_in(environment, "SLURMD_NODENAME") : "";
   place.job = by_slurm     ? slurm_job(environment)
               : by_pytorch ? pytorch_job(environment)
                            : mpi_job(environment);
   if (by_pytorch) place.group = pytorch_group(environment, place);
   return place;
+}
+
+void require_same_local_rank(const StartedPlace& place, std::optional<int> said) {
+  if (!said || *said == place.local_rank) return;
+  throw UsageError(fmt::format(
+      "--local-rank {}: {} has set the variables of local rank {}; leave the option out", *said,
+      place.starter, place.local_rank));
 }
 
 void require_start_alone(const Environment& environment) {
@@ -207,31 +209,29 @@ void require_start_alone(const Environment& environment) {
     throw UsageError(fmt::format(
         "{}={} and {}={} say that this is one of several processes or pods of one job, but no "
         "LOCAL_RANK and LOCAL_WORLD_SIZE say which of them share a host: each would train by "
-        "itself. "
-        "Start them by torchrun --no-python, mpirun or srun; or, where each has a host of its own, "
+        "itself. Start them by torchrun --no-python, mpirun or srun; or, where each has a host of "
+        "its own, "
         "set LOCAL_RANK=0 and LOCAL_WORLD_SIZE=1 beside RANK and WORLD_SIZE; or start one dslaunch "
         "with --hostfile. To train on this machine alone, write --launcher local, or unset {} and "
         "{}",
-        number, text_of(environment, number), of, text_of(environment, of), number, of));
+        number, value_in(environment, number), of, value_in(environment, of), number, of));
   }
 }
 
 std::string note_of_start_alone(const Environment& environment) {
-  const std::string index = text_of(environment, "JOB_COMPLETION_INDEX");
+  const std::string index = value_in(environment, "JOB_COMPLETION_INDEX");
   if (!index.empty()) {
     return fmt::format(
         "JOB_COMPLETION_INDEX={}: this pod trains by itself, as every other one of its Job does; "
-        "for "
-        "one run over all of them, set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE, LOCAL_RANK=0, "
+        "for one run over all of them, set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE, LOCAL_RANK=0, "
         "LOCAL_WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT",
         index);
   }
-  const std::string hosts = text_of(environment, "VC_WORKER_HOSTS");
+  const std::string hosts = value_in(environment, "VC_WORKER_HOSTS");
   if (hosts.find(',') == std::string::npos) return "";
   return fmt::format(
       "this machine trains by itself, although VC_WORKER_HOSTS names several ({}); for one run "
-      "over "
-      "all of them, write --hostfile /etc/volcano/worker.host in one of them",
+      "over all of them, write --hostfile /etc/volcano/worker.host in one of them",
       hosts);
 }
 

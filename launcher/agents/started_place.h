@@ -20,8 +20,8 @@ struct StartedPlace {
   int local_size = 1;
   std::string host;  // as the starter calls it, empty where it does not say
   std::string job;   // the same for all of them and no other job; empty where nothing says so
-  // Tells those apart that count their local ranks by themselves, although they may share a machine:
-  // pods, and several torchrun. Empty: a host counts once.
+  // Tells those apart that count their local ranks by themselves, although they may share a
+  // machine: pods, and several torchrun. Empty: a host counts once.
   std::string group{};
   bool leads_host() const { return local_rank == 0; }
   bool is_launcher() const { return rank == 0; }
@@ -37,10 +37,14 @@ struct StartedPlace {
 // other, RANK, WORLD_SIZE, LOCAL_RANK, PMIX_RANK, PMI_RANK and PMI_SIZE included.
 std::optional<StartedPlace> discover_start(const Environment& environment);
 
-// For a dslaunch that discover_start() takes for the only one, and that nobody told its hosts. Throws
-// UsageError where the variables tell of others after all, but not of which host they are: RANK and
-// WORLD_SIZE of a pod (PyTorchJob), PET_NNODES, PMI_SIZE. A single one of them, and a world of one,
-// are leftovers of a shell.
+// For what DeepSpeed's launcher and the first of PyTorch's append to the words of each process
+// (--local_rank=N). Throws UsageError where it is another one.
+void require_same_local_rank(const StartedPlace& place, std::optional<int> said);
+
+// For a dslaunch that discover_start() takes for the only one, and that nobody told its hosts.
+// Throws UsageError where the variables tell of others after all, but not of which host they are:
+// RANK and WORLD_SIZE of a pod (PyTorchJob), PET_NNODES, PMI_SIZE. A single one of them, and a
+// world of one, are leftovers of a shell.
 void require_start_alone(const Environment& environment);
 
 // The same for what tells of others that may well be runs of their own; empty: there are none.

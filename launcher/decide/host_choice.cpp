@@ -11,11 +11,6 @@
 namespace ds {
 namespace {
 
-std::string variable(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 std::string short_name(std::string_view host) {
   return std::string(host.substr(0, host.find('.')));
 }
@@ -31,14 +26,31 @@ bool is_this_machine(const std::string& host, const std::string& this_host) {
          (host.find('.') == std::string::npos && host == short_name(this_host));
 }
 
-void keep_first_slots(SlotMap& hosts, int count, RunnerKind kind, const HostPool& pool) {
+bool names_hosts(const HostRequest& request) {
+  return !request.include.empty() || !request.exclude.empty();
+}
+
+// What the filter names, whichever it is.
+SlotMap named_by_filter(const HostRequest& request) {
+  if (!names_hosts(request)) return {};
+  return parse_node_filter(request.include.empty() ? request.exclude : request.include);
+}
+
+// Tasks of an allocation and lines of a hostfile are a default, which --num-gpus may raise; a
+// number of slots is a limit, and so are slots that a filter names.
+void keep_first_slots(SlotMap& hosts, const HostRequest& request, const HostPool& pool) {
+  if (!request.num_gpus) return;
+  const auto count = narrow<int64_t>(*request.num_gpus);
+  const SlotMap named = named_by_filter(request);
   for (HostSlots& host : hosts) {
     const auto there = narrow<int64_t>(host.slots.size());
-    const bool said = std::ranges::find(pool, host.name, &Host::name)->slots_said;
-    if (count > there && said) {
-      throw UsageError(
-          fmt::format("--num-gpus {}: host {} has {} slots{}", count, host.name, there,
-                      kind == RunnerKind::kLocal ? "" : " after --include or --exclude"));
+    const auto filtered = std::ranges::find(named, host.name, &HostSlots::name);
+    const bool by_filter = filtered != named.end() && !filtered->slots.empty();
+    const bool limited = by_filter || std::ranges::find(pool, host.name, &Host::name)->slots_said;
+    if (count > there && limited) {
+      throw UsageError(fmt::format("--num-gpus {}: host {} has {}{}", count, host.name,
+                                   format_count(there, "slot"),
+                                   by_filter ? " after --include or --exclude" : ""));
     }
     for (int64_t slot = there; slot < count; ++slot) host.slots.push_back(slot);
     host.slots.resize(to_size(count));
@@ -68,15 +80,10 @@ HostPool slurm_pool(const SlurmAllocation& slurm, const HostRequest& request,
   return std::move(ranks.hosts);
 }
 
-bool names_hosts(const HostRequest& request) {
-  return !request.include.empty() || !request.exclude.empty();
-}
-
 // Who writes "localhost" means this machine, whatever else an allocation has.
 bool filters_localhost(const HostRequest& request) {
   if (!names_hosts(request)) return false;
-  const SlotMap named =
-      parse_node_filter(request.include.empty() ? request.exclude : request.include);
+  const SlotMap named = named_by_filter(request);
   return std::ranges::all_of(named, [](const HostSlots& host) { return is_loopback(host.name); });
 }
 
@@ -88,7 +95,7 @@ void choose_here(HostChoice& choice, const HostRequest& request) {
   }
   if (!names_hosts(request)) return;
   const bool including = !request.include.empty();
-  const SlotMap named = parse_node_filter(including ? request.include : request.exclude);
+  const SlotMap named = named_by_filter(request);
   for (const HostSlots& host : named) {
     if (is_this_machine(host.name, request.this_host)) continue;
     throw UsageError(
@@ -105,7 +112,7 @@ void choose_here(HostChoice& choice, const HostRequest& request) {
   // The CPU has room for any number of ranks; which GPUs there are is asked where ranks are placed.
   const int64_t most = slots.empty() || !including ? 0 : std::min(slots.back(), kMaxSlots - 1) + 1;
   const HostPool here{{named.front().name, std::max<int64_t>(request.local_slots, most), false}};
-  const std::string visible = variable(request.environment, "CUDA_VISIBLE_DEVICES");
+  const std::string visible = value_in(request.environment, "CUDA_VISIBLE_DEVICES");
   if (request.on_gpus && !visible.empty()) {
     choice.notes.push_back(fmt::format(
         "slots of {} are places in CUDA_VISIBLE_DEVICES={}, from 0; unset it, and they are numbers "
@@ -114,7 +121,7 @@ void choose_here(HostChoice& choice, const HostRequest& request) {
   }
   choice.hosts = select_slots(here, request.include, request.exclude, HostDialect::kDslaunch);
   if (choice.hosts.empty()) throw UsageError("--exclude: no slot of this machine is left");
-  if (request.num_gpus) keep_first_slots(choice.hosts, *request.num_gpus, choice.kind, here);
+  keep_first_slots(choice.hosts, request, here);
 }
 
 RunnerKind automatic(const SlotMap& hosts, const HostRequest& request, bool from_hostfile) {
@@ -172,10 +179,7 @@ HostChoice choose_hosts(const HostRequest& request) {
                       request.this_host));
     }
   }
-  // Tasks of an allocation and lines of a hostfile are a default; a number of slots is a limit.
-  if (request.num_gpus) {
-    keep_first_slots(choice.hosts, *request.num_gpus, choice.kind, pool);
-  }
+  keep_first_slots(choice.hosts, request, pool);
   return choice;
 }
 

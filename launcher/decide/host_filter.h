@@ -18,9 +18,9 @@ struct HostSlots {
 };
 using SlotMap = std::vector<HostSlots>;  // in the order of the hostfile
 
-// NODE[@NODE...] with NODE = NAME[:SLOT[,SLOT...]]; a NAME with colons (IPv6) stands in brackets. Nodes in order of their first mention, slots
-// ascending without repetition; no slots mean the whole node. Throws UsageError for what is no such
-// text.
+// NODE[@NODE...] with NODE = NAME[:SLOT[,SLOT...]]; a NAME with colons (IPv6) stands in brackets.
+// Nodes in order of their first mention, slots ascending without repetition; no slots mean the
+// whole node. Throws UsageError for what is no such text.
 SlotMap parse_node_filter(std::string_view text);
 
 // Keeps what `include` names, or drops what `exclude` names; an empty text filters nothing. Hosts

@@ -52,23 +52,24 @@ void check_command(RunnerKind kind, const std::string& host, const RunnerOptions
 
 std::vector<std::string> prefix_of(RunnerKind kind, const std::string& host,
                                    const RunnerOptions& options) {
+  std::vector<std::string> words;
   switch (kind) {
     case RunnerKind::kLocal:
       return {};
     case RunnerKind::kSsh: {
       // No prompt can be answered here, nothing needs forwarding, and a link that is silent for
       // longer than a lease is lost.
-      std::vector<std::string> words{"-T",
-                                     "-x",
-                                     "-a",
-                                     "-o",
-                                     "BatchMode=yes",
-                                     "-o",
-                                     fmt::format("ConnectTimeout={}", options.connect_timeout_s),
-                                     "-o",
-                                     "ServerAliveInterval=5",
-                                     "-o",
-                                     "ServerAliveCountMax=2"};
+      words = {"-T",
+               "-x",
+               "-a",
+               "-o",
+               "BatchMode=yes",
+               "-o",
+               fmt::format("ConnectTimeout={}", options.connect_timeout_s),
+               "-o",
+               "ServerAliveInterval=5",
+               "-o",
+               "ServerAliveCountMax=2"};
       if (options.ssh_port) {
         words.insert(words.end(), {"-p", std::to_string(*options.ssh_port)});
       }
@@ -82,14 +83,20 @@ std::vector<std::string> prefix_of(RunnerKind kind, const std::string& host,
     case RunnerKind::kSlurm:
       // NIL: the environment does not travel; what ranks shall have is listed and goes to the
       // agent.
-      return {fmt::format("--nodelist={}", host),
-              "--nodes=1",
-              "--ntasks=1",
-              "--overlap",
-              "--cpu-bind=none",
-              "--mem=0",
-              "--export=NIL",
-              "--job-name=dslaunch-agent"};
+      words = {fmt::format("--nodelist={}", host),
+               "--nodes=1",
+               "--ntasks=1",
+               "--overlap",
+               "--cpu-bind=none",
+               "--mem=0",
+               "--export=NIL",
+               "--job-name=dslaunch-agent"};
+      if (options.step_gpus) {
+        words.push_back(*options.step_gpus == 0
+                            ? "--gres=none"
+                            : fmt::format("--gpus-per-node={}", *options.step_gpus));
+      }
+      return words;
   }
   throw InternalError("runner: unknown kind");
 }

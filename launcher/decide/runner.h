@@ -27,6 +27,8 @@ struct RunnerOptions {
   std::optional<int> ssh_port;  // none: what ssh's own configuration says
   int connect_timeout_s = 10;
   std::vector<std::string> extra;  // --launcher-args, before everything of ours
+  // What srun asks for on each node; 0: for no GPU; none: for nothing of its own.
+  std::optional<int64_t> step_gpus{};
 };
 
 // argv of the command for one host. Throws UsageError for a host that require_host_name refuses, a

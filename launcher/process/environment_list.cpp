@@ -1,5 +1,7 @@
 #include "launcher/process/environment_list.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -16,6 +18,8 @@ namespace {
 // What DeepSpeed's launcher passes on.
 constexpr std::array<std::string_view, 5> kPrefixes = {"MLFLOW", "PYTHON", "MV2", "UCX", "NCCL"};
 
+constexpr std::string_view kThreads = "OMP_NUM_THREADS=";
+
 bool is_name(std::string_view name) {
   const auto fits = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -29,15 +33,6 @@ std::string_view trimmed(std::string_view text) {
     text.remove_suffix(1);
   }
   return text;
-}
-
-Environment as_map(const std::vector<std::string>& entries) {
-  Environment out;
-  for (const std::string& entry : entries) {
-    const size_t equals = entry.find('=');
-    if (equals != std::string::npos) out[entry.substr(0, equals)] = entry.substr(equals + 1);
-  }
-  return out;
 }
 
 // "NAME=text", or "NAME" without a text.
@@ -99,15 +94,14 @@ class Gathered {
       const std::string_view line = without_export(trimmed(rest.substr(0, end)));
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (!line.empty() && line[0] != '#') {
-        add_file_line(line, fmt::format("{}:{}", file.name, number));
+        add_file_line(line, file.values, fmt::format("{}:{}", file.name, number));
       }
     }
   }
 
   void add_named(const std::string& entry) {
     Line line = read_line(entry, "--env");
-    std::erase_if(texts_, [&](const auto& text) { return text.first == line.name; });
-    values_[line.name] = line.text ? *std::move(line.text) : our_value(ours_, line.name, "--env");
+    add_value(line.name, line.text ? *std::move(line.text) : our_value(ours_, line.name, "--env"));
   }
 
   ExportedVariables take() {
@@ -122,40 +116,59 @@ class Gathered {
   }
 
  private:
-  void add_file_line(std::string_view entry, const std::string& where) {
+  void add_file_line(std::string_view entry, ValuesOfFile values, const std::string& where) {
     Line line = read_line(entry, where);
-    const auto there =
-        std::ranges::find(texts_, line.name, &std::pair<std::string, std::string>::first);
-    if (!line.text) {
-      if (there != texts_.end()) texts_.erase(there);
-      values_[line.name] = our_value(ours_, line.name, where);
+    if (line.text && values == ValuesOfFile::kForShell) {
+      add_text(line.name, std::string(trimmed(*line.text)), where);
       return;
     }
-    const std::string text(trimmed(*line.text));
-    if (const std::string left = read_shell_value(text, ours_).left; !left.empty()) {
-      notes_.push_back(fmt::format(
-          "{}: {} is taken as it is; of what a shell does, only $NAME, ${{NAME}}, ~ and quotes are "
-          "done",
-          where, left));
+    if (line.text) note_literal(line.name, *line.text, where);
+    add_value(line.name, line.text ? *std::move(line.text) : our_value(ours_, line.name, where));
+  }
+
+  void add_value(const std::string& name, std::string value) {
+    std::erase_if(texts_, [&](const auto& text) { return text.first == name; });
+    values_[name] = std::move(value);
+  }
+
+  void add_text(const std::string& name, std::string text, const std::string& where) {
+    if (!read_shell_value(text, ours_).left.empty()) {
+      notes_.push_back(
+          fmt::format("{}: {} has $(...), `...` or another form for a shell alone, which is taken "
+                      "as it is; $NAME, ${{NAME}}, ~ and quotes are read",
+                      where, name));
     }
-    values_.erase(line.name);
+    values_.erase(name);
+    const auto there = std::ranges::find(texts_, name, &std::pair<std::string, std::string>::first);
     if (there != texts_.end()) {
-      there->second = text;
+      there->second = std::move(text);
     } else {
-      texts_.emplace_back(line.name, text);
+      texts_.emplace_back(name, std::move(text));
     }
+  }
+
+  // Said once, for the first value that a shell would read otherwise.
+  void note_literal(const std::string& name, const std::string& text, const std::string& where) {
+    const ShellValue read = read_shell_value(text, ours_);
+    if (literal_is_noted_ || (read.value == text && read.left.empty())) return;
+    literal_is_noted_ = true;
+    notes_.push_back(
+        fmt::format("{}: {} is taken as it is, with its quotes, $ and ~; those of .deepspeed_env "
+                    "are read as a shell does",
+                    where, name));
   }
 
   const Environment& ours_;
   Environment values_;
   std::vector<std::pair<std::string, std::string>> texts_;
   std::vector<std::string> notes_;
+  bool literal_is_noted_ = false;
 };
 
 }  // namespace
 
 ExportedVariables exported_environment(const EnvironmentSources& sources) {
-  const Environment ours = as_map(sources.ours);
+  const Environment ours = as_environment(sources.ours);
   Gathered gathered(ours);
   for (const EnvironmentFile& file : sources.files) gathered.add_file(file);
   for (const std::string& entry : sources.named) gathered.add_named(entry);
@@ -164,7 +177,7 @@ ExportedVariables exported_environment(const EnvironmentSources& sources) {
 
 std::vector<std::string> with_shell_values(std::vector<std::string> environment,
                                            const std::vector<std::string>& shell_values) {
-  Environment variables = as_map(environment);
+  Environment variables = as_environment(environment);
   for (const std::string& entry : shell_values) {
     const size_t equals = std::min(entry.find('='), entry.size());
     const std::string name = entry.substr(0, equals);
@@ -176,6 +189,27 @@ std::vector<std::string> with_shell_values(std::vector<std::string> environment,
     variables[name] = value;
   }
   return environment;
+}
+
+std::vector<std::string> without_threads(std::vector<std::string> entries) {
+  std::erase_if(entries, [](const std::string& entry) { return entry.starts_with(kThreads); });
+  return entries;
+}
+
+std::vector<std::string> rank_environment(const std::vector<std::string>& entries, int threads) {
+  std::vector<std::string> out = without_threads(entries);
+  out.push_back(fmt::format("{}{}", kThreads, threads));
+  return out;
+}
+
+std::string names_of(const ExportedVariables& exported) {
+  std::vector<std::string> names;
+  for (const auto* const list : {&exported.values, &exported.shell_values}) {
+    for (const std::string& entry : *list) names.push_back(entry.substr(0, entry.find('=')));
+  }
+  std::ranges::sort(names);
+  names.emplace_back(kThreads.substr(0, kThreads.size() - 1));
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 std::vector<std::string> with_last_values(const std::vector<std::string>& entries) {

@@ -7,6 +7,7 @@
 #include "launcher/agents/host_rendezvous.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/decide/hostfile.h"
+#include "launcher/decide/hosts/slurm_allocation.h"
 #include "launcher/process/addresses.h"
 #include "launcher/process/devices/gpus.h"
 #include "launcher/process/input_file.h"
@@ -24,15 +25,10 @@ constexpr std::chrono::seconds kResolveLimit{5};
 constexpr std::chrono::seconds kSshDeadline{20};
 constexpr std::chrono::seconds kBatchDeadline{60};  // mpirun and srun start daemons and steps first
 
-std::string lookup(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
+// A build without GPUs refuses --device cuda, except in a plan.
 bool computes_on_gpus(DeviceWish wish) {
-  const BuildDevices build = build_devices();
-  return (build == BuildDevices::kGpus && wish != DeviceWish::kCpu) ||
-         (build == BuildDevices::kEmulated && wish == DeviceWish::kCuda);
+  return wish == DeviceWish::kCuda ||
+         (wish == DeviceWish::kAuto && build_devices() == BuildDevices::kGpus);
 }
 
 // As many as would be started if nothing was said.
@@ -75,14 +71,15 @@ EnvironmentSources environment_sources(const HostOptions& options, RunnerKind ki
   sources.named = options.environment;
   if (options.environment_file) {
     sources.files.push_back({*options.environment_file,
-                             read_input_file(*options.environment_file, kMaxEnvironmentFile)});
+                             read_input_file(*options.environment_file, kMaxEnvironmentFile),
+                             ValuesOfFile::kLiteral});
   }
   if (options.environment_file || kind == RunnerKind::kLocal) {
     return sources;
   }
-  const std::string named = lookup(environment, kNameOfEnvironmentFile);
+  const std::string named = value_in(environment, kNameOfEnvironmentFile);
   const fs::path name = named.empty() ? kEnvironmentFile : named;
-  const std::string home = lookup(environment, "HOME");
+  const std::string home = value_in(environment, "HOME");
   std::vector<fs::path> places;
   if (!home.empty() && name.is_relative()) places.push_back(fs::path(home) / name);
   places.push_back(name);
@@ -101,10 +98,24 @@ void export_variables(JobHosts& hosts, const HostOptions& options,
   hosts.exported = exported_environment(sources);
   std::vector<std::string>& notes = hosts.choice.notes;
   notes.insert(notes.end(), hosts.exported.notes.begin(), hosts.exported.notes.end());
-  const std::string named = lookup(environment, kNameOfEnvironmentFile);
+  const std::string named = value_in(environment, kNameOfEnvironmentFile);
   if (!named.empty() && sources.files.empty() && hosts.choice.kind != RunnerKind::kLocal) {
     notes.push_back(
         fmt::format("{}={}: there is no such file here or at home", kNameOfEnvironmentFile, named));
+  }
+}
+
+// Whether somebody has decided to train here, whatever the variables suggest.
+bool hosts_are_said(const HostOptions& options, const HostChoice& choice) {
+  return options.launcher != "auto" || !options.include.empty() || !options.exclude.empty() ||
+         !choice.hosts.empty();
+}
+
+// This machine is about to train by itself: an error where it surely should not, else a note.
+void heed_others(const Environment& variables, std::vector<std::string>& notes) {
+  require_start_alone(variables);
+  if (std::string note = note_of_start_alone(variables); !note.empty()) {
+    notes.push_back(std::move(note));
   }
 }
 
@@ -114,6 +125,10 @@ std::string resolve_own_address(const std::string& name) {
     throw UsageError(fmt::format("--master-addr {}: {}", name, resolved.error));
   }
   return resolved.address;
+}
+
+void note_local_rank(const HostOptions& options, std::vector<std::string>& notes) {
+  if (options.local_rank) notes.emplace_back("--local-rank: passed over, LOCAL_RANK says the same");
 }
 
 void refuse_choice_of_hosts(const HostOptions& options, std::string_view starter) {
@@ -138,19 +153,6 @@ void refuse_choice_of_hosts(const HostOptions& options, std::string_view starter
 
 }  // namespace
 
-Environment as_environment(const std::vector<std::string>& entries) {
-  Environment out;
-  for (const std::string& entry : entries) {
-    const size_t equals = std::min(entry.find('='), entry.size());
-    out[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
-  }
-  return out;
-}
-
-bool hosts_are_said(const HostOptions& options) {
-  return options.hostfile.has_value() || options.launcher != "auto";
-}
-
 std::vector<std::string> rendezvous_addresses(const HostOptions& options) {
   return options.master_addr ? std::vector{resolve_own_address(*options.master_addr)}
                              : reachable_addresses();
@@ -168,13 +170,14 @@ JobHosts gather_started_hosts(const HostOptions& options,
                     : starter == "srun" ? RunnerKind::kSlurm
                                         : RunnerKind::kMpi;
   out.choice.hosts = std::move(slots);
+  note_local_rank(options, out.choice.notes);
   export_variables(out, options, environment, variables);
   if (out.choice.hosts.empty()) return out;
   HostAgents::Options agents;
   agents.kind = RunnerKind::kLocal;  // this host's, by ourselves; the others came
   agents.runner.dslaunch = dslaunch;
   agents.environment = environment;
-  agents.path = lookup(variables, "PATH");
+  agents.path = value_in(variables, "PATH");
   if (options.master_addr) agents.coordinator_address = resolve_own_address(*options.master_addr);
   out.agents = std::move(agents);
   return out;
@@ -184,19 +187,23 @@ JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::str
                           const std::string& dslaunch, DeviceWish wish) {
   const Environment variables = as_environment(environment);
   JobHosts out;
-  out.choice = choose_hosts(host_request(options, variables, wish));
-  export_variables(out, options, environment, variables);
-  if (!hosts_are_said(options) && out.choice.kind == RunnerKind::kLocal) {
-    if (std::string note = note_of_start_alone(variables); !note.empty()) {
-      out.choice.notes.push_back(std::move(note));
-    }
+  if (options.local_rank.value_or(0) > 0) {
+    throw UsageError(
+        fmt::format("--local-rank {}: this is one of several, but the variables do not say which; "
+                    "start them by torchrun, mpirun, srun or DeepSpeed's launcher, which set RANK, "
+                    "WORLD_SIZE, LOCAL_RANK and the number of those on this host",
+                    *options.local_rank));
   }
+  out.choice = choose_hosts(host_request(options, variables, wish));
+  note_local_rank(options, out.choice.notes);
+  export_variables(out, options, environment, variables);
   if (out.choice.kind == RunnerKind::kLocal) {
+    if (!hosts_are_said(options, out.choice)) heed_others(variables, out.choice.notes);
     return out;
   }
   // Slurm sets it on every node, and each agent heeds its own.
   const bool by_slurm = out.choice.kind == RunnerKind::kSlurm;
-  if (!by_slurm && !lookup(variables, "CUDA_VISIBLE_DEVICES").empty()) {
+  if (!by_slurm && !value_in(variables, "CUDA_VISIBLE_DEVICES").empty()) {
     out.choice.notes.push_back(
         "CUDA_VISIBLE_DEVICES is ignored: it would mean other devices on every host; use slots");
   }
@@ -207,7 +214,13 @@ JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::str
                    .connect_timeout_s = 10,
                    .extra = split_words(options.launcher_args)};
   agents.environment = environment;
-  agents.path = lookup(variables, "PATH");
+  if (by_slurm) {
+    agents.runner.step_gpus = gpus_of_steps(slurm_allocation(variables), computes_on_gpus(wish));
+    std::erase_if(agents.environment, [](const std::string& entry) {
+      return is_gpu_request_of_tasks(std::string_view(entry).substr(0, entry.find('=')));
+    });
+  }
+  agents.path = value_in(variables, "PATH");
   agents.deadline = agents.kind == RunnerKind::kSsh ? kSshDeadline : kBatchDeadline;
   if (options.master_addr) {
     agents.coordinator_address = resolve_own_address(*options.master_addr);

@@ -25,11 +25,9 @@ struct JobHosts {
   std::optional<HostAgents::Options> agents;  // none: the ranks run here, started by ourselves
 };
 
-// Whether somebody has decided where to train, whatever the environment suggests.
-bool hosts_are_said(const HostOptions& options);
-
 // `environment` is ours, "NAME=value"; `dslaunch` our own absolute path; what ranks shall compute
-// on decides how many an allocation of Slurm and this machine take. Throws UsageError, InputMissing.
+// on decides how many an allocation of Slurm and this machine take. Throws UsageError, also for a
+// process that is one of many and does not know which (require_start_alone()), and InputMissing.
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
                           const std::string& dslaunch, DeviceWish wish);
 
@@ -42,7 +40,5 @@ JobHosts gather_started_hosts(const HostOptions& options,
 
 // Where the first of them can be met: --master-addr, or every address of this machine.
 std::vector<std::string> rendezvous_addresses(const HostOptions& options);
-
-Environment as_environment(const std::vector<std::string>& entries);  // "NAME=value" (pure)
 
 }  // namespace ds

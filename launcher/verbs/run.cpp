@@ -41,20 +41,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Libraries that bring their own threads must not take more than the rank's share.
-constexpr std::string_view kOpenMp = "OMP_NUM_THREADS=";
-
-std::vector<std::string> without_openmp(std::vector<std::string> entries) {
-  std::erase_if(entries, [](const std::string& entry) { return entry.starts_with(kOpenMp); });
-  return entries;
-}
-
-std::vector<std::string> rank_environment(const std::vector<std::string>& ours, int threads) {
-  std::vector<std::string> out = without_openmp(ours);
-  out.push_back(fmt::format("{}{}", kOpenMp, threads));
-  return out;
-}
-
 // A missing program should be said before a run directory is made for it.
 void require_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) {
@@ -162,7 +148,8 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   job.config = options.generation ? generation_config(options.generation->SerializeAsString())
                                   : load_job_config(options.config, options.overrides);
   job.generation = options.generation;
-  require_device(options.devices.wish, build_devices());
+  // The plan of a dry run says itself what a build lacks, after where each rank would go.
+  if (!options.dry_run) require_device(options.devices.wish, build_devices());
   Machine machine = this_machine(context.visible_gpus);
   if (choice.hosts.empty()) machine.gpus = devices.local_gpus();
   job.shape = local_shape(options, job.config, machine);
@@ -191,17 +178,6 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(context.rank_program);
   return job;
-}
-
-// Names alone: values may be nobody's business.
-std::string names_of(const ExportedVariables& exported) {
-  std::vector<std::string> names;
-  for (const auto* const list : {&exported.values, &exported.shell_values}) {
-    for (const std::string& entry : *list) names.push_back(entry.substr(0, entry.find('=')));
-  }
-  std::ranges::sort(names);
-  names.emplace_back("OMP_NUM_THREADS");
-  return fmt::format("{}", fmt::join(names, " "));
 }
 
 void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
@@ -472,7 +448,7 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
       {.program = context.rank_program,
        .directory = fs::current_path(),
        .environment = rank_environment(hosts.exported.values, job.shape.threads),
-       .shell_environment = without_openmp(hosts.exported.shell_values),
+       .shell_environment = without_threads(hosts.exported.shell_values),
        .config_digest = job.config.digest,
        .variables = services.group ? services.group->slot_variables() : SlotVariables(),
        .cores = {},
@@ -581,12 +557,11 @@ WorldShape local_shape(const RunOptions& options, const JobConfig& config, const
 }
 
 int run_training_job(const RunOptions& options, const CommandContext& context) {
-  const Environment environment = as_environment(context.environment);
-  const std::optional<StartedPlace> place = discover_start(environment);
+  const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
+  if (place) require_same_local_rank(*place, options.hosts.local_rank);
   if (place && !place->is_launcher()) {
     return options.dry_run ? 0 : stand_by(*place, options, context);
   }
-  if (!place && !hosts_are_said(options.hosts)) require_start_alone(environment);
   if (!options.dry_run) return train(options, context, place);
   const RunOptions wanted = place ? with_started_ranks(options, *place) : options;
   const JobHosts hosts = place ? gather_started_hosts(wanted.hosts, context.environment,

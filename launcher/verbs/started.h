@@ -1,6 +1,6 @@
-// dslaunch as one of many that mpirun, srun or torchrun has started. The one of rank 0 becomes the launcher
-// and gathers the others in a StartedGroup; the first of each other host becomes that host's agent;
-// the rest stand for their slots and wait for the exit code.
+// dslaunch as one of many that mpirun, srun or torchrun has started. The one of rank 0 becomes the
+// launcher and gathers the others in a StartedGroup; the first of each other host becomes that
+// host's agent; the rest stand for their slots and wait for the exit code.
 #pragma once
 
 #include <map>

@@ -16,8 +16,7 @@ namespace {
 std::string variable(const Environment& environment,
                      std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
-    const auto found = environment.find(name);
-    if (found != environment.end() && !found->second.empty()) return found->second;
+    if (std::string value = value_in(environment, name); !value.empty()) return value;
   }
   return "";
 }
@@ -59,18 +58,29 @@ std::optional<int64_t> listed(std::string_view text) {
   }
 }
 
-std::optional<int64_t> gpus_per_node(const Environment& environment, size_t nodes,
-                                     std::optional<int64_t> all) {
-  const std::array<std::optional<int64_t>, 4> said{
-      typed_count(variable(environment, {"SLURM_GPUS_PER_NODE"})),
-      typed_count(variable(environment, {"SLURM_GPUS_ON_NODE"})),
+// Where each has as many tasks, and each task as many GPUs.
+std::optional<int64_t> by_tasks(const Environment& environment, const std::vector<int64_t>& tasks) {
+  const std::optional<int64_t> each = typed_count(value_in(environment, "SLURM_GPUS_PER_TASK"));
+  const bool equal = std::ranges::all_of(tasks, [&](int64_t count) { return count == tasks[0]; });
+  return each && equal ? std::optional(*each * tasks[0]) : std::nullopt;
+}
+
+std::optional<int64_t> gpus_per_node(const Environment& environment,
+                                     const SlurmAllocation& allocation) {
+  const auto nodes = narrow<int64_t>(allocation.nodes.size());
+  const std::optional<int64_t> all = allocation.gpus;
+  // salloc knows no node, and says what was asked for alone.
+  const std::array<std::optional<int64_t>, 5> said{
+      typed_count(value_in(environment, "SLURM_GPUS_PER_NODE")),
+      typed_count(value_in(environment, "SLURM_GPUS_ON_NODE")),
       listed(variable(environment, {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"})),
-      nodes == 1 ? all : std::nullopt};
+      by_tasks(environment, allocation.tasks),
+      all && *all % nodes == 0 ? std::optional(*all / nodes) : std::nullopt};
   const auto* const first =
       std::ranges::find_if(said, [](const auto& count) { return count.has_value(); });
   if (first == said.end()) return std::nullopt;
   // What is said of this node holds for the others unless the sum is another one.
-  const bool equal = !all || **first * narrow<int64_t>(nodes) == *all;
+  const bool equal = !all || **first * nodes == *all;
   return equal && **first <= kMaxSlots ? *first : std::nullopt;
 }
 
@@ -97,8 +107,9 @@ SlurmAllocation slurm_allocation(const Environment& environment) {
   out.tasks.resize(out.nodes.size(), out.tasks.back());
   out.tasks_said =
       !variable(environment, {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"}).empty();
-  out.gpus = typed_count(variable(environment, {"SLURM_GPUS"}));
-  out.gpus_per_node = gpus_per_node(environment, out.nodes.size(), out.gpus);
+  out.gpus = typed_count(value_in(environment, "SLURM_GPUS"));
+  out.gpus_per_node = gpus_per_node(environment, out);
+  out.steps_ask = out.gpus || environment.contains("SLURM_GPUS_PER_TASK");
   return out;
 }
 
@@ -127,7 +138,25 @@ SlurmRanks slurm_ranks(const SlurmAllocation& allocation, bool on_gpus) {
     for (const int64_t count : tasks) idle += std::max<int64_t>(0, gpus - count);
   }
   if (idle > 0) out.note = idle_note(idle, all, sum_of(tasks));
+  if (on_gpus && gpus == 0 && all == 0 && one_each) {  // such as salloc --gres=gpu:8
+    out.note =
+        "Slurm does not say here how many GPUs its nodes have: one rank for each task, which is "
+        "one "
+        "for each node; --num-gpus N makes it N for each node";
+  }
   return out;
+}
+
+std::optional<int64_t> gpus_of_steps(const SlurmAllocation& allocation, bool on_gpus) {
+  if (!allocation.steps_ask) return std::nullopt;
+  return on_gpus ? allocation.gpus_per_node : 0;
+}
+
+bool is_gpu_request_of_tasks(std::string_view variable) {
+  constexpr std::array<std::string_view, 5> kNames{"SLURM_GPUS", "SLURM_GPUS_PER_TASK",
+                                                   "SLURM_GPUS_PER_SOCKET", "SLURM_NTASKS_PER_GPU",
+                                                   "SLURM_TRES_PER_TASK"};
+  return std::ranges::find(kNames, variable) != kNames.end();
 }
 
 std::vector<int64_t> expand_task_counts(std::string_view text) {

@@ -117,6 +117,15 @@ TEST_CASE("torchrun, accelerate and DeepSpeed's launcher start one for each rank
                     Catch::Contains("LOCAL_RANK=4") && Catch::Contains("RANK=5"));
 }
 
+TEST_CASE("a local rank that is an option has to be that of the variables", "[launcher]") {
+  const StartedPlace place = *discover_start(torchrun());
+  CHECK_NOTHROW(require_same_local_rank(place, std::nullopt));
+  CHECK_NOTHROW(require_same_local_rank(place, 1));
+  CHECK_THROWS_WITH(
+      require_same_local_rank(place, 0),
+      Catch::Contains("--local-rank 0: torchrun has set the variables of local rank 1"));
+}
+
 TEST_CASE("torchrun under srun or mpirun is torchrun's, by the mark that it leaves", "[launcher]") {
   Environment by_srun = torchrun();  // one task on each node, each of them a torchrun
   by_srun.insert({{"SLURM_PROCID", "1"},

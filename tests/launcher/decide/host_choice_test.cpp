@@ -185,6 +185,26 @@ TEST_CASE("lines without a number of slots are counted, and more may be asked fo
   CHECK_THROWS_WITH(choose_hosts(in), Catch::Contains("host a has 2 slots"));
 }
 
+TEST_CASE("slots that a filter names are a limit for --num-gpus", "[launcher]") {
+  HostRequest here = request("");
+  here.include = "localhost:1";
+  here.num_gpus = 1;
+  CHECK(hosts_for(here) == SlotMap{{"localhost", {1}}});
+  here.num_gpus = 2;
+  CHECK_THROWS_WITH(choose_hosts(here),
+                    Catch::Contains("host localhost has 1 slot after --include"));
+  HostRequest counted = request("a\na\nb\n");
+  counted.num_gpus = 2;
+  counted.include = "a:1@b";
+  CHECK_THROWS_WITH(choose_hosts(counted), Catch::Contains("host a has 1 slot after --include"));
+  counted.include = "a@b";
+  CHECK(hosts_for(counted) == SlotMap{{"a", {0, 1}}, {"b", {0, 1}}});
+  HostRequest tasks = in_slurm("n[1-2]", "2(x2)");
+  tasks.num_gpus = 2;
+  tasks.exclude = "n1:0";
+  CHECK_THROWS_WITH(choose_hosts(tasks), Catch::Contains("host n1 has 1 slot after --include"));
+}
+
 TEST_CASE("one task on each node is a rank for each GPU, and it is said", "[launcher]") {
   HostRequest in = in_slurm("gpu[01-02]", "1(x2)");
   in.environment["SLURM_NTASKS_PER_NODE"] = "1";

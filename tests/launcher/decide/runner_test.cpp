@@ -42,9 +42,23 @@ TEST_CASE("command lines of the runners", "[launcher]") {
 }
 
 TEST_CASE("an IPv6 address is for ssh alone", "[launcher]") {
-  CHECK(agent_command(RunnerKind::kSsh, "root@fd00::1", kOptions).at(12) == "root@fd00::1");
+  CHECK(agent_command(RunnerKind::kSsh, "root@fd00::1", kOptions).at(13) == "root@fd00::1");
   CHECK_THROWS_AS(agent_command(RunnerKind::kMpi, "fd00::1", kOptions), UsageError);
   CHECK_THROWS_AS(agent_command(RunnerKind::kSlurm, "fd00::1", kOptions), UsageError);
+}
+
+TEST_CASE("srun asks for GPUs where that has to be", "[launcher]") {
+  RunnerOptions options = kOptions;
+  const auto asks = [&](RunnerKind kind, const char* word) {
+    const std::vector<std::string> argv = agent_command(kind, "n1", options);
+    return std::ranges::count(argv, word) == 1;
+  };
+  CHECK_FALSE(asks(RunnerKind::kSlurm, "--gres=none"));
+  options.step_gpus = 8;
+  CHECK(asks(RunnerKind::kSlurm, "--gpus-per-node=8"));
+  CHECK_FALSE(asks(RunnerKind::kSsh, "--gpus-per-node=8"));
+  options.step_gpus = 0;
+  CHECK(asks(RunnerKind::kSlurm, "--gres=none"));
 }
 
 TEST_CASE("nothing hostile reaches a command line", "[launcher]") {

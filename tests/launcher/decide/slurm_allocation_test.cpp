@@ -58,6 +58,46 @@ TEST_CASE("GPUs of this node are those of others only if the sum allows it", "[l
   CHECK_THAT(slurm_ranks(unequal, true).note, Catch::StartsWith("10 of 12 GPUs"));
   CHECK(slurm_allocation({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_GPUS", "a100:4"}}).gpus_per_node ==
         4);
+  CHECK(two_nodes({{"SLURM_GPUS", "16"}}).gpus_per_node == 8);
+  CHECK_FALSE(two_nodes({{"SLURM_GPUS", "15"}}).gpus_per_node);
+}
+
+TEST_CASE("GPUs that were counted by job or by task are asked for by each step", "[launcher]") {
+  const auto asked = [](const SlurmAllocation& allocation) {
+    return gpus_of_steps(allocation, true);
+  };
+  CHECK_FALSE(asked(two_nodes({{"SLURM_GPUS_ON_NODE", "8"}})));
+  CHECK_FALSE(asked(two_nodes({{"SLURM_GPUS_PER_NODE", "8"}})));
+  CHECK(asked(two_nodes({{"SLURM_GPUS", "16"}})) == 8);
+  CHECK_FALSE(asked(two_nodes({{"SLURM_GPUS", "15"}})));
+  CHECK(gpus_of_steps(two_nodes({{"SLURM_GPUS", "15"}}), false) == 0);
+  CHECK_FALSE(gpus_of_steps(two_nodes({{"SLURM_GPUS_ON_NODE", "8"}}), false));
+  const auto by_task = [](const std::string& tasks) {
+    return slurm_allocation({{"SLURM_JOB_NODELIST", "n[1-2]"},
+                             {"SLURM_TASKS_PER_NODE", tasks},
+                             {"SLURM_NTASKS", "x"},
+                             {"SLURM_GPUS_PER_TASK", "h100:2"}});
+  };
+  CHECK(asked(by_task("4(x2)")) == 8);
+  CHECK(ranks_of(by_task("4(x2)")) == Counts{4, 4});
+  CHECK(ranks_of(by_task("1(x2)")) == Counts{2, 2});
+  CHECK_FALSE(asked(by_task("4,3")));
+  for (const char* name : {"SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU"}) {
+    CHECK(is_gpu_request_of_tasks(name));
+  }
+  CHECK_FALSE(is_gpu_request_of_tasks("SLURM_GPUS_ON_NODE"));
+}
+
+TEST_CASE("where Slurm says nothing of GPUs, one rank for each node is told", "[launcher]") {
+  const auto note = [](const std::string& tasks, bool on_gpus) {
+    return slurm_ranks(slurm_allocation(
+                           {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", tasks}}),
+                       on_gpus)
+        .note;
+  };
+  CHECK_THAT(note("1(x2)", true), Catch::StartsWith("Slurm does not say here how many GPUs"));
+  CHECK(note("1(x2)", false).empty());
+  CHECK(note("8(x2)", true).empty());
 }
 
 TEST_CASE("ranks are tasks, but for one task on each node", "[launcher]") {

@@ -63,7 +63,25 @@ TEST_CASE("what only a shell can do is said, and never done", "[launcher]") {
   const ExportedVariables all = gathered("A=1\nB=$(id) `id`\n");
   CHECK(has(with_shell_values({}, all.shell_values), "B=$(id) `id`"));
   REQUIRE(all.notes.size() == 1);
-  CHECK_THAT(all.notes[0], Catch::StartsWith(".deepspeed_env:2: $(id) is taken as it is"));
+  CHECK_THAT(all.notes[0], Catch::StartsWith(".deepspeed_env:2: B has $(...), ") &&
+                               !Catch::Contains("id"));  // values may be secret
+}
+
+TEST_CASE("values of a named file are taken as they are, and it is said once", "[launcher]") {
+  const auto literal = [](const std::string& text) {
+    return exported_environment({kOurs, {{"my.env", text, ValuesOfFile::kLiteral}}, {}});
+  };
+  const ExportedVariables all =
+      literal("A=1\nHOME\nKEY=p$w\"d\nPLACE=~/models\nB= b \nexport C=$(id)\n");
+  CHECK(all.shell_values.empty());
+  for (const char* entry :
+       {"A=1", "HOME=/root", "KEY=p$w\"d", "PLACE=~/models", "B= b", "C=$(id)"}) {
+    CHECK(has(all.values, entry));
+  }
+  REQUIRE(all.notes.size() == 1);
+  CHECK_THAT(all.notes[0],
+             Catch::StartsWith("my.env:3: KEY is taken as it is") && !Catch::Contains("p$w"));
+  CHECK(literal("A=1\nB=a b\n").notes.empty());
 }
 
 TEST_CASE("of several files the last one wins, whole values at a time", "[launcher]") {
@@ -85,6 +103,12 @@ TEST_CASE("the command line wins over the file, the file over what is set", "[la
   CHECK(std::ranges::find(list, "NCCL_DEBUG=file") != list.end());
   CHECK(std::ranges::find(list, "A=option") != list.end());
   CHECK(std::ranges::is_sorted(gathered("", {"Z=1", "A=1"}).values));
+}
+
+TEST_CASE("ranks have their share of threads, whatever else says a number", "[launcher]") {
+  CHECK(rank_environment({"OMP_NUM_THREADS=64", "A=1"}, 2) == Entries{"A=1", "OMP_NUM_THREADS=2"});
+  CHECK(without_threads({"A=1", "OMP_NUM_THREADS=64"}) == Entries{"A=1"});
+  CHECK(names_of({.values = {"B=secret"}, .shell_values = {"A=$B"}}) == "A B OMP_NUM_THREADS");
 }
 
 TEST_CASE("what is no variable is refused with its place", "[launcher]") {

@@ -89,6 +89,9 @@ TEST_CASE("DeepSpeed's environment file is found at home, and a named one wins",
   const JobHosts named = gather(options, files.environment());
   CHECK(exports(named, "FROM_NAMED=1"));
   CHECK_FALSE(exports(named, "FROM_HOME=1"));
+  options.environment_file = files.add("literal", "A=$HOME\n");
+  CHECK(gather(options, files.environment()).exported.values ==
+        std::vector<std::string>{"A=$HOME"});
   options.environment_file = "/nowhere/env";
   CHECK_THROWS_AS(gather(options, files.environment()), InputMissing);
 }
@@ -126,6 +129,56 @@ TEST_CASE("a pod that trains by itself is told so, unless somebody wants it", "[
   CHECK_THAT(gather(options, pod).choice.notes[0], Catch::StartsWith("JOB_COMPLETION_INDEX=2: "));
   options.launcher = "local";
   CHECK(gather(options, pod).choice.notes.empty());
+}
+
+TEST_CASE("one of several that does not know which is refused, unless somebody decides",
+          "[launcher]") {
+  const Files files;
+  const std::vector<std::string> pod = files.environment({"RANK=1", "WORLD_SIZE=2"});
+  CHECK_THROWS_WITH(gather({}, pod), Catch::StartsWith("RANK=1 and WORLD_SIZE=2 say"));
+  HostOptions options;
+  options.launcher = "local";
+  CHECK(gather(options, pod).choice.hosts.empty());
+  options = {};
+  options.include = "localhost:0,1";
+  CHECK(gather(options, pod).choice.hosts.size() == 1);
+  options = {};
+  options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
+  CHECK(gather(options, pod).choice.hosts.size() == 2);
+  // A batch script has what srun and torchrun are going to need, and one dslaunch.
+  const std::vector<std::string> script = files.environment(
+      {"NODE_RANK=0", "NNODES=2", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_TASKS_PER_NODE=1(x2)"});
+  CHECK(gather({}, script).choice.kind == RunnerKind::kSlurm);
+}
+
+TEST_CASE("what salloc leaves about GPUs of tasks is not for the steps of agents", "[launcher]") {
+  const Files files;
+  const auto agents = [&](DeviceWish wish) {
+    return *gather_job_hosts({},
+                             files.environment({"SLURM_JOB_NODELIST=n[1-2]", "SLURM_GPUS=16",
+                                                "SLURM_TASKS_PER_NODE=1(x2)", "SLURM_NTASKS=2"}),
+                             kProgram, wish)
+                .agents;
+  };
+  CHECK(agents(DeviceWish::kCuda).runner.step_gpus == 8);
+  CHECK(agents(DeviceWish::kCpu).runner.step_gpus == 0);
+  const std::vector<std::string> left = agents(DeviceWish::kCpu).environment;
+  CHECK(std::ranges::count(left, "SLURM_GPUS=16") == 0);
+  CHECK(std::ranges::count(left, "SLURM_NTASKS=2") == 1);
+}
+
+TEST_CASE("a local rank that launchers append is passed over with a note", "[launcher]") {
+  const Files files;
+  HostOptions options;
+  options.local_rank = 0;
+  REQUIRE(gather(options, files.environment()).choice.notes.size() == 1);
+  CHECK_THAT(gather(options, files.environment()).choice.notes[0],
+             Catch::StartsWith("--local-rank: passed over"));
+  options.local_rank = 1;  // of several, which is all that is known
+  CHECK_THROWS_WITH(gather(options, files.environment()), Catch::StartsWith("--local-rank 1: "));
+  const JobHosts started =
+      gather_started_hosts(options, files.environment(), kProgram, "deepspeed", {});
+  CHECK(started.choice.notes.size() == 1);
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES of this machine is no word about others", "[launcher]") {

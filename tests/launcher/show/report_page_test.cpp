@@ -98,9 +98,10 @@ TEST_CASE("curves of more steps than are kept have their ends, their means and a
 }
 
 TEST_CASE("lines that are deep, and names that are no metrics, cost nothing", "[launcher]") {
+  const std::string deep(200'000, '[');
   const MetricCurves curves =
-      metric_curves(std::string(200'000, '[') + "\n" + R"({"step": 1, "loss": 2, "who": 3})" +
-                    "\n{\"step\": 2, \"loss\": " + std::string(200'000, '[') + "\n");
+      metric_curves(fmt::format("{}\n{}\n{}{}\n", deep, R"({"step": 1, "loss": 2, "who": 3})",
+                                R"({"step": 2, "loss": )", deep));
   CHECK(curves.size() == 1);
   CHECK(curves.at("loss").size() == 1);
 }

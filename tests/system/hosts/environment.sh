@@ -22,7 +22,7 @@ export MORE=${LIBS}:end
 BAD=$(touch carried-out)
 ENV
 start_on_hosts "${by_ssh[@]}" --env FAKE_RANK --env 'OPTION=$HOME "x"'
-expect_text out ".deepspeed_env:10: \$(touch carried-out) is taken as it is"
+expect_text out ".deepspeed_env:9: BAD has"
 for pid in $(on_hosts fake_rank); do
   tr '\0' '\n' < "/proc/$pid/environ" > environ
   for entry in ONLY_HOME=1 IN_BOTH=here "LIBS=/opt/x:$there" "PLACE=$there/models" EMPTY= "WORDS=a b c" \
@@ -43,6 +43,21 @@ for pid in $(on_hosts fake_rank); do
   tr '\0' '\n' < "/proc/$pid/environ" > environ
   grep -qx OTHER=1 environ || fail "a rank lacks OTHER"
   grep -q ^IN_BOTH= environ && fail "a rank has what another file says"
+done
+kill -INT "$launcher"
+expect_end 75
+wait_until "an empty cluster" nobody_left
+
+# A file of one's own is taken as it is.
+printf '%s\n' 'LIBS=/opt/x:$HOME' 'EMPTY=""' > own.env
+start_on_hosts "${by_ssh[@]}" --env FAKE_RANK --env-file own.env
+expect_text out "own.env:1: LIBS is taken as it is"
+for pid in $(on_hosts fake_rank); do
+  tr '\0' '\n' < "/proc/$pid/environ" > environ
+  for entry in 'LIBS=/opt/x:$HOME' 'EMPTY=""'; do
+    grep -qxF -- "$entry" environ || fail "a rank lacks $entry: $(grep "^${entry%%=*}=" environ)"
+  done
+  grep -q ^IN_BOTH= environ && fail "a rank has what .deepspeed_env says"
 done
 kill -INT "$launcher"
 expect_end 75

@@ -16,6 +16,38 @@ FAKE_RANK="steps=9 rank=3 at=2 do=data" timeout 120 salloc -Q --nodes=2 --ntasks
 [ $? -eq 65 ] || fail "the exit code of a rank's data error got lost"
 expect_text err "token 50000 at position 12"
 
+# GPUs of the job are counted in many ways, and each step of an agent has those of its node, or none.
+for count in --gres=gpu:2 --gpus=4 --gpus-per-node=2 --gpus-per-task=1 "--gpus=4 --ntasks-per-gpu=1"; do
+  echo "$count"
+  tasks=--ntasks-per-node=2
+  [[ $count == *per-gpu* ]] && tasks=
+  rm -rf run4
+  timeout 120 salloc -Q --nodes=2 $tasks $count dslaunch train.json --run-dir run4 --env FAKE_RANK > out 2> err ||
+    fail "$count: exit code $?"
+  expect_text out "run run4: 4 ranks"
+  timeout 120 salloc -Q --nodes=2 $tasks $count dslaunch train.json --dry-run --device cuda > out 2> err
+  expect_text out "rank 3   vn2 slot 1"
+  # The command of the agent, with another program in the place of dslaunch.
+  words=$(sed -n 's/^agent *\(srun .*nodelist=vn2 .*\) [^ ]*dslaunch agent$/\1/p' out)
+  [ -n "$words" ] || fail "$count: no agent"
+  timeout 120 salloc -Q --nodes=2 $tasks $count \
+    env -u SLURM_GPUS -u SLURM_GPUS_PER_TASK -u SLURM_NTASKS_PER_GPU -u SLURM_TRES_PER_TASK $words \
+    /usr/bin/env > out 2> err
+  expect_text out "SLURM_GPUS_ON_NODE=2"
+done
+# One task on each node.
+timeout 120 salloc -Q --nodes=2 --ntasks-per-node=1 --gpus-per-node=2 dslaunch train.json --dry-run --device cuda > out 2> err
+expect_text out "rank 3   vn2 slot 1"
+expect_text out "Slurm gave each node 2 GPUs: one rank for each"
+timeout 120 salloc -Q --nodes=2 --ntasks-per-node=1 --gres=gpu:2 dslaunch train.json --dry-run --device cuda > out 2> err
+expect_text out "Slurm does not say here how many GPUs its nodes have"
+cat > job.sh <<'JOB'
+#!/bin/bash
+exec dslaunch train.json --dry-run --device cuda
+JOB
+timeout 120 sbatch -Q --wait --nodes=2 --ntasks-per-node=1 --gres=gpu:2 -o out -e err job.sh
+expect_text out "rank 3   vn2 slot 1"
+
 # A cancelled job saves and leaves nothing.
 FAKE_RANK="steps=100000 step_ms=20" salloc -Q --nodes=2 --ntasks-per-node=2 \
   dslaunch train.json --run-dir run3 --env FAKE_RANK > out 2> err &

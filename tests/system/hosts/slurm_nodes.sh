@@ -1,4 +1,4 @@
-# Sourced by the tests under Slurm: a controller and two virtual nodes, vn1 and vn2, on this machine.
+# Sourced by the tests under Slurm: a controller and two virtual nodes with two GPUs each, vn1 and vn2, on this machine.
 # Exit code 77: it cannot run here.
 for tool in slurmctld slurmd srun salloc scontrol; do
   command -v $tool > /dev/null || { echo "SKIPPED: $tool is missing"; exit 77; }
@@ -23,6 +23,7 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 mkdir -p slurm/state slurm/spool-vn1 slurm/spool-vn2
 cat > slurm/slurm.conf <<CONF
 ClusterName=test$$
+GresTypes=gpu
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$(free_port)
 AuthType=auth/none
@@ -42,10 +43,13 @@ SlurmdLogFile=$scratch/slurm/slurmd-%n.log
 ReturnToService=2
 JobAcctGatherType=jobacct_gather/none
 SlurmdParameters=config_overrides
-NodeName=vn1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=4 State=UNKNOWN
-NodeName=vn2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=4 State=UNKNOWN
+NodeName=vn1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=4 Gres=gpu:2 State=UNKNOWN
+NodeName=vn2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=4 Gres=gpu:2 State=UNKNOWN
 PartitionName=all Nodes=vn1,vn2 Default=YES State=UP
 CONF
+# Slurm counts files as GPUs; those of nodes on one machine may be the same.
+touch slurm/gpu0 slurm/gpu1
+echo "NodeName=vn[1-2] Name=gpu File=$scratch/slurm/gpu[0-1]" > slurm/gres.conf
 export SLURM_CONF=$scratch/slurm/slurm.conf
 slurmctld -D 2> slurm/slurmctld.err & daemons+=($!)
 for node in vn1 vn2; do

@@ -60,12 +60,15 @@ for code in $codes; do [ "$code" -eq 78 ] || fail "MPI under torchrun: they ende
 # DeepSpeed's launcher has other names for some.
 for rank in 0 1; do
   RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_SIZE=2 CROSS_RANK=0 CROSS_SIZE=1 MASTER_ADDR=127.0.0.1 \
-    MASTER_PORT=29500 timeout 60 dslaunch train.json --run-dir run-ds > "out$rank" 2> "err$rank" &
+    MASTER_PORT=29500 timeout 60 dslaunch --local_rank=$rank train.json --run-dir run-ds > "out$rank" 2> "err$rank" &
 done
 wait
 cat out? > out
 expect_text out "deepspeed started 2 dslaunch on this host"
 expect_text out "run run-ds: 2 ranks"
+expect_text out "note: --local-rank: passed over"
+expect 2 --local_rank=1 train.json
+expect_text err "--local-rank 1: this is one of several"
 
 # A pod has its number and how many there are, and nothing else: not a whole job in each of them.
 pod() { RANK=$1 WORLD_SIZE=2 MASTER_ADDR=job-master-0 MASTER_PORT=23456 "${@:2}"; }
