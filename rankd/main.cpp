@@ -31,7 +31,6 @@
 #include "rankd/verbs/look.h"
 #include "rankd/verbs/plan.h"
 #include "rankd/verbs/profile.h"
-#include "rankd/verbs/rehearsal.h"
 #include "rankd/verbs/storage/io.h"
 #include "rankd/verbs/storage/nvme_tune.h"
 #include "rankd/verbs/tokenize.h"
@@ -107,14 +106,11 @@ int answer(const std::string& launcher_pid, const std::vector<std::string>& ques
   const std::string& what = question.front();
   if (what == "--inventory") return run_inventory();
   if (what == "--facts-of" && question.size() == 2) return print_input_facts(question[1]);
-  if (what == "--look" && question.size() > 1)
-    return run_look({question[1], {question.begin() + 2, question.end()}});
-  if (what == "--rehearse" && question.size() > 3) {
-    return run_rehearsal(
-        {.ranks = std::atoi(question[1].c_str()),
-         .limits = question[2] == "limits" ? LimitCheck::kOfPlan : LimitCheck::kNone,
-         .config_path = question[3],
-         .overrides = {question.begin() + 4, question.end()}});
+  if (what == "--look" && question.size() > 3) {
+    return run_look({.ranks = std::atoi(question[1].c_str()),
+                     .has_limits = question[2] == "limits",
+                     .config_path = question[3],
+                     .overrides = {question.begin() + 4, question.end()}});
   }
   if (what == "--look-generation" && question.size() == 3)
     return look_at_generation(question[1], std::atoi(question[2].c_str()));

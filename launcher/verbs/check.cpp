@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "launcher/agents/host_survey.h"
+#include "launcher/decide/data_plane.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/decide/text/amounts.h"
 #include "launcher/process/devices/gpus.h"
@@ -22,6 +23,7 @@
 #include "launcher/run/job_config.h"
 #include "launcher/run/job_devices.h"
 #include "launcher/verbs/input_look.h"
+#include "proto/build_info.h"
 
 namespace ds {
 
@@ -51,8 +53,27 @@ Origin batch_origin(const Origins& origins) {
   return {};
 }
 
-int local_gpus(const CommandContext& context) {
-  return JobDevices({}, build_devices(), own_gpus(context.visible_gpus), {}).local_gpus();
+JobDevices devices_here(const CommandContext& context) {
+  return JobDevices({}, build_devices(), own_gpus(context.visible_gpus), {});
+}
+
+int local_gpus(const CommandContext& context) { return devices_here(context).local_gpus(); }
+
+// Whether ranks may talk to each other in the way that is asked for depends on the machine and on
+// who starts them.
+void check_backend(const ReadConfig& read, int ranks, const CommandContext& context,
+                   Problems& problems) {
+  const std::string key = "communication.backend";
+  const CommunicationBackend asked = read.config.communication.backend;
+  if (is_refused(problems.all(), key)) return;
+  try {
+    require_device_of(asked, devices_here(context).local_device());
+    choose_data_plane({.asked = asked, .ranks = ranks, .built_with_mpi = build_info().has_mpi});
+  } catch (const Error& error) {
+    problems.note(
+        key, origin_near(read.origins, key),
+        fmt::format("a run that is started here is refused: {}", split_key(error.what()).what));
+  }
 }
 
 bool has_batch(const Config& config) {
@@ -167,6 +188,7 @@ Checked check_and_keep(const CheckOptions& options, const CommandContext& contex
   ReadConfig& read = out.read;
   check_available(read.config, read.origins, read.problems);
   out.world = check_world(read, options.num_ranks, context, read.problems);
+  if (out.world) check_backend(read, *out.world, context, read.problems);
   // A DeepSpeed file alone is a valid file.
   check_complete(read, describes_run(read) ? Severity::kError : Severity::kNote);
   out.report.problems = read.problems.all();
@@ -203,6 +225,25 @@ void add_look(const InputLook& look, Checked& checked) {
   }
 }
 
+// What is wrong with a folder that weights or state are swapped to. Where there is none, it may yet
+// be on the hosts of the run: such disks are each machine's own, and check runs on others, too.
+Problem swap_problem(const SwapFolderDefect& found, const std::string& path) {
+  std::error_code unseen;
+  if (std::filesystem::exists(path, unseen)) {
+    return {.basis = Basis::kOwn,
+            .path = {},
+            .origin = {},
+            .message = fmt::format("{}; {}", found.what, found.fix)};
+  }
+  return {.severity = Severity::kNote,
+          .path = {},
+          .origin = {},
+          .message = fmt::format(
+              "{} is not on this machine; hosts that train need it, and `dslaunch preflight` "
+              "looks at them",
+              path)};
+}
+
 // Where weights and state are swapped to.
 void look_at_swap_paths(const CommandContext& context, Checked& checked) {
   const std::vector<SwapPath> swaps = swap_paths(checked.read.config.zero_optimization);
@@ -211,24 +252,22 @@ void look_at_swap_paths(const CommandContext& context, Checked& checked) {
   for (const SwapPath& swap : swaps) orders.nvme_paths.push_back(swap.path);
   const SurveyedHost here = survey_this_machine({}, own_gpus(context.visible_gpus), orders);
   for (size_t i = 0; i < swaps.size(); ++i) {
-    const auto found = swap_folder_defect(here.facts->nvme(narrow<int>(i)));
+    const agent::PathFacts& folder = here.facts->nvme(narrow<int>(i));
+    const auto found = swap_folder_defect(folder);
     if (!found || is_refused(checked.report.problems, swaps[i].key)) continue;
-    checked.report.problems.push_back({.severity = Severity::kError,
-                                       .basis = Basis::kOwn,
-                                       .path = swaps[i].key,
-                                       .origin = origin_near(checked.read.origins, swaps[i].key),
-                                       .message = fmt::format("{}; {}", found->what, found->fix)});
+    Problem problem = swap_problem(*found, folder.path());
+    problem.path = swaps[i].key;
+    problem.origin = origin_near(checked.read.origins, swaps[i].key);
+    checked.report.problems.push_back(std::move(problem));
   }
 }
 
-// What only the plan of a whole run tells. It is made of a configuration in which nothing else is
-// wrong.
-void rehearse(const CheckOptions& options, const CommandContext& context, Checked& checked) {
-  if (!checked.world || count_of(checked.report, Severity::kError) > 0) return;
+// The run is planned only where nothing else is wrong.
+PlannedRun planned_run(const CheckOptions& options, const CommandContext& context,
+                       const Checked& checked) {
+  if (!checked.world || count_of(checked.report, Severity::kError) > 0) return {};
   const bool exact = options.num_ranks && local_gpus(context) == 0;  // a GPU's plan is another
-  const RanksAre ranks = exact ? RanksAre::kThoseOfTheRun : RanksAre::kFewest;
-  add_look(rehearse_run(options.config, options.overrides, *checked.world, ranks, context),
-           checked);
+  return {.ranks = *checked.world, .has_limits = exact};
 }
 
 // Where runs are kept, unless --run-dir says otherwise.
@@ -298,11 +337,11 @@ std::string check_json(const CheckReport& report) {
 int run_check(const CheckOptions& options, const CommandContext& context) {
   Checked checked = check_and_keep(options, context);
   if (names_inputs(checked.read.config)) {
-    const InputLook look = look_at_inputs(options.config, options.overrides, context);
-    add_look(look, checked);
     look_at_swap_paths(context, checked);
     look_at_runs(options, checked);
-    if (!look.not_done) rehearse(options, context, checked);
+    add_look(look_at_inputs(options.config, options.overrides,
+                            planned_run(options, context, checked), context),
+             checked);
     sort_by_position(checked.report.problems);
   }
   say("{}", options.json ? check_json(checked.report) : check_text(checked.report));

@@ -100,7 +100,7 @@ void require_readable(const TrainingChoices& choices, const CommandContext& cont
   const TrainingChoices placed =
       renamed(choices, [](const std::string& path) { return real_place(path).string(); });
   const InputLook look =
-      look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, context);
+      look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, {}, context);
   if (look.not_done) throw InternalError(*look.not_done);
   if (look.wrong.empty()) return;
   std::string text;

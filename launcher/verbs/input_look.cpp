@@ -29,15 +29,13 @@ bool has_list(const rapidjson::Value& object, const char* name) {
   return object.HasMember(name) && object[name].IsArray();
 }
 
-constexpr std::string_view kInputs = "data, tokenizer and model were not looked at";
-
-// `undone`: what is to be said where nobody answers.
 InputLook ask_for_look(const std::vector<std::string>& question, const CommandContext& context,
-                       int interrupt_fd, std::string_view undone = kInputs) {
+                       int interrupt_fd) {
   const auto not_done = [&](const std::string& why) {
     return InputLook{.wrong = {},
                      .noted = {},
-                     .not_done = fmt::format("{}: {} {}", undone, context.rank_program, why)};
+                     .not_done = fmt::format("data, tokenizer and model were not looked at: {} {}",
+                                             context.rank_program, why)};
   };
   if (access(context.rank_program.c_str(), X_OK) != 0)
     return not_done("is missing; it belongs beside dslaunch");
@@ -94,24 +92,17 @@ std::optional<InputLook> parse_look(const std::string& json) {
 }
 
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
-                         const CommandContext& context, int interrupt_fd) {
-  std::vector<std::string> question = {"--look", config};
+                         const PlannedRun& run, const CommandContext& context, int interrupt_fd) {
+  std::vector<std::string> question = {"--look", std::to_string(run.ranks),
+                                       run.has_limits ? "limits" : "plan", config};
   question.insert(question.end(), overrides.begin(), overrides.end());
   return ask_for_look(question, context, interrupt_fd);
 }
 
-InputLook rehearse_run(const std::string& config, const std::vector<std::string>& overrides,
-                       int ranks, RanksAre ranks_are, const CommandContext& context) {
-  const bool limits = ranks_are == RanksAre::kThoseOfTheRun;
-  std::vector<std::string> question = {"--rehearse", std::to_string(ranks),
-                                       limits ? "limits" : "plan", config};
-  question.insert(question.end(), overrides.begin(), overrides.end());
-  return ask_for_look(question, context, -1, "the run was not planned");
-}
-
-std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
-                                        SignalWatch& signals) {
-  const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
+std::vector<std::string> require_inputs(const RunOptions& options, const PlannedRun& run,
+                                        const CommandContext& context, SignalWatch& signals) {
+  const InputLook look =
+      look_at_inputs(options.config, options.overrides, run, context, signals.fd());
   throw_if_interrupted(look, signals);
   if (!look.wrong.empty()) {
     const Origins origins = read_config(options.config, options.overrides).origins;
@@ -126,7 +117,8 @@ std::vector<std::string> require_inputs(const RunOptions& options, const Command
 
 std::vector<std::string> notes_of_inputs(const RunOptions& options, const CommandContext& context,
                                          SignalWatch& signals) {
-  const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
+  const InputLook look =
+      look_at_inputs(options.config, options.overrides, {}, context, signals.fd());
   throw_if_interrupted(look, signals);
   return notes_in(look, options);
 }

@@ -30,22 +30,22 @@ struct InputLook {
   std::optional<std::string> not_done;  // why nobody looked
 };
 
-// It takes a minute at most: on a slow disk a run goes on without, and finds what there is to find.
-// `interrupt_fd`
-// (-1: none) ends it when it becomes readable.
-InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
-                         const CommandContext& context, int interrupt_fd = -1);
+// A run that is planned, too, as its ranks would plan it, where nothing is wrong with its inputs.
+struct PlannedRun {
+  int ranks = 0;            // 0: nothing is planned
+  bool has_limits = false;  // limits of memory count: the ranks are those of the run, on CPUs
+};
 
-// The plan of a run of so many ranks, as its ranks would make it (`rankd --rehearse`), within the
-// same time. Limits of memory count where the run will have just these ranks.
-enum class RanksAre { kThoseOfTheRun, kFewest };
-InputLook rehearse_run(const std::string& config, const std::vector<std::string>& overrides,
-                       int ranks, RanksAre ranks_are, const CommandContext& context);
+// It takes a minute at most: on a slow disk a run goes on without, and finds what there is to find.
+// `interrupt_fd` (-1: none) ends it when it becomes readable.
+InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
+                         const PlannedRun& run, const CommandContext& context,
+                         int interrupt_fd = -1);
 
 // Throws an Error with everything that is wrong, before anything of the run is there; that of a
 // signal where one came. What else there is to say: notes.
-std::vector<std::string> require_inputs(const RunOptions& options, const CommandContext& context,
-                                        SignalWatch& signals);
+std::vector<std::string> require_inputs(const RunOptions& options, const PlannedRun& run,
+                                        const CommandContext& context, SignalWatch& signals);
 
 // The notes alone, where ranks are on other hosts: what is wrong with their files they see
 // themselves.

@@ -355,7 +355,8 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   RankBinding binding = bind_here(options, job.shape, services.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
   if (!options.generation) {  // whose inputs the ranks know best
-    for (std::string& note : require_inputs(options, context, services.signals)) {
+    const PlannedRun run{.ranks = job.shape.ranks, .has_limits = job.device == Device::cpu()};
+    for (std::string& note : require_inputs(options, run, context, services.signals)) {
       job.config.notes.push_back(std::move(note));
     }
   }

@@ -20,6 +20,7 @@
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
 #include "model/plain_store.h"
+#include "rankd/verbs/rehearsal.h"
 #include "train/assemble.h"
 #include "train/step/pipeline.h"
 
@@ -170,7 +171,12 @@ int run_look(const LookArgs& args) {
   const ReadConfig read = read_config(args.config_path, args.overrides);
   RealFileSystem files;
   InputFiles inputs(files);
-  print_findings(look_at_inputs(read.config, inputs));
+  InputFindings found = look_at_inputs(read.config, inputs);
+  if (found.defects.empty() && args.ranks > 0 && !read.problems.has_errors()) {
+    const LimitCheck limits = args.has_limits ? LimitCheck::kOfPlan : LimitCheck::kNone;
+    found.defects = rehearse(read.config, args.ranks, limits, inputs);
+  }
+  print_findings(found);
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -33,6 +33,8 @@ struct InputFindings {
 InputFindings look_at_inputs(const Config& config, FileSystem& files);
 
 struct LookArgs {
+  int ranks = 0;                       // of the run that is rehearsed, too; 0: none is
+  bool has_limits = false;             // of memory, which count in the rehearsal
   std::string config_path;             // or base64
   std::vector<std::string> overrides;  // key.path=value
 };

@@ -1,11 +1,7 @@
 #include "rankd/verbs/rehearsal.h"
 
-#include <array>
-
 #include "config/available.h"
-#include "config/load.h"
 #include "config/origins.h"
-#include "core/files/input_files.h"
 #include "rankd/rank_device.h"
 #include "train/assemble.h"
 #include "train/plan/dry_run.h"
@@ -23,7 +19,7 @@ void plan_run(const Config& config, int ranks, LimitCheck limits, FileSystem& fi
   require_runnable(config);
   const ModelConfig model = model_config(config.model, files);
   const EngineOptions options = engine_options(config, model, ranks);
-  if (config.train.steps) total_steps(config.train, batch_shape(config, ranks), 0);
+  total_steps(config.train, batch_shape(config, ranks), 1);  // of the smallest epoch there is
   check_swap(config, config.zero_optimization.offload_param);
   check_swap(config, config.zero_optimization.offload_optimizer);
   const MeshSizes mesh = job_mesh(config, ranks, ranks);
@@ -33,23 +29,15 @@ void plan_run(const Config& config, int ranks, LimitCheck limits, FileSystem& fi
 
 }  // namespace
 
-InputFindings rehearse(const Config& config, int ranks, LimitCheck limits, FileSystem& files) {
-  InputFindings found;
+std::vector<InputDefect> rehearse(const Config& config, int ranks, LimitCheck limits,
+                                  FileSystem& files) {
   try {
     plan_run(config, ranks, limits, files);
   } catch (const Error& error) {
     KeyMessage said = split_key(error.what());
-    found.defects.push_back({error.exit_code(), std::move(said.key), std::move(said.what)});
+    return {{error.exit_code(), std::move(said.key), std::move(said.what)}};
   }
-  return found;
-}
-
-int run_rehearsal(const RehearsalArgs& args) {
-  const ReadConfig read = read_config(args.config_path, args.overrides);
-  RealFileSystem files;
-  InputFiles inputs(files);
-  print_findings(rehearse(read.config, args.ranks, args.limits, inputs));
-  return static_cast<int>(ExitCode::kDone);
+  return {};
 }
 
 }  // namespace ds

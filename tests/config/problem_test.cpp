@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "config/origins.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
 
@@ -101,6 +102,31 @@ TEST_CASE("only errors of our own soften, and say why", "[config]") {
   CHECK(told(1) == "error a.y: is odd");
   CHECK(told(2) == "note a.z: is old");
   CHECK(told(3) == "error b: is odd");
+}
+
+TEST_CASE("what stands nowhere itself is complained about where its list or section stands",
+          "[config]") {
+  const Origins origins{{"a", place(1)}, {"a.b", place(2)}};
+  CHECK(origin_near(origins, "a.b").line == 2);
+  CHECK(origin_near(origins, "a.b[3]").line == 2);
+  CHECK(origin_near(origins, "a.b[3].c").line == 2);
+  CHECK(origin_near(origins, "a.c.d").line == 1);
+  CHECK(origin_near(origins, "c").source == nullptr);
+}
+
+TEST_CASE("a message that begins with a key is about it, one that begins with a file is not",
+          "[config]") {
+  const auto split = [](const char* message) {
+    const KeyMessage said = split_key(message);
+    return said.key + "|" + said.what;
+  };
+  CHECK(split("aio.block_size: 5, expected: 6") == "aio.block_size|5, expected: 6");
+  CHECK(split("optimizer.param_groups[2]: odd") == "optimizer.param_groups[2]|odd");
+  CHECK(split("optimizer.param_groups[2].lr: odd") == "optimizer.param_groups[2].lr|odd");
+  CHECK(split("aio.block_sice: 5") == "|aio.block_sice: 5");
+  CHECK(split("data.bin: too short") == "|data.bin: too short");
+  CHECK(split("aio.block_size is 5") == "|aio.block_size is 5");
+  CHECK(split("") == "|");
 }
 
 }  // namespace ds

@@ -19,9 +19,9 @@ std::string said(const std::vector<std::string>& overrides, int ranks = 2,
                  LimitCheck limits = LimitCheck::kNone) {
   MemoryFileSystem files;
   const Config config = parse_config(kJob, overrides);
-  const InputFindings found = rehearse(config, ranks, limits, files);
-  if (found.defects.empty()) return "";
-  const InputDefect& first = found.defects.front();
+  const std::vector<InputDefect> found = rehearse(config, ranks, limits, files);
+  if (found.empty()) return "";
+  const InputDefect& first = found.front();
   return fmt::format("{} {}: {}", static_cast<int>(first.code), first.key, first.what);
 }
 
@@ -36,8 +36,10 @@ TEST_CASE("a run that can be planned leaves nothing to say", "[rankd]") {
 TEST_CASE("what the ranks of a run would refuse is found, by the key that names it", "[rankd]") {
   CHECK_THAT(said({R"(optimizer.param_groups=[{"match": ["nothing*"], "lr": 1}])"}),
              Catch::StartsWith("78 optimizer.param_groups[0]: no parameter"));
-  CHECK_THAT(said({"pipeline.stages=5"}, 5), Catch::StartsWith("78 pipeline"));
+  CHECK_THAT(said({"pipeline.stages=2", "pipeline.partition=type:Nothing"}),
+             Catch::StartsWith("78 pipeline.partition: none of the"));
   CHECK_THAT(said({"train.steps=5000000000000000"}), Catch::StartsWith("78 train.steps: "));
+  CHECK_THAT(said({"~train.steps", "+train.epochs=1e300"}), Catch::StartsWith("78 train.epochs: "));
   const std::vector<std::string> nvme = {
       R"(zero_optimization={"stage": 3, "offload_optimizer": {"device": "nvme",
          "nvme_path": "/swap"}})"};
@@ -54,6 +56,21 @@ TEST_CASE("limits of memory count where the ranks are those of the run", "[rankd
   CHECK(said({"memory.device_limit=1kB"}).empty());
   CHECK_THAT(said({"memory.device_limit=1kB"}, 2, LimitCheck::kOfPlan),
              Catch::StartsWith("78 memory.device_limit: rank 0 needs"));
+}
+
+TEST_CASE("more buffers than there are parts take no more memory", "[rankd]") {
+  const auto with = [](const char* where) {
+    return said(
+        {fmt::format(R"(zero_optimization={{"stage": 3, {}}})", where),
+         "zero_optimization.stage3_param_persistence_threshold=0", "memory.host_limit=100MB"},
+        2, LimitCheck::kOfPlan);
+  };
+  CHECK(with(R"("offload_optimizer": {"device": "nvme", "nvme_path": "/swap",
+                                      "buffer_count": 1000000})")
+            .empty());
+  CHECK(with(R"("offload_param": {"device": "nvme", "nvme_path": "/swap", "max_in_cpu": 0,
+                                  "buffer_count": 1000000})")
+            .empty());
 }
 
 }  // namespace ds
