@@ -47,9 +47,9 @@ class RollingHome final : public ShardHome {
     if (parts_.empty()) return;
     check_buffers();
     // Each part has one buffer at most, whatever room was asked for.
-    const int useful =
-        std::max(count(), buffers_needed(rolling_options(PartAccess::kUpdate, true)));
-    rolling_.buffers = std::min(rolling_.buffers, useful);
+    const int needed = std::max(buffers_needed(rolling_options(PartAccess::kUpdate, false)),
+                                buffers_needed(rolling_options(PartAccess::kUpdate, true)));
+    rolling_.buffers = std::min(rolling_.buffers, std::max(count(), needed));
     account_.add(to_size(file_bytes_), MemoryTag::kOptimizer);
     try {
       is_meta() ? plan_buffers() : open_file(host, swap);
