@@ -87,12 +87,18 @@ here() {  # an example's command line as it is run
   echo "$line"
 }
 
+# What a build has no kernels for it refuses, by the name of the build option.
+for_gpus=0
+dslaunch env --json | grep -q '"cuda_kernels": *\(""\|null\|\[\]\)' && for_gpus=78
+
 run_example() {
-  local verb=$1 line code
+  local verb=$1 line code wanted=0
   line=$(here "$2")
+  [[ $line == *"--device cuda"* ]] && wanted=$for_gpus
   timeout 120 bash -c "$line" > out 2> err < /dev/null
   code=$?
-  [ $code -eq 0 ] || fail "example of $verb: '$line' ends with $code"
+  [ $code -eq $wanted ] || fail "example of $verb: '$line' ends with $code, expected $wanted"
+  [ $wanted -eq 0 ] || grep -q DS_WITH_CUDA err || fail "example of $verb: '$line' does not name the build option"
 }
 
 verbs=$(dslaunch --help | sed -n '/^Verbs/,/^$/s/^  \([a-z-]*\) .*/\1/p')
