@@ -27,8 +27,8 @@ nearly one of its section's, in `model`, `data`, `train`, `memory` and `communic
 releases refuse it (parameters of optimizers and schedules, say), and on the command line. `null` is
 as if the key were not given. What this build lacks is refused by name, and what else is wrong about
 it does not count then. Without `model`, `data` and `train` the notes say what a run still needs;
-where one of them is there the file is meant to be trained, and what a run needs and does not find is
-an error.
+where one of them is there the file is meant to be trained, and what a run needs and does not find
+is an error.
 
 The last column of the tables says what a key does in this build:
 
@@ -52,10 +52,12 @@ What to know about all keys:
 * What stands in a key whose name is that of a secret (`api_key`, `..._token`, `password`), also in
   one that does not exist, and the user in a URL are shown in no message and written into no file.
 * `dslaunch check FILE` lists everything that is wrong, in the file and in the data, tokenizer,
-  model and folders that it names, and keys without effect. Where nothing else is wrong it plans the
-  run as its ranks would, and lists what they would refuse: for the ranks of `--num-ranks`, or for
-  the fewest that the batch sizes fit. `dslaunch explain FILE [KEY]` shows values and
-  where they come from; both take `--json`. `dslaunch schema` prints a JSON Schema.
+  model and folders that it names, and keys without effect. An `nvme_path` that this machine does not
+  have is a note, since the disks of the hosts are their own: `dslaunch preflight` looks at those.
+  Where nothing else is wrong it plans the run as its ranks would, and lists what they would refuse:
+  for the ranks of `--num-ranks`, or for those of this machine, or for the fewest that the batch
+  sizes fit where they do not fit these. `dslaunch explain FILE [KEY]` shows values and where they
+  come from; both take `--json`. `dslaunch schema` prints a JSON Schema.
 )";
 
 std::string escaped(std::string_view text) {

@@ -63,7 +63,8 @@ struct ZeroOptions {
   // rounded to nearest.
   std::optional<uint64_t> rounding_seed = std::nullopt;
   // Elements of offloaded state that are updated, and handed to checkpoints, in one piece; 0: as
-  // many as the rank has of its largest parameter. On the device a rank's slice of a bucket is one: there is nothing that cutting it would save.
+  // many as the rank has of its largest parameter. On the device a rank's slice of a bucket is one:
+  // there is nothing that cutting it would save.
   int64_t sub_group_numel = INT64_MAX;
   // Where policy.state is on the host: its update begins as soon as gradients are final, before
   // their norm is known, and is undone where it turns out to have been another one.

@@ -15,9 +15,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 // The same for the values of an enumeration, which stand close together: one wrong letter in four.
 std::string misspelt_name(std::string_view name, const std::vector<std::string>& known);
 
-// The name among `known` that a key was meant to be: the letters' case aside, at most every fourth
-// letter is wrong, and three in all (four of twenty or more), or the last ones are missing, four at most; "" when there is
-// none.
+// The name among `known` that a key was meant to be, the letters' case aside: at most every fourth
+// letter is wrong, and three in all (four of twenty or more), or the last ones are missing, four at
+// most; "" when there is none.
 std::string slip_of_key(std::string_view key, const std::vector<std::string>& known);
 
 }  // namespace ds

@@ -56,7 +56,10 @@ void read_path(const std::string& path, agent::PathFacts& out) {
     return;
   }
   out.set_free_bytes(static_cast<int64_t>(info.f_bavail * info.f_frsize));
-  if (access(out.existing().c_str(), W_OK | X_OK) != 0) {
+  std::error_code unseen;
+  if (!fs::is_directory(out.existing(), unseen)) {
+    out.set_error(std::strerror(ENOTDIR));
+  } else if (access(out.existing().c_str(), W_OK | X_OK) != 0) {
     out.set_error(std::strerror(errno));
   }
 }

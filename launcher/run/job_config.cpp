@@ -40,7 +40,7 @@ std::vector<int64_t> data_sizes_to_try(const BatchRequest& batch) {
   if (const std::optional<int64_t> implied = implied_ranks(batch)) {
     sizes.push_back(*implied / batch.model_ranks);
   } else if (batch.elastic) {
-    const ElasticWorld unknown{.given = 0, .fallback = batch.elastic->model_parallel_size};
+    const ElasticWorld unknown{.given = 0, .fallback = batch.model_ranks};
     sizes = elastic_batch(*batch.elastic, unknown).valid_counts.value_or(sizes);
   }
   if (sizes.empty()) {

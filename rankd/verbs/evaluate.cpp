@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "cli/terminal_text.h"
 #include "core/clock.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
@@ -171,7 +172,7 @@ int64_t within(const char* option, std::optional<int64_t> given, int64_t most, c
 // is opened.
 void print_notes(FileSystem& files, std::span<const std::string> paths, const TextOptions& text) {
   const DataLook look = look_at_token_sources(files, paths, text, [](const Error&) {});
-  for (const std::string& note : look.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : look.notes) say(stderr, "note: {}\n", note);
 }
 
 }  // namespace

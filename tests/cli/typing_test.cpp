@@ -1,10 +1,14 @@
 // Wrong words on the command line are told so, with the nearest that is understood.
 #include "cli/typing.h"
 
+#include <filesystem>
+
 #include "cli/command_line.h"
 #include "cli/failure.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/working_directory.h"
 
 namespace ds {
 namespace {
@@ -30,8 +34,11 @@ TEST_CASE("a wrong verb names the nearest and is not taken for a configuration",
   CHECK_THAT(refusal_of({"help", "stauts"}), Catch::Contains("did you mean the verb status?"));
   CHECK(refusal_of({"banana"}) == "'banana' is neither a verb nor a file (see `dslaunch --help`)");
   // Files, and what can only be meant as one, are left to whoever reads them.
+  const testing::TemporaryDirectory here;
+  const testing::WorkingDirectory stand(here.path());
+  std::filesystem::create_directory("folder");
   for (const char* config :
-       {"train.json", "./stauts", "configs/stauts", "tests", "eyJ0cmFpbl9iYXRjaF9zaXplIjogOH0="}) {
+       {"train.json", "./stauts", "configs/stauts", "folder", "eyJ0cmFpbl9iYXRjaF9zaXplIjogOH0="}) {
     INFO(config);
     CHECK(refusal_of({config}) == "taken");
   }

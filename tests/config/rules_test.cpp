@@ -454,63 +454,6 @@ TEST_CASE("keys that something else makes idle are told what", "[config]") {
         R"({"fp16": {"enabled": true, "hysteresis": 3}})"}});
 }
 
-TEST_CASE("keys of other trainers are told their name here", "[config]") {
-  for (const auto& [foreign, ours] : std::vector<std::pair<const char*, const char*>>{
-           {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
-           {"global_batch_size", "train_batch_size"},
-           {"num_train_epochs", "train.epochs"},
-           {"max_steps", "train.steps"},
-           {"train_iters", "train.steps"},
-           {"learning_rate", "optimizer.params.lr"},
-           {"warmup_steps", "scheduler.params.warmup_num_steps"},
-           {"lr_scheduler_type", "scheduler.type"},
-           {"clip_grad", "gradient_clipping"},
-           {"max_grad_norm", "gradient_clipping"}}) {
-    CAPTURE(foreign);
-    CHECK_THAT(said_of(fmt::format("{{\"{}\": 1}}", foreign)),
-               Catch::Contains(
-                   fmt::format("note {}: is ignored, as by DeepSpeed: unknown key", foreign)) &&
-                   Catch::Contains(ours));
-  }
-}
-
-TEST_CASE("a key of another section is told where it belongs", "[config]") {
-  CHECK_THAT(
-      said_of(R"({"stage3_max_live_parameters": 1})"),
-      Catch::Contains("note stage3_max_live_parameters: is ignored, as by DeepSpeed: unknown "
-                      "key here, it belongs in zero_optimization"));
-  CHECK_THAT(said_of(R"({"zero_optimization": {"gradient_clipping": 1}})"),
-             Catch::Contains("it belongs in the top level"));
-  CHECK_THAT(said_of(R"({"optimizer": {"type": "Adam", "lr": 1}})"),
-             Catch::Contains("note optimizer.lr: is ignored, as by DeepSpeed: unknown key"));
-}
-
-TEST_CASE("keys that are passed over are named with the reason, comments too", "[config]") {
-  for (const auto& [text, note] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"local_rank": 0})", "the launcher chooses devices and ranks"},
-           {R"({"initial_scale_power": 3})", "a key of fp16"},
-           {R"({"mp_size": 1})", "it belongs to DeepSpeed's inference engine"},
-           {R"({"gradient_average": true})", "it is of an older release"},
-           {R"({"optimizer": {"type": "Adam", "params": {"fused": true}}})",
-            "it chooses how PyTorch computes the same"},
-           {R"({"torch_autocast": {"enable": true}})", "the switch is enabled"},
-           {R"({"_note": 1})", "a comment"},
-           {R"({"# x": 1})", "a comment"},
-           {R"({"$schema": "x"})", "a comment"},
-           {R"({"readme": "x"})", "a comment"}}) {
-    CAPTURE(text);
-    const std::string said = said_of(text);
-    CHECK_THAT(said, Catch::Contains(note) && Catch::Contains("note "));
-    CHECK_THAT(said, !Catch::Contains("error"));
-  }
-  // Only whole words, and only in their section.
-  CHECK_THAT(said_of(R"({"rank": 1})"),
-             Catch::Contains("note rank: ") && Catch::Contains("unknown key"));
-  CHECK_THAT(said_of(R"({"commented": 1})"), !Catch::Contains("a comment"));
-  CHECK_THAT(said_of(R"({"optimizer": {"type": "SGD", "params": {"enable": 1}}})"),
-             Catch::Contains("error optimizer.params.enable"));
-}
-
 TEST_CASE("one value under two of its names is refused with both places", "[config]") {
   CHECK_THAT(said_of(R"({"zero_optimization": {"stage3_max_live_parameters": 5,
                           "max_live_parameters": 6}})"),

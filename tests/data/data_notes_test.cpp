@@ -85,7 +85,7 @@ TEST_CASE("of many files a fixed number is looked into, the first and the last a
     size_t last = 0;
     for (size_t i = 0; i < files; ++i) {
       if (!is_looked_into(i, files)) continue;
-      REQUIRE(i - last <= files / kMostLookedInto + 1);
+      REQUIRE(i - last <= files / (kMostLookedInto - 1) + 1);
       last = i;
       ++count;
     }

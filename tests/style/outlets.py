@@ -20,6 +20,7 @@ RULES = [
      ["rankd/verbs/input_texts.cpp"], "text is printed by say(), of cli/terminal_text.h"),
 ]
 PARSES = re.compile(r"\.Parse\s*(<[^(;]*>)?\s*\(")
+ITERATIVE = "kParseIterativeFlag"
 PRODUCT = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero", "checkpoint",
            "train", "rankd", "launcher"]
 
@@ -35,6 +36,12 @@ def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
 
+def are_iterative(flags, text):
+    """Whether the flags, or the constant of this file that they are, say so."""
+    constant = re.search(rf"\b{flags}\s*=([^;]*);", text) if re.fullmatch(r"\w+", flags) else None
+    return ITERATIVE in (constant.group(1) if constant else flags)
+
+
 def violations(root):
     for pattern, folders, may, instead in RULES:
         for name, text in sources(root, folders):
@@ -44,8 +51,8 @@ def violations(root):
                 yield f"{name}:{line_of(text, found.start())}: {found.group(0).strip()}: {instead}"
     for name, text in sources(root, PRODUCT):
         for found in PARSES.finditer(text):
-            if "kParseIterativeFlag" not in (found.group(1) or ""):
-                yield f"{name}:{line_of(text, found.start())}: JSON is parsed with kParseIterativeFlag"
+            if not are_iterative((found.group(1) or "").strip("<>"), text):
+                yield f"{name}:{line_of(text, found.start())}: JSON is parsed with {ITERATIVE}"
 
 
 def main():

@@ -106,9 +106,9 @@ TEST_CASE("a file that cannot be written costs no step once it can", "[launcher]
   };
   fs::create_directory(run.file("metrics.csv"));
   add(1);
-  CHECK_THROWS_AS(metrics.flush(), IoError);
+  CHECK_THROWS_AS(metrics.flush(), DataError);
   add(2);
-  CHECK_THROWS_AS(metrics.flush(), IoError);
+  CHECK_THROWS_AS(metrics.flush(), DataError);
   CHECK(metrics.points().empty());  // nothing is written
   fs::remove(run.file("metrics.csv"));
   metrics.flush();

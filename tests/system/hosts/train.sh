@@ -15,6 +15,9 @@ run_on_hosts 0 "${by_ssh[@]}" --num-threads 1 "${same[@]}"
 same_weights ssh
 run_on_hosts 0 "${by_ssh[@]}" --num-threads 1 "${same[@]}" zero_optimization.stage=3
 same_weights "ssh, stage 3"
+sed 's/$/\r/' corpus.txt > windows.txt
+run_on_hosts 0 "${by_ssh[@]}" --num-threads 1 train.steps=2 'data.train=["windows.txt"]'
+expect_text out "data.train: $PWD/windows.txt has lines that end in CR LF"
 if command -v mpirun > /dev/null; then
   run_on_hosts 0 "${by_mpi[@]}" --num-threads 1 "${same[@]}"
   same_weights mpirun

@@ -1,6 +1,6 @@
 # Bad files: one clear message that names the place, the right exit code, and the older tag where the
 # newest is damaged. Stops, kills and full disks: engine_stops.sh.
-. "$(dirname "$0")/launcher.sh"
+. "$(dirname "$0")/../launcher.sh"
 unset DSLAUNCH_RANKD
 
 seq 1 20000 > corpus.txt

@@ -1,6 +1,6 @@
 # What data may be, through the whole program: the same text in every format trains to the same weights; what cannot
 # be read, or is no text, is one error at once (65, 66 or 78), never a wait, a second try or advice about room.
-. "$(dirname "$0")/launcher.sh"
+. "$(dirname "$0")/../launcher.sh"
 unset DSLAUNCH_RANKD
 
 cat > train.json <<'JSON'
@@ -91,17 +91,17 @@ noted() { # text in the note, overrides...
   expect 0 check train.json "$@"
   [ "$(grep -c "note: .*$text" out)" = 1 ] || fail "check $*: no note, or several: $text"
 }
-noted 'data.train: table.csv looks like a table (CSV)' 'data.train=["table.csv"]'
-noted 'data.train: lines.txt looks like JSON lines: its first 64 lines are objects' 'data.train=["lines.txt"]'
-noted 'data.validation: latin.txt is not all UTF-8: 2 of ' 'data.validation=["latin.txt"]'
-noted 'data.train: page.html looks like HTML' 'data.train=["page.html"]'
-noted 'dataset/README.md is text beside JSON lines (dataset/data/part.jsonl)' 'data.train=["dataset"]'
+noted "data.train: $PWD/table.csv looks like a table (CSV)" 'data.train=["table.csv"]'
+noted "data.train: $PWD/lines.txt looks like JSON lines: its first 64 lines are objects" 'data.train=["lines.txt"]'
+noted "data.validation: $PWD/latin.txt is not all UTF-8: 2 of " 'data.validation=["latin.txt"]'
+noted "data.train: $PWD/page.html looks like HTML" 'data.train=["page.html"]'
+noted "data.train: $PWD/dataset/README.md is text beside JSON lines ($PWD/dataset/data/part.jsonl)" 'data.train=["dataset"]'
 expect 0 check train.json 'data.train=["corpus.txt","marked.txt","marked.JSONL","folder","shards"]'
 expect_text out "no errors, no notes"
 expect 0 train.json --num-ranks 2 --run-dir noted 'data.train=["table.csv"]' 'data.validation=["page.html"]'
 cat out err > said
-[ "$(grep -c 'data.train: table.csv looks like a table' said)" = 1 ] || fail "a run notes its training data once"
-[ "$(grep -c 'data.validation: page.html looks like HTML' said)" = 1 ] || fail "a run notes its validation data once"
+[ "$(grep -c "data.train: $PWD/table.csv looks like a table" said)" = 1 ] || fail "a run notes its training data once"
+[ "$(grep -c "data.validation: $PWD/page.html looks like HTML" said)" = 1 ] || fail "a run notes its validation data once"
 expect 0 eval plain --data dataset --json
 expect_text err 'note: dataset/README.md is text beside JSON lines'
 python3 -c 'import json; json.load(open("out"))' || fail "eval --json: standard output holds more than JSON"
