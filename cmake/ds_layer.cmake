@@ -1,8 +1,9 @@
 # ds_layer(NAME core SOURCES a.cpp ... [CUDA a.cu ...] [DEPENDS other layers] [LIBS third-party targets]
-#          [PRECOMPILED target])
+#          [PRECOMPILED target] [CONTROL])
 #   One static library per folder. DEPENDS is checked against the layer table in tests/style/layering.py's
-#   rules file, so a link that the table forbids fails at configure time as well as in the style test. PRECOMPILED names
-#   the target that has the precompiled header of its sources, ds_precompiled where it is left out.
+#   rules file, so a link that the table forbids fails at configure time as well as in the style test. CONTROL says that
+#   nothing in it computes, so it is compiled quickly. PRECOMPILED names the target that has the precompiled header of
+#   its sources; ds_precompiled, or ds_precompiled_control, where it is left out.
 # ds_test(LAYER core SOURCES a_test.cpp ... [DEPENDS layers] [LIBS targets] [LABELS unit])
 #   One test program per call; CTest gets one entry per source file.
 # ds_test_on_devices(optim [selection])
@@ -37,11 +38,12 @@ function(ds_compile_options options)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# Sources of unit tests are half of a build, and what a test computes is the libraries' work: a third of the time to
-# compile them is better saved. With -O1 GCC 12 takes more values for uninitialised that are not.
+# Sources of unit tests are half of a build, and what a test computes is the libraries' work; what the control plane does
+# waits for others. Compiling those takes half of the time with -Og, with which GCC 12 takes more values for uninitialised
+# that are not. A build without tests is one to be packed, and is optimised as a whole.
 function(ds_compile_quickly target)
-  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT DS_SANITIZE)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>
+  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND DS_BUILD_TESTS AND NOT DS_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>
       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
@@ -58,13 +60,18 @@ function(ds_cuda_half target)
 endfunction()
 
 function(ds_layer)
-  cmake_parse_arguments(ARG "" "NAME;PRECOMPILED" "SOURCES;CUDA;DEPENDS;LIBS" ${ARGN})
-  if(NOT ARG_PRECOMPILED)
+  cmake_parse_arguments(ARG "CONTROL" "NAME;PRECOMPILED" "SOURCES;CUDA;DEPENDS;LIBS" ${ARGN})
+  if(NOT ARG_PRECOMPILED AND ARG_CONTROL)
+    set(ARG_PRECOMPILED ds_precompiled_control)
+  elseif(NOT ARG_PRECOMPILED)
     set(ARG_PRECOMPILED ds_precompiled)
   endif()
   add_library(ds_${ARG_NAME} STATIC ${ARG_SOURCES})
   ds_cuda_half(ds_${ARG_NAME} ${ARG_CUDA})
   ds_target_defaults(ds_${ARG_NAME})
+  if(ARG_CONTROL)
+    ds_compile_quickly(ds_${ARG_NAME})
+  endif()
   ds_precompile(ds_${ARG_NAME} ${ARG_PRECOMPILED})
   list(TRANSFORM ARG_DEPENDS PREPEND ds_)
   target_link_libraries(ds_${ARG_NAME} PUBLIC ${ARG_DEPENDS} ${ARG_LIBS})

@@ -52,8 +52,8 @@ What to know about all keys:
 * What stands in a key whose name is that of a secret (`api_key`, `..._token`, `password`), also in
   one that does not exist, and the user in a URL are shown in no message and written into no file.
 * `dslaunch check FILE` lists everything that is wrong, in the file and in the data, tokenizer,
-  model and folders that it names, and keys without effect. An `nvme_path` that this machine does not
-  have is a note, since the disks of the hosts are their own: `dslaunch preflight` looks at those.
+  model and folders that it names, and keys without effect. An `nvme_path` that this machine has
+  not is a note, since the disks of the hosts are their own: `dslaunch preflight` looks at those.
   Where nothing else is wrong it plans the run as its ranks would, and lists what they would refuse:
   for the ranks of `--num-ranks`, or for those of this machine, or for the fewest that the batch
   sizes fit where they do not fit these. `dslaunch explain FILE [KEY]` shows values and where they
