@@ -82,12 +82,13 @@ void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
   engine.store().visit_extras(Visit::kSave, [&](ExtraPart& part) {
     const ExtraPlace place = place_of(engine, part);
     change_scale(engine, part, Scaled::kToFile);
-    writer.put({.name = place.name,
+    Piece piece{.name = place.name,
                 .global_shape = place.shape,
                 .region = place.region,
-                .data = part.values,
-                .finite_as = DType::kF32},
-               through);
+                .data = part.values};
+    // Numbers per unit are infinite where what they measure is nothing, as after a skipped step.
+    if (!part.spec.per_gradient) piece.finite_as = DType::kF32;
+    writer.put(piece, through);
     change_scale(engine, part, Scaled::kFromFile);
   });
 }

@@ -184,7 +184,7 @@ void Monitors::at_edge(int64_t steps_done) {
 
 void Monitors::post_now_and_then() {
   const auto at = std::chrono::steady_clock::now();
-  if (at - posted_at_ < options_.gather_for) return;
+  if (posted_at_ && at - *posted_at_ < options_.gather_for) return;
   posted_at_ = at;
   post_waiting();
   tell_changes();

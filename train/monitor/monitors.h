@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,7 +84,7 @@ class Monitors final : public StepObserver {
   std::vector<Place> places_;
   bool has_begun_ = false, has_ended_ = false;
   Batches waiting_;  // for the writer
-  std::chrono::steady_clock::time_point posted_at_{};
+  std::optional<std::chrono::steady_clock::time_point> posted_at_;  // none: nothing yet
 };
 
 }  // namespace ds
