@@ -3,13 +3,16 @@
 #include <malloc.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -24,6 +27,16 @@ void wipe(std::span<char> bytes) { explicit_bzero(bytes.data(), bytes.size()); }
 void wipe(std::vector<std::string>& secrets) {
   for (std::string& secret : secrets) wipe(secret);
   secrets.clear();
+}
+
+void fill_random(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
+    if (got < 0 && errno != EINTR) {
+      throw IoError(fmt::format("random bytes of the kernel: {}", std::strerror(errno)));
+    }
+    bytes = bytes.subspan(to_size(std::max<ssize_t>(got, 0)));
+  }
 }
 
 void append_secret(std::string& secret, std::string_view more) {

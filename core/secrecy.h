@@ -15,6 +15,9 @@ void wipe(std::string& secret);
 void wipe(std::span<char> bytes);
 void wipe(std::vector<std::string>& secrets);
 
+// Random bytes of the kernel's generator. Throws IoError where that gives none.
+void fill_random(std::span<std::byte> bytes);
+
 // For buffers through which secrets pass: a string leaves what it held behind when it grows, and at
 // its old end when something is taken from its front.
 void append_secret(std::string& secret, std::string_view more);

@@ -33,7 +33,7 @@ bool read_fully(int fd, char* bytes, size_t count, steady_clock::time_point dead
       return false;
     }
     if (got < 0 && errno != EINTR) {
-      throw CommError(fmt::format("bootstrap: reading standard input: {}", std::strerror(errno)));
+      throw IoError(fmt::format("bootstrap: reading standard input: {}", std::strerror(errno)));
     }
     done += got > 0 ? to_size(got) : 0;
   }

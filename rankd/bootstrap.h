@@ -34,7 +34,8 @@ struct Bootstrap {
 void wipe_secrets(Bootstrap& bootstrap);
 
 // Reads one length-prefixed Bootstrap from `fd`. Throws UsageError if it is not one (someone typed
-// the command by hand), CommError if it is not complete after 30 s.
+// the command by hand), CommError if it is not complete after 30 s,
+// IoError if it cannot be read.
 Bootstrap read_bootstrap(int fd);
 
 }  // namespace ds

@@ -2,7 +2,6 @@
 // when all have come the name is removed.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "comm/shm/group.h"
 #include "comm/shm/process_world.h"
 #include "core/index.h"
+#include "core/secrecy.h"
 
 namespace ds {
 namespace {
@@ -276,12 +276,10 @@ std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, 
 }
 
 std::string random_shm_name() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw IoError(detail::system_error("getrandom"));
-  }
+  std::array<std::byte, 16> bytes{};
+  fill_random(bytes);
   std::string name = "dslaunch-";
-  for (const unsigned char byte : bytes) name += fmt::format("{:02x}", byte);
+  for (const std::byte byte : bytes) name += fmt::format("{:02x}", std::to_integer<int>(byte));
   return name;
 }
 

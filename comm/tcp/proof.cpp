@@ -3,13 +3,12 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <sys/random.h>
 
 #include <vector>
 
-#include "comm/shm/segment.h"
 #include "core/error.h"
 #include "core/index.h"
+#include "core/secrecy.h"
 
 namespace ds::detail {
 
@@ -34,9 +33,7 @@ bool equal_proofs(const ProofBytes& a, const ProofBytes& b) {
 
 ProofBytes random_challenge() {
   ProofBytes bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw CommError(system_error("getrandom"));
-  }
+  fill_random(std::as_writable_bytes(std::span(bytes)));
   return bytes;
 }
 

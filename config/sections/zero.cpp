@@ -47,8 +47,9 @@ void fields(Visitor& v, OffloadOptimizerConfig& c) {
       {.meaning = "Where optimizer state is kept; the update itself runs on the CPU either way.",
        .effect = Effect::kUsed});
   v.field("nvme_path", c.nvme_path,
-          {.meaning = "Directory on the NVMe device, which exists; swap files lie in a folder of "
-                      "the job there, and are gone when it ends.",
+          {.meaning =
+               "Directory on the NVMe device, which exists; swap files lie in a folder of "
+               "the job there, and are gone when it ends; after a kill, when the next one begins.",
            .effect = Effect::kUsed});
   v.field("pin_memory", c.pin_memory,
           {.meaning = "Use page-locked host memory: for the state beside a GPU, and for the "

@@ -2,11 +2,11 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <sys/random.h>
-
 #include <array>
+#include <span>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 
 namespace ds {
 namespace {
@@ -17,10 +17,7 @@ constexpr size_t kNameBytes = 16;
 
 std::string random_bytes(size_t count) {
   std::string bytes(count, '\0');
-  // Up to 256 bytes come whole and cannot be interrupted (getrandom(2)).
-  DS_CHECK(count <= 256, "random_bytes: {} asked for, at most 256 come at once", count);
-  const ssize_t got = getrandom(bytes.data(), count, 0);
-  DS_CHECK(got == static_cast<ssize_t>(count), "random_bytes: got {} of {} bytes", got, count);
+  fill_random(std::as_writable_bytes(std::span(bytes)));
   return bytes;
 }
 

@@ -7,7 +7,7 @@
 
 namespace ds {
 
-// From the kernel's generator. Throws InternalError if it fails.
+// What fill_random() gives, with its errors.
 std::string random_bytes(size_t count);
 std::string to_hex(std::string_view bytes);
 // What a TLS client may call a server that has no name, so that who knows it is told from who does

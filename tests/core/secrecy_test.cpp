@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "tests/support/catch.h"
 
@@ -130,6 +131,17 @@ TEST_CASE("a secret that has room grows where it is", "[core][security]") {
   append_secret(text, "c");
   CHECK(text == std::string(60, 'a') + std::string(40, 'b') + "c");
   CHECK(text.capacity() >= 200);  // doubled, so that a long secret is not copied at every byte
+}
+
+TEST_CASE("random bytes fill what they are asked for, and are others each time",
+          "[core][security]") {
+  std::vector<std::byte> once(1000), again(1000);
+  fill_random(once);
+  fill_random(again);
+  CHECK(once != again);
+  const auto zeros = std::ranges::count(once, std::byte{0});
+  CHECK(zeros < 100);  // 4 are to be expected
+  CHECK_NOTHROW(fill_random({}));
 }
 
 TEST_CASE("memory that shrinks keeps its front", "[core][security]") {

@@ -89,7 +89,7 @@ here() {  # an example's command line as it is run
 
 # What a build has no kernels for it refuses, by the name of the build option.
 for_gpus=0
-dslaunch env --json | grep -q '"cuda_kernels": *\(""\|null\|\[\]\)' && for_gpus=78
+dslaunch env --json | grep -q '"cuda_kernels": *false' && for_gpus=78
 
 run_example() {
   local verb=$1 line code wanted=0

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/index.h"
 #include "core/number_text.h"
@@ -56,6 +57,41 @@ size_t host_bytes(const RunPlan& plan) {
   return on_machine(plan, Tier::kHost) + on_machine(plan, Tier::kPinned);
 }
 
+// The part of a tier's room that the plan takes, of the tier where that is the largest part.
+double share_of(const MachineRoom& room, const RunPlan& plan) {
+  const auto share = [](size_t taken, size_t there) {
+    if (taken == 0) return 0.0;
+    return static_cast<double>(taken) / static_cast<double>(there);  // infinite where is none
+  };
+  const double of_host = room.host ? share(host_bytes(plan), *room.host) : 0;
+  return std::max({share(most_bytes(plan, Tier::kDevice), room.device), of_host,
+                   share(on_machine(plan, Tier::kNvme), room.nvme)});
+}
+
+// A model that was planned. Its bytes grow with the cube of its heads, because width and depth grow
+// with them; so the length, the cube root of the share of the room, grows as they do.
+struct Tried {
+  int64_t heads = 0;
+  double length = 0;
+};
+
+// The number of heads to try next: where a line through what is known says that the room ends, and
+// every third time the middle, so that no bend of the line makes the search long.
+int64_t between(const Tried& fits, const Tried& beyond, int tries) {
+  const auto distance = static_cast<double>(beyond.heads - fits.heads);
+  double ahead = distance / 2;
+  if (tries % 3 != 0) {
+    if (std::isinf(beyond.length)) {
+      const auto heads = static_cast<double>(fits.heads);
+      ahead = fits.length > 0 ? heads / fits.length - heads : distance / 2;
+    } else {
+      ahead = distance * (1 - fits.length) / (beyond.length - fits.length);
+    }
+  }
+  const double within = std::clamp(std::floor(ahead), 1.0, std::max(1.0, distance - 1));
+  return fits.heads + static_cast<int64_t>(within);
+}
+
 }  // namespace
 
 size_t most_bytes(const RunPlan& plan, Tier tier) {
@@ -90,26 +126,20 @@ std::optional<Fit> largest_fit(const EngineOptions& like, const MeshSizes& sizes
   // Ranks that share the heads have as many of them each.
   const int64_t sharers = int64_t{sizes.tensor} * sizes.sequence;
   const int64_t most = std::max<int64_t>(1, kMostHeads / sharers);
-  const auto fits = [&](int64_t heads) {
-    EngineOptions options = like;
-    options.model = with_heads(like.model, heads * sharers);
-    RunPlan plan = dry_run(options, sizes, ceilings);
-    if (!has_room_for(room, plan)) return false;
-    best = Fit{.model = options.model, .plan = std::move(plan)};
-    return true;
-  };
-  int64_t known = 0;          // of a rank, the largest that fits
-  int64_t beyond = most + 1;  // the smallest that does not
+  Tried fits, beyond{.heads = most + 1, .length = std::numeric_limits<double>::infinity()};
   int64_t next = std::clamp<int64_t>(guess / sharers, 1, most);
-  while (beyond - known > 1) {
-    if (fits(next)) {
-      known = next;
-      next = beyond > most ? std::min(most, known + known / 2 + 1) : 0;
+  for (int tries = 1; beyond.heads - fits.heads > 1; ++tries) {
+    EngineOptions options = like;
+    options.model = with_heads(like.model, next * sharers);
+    RunPlan plan = dry_run(options, sizes, ceilings);
+    const Tried tried{.heads = next, .length = std::cbrt(share_of(room, plan))};
+    if (has_room_for(room, plan)) {
+      fits = tried;
+      best = Fit{.model = options.model, .plan = std::move(plan)};
     } else {
-      beyond = next;
-      next = 0;
+      beyond = tried;
     }
-    if (next == 0) next = known + (beyond - known) / 2;
+    next = between(fits, beyond, tries);
   }
   return best;
 }
