@@ -6,12 +6,10 @@
 //
 // The file is an array of 32-bit counters, kKinds of programs by kCalls in the order of the table
 // below; tests/system/limits/failing_calls.py reads it. It catches what programs and libraries call
-// by name, not what the C library does inside itself, and not what the libraries of gRPC call for
-// themselves: some of those abort the program, which no caller can change.
+// by name, not what the C library does inside itself.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -42,32 +40,8 @@ constexpr std::array<std::string_view, 3> kKinds{"dslaunch", "rank", "other"};
 
 using Counters = std::array<std::array<std::atomic<uint32_t>, kCalls.size()>, kKinds.size()>;
 
-// Where the code of a library lies.
-struct Range {
-  uintptr_t begin = 0, end = 0;
-};
-struct Exempt {
-  std::array<Range, 64> ranges{};
-  size_t count = 0;
-};
-
-int note_if_exempt(dl_phdr_info* library, size_t, void* into) {
-  auto& exempt = *static_cast<Exempt*>(into);
-  const std::string_view name(library->dlpi_name);
-  const auto is_of = [name](std::string_view word) { return name.find(word) != name.npos; };
-  if (!is_of("libgrpc") && !is_of("libgpr") && !is_of("libabsl")) return 0;
-  for (int i = 0; i < library->dlpi_phnum && exempt.count < exempt.ranges.size(); ++i) {
-    const ElfW(Phdr)& part = library->dlpi_phdr[i];
-    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
-    const uintptr_t begin = library->dlpi_addr + part.p_vaddr;
-    exempt.ranges[exempt.count++] = {begin, begin + part.p_memsz};
-  }
-  return 0;
-}
-
 struct Plan {
   Counters* counters = nullptr;
-  Exempt exempt;
   size_t kind = 0;
   size_t failing_call = kCalls.size();  // none
   uint32_t number = 0;
@@ -103,7 +77,6 @@ Plan read_plan() {
   if (base == -1) return plan;
   plan.counters = reinterpret_cast<Counters*>(base);
   plan.kind = own_kind();
-  dl_iterate_phdr(note_if_exempt, &plan.exempt);
   const char* const wish = std::getenv("FAILING_CALL");
   std::array<char, 32> kind{}, call{};
   if (wish != nullptr &&
@@ -121,18 +94,10 @@ const Plan& plan() {
   return it;
 }
 
-bool is_exempt(const Exempt& exempt, const void* caller) {
-  const auto at = reinterpret_cast<uintptr_t>(caller);
-  for (size_t i = 0; i < exempt.count; ++i) {
-    if (at >= exempt.ranges[i].begin && at < exempt.ranges[i].end) return true;
-  }
-  return false;
-}
-
 // Whether this call is the one that fails; errno says why.
-bool fails(std::string_view call, const void* caller) {
+bool fails(std::string_view call) {
   const Plan& it = plan();
-  if (it.counters == nullptr || is_exempt(it.exempt, caller)) return false;
+  if (it.counters == nullptr) return false;
   const size_t place = place_in(kCalls, call);
   const uint32_t number = 1 + (*it.counters)[it.kind][place].fetch_add(1);
   if (place != it.failing_call || number != it.number) return false;
@@ -151,12 +116,12 @@ Function* next(const char* name) {
 // A function of ours by the C library's name, which the headers have taken already. What is
 // variadic there has the most arguments here that it can have; those that were not given are not
 // used.
-#define DS_CALL(name, call, result, failed, parameters, arguments)               \
-  extern "C" __attribute__((visibility("default")))                              \
-  result failing_##name parameters __asm__(#name);                               \
-  result failing_##name parameters {                                             \
-    static auto* const real = next<result parameters>(#name);                    \
-    return fails(call, __builtin_return_address(0)) ? (failed) : real arguments; \
+#define DS_CALL(name, call, result, failed, parameters, arguments) \
+  extern "C" __attribute__((visibility("default")))                \
+  result failing_##name parameters __asm__(#name);                 \
+  result failing_##name parameters {                               \
+    static auto* const real = next<result parameters>(#name);      \
+    return fails(call) ? (failed) : real arguments;                \
   }
 
 DS_CALL(open, "open", int, -1, (const char* a, int b, mode_t c), (a, b, c))
@@ -213,7 +178,5 @@ extern "C" __attribute__((visibility("default"))) long failing_syscall(long numb
                                                                        long f) __asm__("syscall");
 long failing_syscall(long number, long a, long b, long c, long d, long e, long f) {
   static auto* const real = next<long(long, long, long, long, long, long, long)>("syscall");
-  return number == SYS_pidfd_open && fails("pidfd_open", __builtin_return_address(0))
-             ? -1
-             : real(number, a, b, c, d, e, f);
+  return number == SYS_pidfd_open && fails("pidfd_open") ? -1 : real(number, a, b, c, d, e, f);
 }
