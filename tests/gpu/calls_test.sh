@@ -297,7 +297,7 @@ check_alarm() {
     "$(command -v timeout)" > "$work/alarm_tools/timeout"
   chmod +x "$work/alarm_tools/timeout"
   PATH=$work/alarm_tools:$PATH call 1 $((short + late)) alarm first.sh A "$short"
-  expect alarm env stopped 'the deadline' kernels/softmax "not reached" 'the deadline'
+  expect alarm env "timed out" 'the deadline' kernels/softmax "not reached" 'the deadline'
 }
 
 # A signal ends a run early, in the middle of files of tests.
