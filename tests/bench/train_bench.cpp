@@ -5,7 +5,7 @@
 // faults and what is made at first use, are not timed), what they are of a ceiling where one is
 // given (of one device), how long the host is busy giving a step to the device, and the bytes that
 // were planned and measured. tests/bench/train_vs_torch.py interleaves it with PyTorch on CPUs,
-// tests/gpu/run.sh runs it on GPUs.
+// tests/gpu/first.sh and second.sh run it on GPUs.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>

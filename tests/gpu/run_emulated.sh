@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# That a bundle can be packed and its run.sh runs from it: on the emulated device, with programs of a build for that.
+# That a bundle of real programs can be packed, and that first.sh and second.sh run from it: on the emulated device, with
+# programs of a build for that. Everything is tiny, and no figure is to be used.
 # usage: run_emulated.sh BIN_DIR
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,57 +10,41 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
 
 "$here/pack.sh" --bin "$bin" --out "$work/packed" \
-  --programs "kernels_tests optim_tests comm_tests zero_tests train_tests device_ceilings device_kernels train_bench
-              dslaunch rankd"
-mkdir "$work/bundle"
-tar -C "$work/bundle" -xf "$work/packed/bundle.tar.xz"
+  --programs "kernels_tests optim_tests comm_tests zero_tests device_ceilings device_kernels train_bench dslaunch rankd"
 python3 -m json.tool "$work/packed/manifest.json" > /dev/null || fail "the manifest is not JSON"
-[ -z "$(find "$work/bundle/lib" -name 'libc.so*' -o -name 'libstdc++.so*')" ] || fail "libraries of the system are packed"
 
-"$work/bundle/gpu/run.sh" --device emulated --out "$work/out" > "$work/table" || { cat "$work/out/log"; fail "run.sh"; }
-cat "$work/table"
-python3 - "$work/out/results.jsonl" <<'PYTHON'
+# call FOLDER SCRIPT CALL PARTS
+call() {
+  bash "$work/packed/$2" "$3" 250 --device emulated --out "$work/$1" --work "$work/opened" --only "$4" ||
+    { cat "$work/$1"/log-*; fail "$2 $3"; }
+}
+call first-a first.sh A \
+  'nvidia-smi,env,ceilings,124m eager,torch*,kernels/softmax,optim/rules,comm/solo_comm,model/stage'
+[ -z "$(find "$work/opened/bundle/lib" -name 'libc.so*' -o -name 'libstdc++.so*')" ] ||
+  fail "libraries of the system are packed"
+call first-b first.sh B 'kernels,job *,zero/store_suite'
+call second-a second.sh A '124m of 64 tuned'
+call second-b second.sh B 'memcheck softmax'
+
+python3 - "$work" <<'PYTHON'
 import json
+import pathlib
 import sys
 
-lines = [json.loads(line) for line in open(sys.argv[1])]
-status = {(line["part"], line["name"]): line["status"] for line in lines if line["status"] != "figure"}
-expected = {("ceilings", "device_ceilings"): "passed", ("correctness", "kernels"): "passed",
-            ("correctness", "optim"): "passed", ("correctness", "comm"): "passed",
-            ("correctness", "zero"): "passed", ("correctness", "train"): "passed",
-            **{("jobs", step): "passed" for step in ("train", "memory", "resume", "across", "generate", "zero")},
-            ("kernels", "device_kernels"): "passed",
-            ("training", "tiny"): "passed", ("correctness", "model"): "skipped",  # not packed above
-            ("sanitizer", "memcheck"): "skipped"}
-wrong = {key: status.get(key) for key, value in expected.items() if status.get(key) != value}
-assert not wrong, f"other results than expected: {wrong}"
+lines = [json.loads(line) for path in pathlib.Path(sys.argv[1]).glob("*/results-?.jsonl") for line in path.open()]
+status = {line["name"]: line["status"] for line in lines if line["status"] != "figure"}
+passed = ["unpack", "env", "ceilings", "124m eager", "kernels/softmax", "optim/rules", "comm/solo_comm", "kernels",
+          *(f"job {step}" for step in ("train", "memory", "resume", "across", "generate", "zero")),
+          "zero/store_suite", "124m of 64 tuned"]
+skipped = ["nvidia-smi", "torch 124m compiles", "model/stage", "memcheck softmax"]  # model_tests were not packed
+expected = {**dict.fromkeys(passed, "passed"), **dict.fromkeys(skipped, "skipped")}
+assert status == expected, f"other results than expected: {sorted(status.items() ^ expected.items())}"
 figures = {line["name"] for line in lines if line["status"] == "figure"}
-assert figures >= {"device_ceilings", "device_kernels", "memory", "zero"}, f"figures of {figures} alone"
-trained = next(line["figures"] for line in lines if line["part"] == "training" and line["status"] == "figure")
-assert abs(trained["device_bytes_measured"] / trained["device_bytes_planned"] - 1) <= 0.02, trained
+assert figures >= {"ceilings", "kernels", "124m eager", "job memory", "job zero"}, f"figures of {figures} alone"
+assert not [line for line in lines if line["status"] == "figure" and "figures" not in line], "figures that are no JSON"
+for name in ("124m eager", "124m of 64 tuned"):
+    trained = next(line["figures"] for line in lines if line["name"] == name and line["status"] == "figure")
+    assert abs(trained["device_bytes_measured"] / trained["device_bytes_planned"] - 1) <= 0.02, trained
 assert all(line["why"] for line in lines if line["status"] == "skipped"), "skipped without a reason"
 PYTHON
-counted="$(grep -c '"status": "passed"' "$work/out/results.jsonl") passed, 0 failed, 0 timed out"
-grep -q "^$counted, " "$work/table" || fail "the count is not that of the results: $(tail -1 "$work/table")"
-[ "$(grep -c '^jobs  *[a-z]*  *passed ' "$work/table")" = 6 ] || fail "not one line for each step of the jobs"
-
-# What fails or hangs is told as that, and ends the run with 1.
-mkdir "$work/broken"
-printf '#!/bin/sh\necho "no \\"device\\""\nexit 3\n' > "$work/broken/device_ceilings"
-chmod +x "$work/broken/device_ceilings"
-if "$here/run.sh" --device emulated --bin "$work/broken" --out "$work/failed" --parts ceilings,jobs,kernels > /dev/null; then
-  fail "a program that fails went through"
-fi
-python3 - "$work/failed/results.jsonl" <<'PYTHON'
-import json
-import sys
-
-ceilings, *jobs, kernels = [json.loads(line) for line in open(sys.argv[1])]
-assert ceilings["status"] == "failed" and ceilings["why"] == 'exit 3: no "device"', ceilings
-assert len(jobs) == 6 and all(job["status"] == "skipped" and job["why"] for job in jobs), jobs
-assert kernels["status"] == "skipped" and "there is no" in kernels["why"], kernels
-PYTHON
-if "$here/run.sh" --device emulated --bin "$work/broken" --out "$work/failed" --parts speed 2> /dev/null; then
-  fail "a part that does not exist went through"
-fi
 echo "passed"
