@@ -83,7 +83,7 @@ class Monitors final : public StepObserver {
   BackgroundWriter writer_;
   std::vector<Place> places_;
   bool has_begun_ = false, has_ended_ = false;
-  Batches waiting_;  // for the writer
+  Batches waiting_;                                                 // for the writer
   std::optional<std::chrono::steady_clock::time_point> posted_at_;  // none: nothing yet
 };
 
