@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Ranks that are asked what they do, again and again in the middle of fp32 products, do it all the same: no rank ends,
-# and the weights are those of a run that nobody asked. DUMPS=<n>: how often (50).
+# and the weights are those of a run that nobody asked. DUMPS=<n>: how often (25).
 source "$(dirname "$0")/launcher.sh"
 unset DSLAUNCH_RANKD
 seq 4000 > corpus.txt
-dumps=${DUMPS:-50}
+dumps=${DUMPS:-25}
 # Products large enough that a signal nearly always strikes one, in both ranks and all of their threads.
 words=(train.json --num-ranks 2 --num-threads 2 --max-restarts 0 model.n_embd=256 model.n_head=4 model.n_positions=64
   data.sequence_length=64 "train.steps=$((dumps * 8))" train.save_every=0)
