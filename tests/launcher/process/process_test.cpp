@@ -133,7 +133,7 @@ TEST_CASE("tokens are random and compared whole", "[launcher]") {
   const std::string token = random_bytes(32);
   CHECK(token.size() == 32);
   CHECK(random_bytes(32) != token);
-  CHECK_THROWS_AS(random_bytes(257), InternalError);
+  CHECK(random_bytes(257).size() == 257);  // more than the kernel gives at once
   CHECK(equal_secrets(token, std::string(token)));
   CHECK_FALSE(equal_secrets(token, token.substr(1)));
   CHECK_FALSE(equal_secrets(token, ""));
