@@ -75,18 +75,17 @@ struct Tried {
   double length = 0;
 };
 
-// The number of heads to try next: where a line through what is known says that the room ends, and
-// every third time the middle, so that no bend of the line makes the search long.
+// The number of heads to try next: where a line through what is known says that the room ends, but
+// at most four times as many as fit while nothing is known not to; every third time the middle, so
+// that no bend of the line makes the search long.
 int64_t between(const Tried& fits, const Tried& beyond, int tries) {
   const auto distance = static_cast<double>(beyond.heads - fits.heads);
+  const auto heads = static_cast<double>(fits.heads);
   double ahead = distance / 2;
-  if (tries % 3 != 0) {
-    if (std::isinf(beyond.length)) {
-      const auto heads = static_cast<double>(fits.heads);
-      ahead = fits.length > 0 ? heads / fits.length - heads : distance / 2;
-    } else {
-      ahead = distance * (1 - fits.length) / (beyond.length - fits.length);
-    }
+  if (std::isinf(beyond.length) && fits.heads > 0) {
+    ahead = std::min(3 * heads, fits.length > 0 ? heads / fits.length - heads : 3 * heads);
+  } else if (std::isfinite(beyond.length) && tries % 3 != 0) {
+    ahead = distance * (1 - fits.length) / (beyond.length - fits.length);
   }
   const double within = std::clamp(std::floor(ahead), 1.0, std::max(1.0, distance - 1));
   return fits.heads + static_cast<int64_t>(within);
