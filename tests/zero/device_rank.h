@@ -13,7 +13,8 @@ namespace ds::testing {
 // Confined to the thread that made it.
 class DeviceRank {
  public:
-  explicit DeviceRank(Communicator& world) : own_(1, kDeviceBytes), comm_(&world) {
+  explicit DeviceRank(Communicator& world, int threads = 1)
+      : own_(threads, kDeviceBytes), comm_(&world) {
     if (!is_on_device()) return;
     comm_ = &staged_.emplace(
         world, StagedOptions{

@@ -244,6 +244,33 @@ TEST_CASE("each stage keeps what the ZeRO formula says", "[zero]") {
   }
 }
 
+TEST_CASE("initial weights have the same bits with one thread and with eight", "[zero][device]") {
+  const auto begun_with = [](int threads, int stage) {
+    Weights weights;
+    test::run_ranks(1, [&](Communicator& world) {
+      DeviceRank rank(world, threads);
+      Communicator& comm = rank.comm();
+      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
+      ShardedStore store(options_of({.stage = stage}), mesh, {rank.stream(), rank.stream()},
+                         comm.memory());
+      for (const int64_t rows : {3, 401}) {  // less than a thread's share, and more of eight
+        store.add({.name = "w" + std::to_string(rows),
+                   .shape = {rows, 103},
+                   .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F}});
+      }
+      store.seal();
+      store.initialize(99);
+      weights = weights_of(store);
+    });
+    return weights;
+  };
+  for (const int stage : {0, 3}) {
+    const Weights expected = begun_with(1, stage);
+    CHECK(expected.at("w401").front() != expected.at("w401").back());
+    CHECK(begun_with(8, stage) == expected);
+  }
+}
+
 TEST_CASE("every element is visited once by one rank, and the parts are known beforehand",
           "[zero][device]") {
   for (const int stage : {0, 1, 2, 3}) {
