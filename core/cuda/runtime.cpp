@@ -243,9 +243,12 @@ class DeviceBlock {
 
 class PinnedBlock {
  public:
+  // More bytes than any machine has may be an invalid value to the runtime; nothing else that it is
+  // given here can be one.
   explicit PinnedBlock(size_t bytes) {
     const Unwatched unwatched;
-    check(cudaHostAlloc(&data_, bytes, cudaHostAllocPortable),
+    const cudaError_t error = cudaHostAlloc(&data_, bytes, cudaHostAllocPortable);
+    check(error == cudaErrorInvalidValue ? cudaErrorMemoryAllocation : error,
           fmt::format("pinned memory: {} bytes in one block", bytes));
   }
   ~PinnedBlock() {
