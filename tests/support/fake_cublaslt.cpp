@@ -17,9 +17,12 @@
 namespace {
 
 std::string reason;
-int live = 0;                  // descriptors and handles that nobody has destroyed
-int heuristics = 0;            // calls
-uint32_t refused = 0;          // epilogues for which there is no algorithm
+int live = 0;          // descriptors and handles that nobody has destroyed
+int heuristics = 0;    // calls
+uint32_t refused = 0;  // epilogues for which there is no algorithm
+// What is answered where a product with an epilogue is asked for, and where it is given.
+cublasStatus_t of_choice = CUBLAS_STATUS_SUCCESS, of_product = CUBLAS_STATUS_SUCCESS;
+int products = 0;              // calls
 int32_t handle_memory;         // a handle is its address
 std::vector<double> costs{0};  // seconds of each algorithm; negative: it fails when it is run
 double now = 0;                // seconds
@@ -179,6 +182,8 @@ cublasStatus_t check_all(const Operation& o, const Layout& a, const Layout& b, c
   return check_epilogue(o, d);
 }
 
+bool is_fused(const Operation& o) { return o.epilogue != CUBLASLT_EPILOGUE_DEFAULT; }
+
 struct Operands {
   const Operation& o;
   const Layout &a, &b, &d;
@@ -245,6 +250,13 @@ int fake_cublaslt_live() { return live; }
 int fake_cublaslt_heuristics() { return heuristics; }
 // From now on there is no algorithm for products with these bits in their epilogue.
 void fake_cublaslt_refuse(uint32_t epilogues) { refused = epilogues; }
+// From now on products with an epilogue are answered so, where an algorithm is chosen and where
+// they are given.
+void fake_cublaslt_answer(int choice, int product) {
+  of_choice = static_cast<cublasStatus_t>(choice);
+  of_product = static_cast<cublasStatus_t>(product);
+}
+int fake_cublaslt_products() { return products; }
 // From now on there are so many algorithms, which take so many seconds.
 void fake_cublaslt_offer(const double* seconds, int count) {
   costs.assign(seconds, seconds + count);
@@ -358,6 +370,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const auto status = check_all(o, of(a), of(b), of(c), of(d));
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   REQUIRE_OR_REFUSE(wanted > 0, "no algorithm is wanted");
+  if (is_fused(o) && of_choice != CUBLAS_STATUS_SUCCESS) return of_choice;
   if ((o.epilogue & refused) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   const Preference& p = of(preference);
   Algorithm made{.workspace = p.workspace,
@@ -402,9 +415,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               cublasLtMatrixLayout_t c, void* d_data, cublasLtMatrixLayout_t d,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               size_t workspace_bytes, cudaStream_t) {
+  ++products;
   const Operation& o = of(desc);
   const auto status = check_all(o, of(a), of(b), of(c), of(d));
   if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (is_fused(o) && of_product != CUBLAS_STATUS_SUCCESS) return of_product;
   Algorithm chosen{};
   std::memcpy(&chosen, algorithm, sizeof chosen);
   REQUIRE_OR_REFUSE(chosen.magic == kMagic && chosen.number < costs.size(), "no algorithm");

@@ -43,13 +43,17 @@ bool is_aux(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAuxB
 // [m, n] beside c.
 bool is_aux_matrix(const Gemm& g, const void* data) { return g.n % 8 == 0 && is_aux(data); }
 
+// The library may make its GELU of an approximate tanh, whose error 16 bits hide and fp32 does not.
+bool has_gelu(const Gemm& g) { return g.c.dtype != DType::kF32; }
+
 // Of a product of a backward.
 std::optional<LtEpilogue> backward_of(const Gemm& g) {
   const bool undoes = g.activation_backward != Activation::kNone;
   const bool sums = g.bias_gradient != nullptr;
   if (has_epilogue(g) || (undoes && sums)) return std::nullopt;
   if (undoes) {
-    if (g.activation_backward != Activation::kGeluTanh || !is_aux_matrix(g, g.activation_input)) {
+    if (g.activation_backward != Activation::kGeluTanh || !has_gelu(g) ||
+        !is_aux_matrix(g, g.activation_input)) {
       return std::nullopt;
     }
     return LtEpilogue{.kind = CUBLASLT_EPILOGUE_DGELU, .aux = g.activation_input};
@@ -63,6 +67,11 @@ std::optional<LtEpilogue> backward_of(const Gemm& g) {
   return LtEpilogue{.kind = of_b ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_BGRADB,
                     .bias = g.bias_gradient};
 }
+
+// What the library answered to a call.
+struct LtError final : InternalError {
+  using InternalError::InternalError;
+};
 
 // All that is done with a product is done.
 Gemm bare(const Gemm& gemm) { return without_backward(without_epilogue(gemm)); }
@@ -83,7 +92,7 @@ std::optional<LtEpilogue> epilogue_of(const Gemm& g) {
   if (g.activation == Activation::kRelu && !kept) {
     return with_bias(CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS);
   }
-  if (g.activation != Activation::kGeluTanh) return std::nullopt;
+  if (g.activation != Activation::kGeluTanh || !has_gelu(g)) return std::nullopt;
   if (!kept) return with_bias(CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS);
   if (!is_aux_matrix(g, g.pre_activation)) return std::nullopt;
   return with_bias(CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
@@ -118,7 +127,7 @@ CublasLtProducts::~CublasLtProducts() = default;
 
 void CublasLtProducts::check(cublasStatus_t status, std::string_view what) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw InternalError(
+  throw LtError(
       fmt::format("matmul: cuBLASLt, {}: {}", what, library_.cublasLtGetStatusString(status)));
 }
 
@@ -308,9 +317,22 @@ cublasStatus_t CublasLtProducts::give(const Plan& plan, const Algorithm& algorit
                                  product.queue);
 }
 
-bool CublasLtProducts::run(const Product& product) {
+// At whatever call the library refuses it and with whatever status, nothing has been given yet. It
+// would refuse it again.
+bool CublasLtProducts::run_fused(const Product& product) {
+  const Key key = key_of(product.gemm, product.epilogue);
+  if (refused_.contains(key)) return false;
+  try {
+    return run(product, key);
+  } catch (const LtError&) {
+    refused_.insert(key);
+    plans_.erase(key);
+    return false;
+  }
+}
+
+bool CublasLtProducts::run(const Product& product, const Key& key) {
   const Gemm& g = product.gemm;
-  const Key key = key_of(g, product.epilogue);
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     Plan made = make_plan(g, product.epilogue);
@@ -328,10 +350,10 @@ bool CublasLtProducts::run(const Product& product) {
 Gemm CublasLtProducts::multiply(const Gemm& gemm, cudaStream_t queue, const Timer& timer) {
   if (gemm.m == 0 || gemm.n == 0) return without_epilogue(gemm);  // there may be sums to clear
   if (const auto fused = epilogue_of(gemm)) {
-    if (run({gemm, *fused, queue, timer})) return bare(gemm);
+    if (run_fused({gemm, *fused, queue, timer})) return bare(gemm);
   }
   const LtEpilogue none;
-  if (!run({gemm, none, queue, timer})) {
+  if (!run({gemm, none, queue, timer}, key_of(gemm, none))) {
     throw Unsupported(fmt::format(
         "matmul: cuBLASLt has no algorithm for {} x {} x {} of {} -> {} (row strides {}, {}, {})",
         gemm.m, gemm.n, gemm.k, name_of(gemm.a.dtype), name_of(gemm.c.dtype), gemm.a.row_stride,

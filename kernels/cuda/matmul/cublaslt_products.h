@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,10 +34,11 @@ struct LtEpilogue {
   const void* aux = nullptr;   // [m, n] contiguous, dtype of c
 };
 // The library's epilogue that does all that is to do with the product, or nothing where it has no
-// such or where operands lie or round otherwise than it has them. Its GELU is the one by tanh, and
-// the only activation whose values before it are kept, or that is undone by them, in rows of whole
-// 16 bytes; ReLU has a mask for that. Bias gradients are written, not added up. Its ReLU may make 0
-// of NaN; that of the kernels, with which networks are trained, does not.
+// such or where operands lie or round otherwise than it has them. Its GELU is the one by tanh, used
+// in 16 bits alone because it may approximate that, and the only activation whose values before it
+// are kept, or that is undone by them, in rows of whole 16 bytes; ReLU has a mask for that. Bias
+// gradients are written, not added up. Its ReLU may make 0 of NaN; that of the kernels, with which
+// networks are trained, does not.
 std::optional<LtEpilogue> epilogue_of(const Gemm& gemm);
 
 struct LtScratch {  // of the device; not owned
@@ -59,7 +61,8 @@ class CublasLtProducts {
   CublasLtProducts& operator=(const CublasLtProducts&) = delete;
 
   // Gives the product to the queue and returns it with what is left of its epilogue and backward:
-  // nothing, or all where the library does not have all. Unsupported where it has no such product.
+  // nothing, or all where the library does not have all or refuses to do it, of which it is asked
+  // once. Unsupported where it has no such product, InternalError where it refuses a bare one.
   // The first product of a shape is made many times over where there is a choice.
   Gemm multiply(const Gemm& gemm, cudaStream_t queue, const Timer& timer = {});
 
@@ -78,7 +81,8 @@ class CublasLtProducts {
   Owned<cublasLtMatmulPreference_t> preference_of(const Gemm& gemm) const;
   Plan make_plan(const Gemm& gemm, const LtEpilogue& epilogue) const;
   // False where the library has no algorithm for it.
-  bool run(const Product& product);
+  bool run(const Product& product, const Key& key);
+  bool run_fused(const Product& product);  // or where it refuses it
   // Nothing where there is none.
   std::optional<Algorithm> choose(const Plan& plan, const Key& key, const Product& product) const;
   // The library's proposals, the one that it thinks best first.
@@ -95,6 +99,7 @@ class CublasLtProducts {
   const MatmulRules rules_;
   Owned<cublasLtHandle_t> handle_;
   std::map<Key, Plan> plans_;
+  std::set<Key> refused_;  // with an epilogue
 };
 
 }  // namespace ds::kernels::detail
