@@ -1,6 +1,8 @@
 // See argument.h.
 #include "kernels/argument.h"
 
+#include "kernels/gemm/matmul.h"
+
 namespace ds::kernels::detail {
 
 void require_numel(std::string_view op, std::string_view operand, const Stream& stream,
@@ -31,6 +33,21 @@ int64_t rows_of(std::string_view op, std::string_view operand, const Tensor& ten
            "{}: {} has shape {}, expected rows of {} elements", op, operand,
            tensor.shape().to_string(), columns);
   return tensor.numel() / columns;
+}
+
+void require_view(std::string_view op, std::string_view operand, const Stream& stream,
+                  const MatrixView& view) {
+  DS_CHECK(view.tensor.defined(), "{}: {} is undefined", op, operand);
+  require_float(op, operand, view.tensor);
+  DS_CHECK(view.tensor.device() == stream.device(), "{}: {} is on {}, the stream on {}", op,
+           operand, view.tensor.device().to_string(), stream.device().to_string());
+  DS_CHECK(view.rows >= 0 && view.columns >= 0 && view.row_stride >= view.columns,
+           "{}: {} is {} x {} with row stride {}", op, operand, view.rows, view.columns,
+           view.row_stride);
+  const int64_t end =
+      view.rows == 0 ? 0 : view.offset + (view.rows - 1) * view.row_stride + view.columns;
+  DS_CHECK(view.offset >= 0 && end <= view.tensor.numel(),
+           "{}: {} ends at element {} of a tensor of {}", op, operand, end, view.tensor.numel());
 }
 
 }  // namespace ds::kernels::detail

@@ -7,6 +7,10 @@
 
 #include "core/tensor.h"
 
+namespace ds::kernels {
+struct MatrixView;  // gemm/matmul.h
+}
+
 namespace ds::kernels::detail {
 
 // Defined, on the stream's device, and `numel` elements; shapes are the caller's view of the bytes.
@@ -19,5 +23,9 @@ void require_float(std::string_view op, std::string_view operand,
 // Rows of a tensor whose last axis has `columns` elements.
 int64_t rows_of(std::string_view op, std::string_view operand, const Tensor& tensor,
                 int64_t columns);
+
+// Of floats, on the stream's device, with rows that do not overlap and lie within the tensor.
+void require_view(std::string_view op, std::string_view operand, const Stream& stream,
+                  const MatrixView& view);
 
 }  // namespace ds::kernels::detail

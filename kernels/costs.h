@@ -1,4 +1,5 @@
-// What operations cost that products do in passing, too: equal, whoever does them.
+// What views of a matrix have, and what operations cost that products do in passing, too: equal,
+// whoever does them.
 #pragma once
 
 #include "core/tensor.h"
@@ -14,11 +15,16 @@ inline OpCost activation_backward_cost(const Tensor& x) {
           .bytes = 3 * static_cast<double>(x.bytes())};
 }
 
+// Elements, and their bytes, without what lies between rows.
+inline double numel_of(const MatrixView& view) {
+  return static_cast<double>(view.rows * view.columns);
+}
+inline double bytes_of(const MatrixView& view) {
+  return numel_of(view) * static_cast<double>(size_of(view.tensor.dtype()));
+}
+
 inline OpCost column_sum_cost(const MatrixView& x, const Tensor& y) {
-  const auto numel = static_cast<double>(x.rows * x.columns);
-  return {.flops = numel,
-          .bytes = numel * static_cast<double>(size_of(x.tensor.dtype())) +
-                   static_cast<double>(y.bytes())};
+  return {.flops = numel_of(x), .bytes = bytes_of(x) + static_cast<double>(y.bytes())};
 }
 
 }  // namespace ds::kernels::detail

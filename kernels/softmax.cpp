@@ -7,13 +7,17 @@
 
 #include "core/dispatch.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "kernels/argument.h"
+#include "kernels/costs.h"
 #include "kernels/cpu/softmax.h"
 #include "kernels/cuda/softmax.h"
 #include "kernels/elementwise.h"
 
 namespace ds::kernels {
 namespace {
+
+using detail::bytes_of, detail::numel_of;
 
 constexpr std::string_view kOp = "linear_cross_entropy";
 
@@ -50,17 +54,15 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
 
 void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   constexpr std::string_view kPass = "softmax_cross_entropy";
-  DS_CHECK(args.logits.defined() && args.logits.shape().rank() == 2 && args.logits.shape()[1] > 0,
-           "{}: logits are not a matrix [n, V] with V at least 1", kPass);
-  detail::require_numel(kPass, "logits", stream, args.logits, args.logits.numel());
-  detail::require_float(kPass, "logits", args.logits);
-  const int64_t rows = args.logits.shape()[0];
+  detail::require_view(kPass, "logits", stream, args.logits);
+  DS_CHECK(args.logits.columns > 0, "{}: logits of a vocabulary of nothing", kPass);
+  const int64_t rows = args.logits.rows;
   detail::require_numel(kPass, "targets", stream, args.targets, rows);
   detail::require_dtype(kPass, "targets", args.targets, DType::kI32);
   detail::require_numel(kPass, "losses", stream, args.losses, rows);
   detail::require_dtype(kPass, "losses", args.losses, DType::kF32);
   if (!args.gradients) return;
-  const DType logits = args.logits.dtype(), gradients = *args.gradients;
+  const DType logits = args.logits.tensor.dtype(), gradients = *args.gradients;
   const bool is_half = gradients == DType::kBF16 || gradients == DType::kF16;
   DS_CHECK(gradients == logits || (logits == DType::kF32 && is_half),
            "{}: gradients of {} logits are {}, expected {} or 16 bits over fp32", kPass,
@@ -70,12 +72,12 @@ void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
 int64_t check(std::string_view op, const Stream& stream, const SoftmaxCrossEntropyArgs& args,
               const VocabularyPart& part, const Tensor& numbers) {
   check(stream, args);
-  const int64_t columns = args.logits.shape()[1];
+  const int64_t columns = args.logits.columns;
   DS_CHECK(part.first >= 0 && part.first + columns <= part.vocabulary,
            "{}: columns [{}, {}) of a vocabulary of {}", op, part.first, part.first + columns,
            part.vocabulary);
   detail::require_dtype(op, "numbers", numbers, DType::kF32);
-  const int64_t of_rank = args.logits.shape()[0] * kNumbersOfPart;
+  const int64_t of_rank = args.logits.rows * kNumbersOfPart;
   return of_rank == 0 ? 1 : numbers.numel() / of_rank;
 }
 
@@ -84,41 +86,38 @@ MatrixView rows_of_matrix(const Tensor& tensor, int64_t first, int64_t count, in
 }
 
 // The gradients of a block, in the dtype of x, over the logits.
-MatrixView gradient_view(const Tensor& logits, DType dtype, int64_t count, int64_t vocabulary) {
-  const auto of_logit = static_cast<int64_t>(size_of(logits.dtype()) / size_of(dtype));
-  const int64_t stride = vocabulary * of_logit;
-  return {logits.reinterpret(dtype), count, vocabulary, stride, 0};
+MatrixView gradient_view(const MatrixView& logits, DType dtype) {
+  const auto of_logit = static_cast<int64_t>(size_of(logits.tensor.dtype()) / size_of(dtype));
+  return {logits.tensor.reinterpret(dtype), logits.rows, logits.columns,
+          logits.row_stride * of_logit, logits.offset * of_logit};
 }
 
-SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args, const Tensor& logits,
-                                         int64_t first, int64_t count) {
-  const int64_t vocabulary = args.weight.shape()[0];
-  return {.logits = logits.narrow(0, count * vocabulary).reshape({count, vocabulary}),
-          .targets = args.targets.narrow(first, count),
-          .losses = args.losses.narrow(first, count),
+SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args,
+                                         const MatrixView& logits, int64_t first) {
+  return {.logits = logits,
+          .targets = args.targets.narrow(first, logits.rows),
+          .losses = args.losses.narrow(first, logits.rows),
           .grad_scale = args.grad_scale,
           .loss_scale = args.loss_scale,
           .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt};
 }
 
-void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logits, int64_t first,
-               int64_t count) {
-  const int64_t vocabulary = args.weight.shape()[0];
+// The rows from `first` on whose logits these become.
+void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixView& logits,
+               int64_t first) {
   const int64_t width = args.weight.shape()[1];
-  const MatrixView x = rows_of_matrix(args.x, first, count, width);
-  const MatrixView weight = matrix(args.weight, vocabulary, width);
-  matmul(stream, {.a = x,
-                  .b = weight,
-                  .c = {logits, count, vocabulary, vocabulary, 0},
-                  .transpose_b = Transpose::kYes});
-  const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits, first, count);
+  const MatrixView x = rows_of_matrix(args.x, first, logits.rows, width);
+  const MatrixView weight = matrix(args.weight, logits.columns, width);
+  matmul(stream, {.a = x, .b = weight, .c = logits, .transpose_b = Transpose::kYes});
+  const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits, first);
   args.shared != nullptr ? args.shared->softmax(block) : softmax_cross_entropy(stream, block);
   if (!args.dx.defined()) return;
-  const MatrixView dlogits = gradient_view(logits, args.x.dtype(), count, vocabulary);
-  matmul(stream, {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, count, width)});
+  const MatrixView dlogits = gradient_view(logits, args.x.dtype());
+  matmul(stream,
+         {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, logits.rows, width)});
   matmul(stream, {.a = dlogits,
                   .b = x,
-                  .c = matrix(args.dweight, vocabulary, width),
+                  .c = matrix(args.dweight, logits.columns, width),
                   .transpose_a = Transpose::kYes,
                   .write = first == 0 ? args.write_dweight : Write::kAccumulate});
 }
@@ -127,9 +126,8 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
 
 void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   check(stream, args);
-  const auto numel = static_cast<double>(args.logits.numel());
   stream.report("softmax_cross_entropy",
-                {.flops = 20 * numel, .bytes = 3 * static_cast<double>(args.logits.bytes())});
+                {.flops = 20 * numel_of(args.logits), .bytes = 3 * bytes_of(args.logits)});
   on_device(
       stream, [&](Cpu) { detail::softmax_cross_entropy_cpu(stream, args); },
       [&](Cuda) { detail::softmax_cross_entropy_cuda(stream, args); });
@@ -139,9 +137,8 @@ void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const Voc
                   Tensor& numbers) {
   constexpr std::string_view kOp = "softmax_part";
   check(kOp, stream, args, part, numbers);
-  detail::require_numel(kOp, "numbers", stream, numbers, args.logits.shape()[0] * kNumbersOfPart);
-  stream.report(kOp, {.flops = 10 * static_cast<double>(args.logits.numel()),
-                      .bytes = static_cast<double>(args.logits.bytes())});
+  detail::require_numel(kOp, "numbers", stream, numbers, args.logits.rows * kNumbersOfPart);
+  stream.report(kOp, {.flops = 10 * numel_of(args.logits), .bytes = bytes_of(args.logits)});
   on_device(
       stream, [&](Cpu) { detail::softmax_part_cpu(stream, args, part, numbers); },
       [&](Cuda) { detail::softmax_part_cuda(stream, args, part, numbers); });
@@ -151,12 +148,11 @@ void softmax_cross_entropy_of_parts(Stream& stream, const SoftmaxCrossEntropyArg
                                     const VocabularyPart& part, const Tensor& numbers) {
   constexpr std::string_view kOp = "softmax_cross_entropy_of_parts";
   const int64_t ranks = check(kOp, stream, args, part, numbers);
-  detail::require_numel(kOp, "numbers", stream, numbers,
-                        ranks * args.logits.shape()[0] * kNumbersOfPart);
+  detail::require_numel(kOp, "numbers", stream, numbers, ranks * args.logits.rows * kNumbersOfPart);
   const bool backward = args.gradients.has_value();
-  stream.report(kOp, {.flops = backward ? 10 * static_cast<double>(args.logits.numel()) : 0.0,
+  stream.report(kOp, {.flops = backward ? 10 * numel_of(args.logits) : 0.0,
                       .bytes = static_cast<double>(numbers.bytes()) +
-                               (backward ? 2.0 * static_cast<double>(args.logits.bytes()) : 0.0)});
+                               (backward ? 2.0 * bytes_of(args.logits) : 0.0)});
   on_device(
       stream, [&](Cpu) { detail::softmax_cross_entropy_of_parts_cpu(stream, args, part, numbers); },
       [&](Cuda) { detail::softmax_cross_entropy_of_parts_cuda(stream, args, part, numbers); });
@@ -170,10 +166,14 @@ DType logits_dtype(Device device, DType x) {
   return device.kind == Device::Kind::kCuda ? x : DType::kF32;
 }
 
+int64_t logits_stride(Device device, int64_t vocabulary) {
+  return device.kind == Device::Kind::kCuda ? round_up(vocabulary, 64) : vocabulary;
+}
+
 int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary) {
   const int64_t most = device.kind == Device::Kind::kCuda ? 8192 : 1024;
   const auto of_logit = static_cast<int64_t>(size_of(logits_dtype(device, x)));
-  const int64_t fit = loss_block_bytes(device) / (vocabulary * of_logit);
+  const int64_t fit = loss_block_bytes(device) / (logits_stride(device, vocabulary) * of_logit);
   return std::clamp<int64_t>(fit / 32 * 32, 32, most);
 }
 
@@ -193,10 +193,11 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   // Alike on all ranks, some of which have a row of the vocabulary more.
   const int64_t share = shared != nullptr ? (all + shared->ranks - 1) / shared->ranks : vocabulary;
   const int64_t block = std::min(rows, linear_cross_entropy_rows(device, dtype, share));
-  Tensor logits =
-      Tensor::empty({block, vocabulary}, logits_dtype(device, dtype), stream, MemoryTag::kScratch);
+  const int64_t stride = logits_stride(device, vocabulary);
+  const Tensor room =
+      Tensor::empty({block, stride}, logits_dtype(device, dtype), stream, MemoryTag::kScratch);
   for (int64_t first = 0; first < rows; first += block) {
-    run_block(stream, args, logits, first, std::min(block, rows - first));
+    run_block(stream, args, {room, std::min(block, rows - first), vocabulary, stride, 0}, first);
   }
 }
 

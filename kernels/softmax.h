@@ -24,7 +24,7 @@ constexpr float scaled(float grad_scale, const double* loss_scale) {
 // (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands that do not
 // fit throw InternalError.
 struct SoftmaxCrossEntropyArgs {
-  Tensor logits;            // [n, V], fp32, bf16 or fp16; V at least 1
+  MatrixView logits;        // [n, V], fp32, bf16 or fp16; V at least 1
   Tensor targets;           // int32 [n]; negative = ignored row: its loss and its gradients are 0
   Tensor losses;            // fp32 [n]
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
@@ -91,6 +91,11 @@ int64_t loss_block_bytes(Device device);
 // is fp32. A GPU waits for memory there, so they have the 16 bits that x has: each is rounded once,
 // as every other activation is; sums and losses are fp32 all the same.
 DType logits_dtype(Device device, DType x);
+// Elements from one row of these logits to the next. On a CPU rows lie end to end. A GPU's library
+// has fast products only for operands whose rows all begin at 16 bytes, which those of a vocabulary
+// of odd size do not: there a row has room for the next multiple of 64 elements. What lies behind
+// its V logits is undefined, and nobody reads it.
+int64_t logits_stride(Device device, int64_t vocabulary);
 // Rows that a block holds; its logits are scratch, allocated here from the stream under
 // MemoryTag::kScratch.
 int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary);

@@ -61,6 +61,11 @@ void row_exp(const T* x, float shift, float factor, float scale, Y* y, int64_t n
   }
 }
 
+template <class T>
+T* row_of(const MatrixView& logits, int64_t row) {
+  return logits.tensor.data<T>() + logits.offset + row * logits.row_stride;
+}
+
 // The loss of a row of logits.
 template <class T>
 float row_loss(const T* logits, int32_t target, int64_t n) {
@@ -85,29 +90,28 @@ float row_loss_and_gradient(T* logits, int32_t target, float scale, int64_t n) {
 }  // namespace
 
 void loss_rows(const SoftmaxCrossEntropyArgs& args, int64_t begin, int64_t end) {
-  const int64_t columns = args.logits.shape()[1];
+  const int64_t columns = args.logits.columns;
   const auto* targets = args.targets.data<int32_t>();
   auto* losses = args.losses.data<float>();
-  on_float(args.logits.dtype(), [&]<class T>() {
-    T* const logits = args.logits.data<T>();
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
     for (int64_t row = begin; row < end; ++row) {
-      losses[row] =
-          targets[row] < 0 ? 0.0F : row_loss(logits + row * columns, targets[row], columns);
+      const T* const logits = row_of<T>(args.logits, row);
+      losses[row] = targets[row] < 0 ? 0.0F : row_loss(logits, targets[row], columns);
     }
   });
 }
 
 void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients, int64_t begin,
                             int64_t end) {
-  const int64_t columns = args.logits.shape()[1];
+  const int64_t columns = args.logits.columns;
   const float scale = detail::scaled(args.grad_scale, args.loss_scale);
   const auto* targets = args.targets.data<int32_t>();
   auto* losses = args.losses.data<float>();
-  on_float(args.logits.dtype(), [&]<class T>() {
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
     on_float(gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
         for (int64_t row = begin; row < end; ++row) {
-          T* const logits = args.logits.data<T>() + row * columns;
+          T* const logits = row_of<T>(args.logits, row);
           if (targets[row] < 0) {
             losses[row] = 0.0F;
             std::fill(logits, logits + columns, static_cast<T>(0.0F));
@@ -122,11 +126,11 @@ void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients
 
 void part_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part, Tensor& numbers,
                int64_t begin, int64_t end) {
-  const int64_t columns = args.logits.shape()[1];
+  const int64_t columns = args.logits.columns;
   const auto* targets = args.targets.data<int32_t>();
-  on_float(args.logits.dtype(), [&]<class T>() {
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
     for (int64_t row = begin; row < end; ++row) {
-      const T* const logits = args.logits.data<T>() + row * columns;
+      const T* const logits = row_of<T>(args.logits, row);
       float* const out = numbers.data<float>() + row * kNumbersOfPart;
       const int64_t target = targets[row] - part.first;
       const bool is_here = targets[row] >= 0 && target >= 0 && target < columns;
@@ -168,17 +172,17 @@ void part_gradient(T* logits, const WholeRow& whole, int64_t target, float scale
 
 void loss_of_parts_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
                         const Tensor& numbers, int64_t begin, int64_t end) {
-  const int64_t rows = args.logits.shape()[0], columns = args.logits.shape()[1];
+  const int64_t rows = args.logits.rows, columns = args.logits.columns;
   const int64_t stride = rows * kNumbersOfPart;
   const int64_t ranks = numbers.numel() / stride;
   const float scale = detail::scaled(args.grad_scale, args.loss_scale);
   const auto* targets = args.targets.data<int32_t>();
   auto* losses = args.losses.data<float>();
-  on_float(args.logits.dtype(), [&]<class T>() {
-    on_float(args.gradients.value_or(args.logits.dtype()), [&]<class G>() {
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
+    on_float(args.gradients.value_or(args.logits.tensor.dtype()), [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
         for (int64_t row = begin; row < end; ++row) {
-          T* const logits = args.logits.data<T>() + row * columns;
+          T* const logits = row_of<T>(args.logits, row);
           const bool is_ignored = targets[row] < 0;
           const WholeRow whole =
               join_parts(numbers.data<float>() + row * kNumbersOfPart, ranks, stride);
@@ -222,7 +226,7 @@ void check_targets_cpu(std::string_view op, const Tensor& targets, int64_t vocab
 }
 
 void softmax_cross_entropy_cpu(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
-  check_targets_cpu("softmax_cross_entropy", args.targets, args.logits.shape()[1]);
+  check_targets_cpu("softmax_cross_entropy", args.targets, args.logits.columns);
   stream.pool().parallel_for(args.targets.numel(), 1, [&](int64_t begin, int64_t end) {
     if (args.gradients) {
       DS_SIMD(loss_and_gradient_rows)(args, *args.gradients, begin, end);

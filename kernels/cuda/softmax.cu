@@ -30,6 +30,7 @@ constexpr float kLowest = -3.40282347e38F;
 
 struct Operands {
   int64_t rows, columns;
+  int64_t stride;          // elements from row to row
   int64_t first = 0;       // the logits are columns [first, first + columns)
   int64_t vocabulary = 0;  // of so many
   float grad_scale;
@@ -170,7 +171,7 @@ template <class T>
 __global__ void __launch_bounds__(kMostThreads) loss_kernel(Operands o, T* logits) {
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const int64_t target = o.targets[i];
-    const Row<T> row(logits + i * o.columns, o.columns);
+    const Row<T> row(logits + i * o.stride, o.columns);
     if (row.has(target)) {
       write_loss(row, target, o.losses + i);
     } else {
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(kMostThreads) gradient_kernel(Operands o, T* l
   const float scale = scaled(o.grad_scale, o.loss_scale);
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const int64_t target = o.targets[i];
-    const Row<T> row(logits + i * o.columns, o.columns);
+    const Row<T> row(logits + i * o.stride, o.columns);
     if (row.has(target)) {
       const Softmax softmax = write_loss(row, target, o.losses + i);
       write_gradients<G>(row, target, softmax, scale);
@@ -199,7 +200,7 @@ template <class T>
 __global__ void __launch_bounds__(kMostThreads) part_kernel(Operands o, T* logits, float* numbers) {
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const int64_t target = o.targets[i];
-    const Row<T> row(logits + i * o.columns, o.columns);
+    const Row<T> row(logits + i * o.stride, o.columns);
     const Softmax softmax = softmax_of(row);
     if (threadIdx.x != 0) continue;
     if (target >= o.vocabulary) cuda::set_flag(DeviceFlag::kTargetOutsideVocabulary, o.flags);
@@ -246,7 +247,7 @@ __global__ void __launch_bounds__(kMostThreads)
   const float scale = scaled(o.grad_scale, o.loss_scale);
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const int64_t target = o.targets[i];
-    const Row<T> row(logits + i * o.columns, o.columns);
+    const Row<T> row(logits + i * o.stride, o.columns);
     if (target >= 0 && target < o.vocabulary) {
       const WholeRow whole =
           join_parts(numbers + i * kNumbersOfPart, ranks, o.rows * kNumbersOfPart);
@@ -259,8 +260,9 @@ __global__ void __launch_bounds__(kMostThreads)
 
 Operands operands_of(Stream& stream, const SoftmaxCrossEntropyArgs& args,
                      const VocabularyPart& part) {
-  return {.rows = args.logits.shape()[0],
-          .columns = args.logits.shape()[1],
+  return {.rows = args.logits.rows,
+          .columns = args.logits.columns,
+          .stride = args.logits.row_stride,
           .first = part.first,
           .vocabulary = part.vocabulary,
           .grad_scale = args.grad_scale,
@@ -268,6 +270,11 @@ Operands operands_of(Stream& stream, const SoftmaxCrossEntropyArgs& args,
           .targets = elements<const int32_t>(args.targets),
           .losses = elements<float>(args.losses),
           .flags = DeviceFlags(stream).word()};
+}
+
+template <class T>
+T* logits_of(const SoftmaxCrossEntropyArgs& args) {
+  return elements<T>(args.logits.tensor) + args.logits.offset;
 }
 
 template <class T>
@@ -283,10 +290,10 @@ cuda::LaunchShape shape_for_rows_of(int64_t rows, int64_t columns) {
 
 void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   constexpr std::string_view kName = "softmax_cross_entropy";
-  const Operands o = operands_of(stream, args, {.vocabulary = args.logits.shape()[1]});
-  on_float(args.logits.dtype(), [&]<class T>() {
+  const Operands o = operands_of(stream, args, {.vocabulary = args.logits.columns});
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
     const cuda::LaunchShape shape = shape_for_rows_of<T>(o.rows, o.columns);
-    auto* logits = elements<T>(args.logits);
+    T* const logits = logits_of<T>(args);
     if (!args.gradients) return cuda::launch(kName, loss_kernel<T>, shape, stream, o, logits);
     on_float(*args.gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
@@ -299,9 +306,9 @@ void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& a
 void softmax_part_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args,
                        const VocabularyPart& part, Tensor& numbers) {
   const Operands o = operands_of(stream, args, part);
-  on_float(args.logits.dtype(), [&]<class T>() {
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
     cuda::launch("softmax_part", part_kernel<T>, shape_for_rows_of<T>(o.rows, o.columns), stream, o,
-                 elements<T>(args.logits), elements<float>(numbers));
+                 logits_of<T>(args), elements<float>(numbers));
   });
 }
 
@@ -314,11 +321,11 @@ void softmax_cross_entropy_of_parts_cuda(Stream& stream, const SoftmaxCrossEntro
   const auto* const of_parts = elements<const float>(numbers);
   cuda::launch(kName, losses_of_parts_kernel, cuda::shape_for(o.rows), stream, o, of_parts, ranks);
   if (!args.gradients) return;
-  on_float(args.logits.dtype(), [&]<class T>() {
+  on_float(args.logits.tensor.dtype(), [&]<class T>() {
     on_float(*args.gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
         cuda::launch(kName, gradients_of_parts_kernel<T, G>,
-                     shape_for_rows_of<T>(o.rows, o.columns), stream, o, elements<T>(args.logits),
+                     shape_for_rows_of<T>(o.rows, o.columns), stream, o, logits_of<T>(args),
                      of_parts, ranks);
       }
     });

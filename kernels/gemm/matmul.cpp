@@ -11,20 +11,6 @@
 namespace ds::kernels {
 namespace {
 
-void require_view(const Stream& stream, std::string_view operand, const MatrixView& view) {
-  DS_CHECK(view.tensor.defined(), "matmul: {} is undefined", operand);
-  detail::require_float("matmul", operand, view.tensor);
-  DS_CHECK(view.tensor.device() == stream.device(), "matmul: {} is on {}, the stream on {}",
-           operand, view.tensor.device().to_string(), stream.device().to_string());
-  DS_CHECK(view.rows >= 0 && view.columns >= 0 && view.row_stride >= view.columns,
-           "matmul: {} is {} x {} with row stride {}", operand, view.rows, view.columns,
-           view.row_stride);
-  const int64_t end =
-      view.rows == 0 ? 0 : view.offset + (view.rows - 1) * view.row_stride + view.columns;
-  DS_CHECK(view.offset >= 0 && end <= view.tensor.numel(),
-           "matmul: {} ends at element {} of a tensor of {}", operand, end, view.tensor.numel());
-}
-
 struct Extents {
   int64_t m, n, k;
 };
@@ -37,9 +23,9 @@ Extents extents_of(const MatmulArgs& args) {
 }
 
 void check(const Stream& stream, const MatmulArgs& args) {
-  require_view(stream, "a", args.a);
-  require_view(stream, "b", args.b);
-  require_view(stream, "c", args.c);
+  detail::require_view("matmul", "a", stream, args.a);
+  detail::require_view("matmul", "b", stream, args.b);
+  detail::require_view("matmul", "c", stream, args.c);
   const auto [m, n, k] = extents_of(args);
   const int64_t b_rows = args.transpose_b == Transpose::kYes ? args.b.columns : args.b.rows;
   DS_CHECK(b_rows == k, "matmul: op(a) is {} x {}, op(b) is {} x {}", m, k, b_rows, n);
@@ -86,11 +72,6 @@ void check_backward(const Stream& stream, const MatmulArgs& args) {
   detail::require_float("matmul", "bias_gradient", args.bias_gradient);
 }
 
-double bytes_of(const MatrixView& view) {
-  return static_cast<double>(view.rows * view.columns) *
-         static_cast<double>(size_of(view.tensor.dtype()));
-}
-
 // As the operations that it stands for report themselves.
 void report_backward(const Stream& stream, const MatmulArgs& args) {
   if (args.activation_backward != Activation::kNone) {
@@ -121,10 +102,10 @@ void matmul(Stream& stream, const MatmulArgs& args) {
   check_backward(stream, args);
   const auto [m, n, k] = extents_of(args);
   const double writes = args.write == Write::kAccumulate || args.pre_activation.defined() ? 2 : 1;
-  stream.report(
-      "matmul",
-      {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
-       .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
+  stream.report("matmul", {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) *
+                                    static_cast<double>(k),
+                           .bytes = detail::bytes_of(args.a) + detail::bytes_of(args.b) +
+                                    writes * detail::bytes_of(args.c)});
   report_backward(stream, args);
   reserve_matmul_scratch(stream);
   on_device(

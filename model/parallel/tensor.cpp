@@ -187,7 +187,7 @@ kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& h
   const kernels::VocabularyPart part{.first = first_row(head),
                                      .vocabulary = head.logical_shape()[0]};
   const auto softmax = [&stream, &group, part](const kernels::SoftmaxCrossEntropyArgs& block) {
-    const int64_t rows = block.logits.shape()[0];
+    const int64_t rows = block.logits.rows;
     const auto numbers_of = [&](int ranks) {
       return Tensor::empty({ranks * rows, kernels::kNumbersOfPart}, DType::kF32, stream,
                            MemoryTag::kScratch);

@@ -113,9 +113,10 @@ TEST_CASE("a block of logits is as long as the device's budget allows, in whole 
     for (const int64_t vocabulary : {70000, 128256, 262144}) {
       const int64_t rows = linear_cross_entropy_rows(device, x, vocabulary);
       CAPTURE(device.to_string(), name_of(x), vocabulary);
+      const int64_t of_row = logits_stride(device, vocabulary) * of_logit;
       CHECK(rows % 32 == 0);
-      CHECK(rows * vocabulary * of_logit <= budget);
-      CHECK((rows + 32) * vocabulary * of_logit > budget);
+      CHECK(rows * of_row <= budget);
+      CHECK((rows + 32) * of_row > budget);
     }
   };
   check_fit(Device::cpu(), DType::kF32, 4);
@@ -128,29 +129,45 @@ TEST_CASE("a block of logits is as long as the device's budget allows, in whole 
   CHECK(linear_cross_entropy_rows(Device::cuda(0), DType::kF32, 2) == 8192);
 }
 
+TEST_CASE("rows of a device's logits all begin at a border, those of the CPU lie end to end",
+          "[kernels]") {
+  for (const auto& [vocabulary, stride] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 64}, {64, 64}, {50257, 50304}, {128256, 128256}}) {
+    CHECK(logits_stride(Device::cuda(0), vocabulary) == stride);
+    CHECK(logits_stride(Device::cpu(), vocabulary) == vocabulary);
+  }
+}
+
 TEST_CASE("on meta the loss has the scratch memory of the device that it stands for", "[kernels]") {
-  const auto rows_of = [](Device device) {
+  const auto logits_of = [](Device device, int64_t rows, int64_t vocabulary) {
     MetaMemory memory;
     MemoryAccount account;
     TrackingMemory tracked(memory, account);
     Stream stream({.device = Device::meta(), .memory = &tracked, .stands_for = device});
-    reserve_matmul_scratch(stream);  // of products, which stays
     const auto scratch = [&](const auto& bytes) {
       return static_cast<int64_t>(bytes.at(static_cast<size_t>(MemoryTag::kScratch)));
     };
-    const int64_t of_products = scratch(account.usage().tag_bytes_now);
-    const int64_t rows = 3000, width = 4, vocabulary = 64;
-    const auto empty = [&](const Shape& shape, DType dtype) {
-      return Tensor::empty(shape, dtype, stream);
+    const auto loss_of = [&](int64_t count) {
+      const auto empty = [&](const Shape& shape, DType dtype) {
+        return Tensor::empty(shape, dtype, stream);
+      };
+      const int64_t width = 4;
+      linear_cross_entropy(stream, {.x = empty({count, width}, DType::kF32),
+                                    .weight = empty({vocabulary, width}, DType::kF32),
+                                    .targets = empty({count}, DType::kI32),
+                                    .losses = empty({count}, DType::kF32)});
     };
-    linear_cross_entropy(stream, {.x = empty({rows, width}, DType::kF32),
-                                  .weight = empty({vocabulary, width}, DType::kF32),
-                                  .targets = empty({rows}, DType::kI32),
-                                  .losses = empty({rows}, DType::kF32)});
-    return (scratch(account.usage().tag_bytes_at_peak) - of_products) / (vocabulary * 4);
+    loss_of(1);  // what is taken once stays: of products, and what the device finds
+    const int64_t stays = scratch(account.usage().tag_bytes_now);
+    loss_of(rows);
+    const int64_t bytes = scratch(account.usage().tag_bytes_at_peak) - stays;
+    CHECK(bytes % 4 == 0);
+    return bytes / 4;
   };
-  CHECK(rows_of(Device::cpu()) == 1024);
-  CHECK(rows_of(Device::cuda(0)) == 3000);
+  CHECK(logits_of(Device::cpu(), 3000, 64) == 1024 * 64);
+  CHECK(logits_of(Device::cuda(0), 3000, 64) == 3000 * 64);
+  CHECK(logits_of(Device::cpu(), 3000, 65) == 1024 * 65);
+  CHECK(logits_of(Device::cuda(0), 3000, 65) == 3000 * 128);
 }
 
 TEST_CASE("a target beyond the vocabulary is a data error that names its row", "[kernels]") {

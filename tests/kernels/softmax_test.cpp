@@ -47,7 +47,7 @@ std::vector<int32_t> some_targets(int64_t rows, int64_t vocabulary) {
 
 SoftmaxCrossEntropyArgs args_of(const Tensor& logits, const std::vector<int32_t>& targets,
                                 Stream& stream) {
-  return {.logits = logits,
+  return {.logits = matrix(logits, logits.shape()[0], logits.shape()[1]),
           .targets = tokens_of(targets, stream),
           .losses = Tensor::empty({static_cast<int64_t>(targets.size())}, DType::kF32, stream),
           .grad_scale = kScale};
@@ -125,6 +125,46 @@ TEST_CASE("gradients of 16 bits lie at the beginning of their rows of fp32 logit
   }
 }
 
+TEST_CASE("rows of logits may lie apart, and what is between them stays", "[kernels][device]") {
+  TestStream s;
+  constexpr int64_t kRows = 4, kStride = 320;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t vocabulary : {257, 319}) {
+      for (const int64_t offset : {0, 3}) {
+        CAPTURE(name_of(dtype), vocabulary, offset);
+        const std::vector<int32_t> targets = some_targets(kRows, vocabulary);
+        const Tensor room = random_tensor({offset + kRows * kStride}, dtype, 5, s.stream, 4.0);
+        const Values before = values_of(room);
+        const Tensor together = Tensor::empty({kRows, vocabulary}, dtype, s.stream);
+        const auto of_rows = [&](const Values& all) {
+          Values rows;
+          for (int64_t row = 0; row < kRows; ++row) {
+            const auto begin = all.begin() + offset + row * kStride;
+            rows.insert(rows.end(), begin, begin + vocabulary);
+          }
+          return rows;
+        };
+        const Expected expected = expected_of(of_rows(before), targets, vocabulary);
+        SoftmaxCrossEntropyArgs args = args_of(together, targets, s.stream);
+        args.logits = {room, kRows, vocabulary, kStride, offset};
+        softmax_cross_entropy(s.stream, args);
+        REQUIRE(error_of(args.losses, expected.losses) < 3e-6);
+        REQUIRE(values_of(room) == before);
+        args.gradients = dtype;
+        softmax_cross_entropy(s.stream, args);
+        Values after = values_of(room);
+        const Tensor gradients = tensor_of(of_rows(after), {kRows, vocabulary}, dtype, s.stream);
+        REQUIRE(error_of(gradients, expected.gradients) < tolerance_of(dtype));
+        for (int64_t row = 0; row < kRows; ++row) {
+          const int64_t begin = offset + row * kStride;
+          std::copy_n(before.begin() + begin, vocabulary, after.begin() + begin);
+        }
+        REQUIRE(after == before);
+      }
+    }
+  }
+}
+
 TEST_CASE("logits may begin anywhere, and be too large for their exponentials",
           "[kernels][device]") {
   TestStream s;
@@ -162,6 +202,13 @@ TEST_CASE("no rows, and rows that are all ignored, have no loss", "[kernels][dev
 TEST_CASE("a loss refuses operands that do not fit", "[kernels][device]") {
   TestStream s;
   const Tensor logits = Tensor::zeros({2, 3}, DType::kBF16, s.stream);
+  SoftmaxCrossEntropyArgs apart = args_of(logits, {0, 1}, s.stream);
+  apart.logits.row_stride = 4;
+  CHECK_THROWS_WITH(softmax_cross_entropy(s.stream, apart),
+                    Catch::Contains("logits ends at element 7 of a tensor of 6"));
+  apart.logits.row_stride = 2;
+  CHECK_THROWS_WITH(softmax_cross_entropy(s.stream, apart),
+                    Catch::Contains("logits is 2 x 3 with row stride 2"));
   SoftmaxCrossEntropyArgs args = args_of(logits, {0, 1, 2}, s.stream);
   CHECK_THROWS_WITH(softmax_cross_entropy(s.stream, args), Catch::Contains("targets"));
   args = args_of(logits, {0, 1}, s.stream);

@@ -21,12 +21,13 @@ struct Cut {
   int64_t numel() const { return end - begin; }
 };
 
-// Columns of a matrix [kRows, width].
-Values columns_of(const Values& all, int64_t width, const Cut& cut) {
+// Columns of a matrix [kRows, width], row by row with so many zeros behind each.
+Values columns_of(const Values& all, int64_t width, const Cut& cut, int64_t apart = 0) {
   Values out;
   for (int64_t row = 0; row < kRows; ++row) {
     const auto begin = all.begin() + row * width;
     out.insert(out.end(), begin + cut.begin, begin + cut.end);
+    out.resize(out.size() + static_cast<size_t>(apart));
   }
   return out;
 }
@@ -36,12 +37,13 @@ std::vector<int32_t> targets_of(int64_t vocabulary) {
   return {0, last, -100, last / 2, last / 3};
 }
 
-// What the ranks of `cuts` come to, each with its columns of the logits.
+// What the ranks of `cuts` come to, each with its columns of the logits, whose rows have `apart`
+// elements between them.
 struct OfParts {
   std::vector<Values> losses, gradients;
 };
 OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& cuts, DType dtype,
-                  DType gradients) {
+                  DType gradients, int64_t apart) {
   const int64_t vocabulary = cuts.back().end;
   const auto ranks = static_cast<int64_t>(cuts.size());
   const Tensor targets = tokens_of(targets_of(vocabulary), stream);
@@ -50,8 +52,10 @@ OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& 
   std::vector<SoftmaxCrossEntropyArgs> args;
   for (int64_t r = 0; r < ranks; ++r) {
     const Cut& cut = cuts[static_cast<size_t>(r)];
-    args.push_back({.logits = tensor_of(columns_of(logits, vocabulary, cut), {kRows, cut.numel()},
-                                        dtype, stream),
+    const int64_t stride = cut.numel() + apart;
+    const Tensor own_logits =
+        tensor_of(columns_of(logits, vocabulary, cut, apart), {kRows, stride}, dtype, stream);
+    args.push_back({.logits = {own_logits, kRows, cut.numel(), stride, 0},
                     .targets = targets,
                     .losses = Tensor::empty({kRows}, DType::kF32, stream),
                     .grad_scale = kScale,
@@ -66,7 +70,7 @@ OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& 
     softmax_cross_entropy_of_parts(stream, own, {.first = cut.begin, .vocabulary = vocabulary},
                                    numbers);
     out.losses.push_back(values_of(own.losses));
-    const Values all = values_of(own.logits.reinterpret(gradients));
+    const Values all = values_of(own.logits.tensor.reinterpret(gradients));
     const int64_t stride = static_cast<int64_t>(all.size()) / kRows;
     Values& of_rank = out.gradients.emplace_back();
     for (int64_t row = 0; row < kRows; ++row) {
@@ -100,7 +104,8 @@ TEST_CASE("parts of the logits come to the losses and gradients of all of them",
         if (target >= 0) p[target] -= 1;
         for (int64_t v = 0; v < vocabulary; ++v) p[v] *= target < 0 ? 0.0 : double{kScale};
       }
-      const OfParts got = run_parts(s.stream, values, cuts, dtype, gradients);
+      const int64_t apart = cuts.size() == 2 ? 3 : 0;
+      const OfParts got = run_parts(s.stream, values, cuts, dtype, gradients, apart);
       for (size_t r = 0; r < cuts.size(); ++r) {
         CHECK(got.losses[r] == got.losses[0]);
         const Tensor own = tensor_of(got.losses[r], {kRows}, DType::kF32, s.stream);
@@ -117,9 +122,10 @@ TEST_CASE("parts of the logits come to the losses and gradients of all of them",
 TEST_CASE("a target beyond the vocabulary of all ranks is found by each", "[kernels]") {
   TestStream s;
   Tensor numbers = Tensor::empty({1, kNumbersOfPart}, DType::kF32, s.stream);
-  const SoftmaxCrossEntropyArgs args{.logits = random_tensor({1, 4}, DType::kF32, 1, s.stream),
-                                     .targets = tokens_of({8}, s.stream),
-                                     .losses = Tensor::empty({1}, DType::kF32, s.stream)};
+  const SoftmaxCrossEntropyArgs args{
+      .logits = matrix(random_tensor({1, 4}, DType::kF32, 1, s.stream), 1, 4),
+      .targets = tokens_of({8}, s.stream),
+      .losses = Tensor::empty({1}, DType::kF32, s.stream)};
   CHECK_THROWS_WITH(softmax_part(s.stream, args, {.first = 4, .vocabulary = 8}, numbers),
                     Catch::Contains("row 0 has target 8, expected < 8"));
   CHECK_NOTHROW(softmax_part(s.stream, args, {.first = 4, .vocabulary = 9}, numbers));

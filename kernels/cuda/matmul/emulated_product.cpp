@@ -2,19 +2,43 @@
 // that are rounded to it. They run when the queue does, on one thread. What memory they need is
 // their own, on the heap; the stream's scratch memory, which belongs to the device, they spoil as a
 // library does.
+#include "kernels/cuda/matmul/emulated_product.h"
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/cuda/emulated.h"
+#include "core/error.h"
 #include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "kernels/cuda/matmul/library_product.h"
+
+namespace ds::emulated {
+namespace {
+
+std::atomic<ProductWatch*> watch = nullptr;
+
+}  // namespace
+
+ProductWatch::ProductWatch(Show show) : show_(std::move(show)) {
+  ProductWatch* const before = watch.exchange(this);
+  DS_CHECK(before == nullptr, "emulated device: its products are watched already");
+}
+ProductWatch::~ProductWatch() { watch = nullptr; }
+
+void ProductWatch::see(const kernels::detail::Gemm& product) {
+  const std::lock_guard lock(show_mutex_);
+  show_(product);
+}
+
+}  // namespace ds::emulated
 
 namespace ds::kernels::detail {
 namespace {
@@ -78,6 +102,7 @@ std::optional<MatmulPlace> product_place(Device /*device*/) { return std::nullop
 
 Gemm library_product(Stream& stream, const Gemm& gemm) {
   if (stream.device().is_meta()) return without_epilogue(gemm);
+  if (emulated::ProductWatch* const seen = emulated::watch) seen->see(gemm);
   const std::shared_ptr<Products>& products = stream.state<ProductsOfStream>().products;
   const bool allow_tf32 = stream.state<MatmulRules>().allow_tf32;
   void* const scratch = product_scratch(stream).address();
