@@ -222,10 +222,13 @@ constexpr void update_element(const RmspropFactors& k, float& weight, float grad
   s[0] = s[0] * k.alpha + k.rest * g * g;
   float variance = s[0];
   if (k.centered) {
-    float& average = k.with_momentum ? s[2] : s[1];
+    // A reference to one of them would keep both out of a GPU's registers.
+    float average = k.with_momentum ? s[2] : s[1];
     average += (g - average) * k.rest;
     variance -= average * average;
     variance = variance > 0 ? variance : 0;
+    s[1] = k.with_momentum ? s[1] : average;
+    s[2] = k.with_momentum ? average : s[2];
   }
   float step = g / (std::sqrt(variance) + k.eps);
   if (k.with_momentum) step = s[1] = s[1] * k.momentum + step;
