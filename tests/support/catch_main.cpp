@@ -3,10 +3,13 @@
 #define CATCH_CONFIG_RUNNER
 #define CATCH_CONFIG_NO_POSIX_SIGNALS
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "core/error.h"
 #include "tests/support/device_name.h"
+#include "tests/support/margins/margins.h"
 #include "tests/support/test_device.h"
 
 namespace {
@@ -31,6 +34,28 @@ int choose(const std::string& name) {
   }
   return 0;
 }
+
+// Of runs on a device, prints for each file of tests the error that came nearest to its tolerance,
+// before Catch's own summary.
+class MarginsListener final : public Catch::TestEventListenerBase {
+ public:
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testCaseStarting(const Catch::TestCaseInfo& test) override {
+    TestEventListenerBase::testCaseStarting(test);
+    ds::testing::margins().begin(std::filesystem::path(test.lineInfo.file).filename().string());
+  }
+  void testRunEnded(const Catch::TestRunStats& run) override {
+    if (ds::testing::test_device().device != ds::Device::cpu()) {
+      for (const auto& [file, nearest] : ds::testing::margins().nearest()) {
+        std::printf("errors of %s: %.2e where %.2e is allowed\n", file.c_str(), nearest.error,
+                    nearest.tolerance);
+      }
+    }
+    TestEventListenerBase::testRunEnded(run);
+  }
+};
+CATCH_REGISTER_LISTENER(MarginsListener)
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "core/dispatch.h"
 #include "core/rng.h"
 #include "kernels/embedding.h"
+#include "tests/support/margins/margins.h"
 
 namespace ds::reference {
 
@@ -46,7 +47,12 @@ Values values_of(const Tensor& tensor) {
 
 bool same_bits(const Tensor& a, const Tensor& b) { return bytes_of(a) == bytes_of(b); }
 
-double error_of(const Tensor& actual, const Values& expected) {
+bool operator<(const Deviation& error, double tolerance) {
+  testing::margins().note(error.value, tolerance);
+  return error.value < tolerance;
+}
+
+Deviation error_of(const Tensor& actual, const Values& expected) {
   const Values got = values_of(actual);
   DS_CHECK(got.size() == expected.size(), "error_of: {} values, expected {}", got.size(),
            expected.size());
@@ -57,7 +63,7 @@ double error_of(const Tensor& actual, const Values& expected) {
     const double difference = std::abs(got[i] - expected[i]);
     error = std::isnan(difference) ? INFINITY : std::max(error, difference);
   }
-  return error / largest;
+  return {error / largest};
 }
 
 double tolerance_of(DType dtype) {

@@ -29,8 +29,14 @@ Tensor order_of(const std::vector<int32_t>& tokens, Stream& stream);
 Values values_of(const Tensor& tensor);
 bool same_bits(const Tensor& a, const Tensor& b);
 
+// A number, which is noted with the tolerance that it is compared with (margins/margins.h).
+struct Deviation {
+  double value = 0;
+  operator double() const { return value; }
+};
+bool operator<(const Deviation& error, double tolerance);
 // Largest |actual - expected|, over the largest |expected| (at least 1e-30).
-double error_of(const Tensor& actual, const Values& expected);
+Deviation error_of(const Tensor& actual, const Values& expected);
 double tolerance_of(DType dtype);          // of a result rounded to dtype after fp32 accumulation
 const std::vector<DType>& float_dtypes();  // fp32, bf16, fp16
 
