@@ -1,10 +1,12 @@
 // See bench_device.h.
 #include "tests/bench/bench_device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
 #include "core/cuda/memory.h"
+#include "core/rng.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm/matmul.h"
 #include "tests/bench/median.h"
@@ -17,6 +19,16 @@ namespace {
 std::unique_ptr<MemoryResource> memory_of(Device device, size_t bytes) {
   if (device == Device::cpu()) return std::make_unique<HostMemory>();
   return make_device_memory(device, bytes);
+}
+
+const std::vector<BF16>& table_of_normals() {
+  static const std::vector<BF16> table = [] {
+    std::vector<BF16> normals(65536);
+    const Rng rng(1, "bench");
+    for (size_t i = 0; i < normals.size(); ++i) normals[i] = BF16(rng.normal(i));
+    return normals;
+  }();
+  return table;
 }
 
 double seconds_of_calls(Stream& stream, const std::function<void()>& work, int calls) {
@@ -38,6 +50,23 @@ BenchDevice::BenchDevice(const std::string& device_name, size_t bytes, int threa
               .memory = memory.get(),
               .pool = &pool,
               .trace = &cost}) {}
+
+Tensor random_numbers(Stream& stream, const Shape& shape, DType dtype) {
+  const Tensor half = Tensor::empty(shape, DType::kBF16, stream);
+  const std::vector<BF16>& table = table_of_normals();
+  auto* const to = static_cast<std::byte*>(half.address());
+  size_t done = std::min(half.bytes(), table.size() * sizeof(BF16));
+  stream.copy(table.data(), to, done);
+  while (done < half.bytes()) {  // what is there is repeated behind itself
+    const size_t more = std::min(done, half.bytes() - done);
+    stream.copy(to, to + done, more);
+    done += more;
+  }
+  if (dtype == DType::kBF16) return half;
+  Tensor wide = Tensor::empty(shape, dtype, stream);
+  kernels::cast(stream, half, wide);
+  return wide;
+}
 
 double seconds_of(Stream& stream, const std::function<void()>& work, const Duration& duration) {
   constexpr int kMostCalls = 1 << 12;
@@ -61,19 +90,16 @@ size_t bytes_of(const CeilingSizes& sizes) {
 Ceilings measure_ceilings(Stream& stream, const CeilingSizes& sizes, const Duration& duration) {
   Ceilings ceilings;
   {
-    const auto bytes = static_cast<int64_t>(sizes.copy_bytes);
-    const Tensor from = Tensor::zeros({bytes}, DType::kI8, stream);
-    const Tensor to = Tensor::zeros({bytes}, DType::kI8, stream);
+    const int64_t numel = static_cast<int64_t>(sizes.copy_bytes / size_of(DType::kBF16));
+    const Tensor from = random_numbers(stream, {numel});
+    const Tensor to = Tensor::zeros({numel}, DType::kBF16, stream);
     const double seconds = seconds_of(
         stream, [&] { stream.copy(from.address(), to.address(), from.bytes()); }, duration);
-    ceilings.bytes_per_s = 2.0 * static_cast<double>(bytes) / seconds;
+    ceilings.bytes_per_s = 2.0 * static_cast<double>(from.bytes()) / seconds;
   }
   const int64_t n = sizes.product;
-  Tensor a = Tensor::empty({n, n}, DType::kBF16, stream);
-  Tensor b = Tensor::empty({n, n}, DType::kBF16, stream);
+  const Tensor a = random_numbers(stream, {n, n}), b = random_numbers(stream, {n, n});
   const Tensor c = Tensor::empty({n, n}, DType::kBF16, stream);
-  kernels::fill(stream, a, 0.5F);  // a GPU computes faster on zeros than on what models hold
-  kernels::fill(stream, b, -0.375F);
   const auto product = [&] {
     kernels::matmul(stream, {.a = kernels::matrix(a, n, n),
                              .b = kernels::matrix(b, n, n),

@@ -38,6 +38,10 @@ struct BenchDevice {
   Stream stream;
 };
 
+// Numbers as a model holds them, normal: a GPU computes faster on zeros and on constants. Made of
+// one table of 65536 numbers over and over, so that large tensors take no time.
+Tensor random_numbers(Stream& stream, const Shape& shape, DType dtype = DType::kBF16);
+
 struct Duration {
   double least_seconds = 0.05;  // of one measurement
   int rounds = 5;               // the median counts

@@ -68,20 +68,6 @@ class KernelBench {
   const Duration& duration_;
 };
 
-Tensor random(Stream& stream, const Shape& shape, DType dtype = DType::kBF16) {
-  std::vector<BF16> values(to_size(shape.numel()));
-  const Rng rng(1, "bench");
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = BF16(rng.normal(i % 65536));  // enough of them not to be guessed
-  }
-  const Tensor half = Tensor::empty(shape, DType::kBF16, stream);
-  stream.copy(values.data(), half.address(), half.bytes());
-  if (dtype == DType::kBF16) return half;
-  Tensor wide = Tensor::empty(shape, dtype, stream);
-  kernels::cast(stream, half, wide);
-  return wide;
-}
-
 Tensor random_tokens(Stream& stream, int64_t count, int64_t vocabulary) {
   std::vector<int32_t> tokens(to_size(count));
   const Rng rng(2, "tokens");
@@ -114,7 +100,8 @@ void products(const KernelBench& bench, const Sizes& sizes) {
   Stream& s = bench.stream();
   for (const Case& c : cases) {
     const bool ta = c.transpose_a == yes, tb = c.transpose_b == yes;
-    const Tensor a = random(s, {c.m * c.k}), b = random(s, {c.k * c.n}), y = room(s, {c.m * c.n});
+    const Tensor a = random_numbers(s, {c.m * c.k}), b = random_numbers(s, {c.k * c.n}),
+                 y = room(s, {c.m * c.n});
     const kernels::MatmulArgs args{.a = kernels::matrix(a, ta ? c.k : c.m, ta ? c.m : c.k),
                                    .b = kernels::matrix(b, tb ? c.n : c.k, tb ? c.k : c.n),
                                    .c = kernels::matrix(y, c.m, c.n),
@@ -132,8 +119,8 @@ void attention(const KernelBench& bench, const Sizes& sizes) {
                                       .kv_heads = sizes.heads,
                                       .head_dim = sizes.head_dim};
   const int64_t rows = sizes.rows();
-  Tensor qkv = random(s, {rows, shape.packed()});
-  const Tensor dy = random(s, {rows, sizes.width()});
+  Tensor qkv = random_numbers(s, {rows, shape.packed()});
+  const Tensor dy = random_numbers(s, {rows, sizes.width()});
   Tensor y = room(s, {rows, sizes.width()}), dqkv = room(s, {rows, shape.packed()});
   Tensor log_sum_exp = room(s, {rows * sizes.heads}, DType::kF32);
   bench("attention", [&] { kernels::attention_forward(s, shape, qkv, y, log_sum_exp); });
@@ -145,8 +132,8 @@ void attention(const KernelBench& bench, const Sizes& sizes) {
 void norms(const KernelBench& bench, const Sizes& sizes) {
   Stream& s = bench.stream();
   const int64_t rows = sizes.rows(), width = sizes.width();
-  const Tensor x = random(s, {rows, width}), residual = random(s, {rows, width});
-  const Tensor gamma = random(s, {width}), beta = random(s, {width});
+  const Tensor x = random_numbers(s, {rows, width}), residual = random_numbers(s, {rows, width});
+  const Tensor gamma = random_numbers(s, {width}), beta = random_numbers(s, {width});
   Tensor y = room(s, {rows, width}), sum = room(s, {rows, width}), dx = room(s, {rows, width});
   Tensor mean = room(s, {rows}, DType::kF32), inverse = room(s, {rows}, DType::kF32);
   kernels::LayerNormGrads both{.dgamma = room(s, {width}), .dbeta = room(s, {width})};
@@ -166,8 +153,8 @@ void norms(const KernelBench& bench, const Sizes& sizes) {
 void streams(const KernelBench& bench, const Sizes& sizes) {
   Stream& s = bench.stream();
   const int64_t rows = sizes.rows(), inner = 4 * sizes.width();
-  const Tensor x = random(s, {rows, inner}), dy = random(s, {rows, inner});
-  const Tensor half_dy = random(s, {rows, inner / 2});
+  const Tensor x = random_numbers(s, {rows, inner}), dy = random_numbers(s, {rows, inner});
+  const Tensor half_dy = random_numbers(s, {rows, inner / 2});
   Tensor y = room(s, {rows, inner}), half = room(s, {rows, inner / 2}), columns = room(s, {inner});
   Tensor wide = room(s, {rows, inner}, DType::kF32);
   const testing::PlacedInputs inputs(s);
@@ -185,8 +172,9 @@ void streams(const KernelBench& bench, const Sizes& sizes) {
 void ends(const KernelBench& bench, const Sizes& sizes) {
   Stream& s = bench.stream();
   const int64_t rows = sizes.rows(), width = sizes.width();
-  const Tensor table = random(s, {sizes.vocabulary, width}), x = random(s, {rows, width});
-  const Tensor positions = random(s, {sizes.length, width});
+  const Tensor table = random_numbers(s, {sizes.vocabulary, width}),
+               x = random_numbers(s, {rows, width});
+  const Tensor positions = random_numbers(s, {sizes.length, width});
   const Tensor tokens = random_tokens(s, rows, sizes.vocabulary);
   const Tensor order = kernels::token_order(s, tokens);
   Tensor y = room(s, {rows, width}), dtable = room(s, {sizes.vocabulary, width});
