@@ -32,7 +32,7 @@ ProcessWorld::ProcessWorld(int rank, std::unique_ptr<ShmArena> arena,
     if (static_cast<int>(r) == rank) {
       peers_[r].base.store(arena_->base(), std::memory_order_relaxed);
     } else {
-      peers_[r].watch = watch_process(peers[r].process, describe(static_cast<int>(r)));
+      peers_[r].end.emplace(end_of_process(peers[r].process, describe(static_cast<int>(r))));
     }
   }
 }
@@ -93,7 +93,7 @@ std::shared_ptr<ShmRegion> ProcessWorld::open_region(int creator, uint64_t ticke
       bytes);
 }
 
-bool ProcessWorld::is_dead(int rank) { return rank != rank_ && has_ended(nth(peers_, rank).watch); }
+bool ProcessWorld::is_dead(int rank) { return rank != rank_ && nth(peers_, rank).end->has_come(); }
 
 std::string ProcessWorld::describe(int rank) const {
   return fmt::format("rank {} (pid {})", rank, nth(peers_, rank).peer.process.pid);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "comm/shm/arena.h"
@@ -40,7 +41,7 @@ class ProcessWorld final : public ShmWorld {
  private:
   struct Known {
     Peer peer;
-    Fd watch;                             // invalid for ourselves
+    std::optional<ProcessEnd> end;        // none for ourselves
     std::unique_ptr<ShmMapping> mapping;  // written once, under map_mutex_
     std::atomic<std::byte*> base{nullptr};
   };

@@ -1,15 +1,11 @@
 #include "comm/shm/segment.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 
@@ -56,54 +52,23 @@ void commit_pages(const Fd& fd, size_t begin, size_t end, const std::string& wha
   }
 }
 
-uint64_t start_time_of(int pid) {
-  const std::string path = fmt::format("/proc/{}/stat", pid);
-  const Fd file(uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
-  if (!file.valid() && (errno == ENOENT || errno == ESRCH)) return 0;
-  if (!file.valid()) throw IoError(system_error(path));
-  std::array<char, 1024> buffer{};
-  const ssize_t length =
-      uninterrupted([&] { return read(file.get(), buffer.data(), buffer.size()); });
-  if (length == 0 || (length < 0 && errno == ESRCH)) return 0;
-  if (length < 0) throw IoError(system_error(path));
-  std::string_view text(buffer.data(), to_size(length));
-  // proc(5): the command in parentheses may hold anything; starttime is field 22, the 20th after
-  // it.
-  const size_t close_paren = text.rfind(')');
-  if (close_paren == std::string_view::npos) return 0;
-  text.remove_prefix(close_paren + 1);
-  for (int field = 0; field < 20; ++field) {
-    const size_t space = text.find(' ', field == 0 ? 0 : 1);
-    if (space == std::string_view::npos) return 0;
-    text.remove_prefix(space);
-  }
-  uint64_t started = 0;
-  std::from_chars(text.data() + 1, text.data() + text.size(), started);
-  return started;
-}
-
 ProcessId this_process() {
   const int pid = getpid();
-  return {pid, start_time_of(pid)};
+  const auto stat = process_stat(pid);
+  return {pid, stat ? stat->started : 0};
 }
 
 bool is_running(const ProcessId& process) {
-  return process.pid > 0 && start_time_of(process.pid) == process.started;
+  if (process.pid <= 0) return false;
+  const auto stat = process_stat(process.pid);
+  return stat && stat->started == process.started;
 }
 
-Fd watch_process(const ProcessId& process, const std::string& who) {
-  Fd watch(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
-  if (!watch.valid() && errno != ESRCH) {
-    throw IoError(fmt::format("{}: {}", who, system_error("pidfd_open")));
-  }
-  if (!watch.valid() || !is_running(process))
+ProcessEnd end_of_process(const ProcessId& process, const std::string& who) {
+  auto end = ProcessEnd::of(process.pid);
+  if (!end || !is_running(process))
     throw CommError(fmt::format("{} died while the group was formed", who));
-  return watch;
-}
-
-bool has_ended(const Fd& watch) {
-  pollfd request{watch.get(), POLLIN, 0};
-  return poll(&request, 1, 0) > 0;
+  return std::move(*end);
 }
 
 Fd open_peer_memory(const ProcessId& of, int number, size_t bytes, const std::string& who) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/files/file.h"
+#include "core/tasks/process_end.h"
 
 namespace ds::detail {
 
@@ -42,14 +43,10 @@ struct ProcessId {
   uint64_t started = 0;
 };
 ProcessId this_process();
-// 0 when there is no such process. Throws IoError.
-uint64_t start_time_of(int pid);
 bool is_running(const ProcessId& process);
 
-// A descriptor of a live process, readable when it ends (pidfd). Throws CommError when it has
-// ended, IoError.
-Fd watch_process(const ProcessId& process, const std::string& who);
-bool has_ended(const Fd& watch);
+// The end of a live process. Throws CommError when it has ended, IoError.
+ProcessEnd end_of_process(const ProcessId& process, const std::string& who);
 
 // Opens what process `of` holds as descriptor `number`; checks owner, seals and size. Throws
 // CommError, IoError.

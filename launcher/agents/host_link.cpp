@@ -78,7 +78,7 @@ void HostLink::add_poll_descriptors(std::vector<pollfd>& out) const {
   }
   channel_->add_poll_descriptors(out);
   if (errors_.valid()) out.push_back({errors_.get(), POLLIN, 0});
-  if (process_) out.push_back({process_->pidfd(), POLLIN, 0});
+  if (process_) out.push_back({process_->end_fd(), POLLIN, 0});
 }
 
 void HostLink::send(const agent::ToAgent& message) {

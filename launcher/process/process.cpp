@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -101,17 +100,18 @@ Process::Process(const SpawnOptions& options) {
   if (error != 0) {
     throw_errno(fmt::format("starting {}", options.program).c_str(), error);
   }
-  pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  if (!pidfd_.valid()) {
-    const int reason = errno;
+  try {
+    end_ = ProcessEnd::of(pid_);
+    DS_CHECK(end_, "process {} is a child of ours, and not there", pid_);
+  } catch (const Error&) {
     signal_group(SIGKILL);
     wait();
-    throw_errno("pidfd_open", reason);
+    throw;
   }
 }
 
 Process::Process(Process&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)), ended_(other.ended_) {}
+    : pid_(std::exchange(other.pid_, -1)), end_(std::move(other.end_)), ended_(other.ended_) {}
 
 Process::~Process() {
   if (pid_ > 0 && !ended_) {

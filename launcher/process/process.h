@@ -1,4 +1,4 @@
-// One child process: started with posix_spawn, waited for through a pidfd, killed with its group.
+// One child process: started with posix_spawn, waited for beside other descriptors, killed with its group.
 // Refuses to leave anything behind: destroying a Process kills and reaps it.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/tasks/process_end.h"
 
 namespace ds {
 
@@ -42,7 +43,7 @@ class Process {
   ~Process();
 
   int pid() const { return pid_; }
-  int pidfd() const { return pidfd_.get(); }  // becomes readable when the process has ended
+  int end_fd() const { return end_->fd(); }  // becomes readable when the process has ended
 
   // Reaps the process if it has ended. The same answer ever after.
   std::optional<ExitStatus> try_wait();
@@ -53,7 +54,7 @@ class Process {
 
  private:
   int pid_ = -1;
-  Fd pidfd_;
+  std::optional<ProcessEnd> end_;
   std::optional<ExitStatus> ended_;
 };
 

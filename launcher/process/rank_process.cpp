@@ -126,7 +126,7 @@ RankProcess::RankProcess(const RankProcessOptions& options, const control::Boots
 
 void RankProcess::add_poll_descriptors(std::vector<pollfd>& out) const {
   if (!reported_) {
-    out.push_back({process_.pidfd(), POLLIN, 0});
+    out.push_back({process_.end_fd(), POLLIN, 0});
   }
   for (const Source& source : sources_) {
     if (source.fd.valid()) {

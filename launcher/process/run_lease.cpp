@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <sstream>
 #include <thread>
+#include <utility>
 
 #include "core/host.h"
 #include "core/index.h"
+#include "core/tasks/process_end.h"
 #include "launcher/process/credentials.h"
 #include "launcher/process/input_file.h"
 
@@ -35,18 +35,16 @@ std::string first_line_of(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
-// In clock ticks since the kernel started; 0 where there is no such process.
+// In clock ticks since the kernel started; 0 where there is no such process, or none that we may
+// look at.
 int64_t start_of_process(int64_t pid) {
-  const std::string text = first_line_of(fmt::format("/proc/{}/stat", pid));
-  const size_t name_ends = text.rfind(')');  // the name may hold anything
-  if (name_ends == std::string::npos) return 0;
-  constexpr int kField = 22 - 2;  // of those after pid and name
-  std::istringstream fields(text.substr(name_ends + 1));
-  std::string field;
-  for (int i = 0; i < kField && fields >> field; ++i) continue;
-  int64_t start = 0;
-  std::from_chars(field.data(), field.data() + field.size(), start);
-  return start;
+  if (!std::in_range<int>(pid)) return 0;
+  try {
+    const auto stat = process_stat(static_cast<int>(pid));
+    return stat ? static_cast<int64_t>(stat->started) : 0;
+  } catch (const IoError&) {
+    return 0;
+  }
 }
 
 std::string kernel_id() { return first_line_of("/proc/sys/kernel/random/boot_id"); }

@@ -3,14 +3,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/tasks/task_limits.h"
+#include "core/tasks/wake_fd.h"
 
 namespace ds {
 namespace {
@@ -20,18 +19,14 @@ constexpr int kMercyMs = 10'000;
 
 }  // namespace
 
-StarterWatch::StarterWatch()
-    : parent_(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))),
-      end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!parent_.valid() || !end_.valid()) {
-    throw IoError(
-        fmt::format("watching the process that started dslaunch: {}", std::strerror(errno)));
-  }
+StarterWatch::StarterWatch() : end_(make_wake_fd()) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for those who wait for them
   try {
+    parent_ = ProcessEnd::of(getppid());
+    if (!parent_) throw IoError("the process that started dslaunch cannot be watched: it is gone");
     thread_ = start_thread("the program that started us", [this] { watch(); });
   } catch (const Error&) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -46,7 +41,7 @@ StarterWatch::~StarterWatch() {
 }
 
 void StarterWatch::watch() const {
-  std::array<pollfd, 2> watched{{{end_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}}};
+  std::array<pollfd, 2> watched{{{end_.get(), POLLIN, 0}, {parent_->fd(), POLLIN, 0}}};
   while (poll(watched.data(), watched.size(), -1) < 0) {
   }
   if (watched[0].revents != 0) return;

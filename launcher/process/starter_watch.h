@@ -3,9 +3,11 @@
 // later.
 #pragma once
 
+#include <optional>
 #include <thread>
 
 #include "core/files/file.h"
+#include "core/tasks/process_end.h"
 
 namespace ds {
 
@@ -19,7 +21,7 @@ class StarterWatch {
  private:
   void watch() const;
 
-  Fd parent_;
+  std::optional<ProcessEnd> parent_;
   Fd end_;
   std::thread thread_;  // last: uses everything above
 };

@@ -36,7 +36,7 @@ Process shell(const std::string& script, int output = -1) {
 }
 
 bool ends_within_10s(const Process& process) {
-  pollfd ended{process.pidfd(), POLLIN, 0};
+  pollfd ended{process.end_fd(), POLLIN, 0};
   return poll(&ended, 1, 10'000) == 1;
 }
 
