@@ -1,7 +1,11 @@
 #include "kernels/cuda/on_host_mma.h"
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <span>
 
 #include "core/dtype.h"
 #include "core/fibre/sanitizers.h"
@@ -12,6 +16,8 @@ namespace ds::cuda::on_host {
 namespace {
 
 constexpr unsigned kWholeWarp = 0xffffffffU;
+
+std::atomic<bool> sums_are_truncated{false};
 
 struct MatrixRows {
   const void* row;
@@ -67,6 +73,32 @@ struct Elements<Tf32> {
   static float at(uint32_t word, int /*i*/) { return std::bit_cast<float>(word & 0xffffe000U); }
 };
 
+float sum_in_order(std::span<const float> products, float sum) {
+  float total = 0;
+  for (const float product : products) total += product;
+  return sum + total;
+}
+
+// Toward zero, to a multiple of `unit`; `value` has at most 24 bits.
+double cut(float value, double unit) {
+  return std::trunc(static_cast<double>(value) / unit) * unit;
+}
+
+// Multiples of one power of two, which a double adds exactly.
+float sum_truncated(std::span<const float> products, float sum) {
+  float largest = std::abs(sum);
+  for (const float product : products) largest = std::max(largest, std::abs(product));
+  if (largest == 0 || !std::isfinite(sum_in_order(products, sum))) {
+    return sum_in_order(products, sum);
+  }
+  const double unit = std::ldexp(1.0, std::ilogb(largest) - 24);
+  double total = cut(sum, unit);
+  for (const float product : products) total += cut(product, unit);
+  const auto nearest = static_cast<float>(total);
+  const bool is_beyond = std::abs(static_cast<double>(nearest)) > std::abs(total);
+  return is_beyond ? std::nextafter(nearest, 0.0F) : nearest;
+}
+
 // Words of A: [g] and [g + 8] of the depth's first half, then of its second; of B: first, second.
 template <class T>
 void multiply_for_all(unsigned /*mask*/, const Operands& operands) {
@@ -87,18 +119,23 @@ void multiply_for_all(unsigned /*mask*/, const Operands& operands) {
       }
     }
   }
+  const bool truncates = sums_are_truncated.load(std::memory_order_relaxed);
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < 4; ++i) {
       const auto& row = nth(a, lane / 4 + i / 2 * 8);
       const auto& column = nth(b, lane % 4 * 2 + i % 2);
-      float total = 0;
-      for (int k = 0; k < kDepth; ++k) total += nth(row, k) * nth(column, k);
-      nth(of_lane<Product>(operands, lane).sums, i) += total;
+      std::array<float, kDepth> products{};
+      for (int k = 0; k < kDepth; ++k) nth(products, k) = nth(row, k) * nth(column, k);
+      float& sum = nth(of_lane<Product>(operands, lane).sums, i);
+      sum = truncates ? sum_truncated(products, sum) : sum_in_order(products, sum);
     }
   }
 }
 
 }  // namespace
+
+TruncatedSums::TruncatedSums() { sums_are_truncated = true; }
+TruncatedSums::~TruncatedSums() { sums_are_truncated = false; }
 
 void load_matrices(const void* row, bool transposed, std::array<uint32_t, 4>& words) {
   require_shared(row, 16, "ldmatrix");
