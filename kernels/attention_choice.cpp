@@ -1,5 +1,7 @@
 #include "kernels/attention_choice.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "kernels/cuda/attention/cudnn.h"
 
@@ -29,10 +31,13 @@ std::string against_cudnn(const AttentionFacts& f) {
   }
   if (!f.aligned)
     return "cuDNN's operands begin at multiples of 16 bytes, and one of these does not";
-  if (!f.refusal.empty()) return "cuDNN refuses: " + f.refusal;
-  if (f.scratch_bytes > kMostCudnnScratch) {
+  if (!f.refusal.empty()) {
+    return fmt::format("cuDNN refuses{}: {}", f.was_called ? " at its first call" : "", f.refusal);
+  }
+  const int64_t most = std::max(kMostCudnnScratch, f.device_bytes / kCudnnScratchShare);
+  if (f.scratch_bytes > most) {
     return fmt::format("cuDNN would take {} MiB of scratch, more than {}", f.scratch_bytes >> 20,
-                       kMostCudnnScratch >> 20);
+                       most >> 20);
   }
   return "";
 }

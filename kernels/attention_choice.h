@@ -18,8 +18,10 @@ enum class AttentionKind { kFlash, kCudnn };  // kFlash: our own, kernels/cuda/a
 // What was known wrong of attention in releases before it, and Blackwell's deterministic backward.
 inline constexpr int64_t kLeastCudnn = 91801;
 // The deterministic backward may keep a matrix of scores, 2 * batch * heads * length^2 bytes, on
-// GPUs before Blackwell. Beyond this our own takes less memory and as little time to be moved.
+// GPUs before Blackwell. Beyond this, and beyond a sixteenth of the device's memory, our own takes
+// less memory and as little time to be moved.
 inline constexpr int64_t kMostCudnnScratch = int64_t{1} << 30;
+inline constexpr int64_t kCudnnScratchShare = 16;
 
 struct AttentionFacts {
   AttentionPass pass = AttentionPass::kForward;
@@ -32,7 +34,10 @@ struct AttentionFacts {
   bool aligned = true;  // all operands begin at a multiple of 16 bytes
   // What cuDNN said when it was asked for a plan, once nothing else speaks against it.
   std::string refusal{};  // empty: none yet, or it has a plan
+  // Its first call was refused, and not its plan.
+  bool was_called = false;
   int64_t scratch_bytes = 0;
+  int64_t device_bytes = 0;  // the device's memory; 0: not known
 };
 
 struct AttentionChoice {

@@ -87,6 +87,19 @@ TEST_CASE("what speaks against cuDNN is told with the value that does", "[kernel
   facts = good_facts();
   facts.scratch_bytes = int64_t{4} << 30;
   CHECK_THAT(why_own(facts), Contains("4096 MiB of scratch, more than 1024"));
+  facts.device_bytes = int64_t{24} << 30;
+  CHECK_THAT(why_own(facts), Contains("4096 MiB of scratch, more than 1536"));
+  facts.device_bytes = int64_t{8} << 30;
+  CHECK_THAT(why_own(facts), Contains("4096 MiB of scratch, more than 1024"));
+  facts.device_bytes = int64_t{140} << 30;
+  CHECK(choose_attention_kernel(facts).kind == AttentionKind::kCudnn);
+}
+
+TEST_CASE("a refusal of the first call is told from one of the plan", "[kernels]") {
+  AttentionFacts facts = good_facts();
+  facts.refusal = "libcudart.so.13 is missing";
+  facts.was_called = true;
+  CHECK(why_own(facts) == "cuDNN refuses at its first call: libcudart.so.13 is missing");
 }
 
 TEST_CASE("kernels of attention are told once where both passes have the same", "[kernels]") {

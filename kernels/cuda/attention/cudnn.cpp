@@ -6,13 +6,16 @@
 
 #include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/libraries/cudnn.h"
 #include "core/libraries/gpu_libraries.h"
 #include "kernels/attention_layout.h"
@@ -166,9 +169,11 @@ class Unwatched {
 };
 
 struct Plan {
-  AttentionChoice choice;
+  AttentionFacts facts{};
+  AttentionChoice choice{};
   std::shared_ptr<Graph> graph{};  // where that is cuDNN
   int64_t scratch_bytes = 0;
+  bool has_run = false;
 };
 
 // What a plan is made for.
@@ -210,6 +215,10 @@ AttentionFacts facts_of(const Request& r, Device device) {
                        .head_dim = r.shape.head_dim,
                        .dropout = r.dropout,
                        .aligned = r.aligned};
+  size_t free = 0, total = 0;
+  if (cudaSetDevice(device.index) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess) {
+    facts.device_bytes = narrow<int64_t>(total);
+  }
   try {
     facts.cudnn_version = static_cast<int64_t>(opened_cudnn().cudnnGetVersion());
   } catch (const Unsupported& missing) {
@@ -229,7 +238,7 @@ class CudnnAttention {
   CudnnAttention(const CudnnAttention&) = delete;  // owns the handle
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  const Plan& plan(const Stream& stream, const Request& request) {
+  Plan& plan(const Stream& stream, const Request& request) {
     const auto [found, is_new] = plans_.try_emplace(key_of(request));
     if (is_new) found->second = make_plan(stream, request);
     return found->second;
@@ -256,8 +265,9 @@ class CudnnAttention {
   }
 
   Plan make_plan(const Stream& stream, const Request& r) {
-    AttentionFacts facts = facts_of(r, stream.stands_for());
-    Plan out{.choice = choose_attention_kernel(facts)};
+    Plan out{.facts = facts_of(r, stream.stands_for())};
+    AttentionFacts& facts = out.facts;
+    out.choice = choose_attention_kernel(facts);
     if (out.choice.kind == AttentionKind::kCudnn) {
       const Unwatched unwatched;
       out.graph = graph_of(r.pass, r.shape, r.dtype, facts.capability);
@@ -267,12 +277,14 @@ class CudnnAttention {
       if (facts.refusal.empty()) facts.refusal = choose_engines(graph);
       if (facts.refusal.empty()) facts.refusal = refusal_of([&] { return graph.build_plans(); });
       if (facts.refusal.empty()) facts.scratch_bytes = graph.get_workspace_size();
-      out.scratch_bytes = facts.scratch_bytes;
       out.choice = choose_attention_kernel(facts);
     }
+    // Our own kernel has room, too, should the first call be refused.
+    out.scratch_bytes = flash_scratch_bytes(r.pass, r.shape, r.dropout);
     if (out.choice.kind == AttentionKind::kFlash) {
       out.graph.reset();
-      out.scratch_bytes = flash_scratch_bytes(r.pass, r.shape, r.dropout);
+    } else {
+      out.scratch_bytes = std::max(out.scratch_bytes, facts.scratch_bytes);
     }
     return out;
   }
@@ -323,7 +335,7 @@ Addresses addresses_of(AttentionPass pass, const AttentionOperands& o) {
 
 bool run(AttentionPass pass, Stream& stream, const AttentionOperands& operands) {
   auto& state = stream.state<CudnnAttention>();
-  const Plan& plan = state.plan(stream, request_of(pass, operands));
+  Plan& plan = state.plan(stream, request_of(pass, operands));
   if (plan.choice.kind != AttentionKind::kCudnn) return false;
   const Tensor scratch =
       Tensor::empty({plan.scratch_bytes}, DType::kU8, stream, MemoryTag::kScratch);
@@ -331,8 +343,14 @@ bool run(AttentionPass pass, Stream& stream, const AttentionOperands& operands) 
   Addresses addresses = addresses_of(pass, operands);
   const std::string refusal = refusal_of(
       [&] { return plan.graph->execute(state.handle(stream), addresses, scratch.address()); });
-  if (!refusal.empty()) throw InternalError("attention by cuDNN: " + refusal);
-  return true;
+  if (refusal.empty()) return plan.has_run = true;
+  if (plan.has_run) throw InternalError("attention by cuDNN: " + refusal);
+  plan.facts.refusal = refusal;
+  plan.facts.was_called = true;
+  plan.choice = choose_attention_kernel(plan.facts);
+  plan.graph.reset();
+  spdlog::warn("attention: own flash kernel, because {}", plan.choice.why);
+  return false;
 }
 
 }  // namespace
