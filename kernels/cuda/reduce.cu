@@ -1,10 +1,12 @@
-// Reductions on CUDA devices, in an order that depends on the number of elements alone: threads
-// take elements in steps of their block, and the sums of blocks are added by one block.
+// Reductions on CUDA devices, in an order that depends on the number of elements and their type
+// alone: threads take packs of neighbours in steps of their block, and the sums of blocks are added
+// by one block.
 #include <cmath>
 
 #include "core/dispatch.h"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/reduce.h"
 
@@ -15,16 +17,34 @@ using cuda::elements;
 
 constexpr int kThreads = 256;
 
+// use(element) for those in [begin, end) that are this thread's, of `threads` from `first` on, in
+// order. `begin` is a multiple of a pack; whether packs can be read at once changes no order.
+template <class T, class Use>
+__device__ void for_each_of(const T* x, int64_t begin, int64_t end, int64_t first, int64_t threads,
+                            bool aligned, const Use& use) {
+  constexpr int kPack = cuda::kPackOf<T>;
+  for (int64_t i = begin + first * kPack; i < end; i += threads * kPack) {
+    if (aligned && i + kPack <= end) {
+      const cuda::Pack<T, kPack> pack = cuda::load<kPack>(x + i);
+      DS_UNROLL
+      for (int j = 0; j < kPack; ++j) use(pack.values[j]);
+    } else {
+      for (int64_t j = i; j < i + kPack && j < end; ++j) use(x[j]);
+    }
+  }
+}
+
 template <bool kSquare, class T>
-__global__ void block_sums_kernel(int64_t numel, int64_t blocks, const T* x, double* sums) {
+__global__ void block_sums_kernel(int64_t numel, int64_t blocks, const T* x, bool aligned,
+                                  double* sums) {
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     const int64_t begin = block * kSumBlock;
     const int64_t end = begin + kSumBlock < numel ? begin + kSumBlock : numel;
     double sum = 0;
-    for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-      const auto value = static_cast<double>(static_cast<float>(x[i]));
+    for_each_of(x, begin, end, threadIdx.x, blockDim.x, aligned, [&](T element) {
+      const auto value = static_cast<double>(static_cast<float>(element));
       sum += kSquare ? value * value : value;
-    }
+    });
     sum = cuda::block_sum(sum);
     if (threadIdx.x == 0) sums[block] = sum;
   }
@@ -64,13 +84,13 @@ __global__ void add_in_order_kernel(int64_t count, const double* numbers, double
 }
 
 template <class T>
-__global__ void finite_kernel(int64_t numel, const T* x, int32_t* finite) {
+__global__ void finite_kernel(int64_t numel, const T* x, bool aligned, int32_t* finite) {
   const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (int64_t i = first; i < numel; i += threads) {
-    const float size = fabsf(static_cast<float>(x[i]));
+  for_each_of(x, 0, numel, first, threads, aligned, [&](T element) {
+    const float size = fabsf(static_cast<float>(element));
     if (!(size < INFINITY)) *finite = 0;  // NaN, too; whoever writes, writes the same
-  }
+  });
 }
 
 template <class T>
@@ -82,6 +102,11 @@ struct ElementTerm {
   }
 };
 
+template <class T>
+bool begins_with_pack(const Tensor& x) {
+  return cuda::is_aligned<cuda::kPackOf<T>>(elements<const T>(x));
+}
+
 template <bool kSquare>
 void sum(std::string_view name, Stream& stream, const Tensor& x, double divisor, Write write,
          const Tensor& total) {
@@ -89,7 +114,8 @@ void sum(std::string_view name, Stream& stream, const Tensor& x, double divisor,
   const Tensor sums = Tensor::empty({blocks}, DType::kF64, stream, MemoryTag::kScratch);
   on_float(x.dtype(), [&]<class T>() {
     cuda::launch(name, block_sums_kernel<kSquare, T>, cuda::shape_for(blocks * kThreads, kThreads),
-                 stream, x.numel(), blocks, elements<const T>(x), elements<double>(sums));
+                 stream, x.numel(), blocks, elements<const T>(x), begins_with_pack<T>(x),
+                 elements<double>(sums));
   });
   cuda::launch(name, total_kernel, {.blocks = 1, .threads = kThreads}, stream, blocks,
                elements<const double>(sums), divisor, write == Write::kAccumulate,
@@ -122,8 +148,9 @@ bool all_finite_cuda(Stream& stream, const Tensor& x) {
   const Tensor flag = Tensor::empty({1}, DType::kI32, stream, MemoryTag::kScratch);
   stream.copy(&finite, flag.address(), sizeof(finite));
   on_float(x.dtype(), [&]<class T>() {
-    cuda::launch("all_finite", finite_kernel<T>, cuda::shape_for(x.numel()), stream, x.numel(),
-                 elements<const T>(x), elements<int32_t>(flag));
+    const int64_t packs = (x.numel() + cuda::kPackOf<T> - 1) / cuda::kPackOf<T>;
+    cuda::launch("all_finite", finite_kernel<T>, cuda::shape_for(packs), stream, x.numel(),
+                 elements<const T>(x), begins_with_pack<T>(x), elements<int32_t>(flag));
   });
   stream.copy(flag.address(), &finite, sizeof(finite));
   return finite != 0;

@@ -161,6 +161,25 @@ TEST_CASE("sums are divided, and overwrite or add to what is there", "[kernels][
   CHECK(value(0) == 100);
 }
 
+TEST_CASE("sums have the same bits wherever a tensor begins", "[kernels][device]") {
+  TestStream s;
+  constexpr int64_t kNumel = 9001;
+  const Tensor total = Tensor::empty({1}, DType::kF64, s.stream);
+  for (const DType dtype : float_dtypes()) {
+    const Tensor whole = random_tensor({kNumel + 8}, dtype, 3, s.stream);
+    for (const int64_t first : {1, 3, 8}) {
+      const Tensor part = whole.narrow(first, kNumel);
+      const Tensor copy = Tensor::empty({kNumel}, dtype, s.stream);
+      s.stream.copy(part.address(), copy.address(), part.bytes());
+      sum_of_squares_into(s.stream, copy, Write::kOverwrite, total);
+      const double expected = testing::number_in(s.stream, total);
+      sum_of_squares_into(s.stream, part, Write::kOverwrite, total);
+      CHECK(testing::number_in(s.stream, total) == expected);
+      CHECK(all_finite(s.stream, part));
+    }
+  }
+}
+
 TEST_CASE("all_finite finds one infinity or NaN anywhere", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
