@@ -16,6 +16,7 @@
 #include "comm/shm/comm.h"
 #include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
+#include "config/reader/fields.h"
 #include "core/files/file.h"
 #include "tests/bench/median.h"
 #include "tests/bench/model_shapes.h"
@@ -48,18 +49,18 @@ struct Args {
   std::optional<std::string> tune;  // the file of choices
 };
 
-void require_moments(const std::string& dtype) {
-  if (parse_dtype(dtype) == DType::kF32) return;
-  throw Unsupported(
-      fmt::format("--moments {}: the optimizers keep their state in fp32 and have no option for "
-                  "another dtype; leave it out",
-                  dtype));
+MomentType moments_named(const std::string& name) {
+  std::vector<std::string_view> all;
+  for (const EnumName& known : names_of(MomentType{})) {
+    if (known.name == name) return static_cast<MomentType>(known.value);
+    all.push_back(known.name);
+  }
+  throw ConfigError(fmt::format("--moments {}: expected {}", name, fmt::join(all, ", ")));
 }
 
 MeshSizes mesh_of(const Args& args) { return mesh_sizes(args.ranks, {.tensor = args.tensor}); }
 
 EngineOptions options_of(const Args& args) {
-  require_moments(args.moments);
   const DType dtype = parse_dtype(args.dtype);
   EngineOptions options{.model = bench::shape_named(args.model),
                         .dtype = dtype,
@@ -69,7 +70,8 @@ EngineOptions options_of(const Args& args) {
                                             .reuse_numel = 1'000'000'000},
                                  .grad_slice_dtype = dtype,
                                  .slots = {}},
-                        .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
+                        .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1},
+                                      .moment_dtype = moments_named(args.moments)},
                         .schedule = {},
                         .gradient_clipping = 1.0,
                         .micro_batch = args.batch / mesh_of(args).data,
@@ -168,6 +170,12 @@ struct Measured {  // of rank 0
   size_t bytes_peak = 0;
 };
 
+// As they come, for who stops it before the end.
+void tell_step(int step, double tokens_per_s, bool is_timed) {
+  fmt::print(stderr, "step {}: {:.0f} tokens/s{}\n", step, tokens_per_s,
+             is_timed ? "" : " (not timed)");
+}
+
 Measured run(const Args& args, const EngineOptions& options, const RunPlan& plan) {
   Measured measured;
   std::mutex measured_mutex;
@@ -180,8 +188,11 @@ Measured run(const Args& args, const EngineOptions& options, const RunPlan& plan
       const double host_seconds = rank.step();
       world.barrier();
       const double seconds = BenchRank::seconds_since(start);
-      if (step < rank.untimed_steps()) continue;
-      own.tokens_per_s.push_back(static_cast<double>(args.batch * args.length) / seconds);
+      const double tokens_per_s = static_cast<double>(args.batch * args.length) / seconds;
+      const bool is_timed = step >= rank.untimed_steps();
+      if (world.rank() == 0) tell_step(step, tokens_per_s, is_timed);
+      if (!is_timed) continue;
+      own.tokens_per_s.push_back(tokens_per_s);
       own.host_seconds.push_back(host_seconds);
     }
     rank.finish();
@@ -208,6 +219,8 @@ double flops_per_token(const Args& args, const EngineOptions& options, const Run
 std::string figures(const Args& args) {
   const EngineOptions options = options_of(args);
   const RunPlan plan = dry_run(options, mesh_of(args), ceilings_of(args, options));
+  const size_t planned = nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak;
+  fmt::print(stderr, "plan: {} bytes of {}\n", planned, name_of(Tier::kDevice));
   const Measured measured = run(args, options, plan);
   const double flops = flops_per_token(args, options, plan);
   std::string mfu;
@@ -220,8 +233,7 @@ std::string figures(const Args& args) {
       "\"host_seconds_per_step\": {:.3g}, \"{}_bytes_planned\": {}, "
       "\"{}_bytes_measured\": {}}}",
       fmt::join(measured.tokens_per_s, ", "), flops, mfu, bench::median(measured.host_seconds),
-      name_of(Tier::kDevice), nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak,
-      name_of(Tier::kDevice), measured.bytes_peak);
+      name_of(Tier::kDevice), planned, name_of(Tier::kDevice), measured.bytes_peak);
 }
 
 }  // namespace
@@ -234,7 +246,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", args.model, "gpt2-124m, gpt2-1558m, llama-1.5b, llama-7b or tiny");
   app.add_option("--ceiling-tflop-s", args.ceiling_tflop_s, "what the device can do at most");
   app.add_option("--dtype", args.dtype);
-  app.add_option("--moments", args.moments, "dtype of the optimizer's state");
+  app.add_option("--moments", args.moments, "How the optimizer keeps its state: fp32, bf16 or mxfp8");
   app.add_option("--threads", args.threads);
   app.add_option("--ranks", args.ranks, "They share the device");
   app.add_option("--tensor", args.tensor, "Of the ranks share each layer");

@@ -368,8 +368,8 @@ files() {
   done
 }
 
-# bench NAME LIMIT FLAG...: train_bench in bf16. On the emulated device it is tiny, and takes `--no-graphs` and `--tune`
-# alone of the flags.
+# bench NAME LIMIT FLAG...: train_bench in bf16. On the emulated device it is tiny, and takes `--no-graphs`, `--tune` and
+# `--moments` alone of the flags.
 bench() {
   local name=$1 limit=$2 flags
   shift 2
@@ -378,7 +378,7 @@ bench() {
     while [ $# -gt 0 ]; do
       case "$1" in
         --no-graphs) flags+=("$1") ;;
-        --tune) flags+=("$1" "$2") ;;
+        --tune | --moments) flags+=("$1" "$2") ;;
       esac
       shift
     done

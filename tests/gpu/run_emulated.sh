@@ -23,7 +23,7 @@ call first-a first.sh A \
 [ -z "$(find "$work/opened/bundle/lib" -name 'libc.so*' -o -name 'libstdc++.so*')" ] ||
   fail "libraries of the system are packed"
 call first-b first.sh B 'kernels,job *,zero/store_suite'
-call second-a second.sh A '124m of 64 tuned'
+call second-a second.sh A '124m of 64 tuned,llama-7b'
 call second-b second.sh B 'memcheck softmax'
 
 python3 - "$work" <<'PYTHON'
@@ -35,14 +35,14 @@ lines = [json.loads(line) for path in pathlib.Path(sys.argv[1]).glob("*/results-
 status = {line["name"]: line["status"] for line in lines if line["status"] != "figure"}
 passed = ["unpack", "env", "ceilings", "124m eager", "kernels/softmax", "optim/rules", "comm/solo_comm", "kernels",
           *(f"job {step}" for step in ("train", "memory", "resume", "across", "generate", "zero")),
-          "zero/store_suite", "124m of 64 tuned"]
+          "zero/store_suite", "124m of 64 tuned", "llama-7b"]
 skipped = ["nvidia-smi", "torch 124m compiles", "model/stage", "memcheck softmax"]  # model_tests were not packed
 expected = {**dict.fromkeys(passed, "passed"), **dict.fromkeys(skipped, "skipped")}
 assert status == expected, f"other results than expected: {sorted(status.items() ^ expected.items())}"
 figures = {line["name"] for line in lines if line["status"] == "figure"}
 assert figures >= {"ceilings", "kernels", "124m eager", "job memory", "job zero"}, f"figures of {figures} alone"
 assert not [line for line in lines if line["status"] == "figure" and "figures" not in line], "figures that are no JSON"
-for name in ("124m eager", "124m of 64 tuned"):
+for name in ("124m eager", "124m of 64 tuned", "llama-7b"):
     trained = next(line["figures"] for line in lines if line["name"] == name and line["status"] == "figure")
     assert abs(trained["device_bytes_measured"] / trained["device_bytes_planned"] - 1) <= 0.02, trained
 assert all(line["why"] for line in lines if line["status"] == "skipped"), "skipped without a reason"

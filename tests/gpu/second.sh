@@ -46,7 +46,7 @@ call_B() {
   sanitize memcheck layer_norm 60 "[#layer_norm_test][device]"
   sanitize memcheck part 60 "[#part_test][device]"
   sanitize racecheck attention 90 "attention of whole packs matches the reference around the sizes of blocks"
-  ours nccl 60 "$bundle/bin/comm_tests" -# -d yes --device "$device" "[#nccl_test]"
+  ours nccl 60 "$bundle/bin/comm_tests" -# -d yes --device "$device" "[#nccl_solo_test]"
 }
 
 stage "$@"
