@@ -68,7 +68,9 @@ if(DS_CUDA STREQUAL "emulated")
     message(FATAL_ERROR "DS_WITH_CUDA=EMULATED, but Boost.Context was not found; install libboost-context-dev")
   endif()
   set(DS_FIBRES boost)
-  set(ds_fibres_library Boost::context)
+  # Only linked: its definitions, which are for other compilers, would reach every source of the build, and a compiler
+  # cache would then share nothing between this build and one without a device.
+  set(ds_fibres_library $<LINK_ONLY:Boost::context>)
 endif()
 
 # Messages about Parquet name this option; Debian 12 has no package of Arrow to build it with.

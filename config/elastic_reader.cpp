@@ -8,19 +8,19 @@ namespace ds {
 
 namespace {
 
-using rapidjson::Value;
+using Json = rapidjson::Value;
 
 [[noreturn]] void refuse(const char* key, const char* expected) {
   throw ElasticError(ElasticProblem::kConfig,
                      fmt::format("elasticity: {} must be {}", key, expected));
 }
 
-const Value* find(const Value& section, const char* key) {
+const Json* find(const Json& section, const char* key) {
   const auto member = section.FindMember(key);
   return member == section.MemberEnd() ? nullptr : &member->value;
 }
 
-int64_t whole(const char* key, const Value& value) {
+int64_t whole(const char* key, const Json& value) {
   if (value.IsInt64()) return value.GetInt64();
   constexpr double kExact = 9007199254740992.0;
   if (value.IsDouble() && std::trunc(value.GetDouble()) == value.GetDouble() &&
@@ -31,7 +31,7 @@ int64_t whole(const char* key, const Value& value) {
 }
 
 // Versions are often written as text.
-double number(const char* key, const Value& value) {
+double number(const char* key, const Json& value) {
   if (value.IsNumber()) return value.GetDouble();
   if (value.IsString() && value.GetStringLength() > 0) {
     char* end = nullptr;
@@ -41,23 +41,23 @@ double number(const char* key, const Value& value) {
   refuse(key, "a number");
 }
 
-void read(const Value& section, const char* key, int64_t& into) {
-  if (const Value* value = find(section, key)) into = whole(key, *value);
+void read(const Json& section, const char* key, int64_t& into) {
+  if (const Json* value = find(section, key)) into = whole(key, *value);
 }
-void read(const Value& section, const char* key, double& into) {
-  if (const Value* value = find(section, key)) into = number(key, *value);
+void read(const Json& section, const char* key, double& into) {
+  if (const Json* value = find(section, key)) into = number(key, *value);
 }
-void read(const Value& section, const char* key, bool& into) {
-  const Value* value = find(section, key);
+void read(const Json& section, const char* key, bool& into) {
+  const Json* value = find(section, key);
   if (!value) return;
   if (!value->IsBool()) refuse(key, "true or false");
   into = value->GetBool();
 }
 
-std::vector<int64_t> micro_batches(const Value& value) {
+std::vector<int64_t> micro_batches(const Json& value) {
   if (!value.IsArray()) refuse("micro_batch_sizes", "a list of whole numbers");
   std::vector<int64_t> sizes;
-  for (const Value& entry : value.GetArray()) {
+  for (const Json& entry : value.GetArray()) {
     if (!entry.IsInt64()) refuse("micro_batch_sizes", "a list of whole numbers");
     sizes.push_back(entry.GetInt64());
   }
@@ -66,7 +66,7 @@ std::vector<int64_t> micro_batches(const Value& value) {
 
 }  // namespace
 
-bool elasticity_enabled(const Value& section) {
+bool elasticity_enabled(const Json& section) {
   if (!section.IsObject()) {
     throw ElasticError(ElasticProblem::kConfig, "elasticity: the section must be an object");
   }
@@ -75,14 +75,14 @@ bool elasticity_enabled(const Value& section) {
   return enabled;
 }
 
-ElasticOptions read_elastic_options(const Value& section) {
+ElasticOptions read_elastic_options(const Json& section) {
   const bool enabled = elasticity_enabled(section);
   ElasticOptions options;
   for (const char* key : {"max_train_batch_size", "micro_batch_sizes"}) {
     if (enabled && !find(section, key)) refuse(key, "given");
   }
   read(section, "max_train_batch_size", options.max_train_batch_size);
-  if (const Value* list = find(section, "micro_batch_sizes")) {
+  if (const Json* list = find(section, "micro_batch_sizes")) {
     options.micro_batch_sizes = micro_batches(*list);
   }
   read(section, "min_gpus", options.min_gpus);

@@ -30,6 +30,8 @@ class ManualClock final : public Clock {
   int64_t now_ns_ = 0;
 };
 
+inline constexpr double kMillisecond = 1e-3;  // in seconds
+
 // By this machine's own clock, for what is reported and decides nothing.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "data/indexed_magic.h"
 
 namespace ds {
 
@@ -16,10 +17,6 @@ static_assert(std::endian::native == std::endian::little, "the files are little 
 
 namespace {
 
-constexpr std::array<char, 9> kMmapMagic = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0', '\0'};
-// Its first 8 bytes name the format; the ninth belongs to the header.
-constexpr std::array<char, 8> kMmapName = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0'};
-constexpr std::array<char, 8> kCachedMagic = {'T', 'N', 'T', 'I', 'D', 'X', '\0', '\0'};
 constexpr uint64_t kVersion = 1;
 constexpr int64_t kIndexLimit = int64_t{1} << 48;  // keeps every product below far from overflow
 
@@ -30,9 +27,8 @@ T load(const std::byte* at) {
   return value;
 }
 
-template <size_t N>
-bool starts_with(std::span<const std::byte> bytes, const std::array<char, N>& magic) {
-  return bytes.size() >= N && std::memcmp(bytes.data(), magic.data(), N) == 0;
+bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
 // Takes fixed-size pieces off the front of the index; every piece is checked against what is left.

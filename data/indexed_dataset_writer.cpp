@@ -9,13 +9,12 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "data/indexed_dataset.h"
+#include "data/indexed_magic.h"
 
 namespace ds {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20;
-constexpr std::string_view kMmapMagic("MMIDIDX\0\0", 9);
-constexpr std::string_view kCachedMagic("TNTIDX\0\0", 8);
 
 template <class T>
 void put(std::vector<std::byte>& out, T value) {

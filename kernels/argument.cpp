@@ -20,6 +20,12 @@ void require_dtype(std::string_view op, std::string_view operand, const Tensor& 
            name_of(tensor.dtype()), name_of(dtype));
 }
 
+void require_like(std::string_view op, std::string_view operand, const Stream& stream,
+                  const Tensor& tensor, int64_t numel, DType dtype) {
+  require_numel(op, operand, stream, tensor, numel);
+  require_dtype(op, operand, tensor, dtype);
+}
+
 void require_float(std::string_view op, std::string_view operand, const Tensor& tensor) {
   const DType dtype = tensor.dtype();
   DS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16,

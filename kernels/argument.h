@@ -18,6 +18,9 @@ void require_numel(std::string_view op, std::string_view operand, const Stream& 
                    const Tensor& tensor, int64_t numel);
 void require_dtype(std::string_view op, std::string_view operand, const Tensor& tensor,
                    DType dtype);
+// Both of it: so many elements of this type.
+void require_like(std::string_view op, std::string_view operand, const Stream& stream,
+                  const Tensor& tensor, int64_t numel, DType dtype);
 void require_float(std::string_view op, std::string_view operand,
                    const Tensor& tensor);  // 32 or 16 bits
 // Rows of a tensor whose last axis has `columns` elements.

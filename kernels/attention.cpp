@@ -20,12 +20,6 @@ void check_shape(std::string_view op, const AttentionShape& s) {
            s.heads, s.kv_heads);
 }
 
-void require_like(std::string_view op, std::string_view operand, const Stream& stream,
-                  const Tensor& tensor, int64_t numel, DType dtype) {
-  detail::require_numel(op, operand, stream, tensor, numel);
-  detail::require_dtype(op, operand, tensor, dtype);
-}
-
 void check_dropout(std::string_view op, const AttentionDropout& dropout) {
   DS_CHECK(dropout.p == 0 || dropout.mask.inputs != nullptr, "{}: there are no numbers to drop by",
            op);
@@ -47,8 +41,8 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   const int64_t rows = shape.batch * shape.length;
   detail::require_numel(kOp, "qkv", stream, qkv, rows * shape.packed());
   detail::require_float(kOp, "qkv", qkv);
-  require_like(kOp, "y", stream, y, rows * shape.heads * shape.head_dim, qkv.dtype());
-  require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
+  detail::require_like(kOp, "y", stream, y, rows * shape.heads * shape.head_dim, qkv.dtype());
+  detail::require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
   stream.report(kOp, {.flops = 2 * causal_flops(shape),
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
   const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
@@ -70,10 +64,10 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   const int64_t rows = shape.batch * shape.length;
   detail::require_numel(kOp, "qkv", stream, qkv, rows * shape.packed());
   detail::require_float(kOp, "qkv", qkv);
-  require_like(kOp, "y", stream, y, rows * shape.heads * shape.head_dim, qkv.dtype());
-  require_like(kOp, "dy", stream, dy, y.numel(), qkv.dtype());
-  require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
-  require_like(kOp, "dqkv", stream, dqkv, qkv.numel(), qkv.dtype());
+  detail::require_like(kOp, "y", stream, y, rows * shape.heads * shape.head_dim, qkv.dtype());
+  detail::require_like(kOp, "dy", stream, dy, y.numel(), qkv.dtype());
+  detail::require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
+  detail::require_like(kOp, "dqkv", stream, dqkv, qkv.numel(), qkv.dtype());
   stream.report(kOp, {.flops = 5 * causal_flops(shape),
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
   const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
@@ -96,9 +90,9 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
   const int64_t cached = shape.batch * capacity * shape.kv_heads * shape.head_dim;
   detail::require_numel(kOp, "q", stream, q, numel);
   detail::require_float(kOp, "q", q);
-  require_like(kOp, "cache_k", stream, cache_k, cached, q.dtype());
-  require_like(kOp, "cache_v", stream, cache_v, cached, q.dtype());
-  require_like(kOp, "y", stream, y, numel, q.dtype());
+  detail::require_like(kOp, "cache_k", stream, cache_k, cached, q.dtype());
+  detail::require_like(kOp, "cache_v", stream, cache_v, cached, q.dtype());
+  detail::require_like(kOp, "y", stream, y, numel, q.dtype());
   const auto read =
       static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
   stream.report(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),

@@ -28,12 +28,6 @@ void check_part(std::string_view op, const AttentionPart& part) {
            part.keys.count);
 }
 
-void require_like(std::string_view op, std::string_view operand, const Stream& stream,
-                  const Tensor& tensor, int64_t numel, DType dtype) {
-  detail::require_numel(op, operand, stream, tensor, numel);
-  detail::require_dtype(op, operand, tensor, dtype);
-}
-
 int64_t query_rows(const AttentionPart& part) { return part.batch * part.queries.length; }
 
 void require_inputs(std::string_view op, const Stream& stream, const AttentionPart& part,
@@ -42,7 +36,7 @@ void require_inputs(std::string_view op, const Stream& stream, const AttentionPa
   const int64_t packed = part.heads * part.head_dim + keys;
   detail::require_numel(op, "qkv", stream, qkv, query_rows(part) * packed);
   detail::require_float(op, "qkv", qkv);
-  require_like(op, "kv", stream, kv, part.batch * part.keys.length * keys, qkv.dtype());
+  detail::require_like(op, "kv", stream, kv, part.batch * part.keys.length * keys, qkv.dtype());
 }
 
 // Multiply-adds of one product over all heads.
@@ -61,8 +55,8 @@ void attention_part_forward(Stream& stream, const AttentionPart& part, const Ten
   check_part(kOp, part);
   require_inputs(kOp, stream, part, qkv, kv);
   const int64_t rows = query_rows(part);
-  require_like(kOp, "y", stream, y, rows * part.heads * part.head_dim, DType::kF32);
-  require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * part.heads, DType::kF32);
+  detail::require_like(kOp, "y", stream, y, rows * part.heads * part.head_dim, DType::kF32);
+  detail::require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * part.heads, DType::kF32);
   stream.report(kOp, {.flops = 2 * flops_of(part),
                       .bytes = static_cast<double>(qkv.bytes() + kv.bytes() + y.bytes())});
   on_device(
@@ -82,8 +76,8 @@ void attention_delta(Stream& stream, const AttentionShape& shape, const Tensor& 
   const int64_t numel = rows * shape.heads * shape.head_dim;
   detail::require_numel(kOp, "y", stream, y, numel);
   detail::require_float(kOp, "y", y);
-  require_like(kOp, "dy", stream, dy, numel, y.dtype());
-  require_like(kOp, "delta", stream, delta, rows * shape.heads, DType::kF32);
+  detail::require_like(kOp, "dy", stream, dy, numel, y.dtype());
+  detail::require_like(kOp, "delta", stream, delta, rows * shape.heads, DType::kF32);
   stream.report(kOp, {.flops = 2 * static_cast<double>(numel),
                       .bytes = static_cast<double>(2 * y.bytes() + delta.bytes())});
   on_device(
@@ -98,11 +92,12 @@ void attention_part_backward(Stream& stream, const AttentionPart& part, const Te
   require_inputs(kOp, stream, part, qkv, kv);
   const int64_t rows = query_rows(part);
   const int64_t outputs = rows * part.heads * part.head_dim;
-  require_like(kOp, "log_sum_exp", stream, grads.log_sum_exp, rows * part.heads, DType::kF32);
-  require_like(kOp, "delta", stream, grads.delta, rows * part.heads, DType::kF32);
-  require_like(kOp, "dy", stream, grads.dy, outputs, qkv.dtype());
-  require_like(kOp, "dq", stream, grads.dq, outputs, DType::kF32);
-  require_like(kOp, "dkv", stream, grads.dkv, kv.numel(), DType::kF32);
+  detail::require_like(kOp, "log_sum_exp", stream, grads.log_sum_exp, rows * part.heads,
+                       DType::kF32);
+  detail::require_like(kOp, "delta", stream, grads.delta, rows * part.heads, DType::kF32);
+  detail::require_like(kOp, "dy", stream, grads.dy, outputs, qkv.dtype());
+  detail::require_like(kOp, "dq", stream, grads.dq, outputs, DType::kF32);
+  detail::require_like(kOp, "dkv", stream, grads.dkv, kv.numel(), DType::kF32);
   stream.report(kOp, {.flops = 5 * flops_of(part),
                       .bytes = static_cast<double>(qkv.bytes() + kv.bytes() + grads.dy.bytes() +
                                                    2 * grads.dq.bytes() + 2 * grads.dkv.bytes())});

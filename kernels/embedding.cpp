@@ -14,11 +14,11 @@
 namespace ds::kernels {
 namespace {
 
-struct Extents {
+struct TableRows {
   int64_t rows, columns;
 };
 
-Extents check(std::string_view op, const Stream& stream, const Tensor& table, const Tensor& y) {
+TableRows check(std::string_view op, const Stream& stream, const Tensor& table, const Tensor& y) {
   DS_CHECK(table.defined() && table.shape().rank() == 2, "{}: the table is not a matrix", op);
   const int64_t columns = table.shape()[1];
   const int64_t rows = detail::rows_of(op, "y", y, columns);

@@ -14,29 +14,23 @@ namespace {
 constexpr double kForwardFlops = 8;  // per element
 constexpr double kBackwardFlops = 16;
 
-void require_like(std::string_view op, std::string_view operand, const Stream& stream,
-                  const Tensor& tensor, int64_t numel, DType dtype) {
-  detail::require_numel(op, operand, stream, tensor, numel);
-  detail::require_dtype(op, operand, tensor, dtype);
-}
-
 void run_forward(Stream& stream, std::string_view op, const detail::NormForward& a) {
   DS_CHECK(a.gamma.defined(), "{}: gamma is undefined", op);
   const int64_t columns = a.gamma.numel();
   const int64_t rows = detail::rows_of(op, "x", a.x, columns);
   const DType dtype = a.x.dtype();
   detail::require_float(op, "x", a.x);
-  require_like(op, "x", stream, a.x, rows * columns, dtype);
-  require_like(op, "gamma", stream, a.gamma, columns, dtype);
-  require_like(op, "y", stream, a.y, rows * columns, dtype);
-  require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
+  detail::require_like(op, "x", stream, a.x, rows * columns, dtype);
+  detail::require_like(op, "gamma", stream, a.gamma, columns, dtype);
+  detail::require_like(op, "y", stream, a.y, rows * columns, dtype);
+  detail::require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
   if (a.kind == detail::Norm::kLayer) {
-    require_like(op, "beta", stream, a.beta, columns, dtype);
-    require_like(op, "mean", stream, a.mean, rows, DType::kF32);
+    detail::require_like(op, "beta", stream, a.beta, columns, dtype);
+    detail::require_like(op, "mean", stream, a.mean, rows, DType::kF32);
   }
   if (a.residual.defined()) {
-    require_like(op, "residual", stream, a.residual, rows * columns, dtype);
-    require_like(op, "sum", stream, a.sum, rows * columns, dtype);
+    detail::require_like(op, "residual", stream, a.residual, rows * columns, dtype);
+    detail::require_like(op, "sum", stream, a.sum, rows * columns, dtype);
   }
   const double passes = a.residual.defined() ? 4 : 2;
   stream.report(op, {.flops = kForwardFlops * static_cast<double>(a.x.numel()),
@@ -53,19 +47,19 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
   const int64_t rows = detail::rows_of(op, "x", a.x, columns);
   const DType dtype = a.x.dtype();
   detail::require_float(op, "x", a.x);
-  require_like(op, "x", stream, a.x, rows * columns, dtype);
-  require_like(op, "gamma", stream, a.gamma, columns, dtype);
-  require_like(op, "dy", stream, a.dy, rows * columns, dtype);
-  require_like(op, "dx", stream, a.dx, rows * columns, dtype);
-  require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
+  detail::require_like(op, "x", stream, a.x, rows * columns, dtype);
+  detail::require_like(op, "gamma", stream, a.gamma, columns, dtype);
+  detail::require_like(op, "dy", stream, a.dy, rows * columns, dtype);
+  detail::require_like(op, "dx", stream, a.dx, rows * columns, dtype);
+  detail::require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
   detail::require_numel(op, "dgamma", stream, grads.dgamma, columns);
   detail::require_float(op, "dgamma", grads.dgamma);
   if (a.kind == detail::Norm::kLayer) {
-    require_like(op, "mean", stream, a.mean, rows, DType::kF32);
-    require_like(op, "dbeta", stream, grads.dbeta, columns, grads.dgamma.dtype());
+    detail::require_like(op, "mean", stream, a.mean, rows, DType::kF32);
+    detail::require_like(op, "dbeta", stream, grads.dbeta, columns, grads.dgamma.dtype());
   }
   if (a.residual_grad.defined()) {
-    require_like(op, "residual_grad", stream, a.residual_grad, rows * columns, dtype);
+    detail::require_like(op, "residual_grad", stream, a.residual_grad, rows * columns, dtype);
   }
   stream.report(op, {.flops = kBackwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = 5 * static_cast<double>(a.x.bytes())});

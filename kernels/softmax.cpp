@@ -19,7 +19,7 @@ namespace {
 
 using detail::bytes_of, detail::numel_of;
 
-constexpr std::string_view kOp = "linear_cross_entropy";
+constexpr std::string_view kLossOp = "linear_cross_entropy";
 
 struct Extents {
   int64_t rows, width, vocabulary;
@@ -27,26 +27,26 @@ struct Extents {
 
 Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   DS_CHECK(args.weight.defined() && args.weight.shape().rank() == 2,
-           "{}: weight is not a matrix [V, C]", kOp);
+           "{}: weight is not a matrix [V, C]", kLossOp);
   const int64_t vocabulary = args.weight.shape()[0];
   const int64_t width = args.weight.shape()[1];
-  const int64_t rows = detail::rows_of(kOp, "x", args.x, width);
-  detail::require_numel(kOp, "x", stream, args.x, rows * width);
-  detail::require_float(kOp, "x", args.x);
-  detail::require_numel(kOp, "weight", stream, args.weight, vocabulary * width);
-  detail::require_dtype(kOp, "weight", args.weight, args.x.dtype());
-  detail::require_numel(kOp, "targets", stream, args.targets, rows);
-  detail::require_dtype(kOp, "targets", args.targets, DType::kI32);
-  detail::require_numel(kOp, "losses", stream, args.losses, rows);
-  detail::require_dtype(kOp, "losses", args.losses, DType::kF32);
+  const int64_t rows = detail::rows_of(kLossOp, "x", args.x, width);
+  detail::require_numel(kLossOp, "x", stream, args.x, rows * width);
+  detail::require_float(kLossOp, "x", args.x);
+  detail::require_numel(kLossOp, "weight", stream, args.weight, vocabulary * width);
+  detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
+  detail::require_numel(kLossOp, "targets", stream, args.targets, rows);
+  detail::require_dtype(kLossOp, "targets", args.targets, DType::kI32);
+  detail::require_numel(kLossOp, "losses", stream, args.losses, rows);
+  detail::require_dtype(kLossOp, "losses", args.losses, DType::kF32);
   DS_CHECK(args.dx.defined() == args.dweight.defined(),
-           "{}: dx and dweight must both be given, or neither (evaluation)", kOp);
+           "{}: dx and dweight must both be given, or neither (evaluation)", kLossOp);
   if (args.dx.defined()) {
-    detail::require_numel(kOp, "dx", stream, args.dx, rows * width);
-    detail::require_dtype(kOp, "dx", args.dx, args.x.dtype());
-    detail::require_numel(kOp, "dweight", stream, args.dweight, vocabulary * width);
+    detail::require_numel(kLossOp, "dx", stream, args.dx, rows * width);
+    detail::require_dtype(kLossOp, "dx", args.dx, args.x.dtype());
+    detail::require_numel(kLossOp, "dweight", stream, args.dweight, vocabulary * width);
     DS_CHECK(args.dweight.dtype() == args.x.dtype() || args.dweight.dtype() == DType::kF32,
-             "{}: dweight is {}, expected fp32 or {}", kOp, name_of(args.dweight.dtype()),
+             "{}: dweight is {}, expected fp32 or {}", kLossOp, name_of(args.dweight.dtype()),
              name_of(args.x.dtype()));
   }
   return {rows, width, vocabulary};
@@ -182,7 +182,7 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   const SharedVocabulary* const shared = args.shared;
   const int64_t all = shared != nullptr ? shared->part.vocabulary : vocabulary;
   on_device(
-      stream, [&](Cpu) { detail::check_targets_cpu(kOp, args.targets, all); },
+      stream, [&](Cpu) { detail::check_targets_cpu(kLossOp, args.targets, all); },
       [](Cuda) {});  // there the kernel finds them
   if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
     Tensor dweight = args.dweight;

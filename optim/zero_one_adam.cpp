@@ -18,7 +18,7 @@ using kernels::ZeroOnePart;
 
 constexpr const char* kMoved = "moved";        // u of ZeroOneRule
 constexpr const char* kMomentum = "momentum";  // of this rank, between two agreements
-constexpr size_t kExpAvg = 0, kExpAvgSq = 1, kAgreed = 2;
+constexpr size_t kMomentumSlot = 0, kVarianceSlot = 1, kAgreedSlot = 2;
 
 class ZeroOneAdam final : public GroupedOptimizer {
  public:
@@ -58,7 +58,7 @@ class ZeroOneAdam final : public GroupedOptimizer {
                    Stream& stream) const override {
     for (const Param& param : params_of(parts, group)) {
       Tensor weight = param.part.master;
-      kernels::add(stream, param.part.slots[kAgreed], param.moved, weight);
+      kernels::add(stream, param.part.slots[kAgreedSlot], param.moved, weight);
     }
   }
 
@@ -115,7 +115,7 @@ std::vector<ExtraSpec> ZeroOneAdam::extras_of(std::span<const Shard> parts, int 
       specs.push_back({.name = kMomentum,
                        .param = field.param,
                        .numel = field.numel,
-                       .like_slot = narrow<int>(kExpAvg)});
+                       .like_slot = narrow<int>(kMomentumSlot)});
     }
   }
   return specs;
@@ -160,11 +160,11 @@ void ZeroOneAdam::move(ZeroOnePart what, const Update& update, double rates) con
   for (const Param& param : update.params) {
     const GroupOptions& of = options_of(param.options);
     const Tensor& momentum =
-        what == ZeroOnePart::kLocal ? param.momentum : param.part.slots[kExpAvg];
+        what == ZeroOnePart::kLocal ? param.momentum : param.part.slots[kMomentumSlot];
     kernels::rule_update(update.stream,
                          {.master = param.part.master,
                           .grad = param.part.grad,
-                          .states = {{momentum}, {param.part.slots[kExpAvgSq]}, {param.moved}},
+                          .states = {{momentum}, {param.part.slots[kVarianceSlot]}, {param.moved}},
                           .copy = param.part.copy},
                          kernels::ZeroOneRule{.eps = static_cast<float>(params_.eps),
                                               .weight_decay = static_cast<float>(of.weight_decay),
@@ -180,7 +180,7 @@ void ZeroOneAdam::agree(kernels::Agreement agreement, const Update& update) {
     kernels::rule_update(update.stream,
                          {.master = param.part.master,
                           .grad = param.part.grad,
-                          .states = {{param.part.slots[kAgreed]}, {param.moved}},
+                          .states = {{param.part.slots[kAgreedSlot]}, {param.moved}},
                           .copy = param.part.copy},
                          kernels::AgreedRule{.agreement = agreement}, update.scalars);
   }
@@ -190,22 +190,23 @@ void ZeroOneAdam::agree(kernels::Agreement agreement, const Update& update) {
 void ZeroOneAdam::keep_agreed(const Update& update) {
   for (const Param& param : update.params) {
     const Tensor& from = param.part.master;
-    update.stream.copy(from.address(), param.part.slots[kAgreed].address(), from.bytes());
+    update.stream.copy(from.address(), param.part.slots[kAgreedSlot].address(), from.bytes());
   }
 }
 
 void ZeroOneAdam::step_together(const Update& update) const {
   for (const Param& param : update.params) {
     const GroupOptions& of = options_of(param.options);
-    kernels::rule_update(update.stream,
-                         {.master = param.part.master,
-                          .grad = param.part.grad,
-                          .states = {{param.part.slots[kExpAvg]}, {param.part.slots[kExpAvgSq]}},
-                          .copy = param.part.copy},
-                         kernels::OneBitRule{.eps = static_cast<float>(params_.eps),
-                                             .weight_decay = static_cast<float>(of.weight_decay),
-                                             .lr_scale = of.lr_scale},
-                         update.scalars);
+    kernels::rule_update(
+        update.stream,
+        {.master = param.part.master,
+         .grad = param.part.grad,
+         .states = {{param.part.slots[kMomentumSlot]}, {param.part.slots[kVarianceSlot]}},
+         .copy = param.part.copy},
+        kernels::OneBitRule{.eps = static_cast<float>(params_.eps),
+                            .weight_decay = static_cast<float>(of.weight_decay),
+                            .lr_scale = of.lr_scale},
+        update.scalars);
   }
   keep_agreed(update);
 }
@@ -218,7 +219,7 @@ void ZeroOneAdam::step_alone(const ZeroOneUpdate& stage, const UpdateNumber& num
       if (stage.is_first_local && error.defined()) kernels::fill(update.stream, error, 0.0F);
     }
     if (stage.since != number.update) continue;
-    const Tensor& from = param.part.slots[kExpAvg];
+    const Tensor& from = param.part.slots[kMomentumSlot];
     update.stream.copy(from.address(), param.momentum.address(), from.bytes());
   }
   move(ZeroOnePart::kLocal, update);

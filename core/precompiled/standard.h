@@ -41,3 +41,15 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+// The library has formatting into a buffer of characters compiled in, but release 9 does not say so: every file that
+// formats or logs would compile it once more, four seconds each.
+#if FMT_VERSION / 10000 == 9
+FMT_BEGIN_NAMESPACE
+namespace detail {
+extern template void vformat_to<char>(buffer<char>&, basic_string_view<char>,
+                                      basic_format_args<FMT_BUFFER_CONTEXT(type_identity_t<char>)>,
+                                      locale_ref);
+}
+FMT_END_NAMESPACE
+#endif

@@ -131,7 +131,7 @@ class BytePairTokenizer final : public Tokenizer {
 // Reads one tokenizer.json; every method throws with the file's name in front.
 class JsonReader {
  public:
-  using Value = rapidjson::Value;
+  using Json = rapidjson::Value;
 
   explicit JsonReader(std::string path) : path_(std::move(path)) {}
 
@@ -144,19 +144,19 @@ class JsonReader {
                          rapidjson::GetParseError_En(document.GetParseError())));
     }
     if (!document.IsObject()) refuse("not a JSON object");
-    const Value* model = member(document, "model");
+    const Json* model = member(document, "model");
     if (model == nullptr || !model->IsObject()) refuse("there is no model");
     check_model(*model);
     for (const char* key : {"truncation", "padding"}) check_is_off(document, key);
     if (present(member(document, "normalizer"))) {
       unsupported(fmt::format("normalizer {}", type_of(*member(document, "normalizer"))));
     }
-    if (const Value* step = member(document, "pre_tokenizer"); present(step)) add_step(*step);
-    const Value* decoder = member(document, "decoder");
+    if (const Json* step = member(document, "pre_tokenizer"); present(step)) add_step(*step);
+    const Json* decoder = member(document, "decoder");
     const bool byte_decoder = present(decoder) && type_of(*decoder) == "ByteLevel";
     if (!byte_level_ && !byte_decoder) unsupported("BPE that is not byte-level");
 
-    const Value* ignore = member(*model, "ignore_merges");
+    const Json* ignore = member(*model, "ignore_merges");
     const bool whole = present(ignore) && ignore->IsTrue();
     BytePairEncoder encoder(whole ? BytePairEncoder::WholePieces::kLookUpFirst
                                   : BytePairEncoder::WholePieces::kMerge);
@@ -178,36 +178,36 @@ class JsonReader {
                     path_, what));
   }
 
-  static const Value* member(const Value& object, const char* key) {
+  static const Json* member(const Json& object, const char* key) {
     const auto found = object.FindMember(key);
     return found == object.MemberEnd() ? nullptr : &found->value;
   }
-  static bool present(const Value* value) { return value != nullptr && !value->IsNull(); }
-  static std::string string_of(const Value& value) {
+  static bool present(const Json* value) { return value != nullptr && !value->IsNull(); }
+  static std::string string_of(const Json& value) {
     return {value.GetString(), value.GetStringLength()};
   }
-  std::string type_of(const Value& value) const {
-    const Value* type = value.IsObject() ? member(value, "type") : nullptr;
+  std::string type_of(const Json& value) const {
+    const Json* type = value.IsObject() ? member(value, "type") : nullptr;
     return present(type) && type->IsString() ? string_of(*type) : "without a type";
   }
-  bool flag(const Value& object, const char* key, bool fallback) const {
-    const Value* value = member(object, key);
+  bool flag(const Json& object, const char* key, bool fallback) const {
+    const Json* value = member(object, key);
     if (!present(value)) return fallback;
     if (!value->IsBool()) refuse(fmt::format("{} is not true or false", key));
     return value->GetBool();
   }
 
-  void check_model(const Value& model) const {
-    if (const Value* type = member(model, "type"); present(type) && type_of(model) != "BPE") {
+  void check_model(const Json& model) const {
+    if (const Json* type = member(model, "type"); present(type) && type_of(model) != "BPE") {
       unsupported(fmt::format("model type {}", type_of(model)));
     }
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const Value* value = member(model, key);
+      const Json* value = member(model, key);
       if (present(value) && !(value->IsString() && value->GetStringLength() == 0)) {
         unsupported(fmt::format("model.{}", key));
       }
     }
-    if (const Value* dropout = member(model, "dropout");
+    if (const Json* dropout = member(model, "dropout");
         present(dropout) && !(dropout->IsNumber() && dropout->GetDouble() == 0.0)) {
       unsupported("model.dropout");
     }
@@ -215,7 +215,7 @@ class JsonReader {
   }
 
   // What cuts or fills each text for a batch of sentences; text to train on is one run of tokens.
-  void check_is_off(const Value& document, const char* key) const {
+  void check_is_off(const Json& document, const char* key) const {
     if (!present(member(document, key))) return;
     throw Unsupported(fmt::format(
         "{}: \"{}\" is not supported: it would change the length of each text; set it to "
@@ -223,13 +223,13 @@ class JsonReader {
         path_, key));
   }
 
-  void add_step(const Value& step) {
+  void add_step(const Json& step) {
     const std::string type = type_of(step);
     if (type == "Sequence") {
-      const Value* list = member(step, "pretokenizers");
+      const Json* list = member(step, "pretokenizers");
       if (!present(list) || !list->IsArray()) refuse("a Sequence has no pretokenizers");
       if (++depth_ > 8) refuse("pre-tokenizer sequences are nested too deep");
-      for (const Value& inner : list->GetArray()) add_step(inner);
+      for (const Json& inner : list->GetArray()) add_step(inner);
       --depth_;
     } else if (type == "ByteLevel") {
       byte_level_ = true;
@@ -248,17 +248,17 @@ class JsonReader {
     }
   }
 
-  void add_split(const Value& step) {
+  void add_split(const Json& step) {
     using Behavior = PreTokenizerStep::Behavior;
-    const Value* pattern = member(step, "pattern");
+    const Json* pattern = member(step, "pattern");
     if (!present(pattern) || !pattern->IsObject()) refuse("a Split has no pattern");
-    const Value* regex = member(*pattern, "Regex");
-    const Value* literal = member(*pattern, "String");
-    const Value* chosen = present(regex) ? regex : literal;
+    const Json* regex = member(*pattern, "Regex");
+    const Json* literal = member(*pattern, "String");
+    const Json* chosen = present(regex) ? regex : literal;
     if (!present(chosen) || !chosen->IsString()) refuse("a Split has neither Regex nor String");
     std::string text = string_of(*chosen);
     if (chosen == literal) text = quoted(text);
-    const Value* behavior = member(step, "behavior");
+    const Json* behavior = member(step, "behavior");
     const std::string name =
         present(behavior) && behavior->IsString() ? string_of(*behavior) : "missing";
     const bool invert = flag(step, "invert", false);
@@ -293,8 +293,8 @@ class JsonReader {
       refuse(fmt::format("token id {} is given to two tokens", id));
   }
 
-  void read_vocabulary(const Value& model, BytePairEncoder& encoder) {
-    const Value* vocabulary = member(model, "vocab");
+  void read_vocabulary(const Json& model, BytePairEncoder& encoder) {
+    const Json* vocabulary = member(model, "vocab");
     if (!present(vocabulary) || !vocabulary->IsObject()) refuse("there is no model.vocab");
     for (const auto& item : vocabulary->GetObject()) {
       const std::string token = string_of(item.name);
@@ -305,11 +305,11 @@ class JsonReader {
     }
   }
 
-  void read_merges(const Value& model, BytePairEncoder& encoder) const {
-    const Value* merges = member(model, "merges");
+  void read_merges(const Json& model, BytePairEncoder& encoder) const {
+    const Json* merges = member(model, "merges");
     if (!present(merges) || !merges->IsArray()) refuse("there is no model.merges");
     size_t number = 0;
-    for (const Value& merge : merges->GetArray()) {
+    for (const Json& merge : merges->GetArray()) {
       std::string left, right;
       if (merge.IsString()) {
         const std::string both = string_of(merge);
@@ -333,14 +333,14 @@ class JsonReader {
     }
   }
 
-  AddedTokens read_added(const Value& document) {
+  AddedTokens read_added(const Json& document) {
     std::vector<AddedToken> out;
-    const Value* list = member(document, "added_tokens");
+    const Json* list = member(document, "added_tokens");
     if (!present(list)) return AddedTokens(std::move(out));
     if (!list->IsArray()) refuse("added_tokens is not a list");
-    for (const Value& item : list->GetArray()) {
-      const Value* id = item.IsObject() ? member(item, "id") : nullptr;
-      const Value* content = item.IsObject() ? member(item, "content") : nullptr;
+    for (const Json& item : list->GetArray()) {
+      const Json* id = item.IsObject() ? member(item, "id") : nullptr;
+      const Json* content = item.IsObject() ? member(item, "content") : nullptr;
       if (!present(id) || !id->IsInt64() || !present(content) || !content->IsString() ||
           content->GetStringLength() == 0) {
         refuse("an added token lacks its id or content");

@@ -6,13 +6,13 @@
 namespace ds {
 namespace {
 
-constexpr int64_t kLargestFile = int64_t{1} << 26;
+constexpr int64_t kLargestConfig = int64_t{1} << 26;
 
 // The token that a file names for a role; nothing where there is no such file.
 std::optional<std::string> token_in(FileSystem& file_system, const std::string& path,
                                     const std::string& role) {
   if (!file_system.exists(path)) return std::nullopt;
-  const rapidjson::Document document = read_json_object(file_system, path, kLargestFile);
+  const rapidjson::Document document = read_json_object(file_system, path, kLargestConfig);
   const auto found = document.FindMember(role.c_str());
   if (found == document.MemberEnd() || found->value.IsNull()) return std::nullopt;
   const rapidjson::Value* token = &found->value;

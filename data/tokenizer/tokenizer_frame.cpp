@@ -8,18 +8,18 @@
 namespace ds {
 namespace {
 
-using Value = rapidjson::Value;
+using Json = rapidjson::Value;
 
 constexpr int64_t kLargestFile = int64_t{1} << 28;
 constexpr int kDeepest = 8;  // processors inside each other
 
-const Value* member(const Value& object, const char* key) {
+const Json* member(const Json& object, const char* key) {
   if (!object.IsObject()) return nullptr;
   const auto found = object.FindMember(key);
   return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
 }
 
-std::string text_of(const Value* value) {
+std::string text_of(const Json* value) {
   return value != nullptr && value->IsString()
              ? std::string(value->GetString(), value->GetStringLength())
              : "";
@@ -30,7 +30,7 @@ class ProcessorReader {
  public:
   explicit ProcessorReader(std::string path) : path_(std::move(path)) {}
 
-  TokenizerFrame read(const Value& processor, int depth = 0) {
+  TokenizerFrame read(const Json& processor, int depth = 0) {
     const std::string type = text_of(member(processor, "type"));
     if (type == "ByteLevel") return {};  // moves offsets only
     if (type == "TemplateProcessing") return read_template(processor);
@@ -43,11 +43,11 @@ class ProcessorReader {
                       "ByteLevel, BertProcessing, RobertaProcessing and a Sequence of them",
                       path_, type));
     }
-    const Value* list = member(processor, "processors");
+    const Json* list = member(processor, "processors");
     if (list == nullptr || !list->IsArray() || depth >= kDeepest)
       refuse("a Sequence has no processors");
     TokenizerFrame frame;
-    for (const Value& item : list->GetArray()) {
+    for (const Json& item : list->GetArray()) {
       const TokenizerFrame outer = read(item, depth + 1);
       frame.before.insert(frame.before.begin(), outer.before.begin(), outer.before.end());
       frame.after.insert(frame.after.end(), outer.after.begin(), outer.after.end());
@@ -61,8 +61,8 @@ class ProcessorReader {
   }
 
   // ["</s>", 2]
-  int32_t pair_id(const Value& processor, const char* key) const {
-    const Value* pair = member(processor, key);
+  int32_t pair_id(const Json& processor, const char* key) const {
+    const Json* pair = member(processor, key);
     if (pair == nullptr || !pair->IsArray() || pair->Size() != 2 || !(*pair)[1].IsInt()) {
       refuse(fmt::format("\"{}\" is no token with its id", key));
     }
@@ -71,18 +71,18 @@ class ProcessorReader {
 
   // {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens":
   // {"<s>": {"ids": [1]}}}
-  TokenizerFrame read_template(const Value& processor) const {
-    const Value* single = member(processor, "single");
+  TokenizerFrame read_template(const Json& processor) const {
+    const Json* single = member(processor, "single");
     if (single == nullptr || !single->IsArray()) refuse("a template has no list \"single\"");
     TokenizerFrame frame;
     bool after = false;
-    for (const Value& piece : single->GetArray()) {
+    for (const Json& piece : single->GetArray()) {
       if (member(piece, "Sequence") != nullptr) {
         if (after) refuse("a template repeats the text");
         after = true;
         continue;
       }
-      const Value* special = member(piece, "SpecialToken");
+      const Json* special = member(piece, "SpecialToken");
       if (special == nullptr)
         refuse("a template has a piece that is neither Sequence nor SpecialToken");
       append_ids(processor, text_of(member(*special, "id")), after ? frame.after : frame.before);
@@ -91,13 +91,13 @@ class ProcessorReader {
     return frame;
   }
 
-  void append_ids(const Value& processor, const std::string& name, std::vector<int32_t>& to) const {
-    const Value* tokens = member(processor, "special_tokens");
-    const Value* token = tokens != nullptr ? member(*tokens, name.c_str()) : nullptr;
-    const Value* ids = token != nullptr ? member(*token, "ids") : nullptr;
+  void append_ids(const Json& processor, const std::string& name, std::vector<int32_t>& to) const {
+    const Json* tokens = member(processor, "special_tokens");
+    const Json* token = tokens != nullptr ? member(*tokens, name.c_str()) : nullptr;
+    const Json* ids = token != nullptr ? member(*token, "ids") : nullptr;
     if (ids == nullptr || !ids->IsArray())
       refuse(fmt::format("special token \"{}\" has no ids", name));
-    for (const Value& id : ids->GetArray()) {
+    for (const Json& id : ids->GetArray()) {
       if (!id.IsInt() || id.GetInt() < 0)
         refuse(fmt::format("special token \"{}\" has an id that is none", name));
       to.push_back(id.GetInt());
@@ -108,9 +108,9 @@ class ProcessorReader {
 };
 
 // The one id of a token of tokenizer_config.json, given as a text or as {"content": text}.
-int32_t named_id(const Value& config, const char* key, const std::string& path,
+int32_t named_id(const Json& config, const char* key, const std::string& path,
                  const Tokenizer& tokenizer) {
-  const Value* token = member(config, key);
+  const Json* token = member(config, key);
   if (token != nullptr && token->IsObject()) token = member(*token, "content");
   const std::string text = text_of(token);
   const std::vector<int32_t> ids = tokenizer.encode(text);
@@ -123,14 +123,14 @@ int32_t named_id(const Value& config, const char* key, const std::string& path,
   return ids[0];
 }
 
-std::optional<bool> flag(const Value& config, const char* key) {
-  const Value* value = member(config, key);
+std::optional<bool> flag(const Json& config, const char* key) {
+  const Json* value = member(config, key);
   if (value == nullptr || !value->IsBool()) return std::nullopt;
   return value->GetBool();
 }
 
 // An explicit flag wins over the template.
-void apply_config(const Value& config, const std::string& path, const Tokenizer& tokenizer,
+void apply_config(const Json& config, const std::string& path, const Tokenizer& tokenizer,
                   TokenizerFrame& frame) {
   if (const auto bos = flag(config, "add_bos_token")) {
     if (!*bos) frame.before.clear();
@@ -151,7 +151,7 @@ TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
   const std::string path = find_tokenizer(files, name_or_path);
   TokenizerFrame frame;
   const rapidjson::Document document = read_json_object(files, path, kLargestFile);
-  if (const Value* processor = member(document, "post_processor"))
+  if (const Json* processor = member(document, "post_processor"))
     frame = ProcessorReader(path).read(*processor);
   const std::string config_path = join_path(parent_directory(path), "tokenizer_config.json");
   if (files.exists(config_path)) {

@@ -30,12 +30,6 @@ void require_numbers(std::string_view op, std::string_view operand, const Stream
   detail::require_float(op, operand, tensor);
 }
 
-void require_fp32(std::string_view op, std::string_view operand, const Stream& stream,
-                  const Tensor& tensor, int64_t numel) {
-  require_numel(op, operand, stream, tensor, numel);
-  require_dtype(op, operand, tensor, DType::kF32);
-}
-
 double bytes_of(const Tensor& tensor) {
   return tensor.defined() ? static_cast<double>(tensor.bytes()) : 0.0;
 }
@@ -50,8 +44,8 @@ detail::LevelsView checked(std::string_view op, const Stream& stream, const Grou
   const int64_t numel = how.rows * how.columns;
   require_numel(op, "q", stream, codes.q, how.bits == 4 ? numel / 2 : numel);
   require_dtype(op, "q", codes.q, DType::kU8);
-  require_fp32(op, "scale", stream, codes.scale, how.group_count());
-  require_fp32(op, "min", stream, codes.min, how.group_count());
+  detail::require_like(op, "scale", stream, codes.scale, how.group_count(), DType::kF32);
+  detail::require_like(op, "min", stream, codes.min, how.group_count(), DType::kF32);
   return {at<uint8_t>(codes.q), at<float>(codes.scale), at<float>(codes.min), how};
 }
 
@@ -70,12 +64,12 @@ detail::CodesView checked(const Operand& name, const Stream& stream, const IntCo
   const int64_t groups = ranks * (numel / how.group_size);
   require_numel(name.op, name.q, stream, codes.q, ranks * how.code_bytes(numel));
   require_dtype(name.op, name.q, codes.q, DType::kI8);
-  require_fp32(name.op, name.scale, stream, codes.scale, groups);
+  detail::require_like(name.op, name.scale, stream, codes.scale, groups, DType::kF32);
   if (how.range == IntRange::kSymmetric) {
     DS_CHECK(!codes.offset.defined(), "{}: {} is given, but the range is symmetric", name.op,
              name.offset);
   } else {
-    require_fp32(name.op, name.offset, stream, codes.offset, groups);
+    detail::require_like(name.op, name.offset, stream, codes.offset, groups, DType::kF32);
   }
   return {.q = at<int8_t>(codes.q),
           .scale = at<float>(codes.scale),

@@ -22,7 +22,7 @@
 namespace ds {
 namespace {
 
-using rapidjson::Value;
+using Json = rapidjson::Value;
 
 rapidjson::Document parsed(std::string_view text, std::string_view name) {
   rapidjson::Document document;
@@ -33,19 +33,19 @@ rapidjson::Document parsed(std::string_view text, std::string_view name) {
   return document;
 }
 
-const Value* member(const Value& object, const char* name) {
+const Json* member(const Json& object, const char* name) {
   if (!object.IsObject()) return nullptr;
   const auto found = object.FindMember(name);
   return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
 }
 
-std::optional<double> number(const Value& object, const char* name) {
-  const Value* value = member(object, name);
+std::optional<double> number(const Json& object, const char* name) {
+  const Json* value = member(object, name);
   return value != nullptr && value->IsNumber() ? std::optional(value->GetDouble()) : std::nullopt;
 }
 
-std::string text(const Value& object, const char* name) {
-  const Value* value = member(object, name);
+std::string text(const Json& object, const char* name) {
+  const Json* value = member(object, name);
   return value != nullptr && value->IsString() ? value->GetString() : "";
 }
 
@@ -106,8 +106,8 @@ constexpr std::array<std::pair<const char*, std::string_view>, 7> kSpent = {
      {"starting_s", "ranks starting"},
      {"other_s", "launcher, faults, the end"}}};
 
-std::string goodput(const Value& report) {
-  const Value* spent = member(report, "goodput");
+std::string goodput(const Json& report) {
+  const Json* spent = member(report, "goodput");
   if (spent == nullptr) return "";
   double all = 0;
   for (const auto& [key, words] : kSpent) all += number(*spent, key).value_or(0);
@@ -121,17 +121,17 @@ std::string goodput(const Value& report) {
 }
 
 // The slowest first.
-std::string ranks_table(const Value& report) {
-  const Value* ranks = member(report, "ranks");
+std::string ranks_table(const Json& report) {
+  const Json* ranks = member(report, "ranks");
   if (ranks == nullptr || !ranks->IsArray()) return "";
   struct Row {
     int64_t rank = 0;
     double seconds = 0;
-    const Value* value = nullptr;
+    const Json* value = nullptr;
   };
   std::vector<Row> rows;
-  for (const Value& rank : ranks->GetArray()) {
-    const Value* measured = member(rank, "results");
+  for (const Json& rank : ranks->GetArray()) {
+    const Json* measured = member(rank, "results");
     rows.push_back({whole_value(number(rank, "rank").value_or(0)),
                     measured ? number(*measured, "seconds_per_step").value_or(0) : 0, &rank});
   }
@@ -148,11 +148,11 @@ std::string ranks_table(const Value& report) {
   return table.finish();
 }
 
-std::string epochs_table(const Value& report) {
-  const Value* epochs = member(report, "epochs");
+std::string epochs_table(const Json& report) {
+  const Json* epochs = member(report, "epochs");
   if (epochs == nullptr || !epochs->IsArray()) return "";
   Table table("Epochs of the world", {"epoch", "ranks", "last step", "why it ended"});
-  for (const Value& epoch : epochs->GetArray()) {
+  for (const Json& epoch : epochs->GetArray()) {
     table.row({fmt::format("{:.0f}", number(epoch, "epoch").value_or(0)),
                fmt::format("{:.0f}", number(epoch, "world_size").value_or(0)),
                fmt::format("{:.0f}", number(epoch, "steps").value_or(0)), text(epoch, "reason")});
@@ -160,14 +160,14 @@ std::string epochs_table(const Value& report) {
   return table.finish();
 }
 
-const Value* first_rank(const Value& object) {
-  const Value* ranks = member(object, "ranks");
+const Json* first_rank(const Json& object) {
+  const Json* ranks = member(object, "ranks");
   return ranks != nullptr && ranks->IsArray() && !ranks->Empty() ? &(*ranks)[0] : nullptr;
 }
 
-std::string plan_table(const Value& plan, const Value& report) {
-  const Value* planned = first_rank(plan);
-  const Value* measured = first_rank(report);
+std::string plan_table(const Json& plan, const Json& report) {
+  const Json* planned = first_rank(plan);
+  const Json* measured = first_rank(report);
   if (planned == nullptr || measured == nullptr) return "";
   Table table("Plan and measurement, rank 0", {"what", "planned", "measured"});
   for (const char* key : {"device_bytes_peak", "host_bytes_peak", "nvme_bytes"}) {
@@ -175,7 +175,7 @@ std::string plan_table(const Value& plan, const Value& report) {
     const auto expected = number(*planned, key);
     if (was || expected) table.row({key, bytes_text(expected), bytes_text(was)});
   }
-  const Value* results = member(*measured, "results");
+  const Json* results = member(*measured, "results");
   const auto seconds = number(plan, "seconds_per_step");
   const auto took = results ? number(*results, "seconds_per_step") : std::nullopt;
   if (seconds && took) {
@@ -185,8 +185,8 @@ std::string plan_table(const Value& plan, const Value& report) {
 }
 
 // Of a step that was not finite.
-std::string bad_number(const Value& report) {
-  const Value* bad = member(report, "first_bad_number");
+std::string bad_number(const Json& report) {
+  const Json* bad = member(report, "first_bad_number");
   if (bad == nullptr) return "";
   Table table("The first bad number", {"what", "where"});
   for (const char* key : {"tensor", "module", "pass", "value", "element", "shape"}) {
@@ -208,7 +208,7 @@ constexpr std::string_view kStyle =
     "svg{max-width:100%;height:auto}figcaption{color:#57606a}"
     "h1,p{overflow-wrap:anywhere}";  // paths have no place to break at
 
-std::string headline(const Value& report) {
+std::string headline(const Json& report) {
   if (!report.HasMember("exit_code")) return "<p>The run goes on, or was killed.</p>\n";
   return fmt::format(
       "<p>Ended with exit code {:.0f}{} after {:.1f} s, {:.0f} steps and {:.0f} "

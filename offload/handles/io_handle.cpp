@@ -5,11 +5,10 @@
 #include <cerrno>
 
 #include "core/files/file.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
-
-int64_t signed_size(size_t bytes) { return static_cast<int64_t>(bytes); }
 
 IoOptions io_options(const HandleOptions& options, bool use_gds) {
   DS_CHECK(options.intra_op_parallelism > 0, "handle: intra_op_parallelism {}, expected at least 1",
@@ -26,7 +25,7 @@ IoOptions io_options(const HandleOptions& options, bool use_gds) {
 // The file holds what the tensor is to be filled with.
 void check_size(const Tensor& into, const IoFile& file, std::optional<int64_t> offset) {
   const int64_t size = file.size();
-  const int64_t wanted = signed_size(into.bytes());
+  const int64_t wanted = narrow<int64_t>(into.bytes());
   if (offset ? *offset + wanted <= size : wanted == size) return;
   if (offset) {
     throw DataError(
@@ -72,7 +71,7 @@ void IoHandle::pread(const Tensor& into, const std::string& path, const Transfer
 
 void IoHandle::pwrite(const Tensor& from, const std::string& path, const TransferOptions& how) {
   auto file = std::make_shared<IoFile>(IoFile::open(path, OpenMode::kReadWrite));
-  if (!how.file_offset) cut_to(*file, signed_size(from.bytes()));
+  if (!how.file_offset) cut_to(*file, narrow<int64_t>(from.bytes()));
   io_.begin_write(from, std::move(file), how.file_offset.value_or(0), validation(how));
   if (!how.async) io_.wait();
 }
@@ -104,7 +103,7 @@ void IoHandle::read(const Tensor& into, const std::string& path, Offset file_off
 void IoHandle::write(const Tensor& from, const std::string& path, Offset file_offset) {
   const std::span<std::byte> bytes = host_bytes(from);
   const IoFile file = IoFile::open_cached(path, OpenMode::kReadWrite);
-  if (!file_offset) cut_to(file, signed_size(from.bytes()));
+  if (!file_offset) cut_to(file, narrow<int64_t>(from.bytes()));
   write_fully(file.fd(), file_offset.value_or(0), bytes, path);
 }
 

@@ -10,14 +10,14 @@
 #include <exception>
 
 #include "core/cuda/memory.h"
+#include "core/index.h"
 #include "core/memory/aligned_buffer.h"
 
 namespace ds {
 namespace {
 
-int64_t signed_size(size_t bytes) { return static_cast<int64_t>(bytes); }
-
 constexpr size_t kCompareBytes = size_t{1} << 20;  // at a time
+
 std::span<std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.address()), tensor.bytes()};
 }
@@ -108,7 +108,7 @@ void TensorIo::check(const Tensor& tensor, const IoFile& file, int64_t offset) c
   if (file.direct_fd() < 0) {
     throw Unsupported(fmt::format("GPUDirect Storage of {}: {}", file.path(), file.why_cached()));
   }
-  if (!is_multiple(offset, unit) || !is_multiple(signed_size(tensor.bytes()), unit)) {
+  if (!is_multiple(offset, unit) || !is_multiple(narrow<int64_t>(tensor.bytes()), unit)) {
     throw Unsupported(
         fmt::format("GPUDirect Storage of {}: offset {} and length {} have to be "
                     "multiples of {}",
@@ -186,14 +186,14 @@ void TensorIo::compare(const Operation& operation) const {
       options_.stream->synchronize();
       moved = std::span(from_device).first(count);
     }
-    read_fully(operation.file->fd(), operation.offset + signed_size(at),
+    read_fully(operation.file->fd(), operation.offset + narrow<int64_t>(at),
                std::span(from_file).first(count), operation.file->path());
     const auto differs = std::ranges::mismatch(moved, std::span(from_file).first(count)).in1;
     if (differs == moved.end()) continue;
     throw ValidationError(
         fmt::format("validate {} of {}: file and tensor differ first at byte {} of the file",
                     operation.kind == IoKind::kRead ? "pread" : "pwrite", operation.file->path(),
-                    operation.offset + signed_size(at) + (differs - moved.begin())));
+                    operation.offset + narrow<int64_t>(at) + (differs - moved.begin())));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/clock.h"
 #include "core/files/file.h"
 #include "core/memory/resource.h"
 
@@ -14,10 +15,6 @@ namespace ds {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
 
 // Names of ours that nobody has: other processes may test the same folder.
 std::string fresh_name(const std::string& folder, size_t number) {

@@ -63,9 +63,9 @@ class TokenRun {
   int64_t vocabulary_;
 };
 
-class Evaluation {
+class TextEvaluation {
  public:
-  Evaluation(LoadedModel& loaded, const Tokenizer& tokenizer, std::vector<int32_t> separators)
+  TextEvaluation(LoadedModel& loaded, const Tokenizer& tokenizer, std::vector<int32_t> separators)
       : loaded_(loaded), tokenizer_(tokenizer), separators_(std::move(separators)) {}
 
   void add(const TokenRun& run, int64_t length, int64_t stride, int64_t batch) {
@@ -205,7 +205,7 @@ int run_evaluate(const EvalArgs& args) {
     runs.emplace_back(tokens, before, dims.vocabulary);
   }
   LoadedModel loaded(source, parse_dtype(args.dtype), args.threads);
-  Evaluation evaluation(loaded, *tokenizer, separators);
+  TextEvaluation evaluation(loaded, *tokenizer, separators);
   for (const TokenRun& run : runs) evaluation.add(run, length, stride, args.batch);
   Figures& figures = evaluation.figures();
   if (figures.predicted == 0)

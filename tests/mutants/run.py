@@ -5,7 +5,7 @@ usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--device D] [--jobs J] [--nig
 
 The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
-the changed file is compiled (of a header, the source that `compiled_in` names); it is linked before the libraries into
+the changed file is compiled (of a header, the source that `compiled_in` names), with those that the build joins it to; it is linked before the libraries into
 a copy of the program, whose run must then fail.
 With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
 Mutants marked `nightly` take longer and are left out without --nightly. --part K/N tries every Nth mutant, from the Kth on;
@@ -30,6 +30,9 @@ import subprocess
 import sys
 import time
 import tomllib
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "ci"))
+import units  # noqa: E402
 
 LIMIT_S = 120  # a mutant that hangs has been found, too
 SCHEDULE_S = 0.1  # of the limit, for each simulated one
@@ -96,10 +99,9 @@ class Builder:
         self.source, self.build = source, build
         listed = subprocess.run(["ninja", "-C", str(build), "-t", "compdb"], capture_output=True, text=True, check=True)
         self.compilations = {}
-        for entry in json.loads(listed.stdout):
-            file = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
-            if entry["output"].endswith(".o"):
-                self.compilations.setdefault(file, entry)
+        compiled = [entry for entry in json.loads(listed.stdout) if entry["output"].endswith(".o")]
+        for file, entry in units.by_source(compiled):
+            self.compilations.setdefault(file, entry)
         self.links = {}
 
     def link_command(self, program):
@@ -137,7 +139,11 @@ class Builder:
         if unit != file:  # headers are looked for in the folder of the change first
             first = next(i for i, argument in enumerate(kept) if argument.startswith("-I"))
             kept.insert(first, f"-I{folder}")
-        to_compile = changed if unit == file else self.source / unit
+        to_compile = self.source / unit if unit != file else changed
+        if units.is_joined(original):  # with its companions, in a copy of the unit that includes the change
+            to_compile = compiled.with_suffix(".joined.cpp")
+            as_built = pathlib.Path(entry["directory"], original).read_text()
+            to_compile.write_text(as_built.replace(f'"{self.source / file}"', f'"{changed}"'))
         kept += ["-Wno-error", "-g0", "-O1", "-c", str(to_compile), "-o", str(compiled)]
         self.run(kept, f"{unit} does not compile")
         made = folder / program
@@ -145,7 +151,7 @@ class Builder:
         # object of the same name is not needed any more.
         words = []
         for word in shlex.split(self.link_command(program)):
-            if word == unit + ".o" or word.endswith("/" + unit + ".o"):
+            if word in (entry["output"], unit + ".o") or word.endswith("/" + unit + ".o"):
                 continue
             words += [str(compiled), str(made)] if word == f"bin/{program}" else [word]
         output = words.index(str(compiled))

@@ -13,21 +13,28 @@ rule compile
 rule archive
   command = rm -f $out && ar rcs $out $in
 rule link
-  command = : && c++ $in -o $out libpart.a && :
+  command = : && c++ $in -o $out libpart.a libjoined.a && :
 build part/sum.cpp.o: compile {source}/part/sum.cpp
 build part/other.cpp.o: compile {source}/part/other.cpp
 build own/main.cpp.o: compile {source}/own/main.cpp
 build libpart.a: archive part/sum.cpp.o part/other.cpp.o
-build bin/tests: link own/main.cpp.o | libpart.a
+build joined/unity_0_cxx.cxx.o: compile {build}/joined/unity_0_cxx.cxx
+build libjoined.a: archive joined/unity_0_cxx.cxx.o
+build bin/tests: link own/main.cpp.o | libpart.a libjoined.a
 default bin/tests
 """
 FILES = {
-    "part/sum.h": "int sum(int a, int b);\nint twice(int a);\nbool listed(int a);\n",
+    "part/sum.h": "int sum(int a, int b);\nint twice(int a);\nbool listed(int a);\nint halved(int a);\n"
+                  "int quarter(int a);\n",
     "part/sum.cpp": '#include "part/sum.h"\nint sum(int a, int b) { return a + b; }\n'
                     "bool listed(int a) { for (int i = 0; i < 3; ++i) { if (i == a) return true; } return false; }\n",
+    "joined/one.cpp": '#include "part/sum.h"\nnamespace { int half(int a) { return a / 2; } }\n'
+                      'int halved(int a) { return half(a); }\n',
+    "joined/two.cpp": '#include "part/sum.h"\nint quarter(int a) { return halved(halved(a)); }\n',
     "part/other.cpp": '#include "part/sum.h"\nint twice(int a) { return sum(a, a); }\n',
     "own/main.cpp": '#include <cstdio>\n#include <cstring>\n#include "part/sum.h"\nint main(int, char** argv) {\n'
                     '  if (!std::strcmp(argv[1], "sums")) return sum(1, 2) == 3 && twice(2) == 4 ? 0 : 1;\n'
+                    '  if (!std::strcmp(argv[1], "halves")) return halved(6) == 3 && quarter(8) == 2 ? 0 : 1;\n'
                     '  if (!std::strcmp(argv[1], "broken")) return 1;\n'
                     '  if (!std::strcmp(argv[1], "--device") && !std::strcmp(argv[2], "emulated") &&\n'
                     '      !std::strcmp(argv[3], "on emulated")) return twice(1) == 2 ? 0 : 1;\n'
@@ -52,7 +59,10 @@ class RunnerTest(unittest.TestCase):
             (cls.source / name).parent.mkdir(parents=True, exist_ok=True)
             (cls.source / name).write_text(text)
         cls.build.mkdir()
-        (cls.build / "build.ninja").write_text(NINJA.format(source=cls.source))
+        (cls.build / "joined").mkdir()
+        (cls.build / "joined/unity_0_cxx.cxx").write_text(
+            "".join(f'#include "{cls.source}/joined/{name}.cpp"\n' for name in ("one", "two")))
+        (cls.build / "build.ninja").write_text(NINJA.format(source=cls.source, build=cls.build))
         subprocess.run(["ninja", "-C", str(cls.build)], check=True, stdout=subprocess.DEVNULL)
 
     @classmethod
@@ -74,6 +84,12 @@ class RunnerTest(unittest.TestCase):
 
     def test_a_fault_is_found(self):
         code, out = self.run_table(entry())
+        self.assertEqual(code, 0, out)
+        self.assertIn("1 mutants, 0 survived", out)
+
+    def test_a_fault_in_a_source_that_is_joined_to_others_is_found(self):
+        changes = {"file": "joined/one.cpp", "find": "a / 2", "replace": "a / 3", "found_by": "tests: halves"}
+        code, out = self.run_table(entry(**changes))
         self.assertEqual(code, 0, out)
         self.assertIn("1 mutants, 0 survived", out)
 

@@ -84,7 +84,7 @@ std::string JsonLine::take_object() {
 
 std::string JsonLine::take() { return take_object() + "\n"; }
 
-std::string json_number(double value) {
+std::string json_number_or_nan(double value) {
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>,
                     rapidjson::CrtAllocator, rapidjson::kWriteNanAndInfFlag>

@@ -43,6 +43,6 @@ class JsonLine {
 };
 
 // A number as JsonLine has it.
-std::string json_number(double value);
+std::string json_number_or_nan(double value);
 
 }  // namespace ds

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/host.h"
 #include "core/index.h"
 #include "train/eigenvalue/block_eigenvalues.h"
@@ -84,7 +85,6 @@ std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredSte
   if (step.scales_loss) {
     events.push_back({"Train/Samples/loss_scale", report.metrics.at("loss_scale")});
   }
-  constexpr double kMillisecond = 1e-3;
   events.push_back({"Train/Samples/elapsed_time_ms_total", report.seconds / kMillisecond});
   if (times != nullptr) {
     const auto elapsed = [&](const char* part, double seconds) {

@@ -14,7 +14,7 @@ namespace ds {
 namespace {
 
 // wandb/proto/wandb_internal.proto.
-enum RecordField { kNum = 1, kHistory = 2, kSummary = 3, kRun = 17, kExit = 18, kHeader = 21 };
+enum RecordField { kNum = 1, kHistory = 2, kRunSummary = 3, kRun = 17, kExit = 18, kHeader = 21 };
 enum HeaderField { kVersionInfo = 1 };
 enum VersionField { kProducer = 1, kMinConsumer = 2 };
 enum RunField {
@@ -29,9 +29,9 @@ enum RunField {
 };
 enum ConfigField { kUpdate = 1 };
 enum ItemField { kKey = 1, kNestedKey = 2, kValueJson = 16 };
-enum HistoryField { kItem = 1, kStep = 2 };
+enum HistoryField { kItem = 1, kHistoryStep = 2 };
 enum StepField { kStepNum = 1 };
-enum SummaryField { kSummaryUpdate = 1 };
+enum RunSummaryField { kSummaryUpdate = 1 };
 enum ExitField { kExitCode = 1, kRuntime = 2 };
 enum TimestampField { kSeconds = 1, kNanos = 2 };
 
@@ -142,13 +142,13 @@ void WandbSink::add(const MonitorBatch& batch) {
     history.message(kItem, one);
     summary.message(kSummaryUpdate, one);
   };
-  for (const MonitorEvent& event : batch.events) both(event.name, json_number(event.value));
-  both("_timestamp", json_number(batch.wall_s));
-  both("_runtime", json_number(batch.wall_s - start_s_));
+  for (const MonitorEvent& event : batch.events) both(event.name, json_number_or_nan(event.value));
+  both("_timestamp", json_number_or_nan(batch.wall_s));
+  both("_runtime", json_number_or_nan(batch.wall_s - start_s_));
   both("_step", std::to_string(batch.samples));
-  history.message(kStep, WireMessage().integer(kStepNum, batch.samples));
+  history.message(kHistoryStep, WireMessage().integer(kStepNum, batch.samples));
   put(WireMessage().message(kHistory, history));
-  put(WireMessage().message(kSummary, summary));
+  put(WireMessage().message(kRunSummary, summary));
 }
 
 void WandbSink::end(double wall_s) {

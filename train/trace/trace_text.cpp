@@ -21,7 +21,7 @@ namespace {
 enum class Track { kCompute = 1, kPeers = 2, kBetween = 3 };
 constexpr std::array<const char*, 3> kTracks = {"compute", "peers", "between steps"};
 
-struct Extent {
+struct Interval {
   int64_t begin = 0, end = 0;  // nanoseconds since the trace began, by rank 0's clock
 };
 
@@ -51,7 +51,7 @@ class Writer {
 
   // `args` adds what else there is to tell.
   template <class Args>
-  void slice(Track track, std::string_view kind, std::string_view name, const Extent& extent,
+  void slice(Track track, std::string_view kind, std::string_view name, const Interval& extent,
              const Args& args) {
     line_.text("name", name).text("cat", kind).text("ph", "X").integer("pid", rank_);
     line_.integer("tid", static_cast<int>(track)).raw("ts", Micros(extent.begin).text());
@@ -80,13 +80,13 @@ class Writer {
 
 int64_t nanos(double seconds) { return std::llround(seconds * 1e9); }
 
-Extent extent_of(const MeasuredPart& part, int64_t step_begin) {
+Interval extent_of(const MeasuredPart& part, int64_t step_begin) {
   return {step_begin + nanos(part.begin_s), step_begin + nanos(part.begin_s + part.seconds)};
 }
 
 // Kernels end where the next one begins; a module's are those in a row that have its path.
 void write_ops(Writer& out, const std::vector<TracedOp>& ops, int64_t step_begin,
-               const Extent& part) {
+               const Interval& part) {
   const auto begin_of = [&](size_t i) {
     return i < ops.size() ? std::clamp(step_begin + nanos(ops[i].begin_s), part.begin, part.end)
                           : part.end;
@@ -118,10 +118,10 @@ void write_call(Writer& out, const MeasuredCall& call, int64_t step_begin) {
 
 // One slice around the parts of each micro-step; of pipelines, whose micro-steps take turns, none.
 void write_micro_steps(Writer& out, const MeasuredStep& step, int64_t begin) {
-  std::vector<std::pair<int, Extent>> found;
+  std::vector<std::pair<int, Interval>> found;
   for (const MeasuredPart& part : step.parts) {
     if (part.micro_batch < 0) continue;
-    const Extent extent = extent_of(part, begin);
+    const Interval extent = extent_of(part, begin);
     if (!found.empty() && found.back().first == part.micro_batch) {
       found.back().second.end = extent.end;
       continue;
@@ -148,7 +148,7 @@ void write_step(Writer& out, const TracedStep& traced, bool is_first) {
   write_micro_steps(out, step, begin);
   for (size_t i = 0; i < step.parts.size(); ++i) {
     const MeasuredPart& part = step.parts[i];
-    const Extent extent = extent_of(part, begin);
+    const Interval extent = extent_of(part, begin);
     const std::string_view kind = part.op == PipelineOp::kLoadMicroBatch ? "copy" : "part";
     out.slice(Track::kCompute, kind, to_string(part.op), extent, no_args);
     if (i < traced.ops.size()) write_ops(out, traced.ops[i], begin, extent);

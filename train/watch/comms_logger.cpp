@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/clock.h"
+
 namespace ds {
 namespace {
 
@@ -23,7 +25,6 @@ void tell_lines(RunReports& reports, const std::string& text) {
 
 std::string call_line(std::string_view name, const MeasuredCall& call) {
   const Bandwidth rate = rate_of(call.op, call.bytes, call.ranks, call.seconds);
-  constexpr double kMillisecond = 1e-3;
   return fmt::format(
       "comm op: {} | time (ms): {:.2f} | msg size: {} | algbw (Gbps): {:.2f} | busbw (Gbps): "
       "{:.2f}",

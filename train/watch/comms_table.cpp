@@ -6,12 +6,12 @@
 #include <numeric>
 #include <sstream>
 
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
 
-constexpr double kMillisecond = 1e-3;
 constexpr int kColumn = 20;
 constexpr double kOutliers = 0.1;  // of the times, at either end
 

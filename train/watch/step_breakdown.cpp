@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "core/clock.h"
 #include "core/index.h"
 #include "core/number_text.h"
 
 namespace ds {
 namespace {
 
-constexpr double kMillisecond = 1e-3;
 constexpr size_t kOfMicroStep = 5;  // the first so many parts are of each micro-step
 
 Breakdown divided(Breakdown sum, double by) {

@@ -15,22 +15,22 @@
 namespace ds::kernels::detail {
 namespace {
 
-constexpr int64_t kChunk = 4096;  // whole bytes of signs
+constexpr int64_t kSignChunk = 4096;  // whole bytes of signs
 
 // Of a thread's share, the last piece first: what a pass in order has gone over just now, the cache
 // still has. A piece is long enough for the processor to see what comes next.
-constexpr int64_t kPiece = 64 * kChunk;
+constexpr int64_t kPiece = 64 * kSignChunk;
 
 // use(first, count, their bytes) on chunks of `numel` numbers.
 template <class Use>
 void for_chunks(Stream& stream, int64_t numel, const Tensor& signs, const Use& use) {
   const auto piece = [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin; first < end; first += kChunk) {
-      const int64_t count = std::min(kChunk, end - first);
+    for (int64_t first = begin; first < end; first += kSignChunk) {
+      const int64_t count = std::min(kSignChunk, end - first);
       use(first, count, std::span(signs.data<uint8_t>() + first / 8, sign_bytes(to_size(count))));
     }
   };
-  stream.pool().parallel_for(numel, kChunk, [&](int64_t begin, int64_t end) {
+  stream.pool().parallel_for(numel, kSignChunk, [&](int64_t begin, int64_t end) {
     const int64_t pieces = divide_up(end - begin, kPiece);
     for (int64_t i = pieces - 1; i >= 0; --i) {
       piece(begin + i * kPiece, std::min(end, begin + (i + 1) * kPiece));
@@ -66,7 +66,7 @@ void expand_signs_cpu(Stream& stream, const Tensor& signs, const Tensor& scale, 
   const auto bytes_each = static_cast<int64_t>(size_of(y.dtype()));
   for_chunks(stream, y.numel(), signs, [&](int64_t first, int64_t count, std::span<uint8_t> of) {
     if (y.dtype() == DType::kF32) return expand_signs_span(of, size, part(y, first, count));
-    std::array<float, kChunk> numbers;
+    std::array<float, kSignChunk> numbers;
     expand_signs_span(of, size, std::span(numbers).first(to_size(count)));
     cast_span(numbers.data(), DType::kF32, static_cast<std::byte*>(y.raw()) + first * bytes_each,
               y.dtype(), count);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "offload/async_io/engines/deadline.h"
 #include "offload/async_io/io_engine.h"
 
 namespace ds {
@@ -17,13 +18,6 @@ namespace ds {
 namespace {
 
 using std::chrono::nanoseconds;
-
-timespec time_until(IoEngine::Deadline deadline) {
-  const auto left = std::max(nanoseconds(0), std::chrono::duration_cast<nanoseconds>(
-                                                 deadline - std::chrono::steady_clock::now()));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  return {seconds.count(), (left - seconds).count()};
-}
 
 class AioEngine final : public IoEngine {
  public:
@@ -102,7 +96,7 @@ class AioEngine final : public IoEngine {
   int events(int wanted, int room, Deadline deadline) {
     int count = 0;
     while (true) {
-      timespec left = time_until(deadline);
+      timespec left = time_until<timespec>(deadline);
       const long got = ::syscall(SYS_io_getevents, context_, wanted - count, room - count,
                                  events_.data() + count, &left);
       if (got < 0 && errno != EINTR) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "offload/async_io/engines/deadline.h"
 #include "offload/async_io/io_engine.h"
 
 namespace ds {
@@ -30,13 +31,6 @@ constexpr size_t kSlotBytes = size_t{1} << 30;  // the kernel's limit for one re
 constexpr unsigned kSetups[] = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED,
     IORING_SETUP_COOP_TASKRUN, 0};
-
-__kernel_timespec time_until(IoEngine::Deadline deadline) {
-  const auto left = std::max(nanoseconds(0), std::chrono::duration_cast<nanoseconds>(
-                                                 deadline - std::chrono::steady_clock::now()));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  return {seconds.count(), (left - seconds).count()};
-}
 
 // Some kernels count the rings as memory that is locked.
 std::string words_of_memory_limit() {
@@ -207,7 +201,7 @@ int UringEngine::reap(std::span<IoCompletion> into, int least, Deadline deadline
     io_uring_cq_advance(&ring_, ready);
     under_way_ -= static_cast<int>(ready);
     if (count >= wanted || std::chrono::steady_clock::now() >= deadline) break;
-    __kernel_timespec left = time_until(deadline);
+    __kernel_timespec left = time_until<__kernel_timespec>(deadline);
     io_uring_cqe* first = nullptr;
     const int result =
         io_uring_wait_cqes(&ring_, &first, static_cast<unsigned>(wanted - count), &left, nullptr);
