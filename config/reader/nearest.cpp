@@ -48,7 +48,7 @@ Near nearest_of(std::string_view name, const std::vector<std::string>& known) {
   return near;
 }
 
-std::set<std::string, std::less<>> words_of(std::string_view name) {
+std::set<std::string, std::less<>> words_in(std::string_view name) {
   std::set<std::string, std::less<>> words;
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('_', begin), name.size());
@@ -62,10 +62,10 @@ std::set<std::string, std::less<>> words_of(std::string_view name) {
 std::string with_all_words(std::string_view name, const std::vector<std::string>& known) {
   constexpr size_t kShortest = 4;  // shorter ones stand in too many names
   if (name.size() < kShortest) return "";
-  const auto words = words_of(name);
+  const auto words = words_in(name);
   std::string best;
   for (const std::string& candidate : known) {
-    const auto theirs = words_of(candidate);
+    const auto theirs = words_in(candidate);
     const bool has_all = std::includes(theirs.begin(), theirs.end(), words.begin(), words.end());
     if (has_all && (best.empty() || candidate.size() < best.size())) best = candidate;
   }

@@ -12,7 +12,7 @@ using kernels::AttentionPart;
 using kernels::AttentionShape;
 using kernels::SequencePart;
 
-struct Ring {
+struct Neighbours {
   const RingPlace& place;
 
   int size() const { return place.group.size(); }
@@ -24,7 +24,7 @@ struct Ring {
 
 // What the messages read is there, and who had the memory that they write before is through with
 // it, when they begin; before any of it is another's again, they are over.
-Tensor Ring::passed_on(const Tensor& out, const std::function<void()>& meanwhile) const {
+Tensor Neighbours::passed_on(const Tensor& out, const std::function<void()>& meanwhile) const {
   const auto& [stream, messages, group] = place;
   Tensor in = Tensor::empty(out.shape(), out.dtype(), stream);
   const bool beside = &messages != &stream;
@@ -63,7 +63,7 @@ AttentionPart zigzag_part(const AttentionShape& here, int rank, int owner) {
 }
 
 void pass_keys(const RingPlace& place, Tensor keys, const AttendKeys& attend) {
-  const Ring ring{place};
+  const Neighbours ring{place};
   for (int passes = 0; passes + 1 < ring.size(); ++passes) {
     keys = ring.passed_on(keys, [&] { attend(ring.owner(passes), keys); });
     DS_FAILPOINT("ring.keys_passed");
@@ -72,7 +72,7 @@ void pass_keys(const RingPlace& place, Tensor keys, const AttendKeys& attend) {
 }
 
 Tensor pass_gradients(const RingPlace& place, Tensor keys, const AttendGradients& attend) {
-  const Ring ring{place};
+  const Neighbours ring{place};
   const Shape shape = keys.shape();
   Tensor own = Tensor::zeros(shape, DType::kF32, place.stream);
   keys = ring.passed_on(keys, [&] { attend(ring.owner(0), keys, own); });
