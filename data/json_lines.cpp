@@ -13,7 +13,7 @@
 namespace ds {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 20;
 
 class Lines {
  public:
@@ -97,7 +97,7 @@ class Lines {
 
 // Takes the lines of the stream until `enough`.
 void read_lines(ByteStream& stream, Lines& lines, const std::function<bool()>& enough) {
-  std::vector<char> chunk(kChunkBytes);
+  std::vector<char> chunk(kReadBytes);
   std::string unfinished;  // the beginning of a line that goes on in the next chunk
   for (bool is_first = true; const size_t count = stream.read(chunk); is_first = false) {
     std::string_view rest(chunk.data(), count);

@@ -10,7 +10,7 @@ namespace {
 
 using Json = rapidjson::Value;
 
-constexpr int64_t kLargestFile = int64_t{1} << 28;
+constexpr int64_t kLargestFrame = int64_t{1} << 28;
 constexpr int kDeepest = 8;  // processors inside each other
 
 const Json* member(const Json& object, const char* key) {
@@ -150,12 +150,12 @@ TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
   if (name_or_path == "byte") return {};
   const std::string path = find_tokenizer(files, name_or_path);
   TokenizerFrame frame;
-  const rapidjson::Document document = read_json_object(files, path, kLargestFile);
+  const rapidjson::Document document = read_json_object(files, path, kLargestFrame);
   if (const Json* processor = member(document, "post_processor"))
     frame = ProcessorReader(path).read(*processor);
   const std::string config_path = join_path(parent_directory(path), "tokenizer_config.json");
   if (files.exists(config_path)) {
-    apply_config(read_json_object(files, config_path, kLargestFile), config_path, tokenizer, frame);
+    apply_config(read_json_object(files, config_path, kLargestFrame), config_path, tokenizer, frame);
   }
   for (const auto* side : {&frame.before, &frame.after}) {
     for (const int32_t id : *side) {
