@@ -10,6 +10,7 @@
 #include "cli/typing.h"
 #include "config/reader/secret_keys.h"
 #include "core/error.h"
+#include "core/text/device_name.h"
 
 namespace ds {
 
@@ -67,6 +68,21 @@ VerbOption* add_dtype(VerbApp& app, std::string& dtype, const std::string& descr
   return app.add_option("--dtype", dtype, description)
       ->check(choice_check({"fp32", "bf16", "fp16"}))
       ->type_name("TYPE");
+}
+
+void add_device(VerbApp& app, std::string& device) {
+  const auto check = [](const std::string& name) {
+    try {
+      device_named(name);
+      return std::string();
+    } catch (const ConfigError& unknown) {
+      return std::string(unknown.what());
+    }
+  };
+  app.add_option("--device", device, "To compute on: cpu, cuda, cuda:N")
+      ->check(ValueCheck(check, "cpu|cuda|cuda:N"))
+      ->type_name("DEVICE")
+      ->capture_default_str();
 }
 
 void add_run_directory(VerbApp& app, std::string& run) {

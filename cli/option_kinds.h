@@ -36,6 +36,8 @@ void check_overrides(const std::vector<std::string>& overrides);
 void add_model_source(VerbApp& app, std::string& source);
 void add_tokenizer_of_model(VerbApp& app, std::string& tokenizer);
 VerbOption* add_dtype(VerbApp& app, std::string& dtype, const std::string& description);
+// What it computes on.
+void add_device(VerbApp& app, std::string& device);
 
 // The run that a verb looks at, runs/latest where none is named.
 void add_run_directory(VerbApp& app, std::string& run);

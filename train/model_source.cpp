@@ -134,23 +134,33 @@ std::string tokenizer_place(FileSystem& files, const std::string& given) {
   return given;
 }
 
-LoadedWeights::LoadedWeights(int threads)
-    : pool(threads), stream({.memory = &memory, .pool = &pool}), store(stream) {}
+LoadedWeights::LoadedWeights(const ModelPlace& place)
+    : pool(place.threads),
+      stream({.device = place.device,
+              .memory = place.memory != nullptr ? place.memory : &heap,
+              .pool = &pool,
+              .stands_for = place.stands_for}),
+      store(stream) {}
 
 void LoadedWeights::load(const ModelSource& source) {
   store.seal();
-  source.load(store, stream);
+  if (!stream.device().is_meta()) return source.load(store, stream);
+  for (ParamId id = 0; id < store.count(); ++id) {  // what is converted is fp32 before
+    if (store.weight(id).dtype() == DType::kF32) continue;
+    const Tensor master = Tensor::empty(store.weight(id).shape(), DType::kF32, stream);
+  }
 }
 
-LoadedModel::LoadedModel(const ModelSource& source, DType dtype, int threads)
-    : weights_(threads),
+LoadedModel::LoadedModel(const ModelSource& source, DType dtype, const ModelPlace& place)
+    : weights_(place),
       model_(make_model(source.model, dtype, weights_.store)),
       dims_(dimensions(source.model)) {
   weights_.load(source);
 }
 
-LoadedStage::LoadedStage(const ModelSource& source, LayerRange layers, DType dtype, int threads)
-    : weights_(threads),
+LoadedStage::LoadedStage(const ModelSource& source, LayerRange layers, DType dtype,
+                         const ModelPlace& place)
+    : weights_(place),
       layers_(layers),
       stage_(make_stage(source.model, dtype, weights_.store, layers)) {
   weights_.load(source);

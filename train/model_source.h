@@ -15,6 +15,7 @@
 #include "model/language_model.h"
 #include "model/plain_store.h"
 #include "model/stage.h"
+#include "train/plan/model_device.h"
 
 namespace ds {
 
@@ -39,11 +40,11 @@ std::string tokenizer_place(FileSystem& files, const std::string& given);
 // Where weights of a source lie, and who computes with them. Nothing is drawn at random: every
 // weight is read.
 struct LoadedWeights {
-  explicit LoadedWeights(int threads);
-  // Those of all parameters that the store has by now.
+  explicit LoadedWeights(const ModelPlace& place);
+  // Those of all parameters that the store has by now; on meta there are none.
   void load(const ModelSource& source);
 
-  HostMemory memory;
+  HostMemory heap;
   ThreadPool pool;
   Stream stream;
   PlainStore store;
@@ -53,7 +54,7 @@ struct LoadedWeights {
 class LoadedModel {
  public:
   // `dtype` is that of weights and activations.
-  LoadedModel(const ModelSource& source, DType dtype, int threads);
+  LoadedModel(const ModelSource& source, DType dtype, const ModelPlace& place);
 
   LanguageModel& model() { return *model_; }
   Stream& stream() { return weights_.stream; }
@@ -69,7 +70,7 @@ class LoadedModel {
 // Some layers of it, and no others' weights.
 class LoadedStage {
  public:
-  LoadedStage(const ModelSource& source, LayerRange layers, DType dtype, int threads);
+  LoadedStage(const ModelSource& source, LayerRange layers, DType dtype, const ModelPlace& place);
 
   const Stage& stage() const { return *stage_; }
   LayerRange layers() const { return layers_; }

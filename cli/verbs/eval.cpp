@@ -31,6 +31,7 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
       ->capture_default_str();
   add_tokenizer_of_model(app, values.tokenizer);
   add_dtype(app, values.dtype, "To compute in: fp32, bf16, fp16")->capture_default_str();
+  add_device(app, values.device);
   app.add_option("--num-threads", values.threads, "CPU threads (default: one per core)")
       ->check(count_check())
       ->type_name("N");
@@ -42,7 +43,8 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
       "\n"
       "Examples:\n"
       "  dslaunch eval runs/latest --data held_out.txt\n"
-      "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json");
+      "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json\n"
+      "  dslaunch eval runs/latest --data held_out.txt --device cuda --dtype bf16 --batch 8");
 }
 
 }  // namespace ds

@@ -19,7 +19,8 @@ struct EvalArgs {
   std::optional<int64_t> stride;  // none: no overlap
   int64_t batch = 1;              // windows at a time
   std::string dtype = "fp32";
-  int threads = 0;  // 0: one per core
+  std::string device = "cpu";  // or cuda, cuda:N
+  int threads = 0;             // 0: one per core
   bool json = false;
 };
 

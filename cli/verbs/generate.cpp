@@ -52,6 +52,7 @@ void describe_generate(VerbApp& app, GenerateArgs& values) {
   add_tokenizer_of_model(app, values.tokenizer);
   add_dtype(app, values.dtype,
             "To compute in: fp32, bf16, fp16 (default: bf16 if the weights are, else fp32)");
+  add_device(app, values.device);
   app.add_option("--num-threads", values.threads,
                  "CPU threads (default: one per core; of each rank: its share of them)")
       ->check(count_check())
@@ -74,6 +75,7 @@ void describe_generate(VerbApp& app, GenerateArgs& values) {
       "  dslaunch generate runs/latest --prompt \"In the beginning\"\n"
       "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --temperature 0\n"
       "  dslaunch generate runs/latest --lines --top-p 0.9 --stop \".\" --json < prompts.txt\n"
+      "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --device cuda\n"
       "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
       "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt");
 }
@@ -88,6 +90,13 @@ std::vector<std::string> prompt_texts(const GenerateArgs& args) {
   if (args.lines && !reads) {
     throw UsageError(
         "generate: --lines cuts standard input into prompts, but --prompt gives other texts");
+  }
+  if (asks_for_ranks(args) && args.device != "cpu") {
+    throw UsageError(
+        fmt::format("generate: --device {}: the stages of a model that is cut compute on CPUs; "
+                    "leave it out, or "
+                    "the ranks and hosts",
+                    args.device));
   }
   if (std::ranges::find(args.stops, "") != args.stops.end())
     throw UsageError("generate: --stop: the text is empty");

@@ -23,6 +23,7 @@ struct GenerateArgs {
   std::vector<std::string> stops;  // texts that end the text, and are not part of it
   std::string tokenizer;           // empty: the model's own
   std::string dtype;               // empty: bf16 for folders whose weights are, else fp32
+  std::string device = "cpu";      // or cuda, cuda:N
   uint64_t seed = 1234;
   int threads = 0;               // 0: one per core; with ranks: their share
   std::optional<int> num_ranks;  // stages of the model; none or 1: one process has all of it

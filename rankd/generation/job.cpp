@@ -75,7 +75,7 @@ void run_stage(const Prepared& work, const GenerationOutput& output, const JobPl
   StageSteps steps(work.source, work.task, work.args,
                    {.layers = nth(work.stages, plan.rank),
                     .slots = plan.world_size,
-                    .threads = work.args.threads});
+                    .place = {.threads = work.args.threads}});
   DS_FAILPOINT("generate.loaded");
   const MeshSizes sizes{.pipe = plan.world_size};
   JobComm comm(plan, control, listener, Config{}, sizes);

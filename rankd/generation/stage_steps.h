@@ -28,7 +28,7 @@ class StageSteps {
   struct Options {
     LayerRange layers{};
     int slots = 1;
-    int threads = 1;
+    ModelPlace place{};
   };
   // Loads what these layers have. `task` and `args` outlive it.
   StageSteps(const ModelSource& source, const GenerationTask& task, const GenerateArgs& args,
@@ -43,11 +43,15 @@ class StageSteps {
   // `in`: tokens on the first stage, a boundary on the others.
   Tensor forward(const StageOrder& order, Tensor in);  // the boundary; not on the last stage
   int32_t draw(const StageOrder& order, Tensor in);    // the next token; on the last stage
+  // On meta: all that the longest of the texts will take.
+  void rehearse();
 
  private:
   StageInput input_of(const StageOrder& order, Tensor in);
+  Tensor next_logits(const StageOrder& order, Tensor in);  // fp32 [vocabulary]
 
   const ModelDimensions dims_;
+  const int64_t capacity_;  // positions of a text at most
   LoadedStage loaded_;
   std::vector<KvCache> caches_;  // by slot
   TokenSampler sampler_;
@@ -63,6 +67,7 @@ class OneStage final : public NextTokens {
   int32_t answer() override { return token_; }
 
  private:
+  const ModelDevice device_;
   StageSteps steps_;
   int32_t token_ = -1;
 };

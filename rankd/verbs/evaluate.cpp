@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
+#include "core/text/device_name.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "rankd/verbs/input_texts.h"
@@ -63,6 +64,17 @@ class TokenRun {
   int64_t vocabulary_;
 };
 
+Tensor losses_of(LoadedModel& loaded, const Shape& shape, std::span<const int32_t> tokens,
+                 std::span<const int32_t> targets) {
+  const auto uploaded = [&](std::span<const int32_t> values) {
+    Tensor out = Tensor::empty(shape, DType::kI32, loaded.stream());
+    loaded.stream().copy(values.data(), out.address(), out.bytes());
+    return out;
+  };
+  Context context = loaded.context();
+  return loaded.model().loss(context, uploaded(tokens), uploaded(targets), 1.0F);
+}
+
 class TextEvaluation {
  public:
   TextEvaluation(LoadedModel& loaded, const Tokenizer& tokenizer, std::vector<int32_t> separators)
@@ -99,20 +111,20 @@ class TextEvaluation {
   void score(const TokenRun& run, std::span<const TextWindow> windows) {
     const auto rows = narrow<int64_t>(windows.size());
     const int64_t length = windows[0].length;
-    Tensor tokens = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
-    Tensor targets = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
+    std::vector<int32_t> tokens(to_size(rows * length)), targets(tokens.size());
     std::vector<int32_t> row(to_size(length) + 1);
     for (int64_t i = 0; i < rows; ++i) {
       const TextWindow& window = nth(windows, i);
       run.read(window.first, row);
-      std::copy_n(row.begin(), length, tokens.data<int32_t>() + i * length);
-      std::copy_n(row.begin() + 1, length, targets.data<int32_t>() + i * length);
-      std::fill_n(targets.data<int32_t>() + i * length, window.known, -1);
+      std::copy_n(row.begin(), length, tokens.begin() + i * length);
+      std::copy_n(row.begin() + 1, length, targets.begin() + i * length);
+      std::fill_n(targets.begin() + i * length, window.known, -1);
       figures_.predicted += length - window.known;
     }
-    Context context = loaded_.context();
-    const Tensor losses = loaded_.model().loss(context, tokens, targets, 1.0F);
-    for (int64_t i = 0; i < losses.numel(); ++i) figures_.nats += losses.data<float>()[i];
+    const Tensor losses = losses_of(loaded_, {rows, length}, tokens, targets);
+    std::vector<float> values(to_size(losses.numel()));
+    loaded_.stream().copy(losses.address(), values.data(), losses.bytes());
+    for (const float value : values) figures_.nats += value;
   }
 
   LoadedModel& loaded_;
@@ -204,7 +216,13 @@ int run_evaluate(const EvalArgs& args) {
   for (const auto& tokens : open_token_sources(files, args.data, *tokenizer, text)) {
     runs.emplace_back(tokens, before, dims.vocabulary);
   }
-  LoadedModel loaded(source, parse_dtype(args.dtype), args.threads);
+  const DType dtype = parse_dtype(args.dtype);
+  const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
+    LoadedModel rehearsed(source, dtype, meta);
+    const std::vector<int32_t> tokens(to_size(args.batch * length));
+    losses_of(rehearsed, {args.batch, length}, tokens, tokens);
+  });
+  LoadedModel loaded(source, dtype, device.place());
   TextEvaluation evaluation(loaded, *tokenizer, separators);
   for (const TokenRun& run : runs) evaluation.add(run, length, stride, args.batch);
   Figures& figures = evaluation.figures();

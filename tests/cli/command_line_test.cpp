@@ -85,6 +85,7 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"generate", "folder", "--top-p", "0"},
            {"generate", "folder", "--top-p", "1.5"},
            {"generate", "folder", "--dtype", "int8"},
+           {"generate", "folder", "--device", "gpu"},
            {"eval", "folder"},
            {"eval", "--data", "a.txt"},
            {"eval", "folder", "--data", "a.txt", "--stride", "0"},

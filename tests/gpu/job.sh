@@ -7,7 +7,7 @@
 #   memory    the device's bytes of each rank of that job are those of its plan within 2 %
 #   resume    stopped and gone on: the bits of the job that was not
 #   across    a tag of the device is gone on from by the CPU, and the other way round, at another stage
-#   generate  text from the weights that the device has trained (it is the CPU that generates)
+#   generate  text and loss by the weights that the device has trained: those of the CPU, by the device
 #   zero      stages 0 to 3 with two ranks that share the device: losses of one rank within 1e-5
 #   tiny      so little that an emulated device does it in seconds
 # Exits with 77 and a reason where a step cannot be made.
@@ -94,10 +94,22 @@ PYTHON
     near to-cuda by-cpu ;;
   generate)
     needs whole/final
-    "$bin/dslaunch" generate whole/final --prompt "The " --max-tokens 4 --temperature 0 --json > text.json ||
-      fail "generate"
-    python3 -c 'import json; said = json.loads(open("text.json").readline()); assert said["text"], said' ||
-      fail "no text: $(cat text.json)" ;;
+    printf 'In the beginning was the word.\n' > held-out.txt
+    for device in cuda cpu; do
+      "$bin/dslaunch" generate whole/final --prompt "The " --max-tokens 8 --temperature 0 --dtype fp32 \
+        --device $device --json > "text-$device.json" || fail "generate on $device"
+      "$bin/dslaunch" eval whole/final --data held-out.txt --seq-length 8 --batch 2 --device $device --json \
+        > "loss-$device.json" || fail "eval on $device"
+    done
+    python3 - <<'PYTHON' || fail "a device says other things than the CPU"
+import json
+
+text, loss = ({device: json.load(open(f"{what}-{device}.json")) for device in ("cuda", "cpu")}
+              for what in ("text", "loss"))
+assert text["cpu"]["ids"] and text["cuda"]["ids"] == text["cpu"]["ids"], text
+assert abs(loss["cuda"]["nats"] / loss["cpu"]["nats"] - 1) < 1e-5, loss
+PYTHON
+    ;;
   zero)
     on cuda 1 one zero_optimization.stage=0 zero_optimization.overlap_comm=false
     for stage in 0 1 2 3; do

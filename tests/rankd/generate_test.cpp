@@ -47,6 +47,15 @@ TEST_CASE("at temperature 0 the likeliest token follows each prompt", "[rankd]")
   CHECK(generate(args_for(model, {"x", "yz"})).out == "xbbbbb\nyzbbbbb\n");
 }
 
+TEST_CASE("a device that this build has not is said before anything is loaded", "[rankd]") {
+  const TableModel model(likely({{'a', 1}}));
+  GenerateArgs args = args_for(model, {"x"});
+  args.device = "cuda:1";
+  CHECK_THROWS_AS(run_generate(args), Unsupported);
+  args.num_ranks = 2;
+  CHECK_THROWS_WITH(prompt_texts(args), Catch::Contains("compute on CPUs"));
+}
+
 TEST_CASE("prompts come from arguments, from standard input, or from each of its lines",
           "[rankd]") {
   const TableModel model(likely({{'a', 1}}));

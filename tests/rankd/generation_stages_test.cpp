@@ -83,7 +83,7 @@ Written by_stages(const ModelSource& source, const GenerateArgs& args, int stage
     RealFileSystem files;
     const GenerationTask task = generation_task(files, source, args, args.prompts);
     const LayerRange layers = nth(cut_model(source.model, "best", stages), pipe.rank());
-    StageSteps steps(source, task, args, {.layers = layers, .slots = stages, .threads = 1});
+    StageSteps steps(source, task, args, {.layers = layers, .slots = stages});
     if (pipe.rank() > 0) {
       serve_stage(steps, pipe, [&] { ++served; });
       return;
@@ -162,7 +162,7 @@ TEST_CASE("stages go on beyond the model's positions as one process does", "[ran
 
 TEST_CASE("a stage has the weights and the keys and values of its own layers alone", "[rankd]") {
   const ModelSource source = drawn_model(small_gpt2(4));
-  LoadedStage middle(source, {.begin = 2, .end = 4}, DType::kF32, 1);
+  LoadedStage middle(source, {.begin = 2, .end = 4}, DType::kF32, {});
   int64_t params = 0;
   for (const ParamSpec& spec : specs_of_model(source.model, DType::kF32)) {
     params +=

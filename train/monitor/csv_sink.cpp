@@ -15,7 +15,7 @@ std::string file_name(std::string name) {
 }
 
 // The head, and of what an earlier process wrote the lines up to `samples`.
-bool is_kept(std::string_view line, int64_t samples) {
+bool is_row_kept(std::string_view line, int64_t samples) {
   int64_t at = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), at);
   return error != std::errc() || at <= samples;
@@ -29,7 +29,7 @@ GrowingFile& CsvSink::file_of(const std::string& name) {
   GrowingFile& file = files_.try_emplace(name, folder_ + "/" + file_name(name)).first->second;
   file.head("step," + name.substr(name.rfind('/') + 1) + "\n");
   if (from_ > 0) {
-    file.keep_lines([from = from_](std::string_view line) { return is_kept(line, from); });
+    file.keep_lines([from = from_](std::string_view line) { return is_row_kept(line, from); });
   }
   return file;
 }

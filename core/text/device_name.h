@@ -1,0 +1,13 @@
+// Devices by the names that people give them.
+#pragma once
+
+#include <string_view>
+
+#include "core/device.h"
+
+namespace ds {
+
+// "cpu", "cuda", which is the first one, or "cuda:1". ConfigError for what is none of these.
+Device device_named(std::string_view name);
+
+}  // namespace ds
