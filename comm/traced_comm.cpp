@@ -3,7 +3,7 @@
 namespace ds {
 namespace {
 
-Communicator& existing(const std::unique_ptr<Communicator>& group) {
+Communicator& traced_group(const std::unique_ptr<Communicator>& group) {
   DS_CHECK(group != nullptr, "traced communicator: nothing to trace");
   return *group;
 }
@@ -38,7 +38,7 @@ int64_t CommVolume::wire_bytes() const {
 }
 
 TracedComm::TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks)
-    : own_(std::move(inner)), inner_(existing(own_)), axis_(std::move(axis)), sinks_(sinks) {}
+    : own_(std::move(inner)), inner_(traced_group(own_)), axis_(std::move(axis)), sinks_(sinks) {}
 
 TracedComm::TracedComm(Communicator& inner, std::string axis, const Sinks& sinks)
     : inner_(inner), axis_(std::move(axis)), sinks_(sinks) {}

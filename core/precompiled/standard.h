@@ -42,8 +42,8 @@
 #include <variant>
 #include <vector>
 
-// The library has formatting into a buffer of characters compiled in, but release 9 does not say so: every file that
-// formats or logs would compile it once more, four seconds each.
+// The library has formatting into a buffer of characters compiled in, but release 9 does not say
+// so: every file that formats or logs would compile it once more, four seconds each.
 #if FMT_VERSION / 10000 == 9
 FMT_BEGIN_NAMESPACE
 namespace detail {

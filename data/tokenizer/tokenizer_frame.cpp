@@ -155,7 +155,8 @@ TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
     frame = ProcessorReader(path).read(*processor);
   const std::string config_path = join_path(parent_directory(path), "tokenizer_config.json");
   if (files.exists(config_path)) {
-    apply_config(read_json_object(files, config_path, kLargestFrame), config_path, tokenizer, frame);
+    apply_config(read_json_object(files, config_path, kLargestFrame), config_path, tokenizer,
+                 frame);
   }
   for (const auto* side : {&frame.before, &frame.after}) {
     for (const int32_t id : *side) {

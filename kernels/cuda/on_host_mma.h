@@ -17,10 +17,10 @@ void multiply(const std::array<uint32_t, 4>& a, const std::array<uint32_t, 2>& b
 void multiply_tf32(const std::array<uint32_t, 4>& a, const std::array<uint32_t, 2>& b,
                    std::array<float, 4>& sums);
 
-// While it lives, sums are made as tensor cores have been seen to make them (Fasi, Higham, Mikaitis,
-// Pranesh: "Numerical behavior of NVIDIA tensor cores", 2021): the products of an instruction and
-// what they are added to are aligned to the largest of them, cut below 2^-24 of its power of two,
-// added exactly, and cut to fp32. Not for two threads at a time.
+// While it lives, sums are made as tensor cores have been seen to make them (Fasi, Higham,
+// Mikaitis, Pranesh: "Numerical behavior of NVIDIA tensor cores", 2021): the products of an
+// instruction and what they are added to are aligned to the largest of them, cut below 2^-24 of its
+// power of two, added exactly, and cut to fp32. Not for two threads at a time.
 class TruncatedSums {
  public:
   TruncatedSums();

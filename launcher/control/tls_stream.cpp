@@ -15,15 +15,15 @@
 namespace ds {
 namespace {
 
-void require(bool done, const char* what) {
+void require_tls(bool done, const char* what) {
   if (!done) throw CommError(fmt::format("secure connection: OpenSSL did not take {}", what));
 }
 
 TlsStream::Context make_context(const SSL_METHOD* method) {
   TlsStream::Context context(SSL_CTX_new(method), SSL_CTX_free);
-  require(context && SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
-              SSL_CTX_set_num_tickets(context.get(), 0) == 1,
-          "the settings of a context");
+  require_tls(context && SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                  SSL_CTX_set_num_tickets(context.get(), 0) == 1,
+              "the settings of a context");
   SSL_CTX_set_options(context.get(), SSL_OP_CLEANSE_PLAINTEXT);
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -45,18 +45,19 @@ TlsStream::Context TlsStream::server_context(const TlsIdentity& identity) {
   Context context = make_context(TLS_server_method());
   const auto certificate = from_pem(identity.certificate, &PEM_read_bio_X509, &X509_free);
   const auto key = from_pem(identity.private_key, &PEM_read_bio_PrivateKey, &EVP_PKEY_free);
-  require(certificate && key && SSL_CTX_use_certificate(context.get(), certificate.get()) == 1 &&
-              SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1,
-          "the launcher's certificate");
+  require_tls(certificate && key &&
+                  SSL_CTX_use_certificate(context.get(), certificate.get()) == 1 &&
+                  SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1,
+              "the launcher's certificate");
   return context;
 }
 
 TlsStream::Context TlsStream::client_context(const std::string& authority) {
   Context context = make_context(TLS_client_method());
   const auto certificate = from_pem(authority, &PEM_read_bio_X509, &X509_free);
-  require(certificate &&
-              X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), certificate.get()) == 1,
-          "the certificate of the job's authority");
+  require_tls(certificate && X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()),
+                                                 certificate.get()) == 1,
+              "the certificate of the job's authority");
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   return context;
 }
@@ -66,15 +67,15 @@ TlsStream::TlsStream(Fd connection, const Context& context)
   fcntl(connection_.get(), F_SETFL, fcntl(connection_.get(), F_GETFL) | O_NONBLOCK);
   const int on = 1;
   setsockopt(connection_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  require(ssl_ && SSL_set_fd(ssl_.get(), connection_.get()) == 1, "a connection");
+  require_tls(ssl_ && SSL_set_fd(ssl_.get(), connection_.get()) == 1, "a connection");
   SSL_set_accept_state(ssl_.get());
 }
 
 TlsStream::TlsStream(Fd connection, const Context& context, const std::string& server_name)
     : TlsStream(std::move(connection), context) {
-  require(SSL_set_tlsext_host_name(ssl_.get(), server_name.c_str()) == 1 &&
-              SSL_set1_host(ssl_.get(), server_name.c_str()) == 1,
-          "the name of a server");
+  require_tls(SSL_set_tlsext_host_name(ssl_.get(), server_name.c_str()) == 1 &&
+                  SSL_set1_host(ssl_.get(), server_name.c_str()) == 1,
+              "the name of a server");
   SSL_set_connect_state(ssl_.get());
 }
 

@@ -1,4 +1,5 @@
-// One child process: started with posix_spawn, waited for beside other descriptors, killed with its group.
+// One child process: started with posix_spawn, waited for beside other descriptors, killed with its
+// group.
 // Refuses to leave anything behind: destroying a Process kills and reaps it.
 #pragma once
 

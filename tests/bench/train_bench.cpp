@@ -246,7 +246,8 @@ int main(int argc, char** argv) {
   app.add_option("--model", args.model, "gpt2-124m, gpt2-1558m, llama-1.5b, llama-7b or tiny");
   app.add_option("--ceiling-tflop-s", args.ceiling_tflop_s, "what the device can do at most");
   app.add_option("--dtype", args.dtype);
-  app.add_option("--moments", args.moments, "How the optimizer keeps its state: fp32, bf16 or mxfp8");
+  app.add_option("--moments", args.moments,
+                 "How the optimizer keeps its state: fp32, bf16 or mxfp8");
   app.add_option("--threads", args.threads);
   app.add_option("--ranks", args.ranks, "They share the device");
   app.add_option("--tensor", args.tensor, "Of the ranks share each layer");

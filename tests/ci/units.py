@@ -1,17 +1,17 @@
-"""Which command compiles a source: a library's sources are compiled several at a time (DS_UNITY), each such unit a file
+"""Which command compiles a source: a library's sources are compiled several at a time (DS_JOINED), each such unit a file
 of the build that includes them."""
 import os
 import pathlib
 import re
 
-INCLUDED = re.compile(r'#include "(/[^"]+)"')
+INCLUDED = re.compile(r'#include "([^"]+)"')
 
 
 def is_joined(file):
-    return re.fullmatch(r"unity_\d+_cxx\.cxx", os.path.basename(file)) is not None
+    return re.search(r"/joined/\w+_\d+\.cpp$", file) is not None
 
 
-def by_source(entries):
+def by_source(entries, root):
     """Pairs of a source's path and the entry of a compilation database that compiles it, whose `file` is the source or
     the unit that it is part of."""
     for entry in entries:
@@ -20,10 +20,10 @@ def by_source(entries):
             yield file, entry
             continue
         for source in INCLUDED.findall(pathlib.Path(file).read_text()):
-            yield os.path.normpath(source), entry
+            yield os.path.normpath(os.path.join(root, source)), entry
 
 
-def alone(entries):
+def alone(entries, root):
     """The same database, as if every source were compiled alone."""
     return [entry | {"file": source, "command": entry["command"].replace(entry["file"], source)}
-            for source, entry in by_source(entries)]
+            for source, entry in by_source(entries, root)]

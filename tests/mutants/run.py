@@ -100,7 +100,7 @@ class Builder:
         listed = subprocess.run(["ninja", "-C", str(build), "-t", "compdb"], capture_output=True, text=True, check=True)
         self.compilations = {}
         compiled = [entry for entry in json.loads(listed.stdout) if entry["output"].endswith(".o")]
-        for file, entry in units.by_source(compiled):
+        for file, entry in units.by_source(compiled, source):
             self.compilations.setdefault(file, entry)
         self.links = {}
 
@@ -143,7 +143,7 @@ class Builder:
         if units.is_joined(original):  # with its companions, in a copy of the unit that includes the change
             to_compile = compiled.with_suffix(".joined.cpp")
             as_built = pathlib.Path(entry["directory"], original).read_text()
-            to_compile.write_text(as_built.replace(f'"{self.source / file}"', f'"{changed}"'))
+            to_compile.write_text(as_built.replace(f'"{file}"', f'"{changed}"'))
         kept += ["-Wno-error", "-g0", "-O1", "-c", str(to_compile), "-o", str(compiled)]
         self.run(kept, f"{unit} does not compile")
         made = folder / program

@@ -18,8 +18,8 @@ build part/sum.cpp.o: compile {source}/part/sum.cpp
 build part/other.cpp.o: compile {source}/part/other.cpp
 build own/main.cpp.o: compile {source}/own/main.cpp
 build libpart.a: archive part/sum.cpp.o part/other.cpp.o
-build joined/unity_0_cxx.cxx.o: compile {build}/joined/unity_0_cxx.cxx
-build libjoined.a: archive joined/unity_0_cxx.cxx.o
+build joined/part_of__0.cpp.o: compile {build}/joined/part_of__0.cpp
+build libjoined.a: archive joined/part_of__0.cpp.o
 build bin/tests: link own/main.cpp.o | libpart.a libjoined.a
 default bin/tests
 """
@@ -60,8 +60,8 @@ class RunnerTest(unittest.TestCase):
             (cls.source / name).write_text(text)
         cls.build.mkdir()
         (cls.build / "joined").mkdir()
-        (cls.build / "joined/unity_0_cxx.cxx").write_text(
-            "".join(f'#include "{cls.source}/joined/{name}.cpp"\n' for name in ("one", "two")))
+        (cls.build / "joined/part_of__0.cpp").write_text(
+            "".join(f'#include "joined/{name}.cpp"\n' for name in ("one", "two")))
         (cls.build / "build.ninja").write_text(NINJA.format(source=cls.source, build=cls.build))
         subprocess.run(["ninja", "-C", str(cls.build)], check=True, stdout=subprocess.DEVNULL)
 

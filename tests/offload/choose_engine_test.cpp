@@ -15,7 +15,7 @@
 #include "offload/async_io/async_io.h"
 #include "tests/suites/async_io_suite.h"
 #include "tests/support/catch.h"
-#include "tests/support/refusing_kernel.h"
+#include "tests/support/failing_calls/refusing_kernel.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ds {

@@ -53,7 +53,7 @@ def main():
         return 77
     # What nvcc compiles is not asked: clang reads it with flags that it does not know, and finds the two branches of
     # every `if constexpr` alike, in the headers too.
-    entries = units.alone(json.loads(database.read_text()))
+    entries = units.alone(json.loads(database.read_text()), root)
     compiled = sorted({os.path.relpath(entry["file"], root) for entry in entries if not entry["file"].endswith(".cu")})
     own = [name for name in compiled if not name.startswith("..") and (root / name).exists()
            and not (root / name).is_relative_to(build.resolve())]

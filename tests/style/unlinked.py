@@ -1,7 +1,7 @@
 """Checks that every object of the layers' libraries is part of dslaunch or rankd, or is named in
 tests/style/unlinked.txt with the feature that it waits for. What no program links is looked after by nobody.
 
-Where sources are joined (DS_UNITY), those that are not in the list are looked at unit by unit; a build without that looks
+Where sources are joined (DS_JOINED), those that are not in the list are looked at unit by unit; a build without that looks
 at each.
 
 usage: unlinked.py SOURCE_DIR BUILD_DIR

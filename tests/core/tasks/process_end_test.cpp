@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include <cerrno>
 
 #include "tests/support/catch.h"
-#include "tests/support/refusing_kernel.h"
+#include "tests/support/failing_calls/refusing_kernel.h"
 
 namespace ds {
 namespace {
@@ -22,6 +23,7 @@ constexpr int kLongEnoughMs = 10'000;
 int sleeping_child() {
   const int pid = ::fork();
   if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // or it would hold the pipe of who asks
     for (;;) ::pause();
   }
   return pid;
