@@ -61,7 +61,7 @@ ProcessId creator_of(const Header& header) {
 // Opens the segment if it exists, is ours alone and has its full size; an invalid result means "not
 // yet".
 Fd open_segment(const Joining& join) {
-  Fd fd(detail::uninterrupted([&] { return shm_open(join.name.c_str(), O_RDWR | O_CLOEXEC, 0); }));
+  Fd fd(uninterrupted([&] { return shm_open(join.name.c_str(), O_RDWR | O_CLOEXEC, 0); }));
   if (!fd.valid()) {
     if (errno == ENOENT) return {};
     join.fail_system("shm_open");
@@ -105,7 +105,7 @@ void forget_name(const Joining& join) noexcept {
 
 Fd make_segment(const Joining& join) {
   const auto make = [&] {
-    return Fd(detail::uninterrupted(
+    return Fd(uninterrupted(
         [&] { return shm_open(join.name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); }));
   };
   Fd fd = make();
@@ -123,7 +123,7 @@ std::shared_ptr<detail::ShmRegion> create(const Joining& join) {
     // The umask may have taken bits away; peers insist on exactly these.
     if (fchmod(fd.get(), 0600) != 0) join.fail_system("fchmod");
     const auto grow = [&] { return ftruncate(fd.get(), static_cast<off_t>(join.layout.bytes)); };
-    if (detail::uninterrupted(grow) != 0) {
+    if (uninterrupted(grow) != 0) {
       join.fail_system("ftruncate");
     }
     detail::commit_pages(fd, 0, join.layout.bytes, "open_shm_group: /dev/shm");

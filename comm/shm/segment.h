@@ -3,13 +3,13 @@
 // IoError, what a peer has become is a CommError.
 #pragma once
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "core/files/file.h"
 #include "core/tasks/process_end.h"
+#include "core/tasks/uninterrupted.h"
 
 namespace ds::detail {
 
@@ -53,13 +53,5 @@ ProcessEnd end_of_process(const ProcessId& process, const std::string& who);
 Fd open_peer_memory(const ProcessId& of, int number, size_t bytes, const std::string& who);
 
 std::string system_error(const std::string& call);  // "shm_open: Permission denied"
-
-// `call` until no signal interrupts it: of those that return a negative number and set errno.
-template <typename Call>
-auto uninterrupted(Call&& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
 
 }  // namespace ds::detail

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "core/tasks/task_limits.h"
+#include "core/tasks/uninterrupted.h"
 #include "core/tasks/wake_fd.h"
 
 namespace ds {
@@ -27,13 +28,6 @@ constexpr int kLookAgainMs = 50;
 
 IoError failure_of(const std::string& call) {
   return IoError(fmt::format("{}: {}", call, std::generic_category().message(errno)));
-}
-
-template <class Call>
-auto uninterrupted(const Call& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
 }
 
 std::optional<ProcessStat> parse_stat(std::string_view text) {

@@ -212,7 +212,7 @@ TEST_CASE("a stage that is lost ends the others with an error", "[rankd]") {
                                     const LayerRange layers =
                                         nth(cut_model(source.model, "best", 3), pipe.rank());
                                     StageSteps steps(source, task, args,
-                                                     {.layers = layers, .slots = 3, .threads = 1});
+                                                     {.layers = layers, .slots = 3});
                                     if (pipe.rank() == 1) throw CommError("rank 1 is gone");
                                     if (pipe.rank() == 2) return serve_stage(steps, pipe, [] {});
                                     FirstStage first(steps, pipe);
