@@ -83,7 +83,8 @@ for tool in ncu compute-sanitizer; do cp "$work/stub" "$work/tools/$tool"; done
 cat > "$work/bin/dslaunch" <<'STUB'
 #!/usr/bin/env bash
 if [ "$1" = env ]; then exec "$(dirname "$0")/rankd" "$@"; fi
-if [ "$1" = generate ]; then echo '{"text": "The end"}'; exit; fi
+if [ "$1" = generate ]; then echo '{"text": "The end", "ids": [1, 2]}'; exit; fi
+if [ "$1" = eval ]; then echo '{"nats": 20.5}'; exit; fi
 while [ $# -gt 0 ]; do if [ "$1" = --run-dir ]; then run=$2; fi; shift; done
 mkdir -p "$run/final"
 for step in 1 2 3 4 5 6; do
