@@ -8,6 +8,7 @@ who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N
 the changed file is compiled (of a header, the source that `compiled_in` names), with those that the build joins it to; it is linked before the libraries into
 a copy of the program, whose run must then fail.
 With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
+Mutants of code that not every processor runs say what it `needs` and are left out elsewhere.
 Mutants marked `nightly` take longer and are left out without --nightly. --part K/N tries every Nth mutant, from the Kth on;
 with `today` for K the next one each day, so that N days try the whole table. That every text is there is seen to of all;
 with --texts that alone is.
@@ -52,6 +53,7 @@ class Mutant:
     why: str
     found_by: str
     compiled_in: str = ""
+    needs: str = ""  # of the processor, as /proc/cpuinfo names it: elsewhere nothing runs that code
     nightly: bool = False
 
     @property
@@ -243,6 +245,11 @@ def run_all(args):
     for mutant in mutants:
         changed_text(args.source, mutant)
     mutants = part_of(mutants, args.part)
+    processor = pathlib.Path("/proc/cpuinfo").read_text().split()
+    for mutant in mutants:
+        if mutant.needs and mutant.needs not in processor:
+            print(f"{mutant.name:<32} left out: this processor has no {mutant.needs}")
+    mutants = [mutant for mutant in mutants if not mutant.needs or mutant.needs in processor]
     if not mutants:
         raise Dishonest("no mutant is left to try")
     builder = Builder(args.source, args.build)
