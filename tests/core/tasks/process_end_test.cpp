@@ -21,9 +21,11 @@ using ds::testing::in_a_child, ds::testing::refuse;
 constexpr int kLongEnoughMs = 10'000;
 
 int sleeping_child() {
+  const int parent = ::getpid();
   const int pid = ::fork();
   if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // or it would hold the pipe of who asks
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);     // or it would hold the pipe of who asks
+    if (::getppid() != parent) ::_exit(0);  // who has ended before that
     for (;;) ::pause();
   }
   return pid;
