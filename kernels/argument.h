@@ -27,7 +27,8 @@ void require_float(std::string_view op, std::string_view operand,
 int64_t rows_of(std::string_view op, std::string_view operand, const Tensor& tensor,
                 int64_t columns);
 
-// Of floats, on the stream's device, with rows that do not overlap and lie within the tensor.
+// The view is of floats and on the stream's device; its rows do not overlap and lie within the
+// tensor.
 void require_view(std::string_view op, std::string_view operand, const Stream& stream,
                   const MatrixView& view);
 

@@ -94,8 +94,7 @@ std::vector<std::string> prompt_texts(const GenerateArgs& args) {
   if (asks_for_ranks(args) && args.device != "cpu") {
     throw UsageError(
         fmt::format("generate: --device {}: the stages of a model that is cut compute on CPUs; "
-                    "leave it out, or "
-                    "the ranks and hosts",
+                    "leave it out, or the ranks and hosts",
                     args.device));
   }
   if (std::ranges::find(args.stops, "") != args.stops.end())

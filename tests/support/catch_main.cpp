@@ -35,8 +35,8 @@ int choose(const std::string& name) {
   return 0;
 }
 
-// Of runs on a device, prints for each file of tests the error that came nearest to its tolerance,
-// before Catch's own summary.
+// Prints for each file of tests the error that came nearest to its tolerance, before Catch's own
+// summary, when the tests have run on a device.
 class MarginsListener final : public Catch::TestEventListenerBase {
  public:
   using TestEventListenerBase::TestEventListenerBase;

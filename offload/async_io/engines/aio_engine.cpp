@@ -17,8 +17,6 @@ namespace ds {
 
 namespace {
 
-using std::chrono::nanoseconds;
-
 class AioEngine final : public IoEngine {
  public:
   explicit AioEngine(int queue_depth) : queue_depth_(queue_depth) {

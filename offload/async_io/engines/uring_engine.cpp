@@ -19,8 +19,6 @@ namespace ds {
 
 namespace {
 
-using std::chrono::nanoseconds;
-
 constexpr unsigned kFileSlots = 64;
 constexpr unsigned kMemorySlots = 256;
 constexpr size_t kSlotBytes = size_t{1} << 30;  // the kernel's limit for one registered range

@@ -36,7 +36,7 @@ bool comes_within(const ProcessEnd& end, int milliseconds) {
   return ::poll(&request, 1, milliseconds) == 1;
 }
 
-// Of a child that nobody waits for before the end has come, and of a child of that child.
+// Watches the end of a child that nobody waits for before it has come; says what went wrong.
 std::string ends_of_children() {
   const int child = sleeping_child();
   const auto end = ProcessEnd::of(child);

@@ -11,7 +11,7 @@ namespace ds::abi {
 
 using Facts = std::vector<std::pair<std::string, long long>>;
 
-// Of a function: the bytes of what it returns and of each argument, in digits.
+// A function as digits: the bytes of what it returns and of each argument.
 template <class T>
 constexpr long long size_of = static_cast<long long>(sizeof(T));
 template <>
