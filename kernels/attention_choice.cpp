@@ -52,13 +52,20 @@ std::string text_of(const AttentionChoice& choice) {
 AttentionChoice choose_attention_kernel(const AttentionFacts& facts) {
   const std::string against = against_cudnn(facts);
   if (!against.empty()) return {AttentionKind::kFlash, against};
-  return {AttentionKind::kCudnn, "cuDNN " + version_text(facts.cudnn_version)};
+  const bool may_differ = facts.pass == AttentionPass::kBackward && !facts.deterministic;
+  return {AttentionKind::kCudnn, fmt::format("cuDNN {}{}", version_text(facts.cudnn_version),
+                                             may_differ ? " (not deterministic)" : "")};
+}
+
+void set_attention_rules(Stream& stream, const AttentionRules& rules) {
+  if (stream.device().kind == Device::Kind::kCuda) stream.state<AttentionRules>() = rules;
 }
 
 std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionShape& shape,
-                                                  DType dtype, float dropout) {
+                                                  DType dtype, float dropout,
+                                                  const AttentionRules& rules) {
   if (stream.device().kind != Device::Kind::kCuda) return std::nullopt;
-  return detail::attention_kernels_of(stream, shape, dtype, dropout);
+  return detail::attention_kernels_of(stream, shape, dtype, dropout, rules);
 }
 
 std::string to_text(const AttentionKernels& kernels) {

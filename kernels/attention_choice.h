@@ -12,6 +12,16 @@
 
 namespace ds::kernels {
 
+// How attention of a CUDA stream is computed if its library has a choice.
+struct AttentionRules {
+  // Each run of a backward pass has the same bits. Before Blackwell, cuDNN keeps a matrix of scores
+  // for that, and may have to leave a long sequence to our own kernel, which is deterministic
+  // always; without it, its sums go by atomic additions.
+  bool deterministic = true;
+};
+// Told before the first pass. Streams of CPUs do nothing with it.
+void set_attention_rules(Stream& stream, const AttentionRules& rules);
+
 enum class AttentionPass { kForward, kBackward };
 enum class AttentionKind { kFlash, kCudnn };  // kFlash: our own, kernels/cuda/attention
 
@@ -31,7 +41,8 @@ struct AttentionFacts {
   DType dtype = DType::kBF16;
   int64_t head_dim = 0;
   float dropout = 0;
-  bool aligned = true;  // all operands begin at a multiple of 16 bytes
+  bool aligned = true;        // all operands begin at a multiple of 16 bytes
+  bool deterministic = true;  // AttentionRules'
   // What cuDNN said when it was asked for a plan, once nothing else speaks against it.
   std::string refusal{};  // empty: none yet, or it has a plan
   // Its first call was refused, and not its plan.
@@ -57,7 +68,8 @@ struct AttentionKernels {
 // begin at multiples of 16 bytes; nothing where that is no CUDA device. Plans of cuDNN that are
 // made for the answer are kept for the calls.
 std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionShape& shape,
-                                                  DType dtype, float dropout);
+                                                  DType dtype, float dropout,
+                                                  const AttentionRules& rules);
 // "attention: own flash kernel, because this build was made without cudnn_frontend.h", for people.
 std::string to_text(const AttentionKernels& kernels);
 

@@ -192,8 +192,9 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                           .kv_heads = kv_heads,
                           .head_dim = sizes.head_dim},
                          sharers);
-  const auto attention = kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
-                                                    static_cast<float>(sizes.attention_dropout));
+  const auto attention =
+      kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
+                                 static_cast<float>(sizes.attention_dropout), options.attention);
   return kernels::to_text(attention.value());
 }
 

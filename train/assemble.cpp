@@ -327,6 +327,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
               config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
           .cuda_graphs = config.train.cuda_graphs && !measures_parts(config),
           .matmul = {.allow_tf32 = config.train.allow_tf32},
+          .attention = {.deterministic = config.train.deterministic_attention},
           .offload_activations = config.train.offload_activations ||
                                  (config.activation_checkpointing.enabled &&
                                   config.activation_checkpointing.cpu_checkpointing),

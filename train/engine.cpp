@@ -8,6 +8,7 @@
 #include "core/cuda/device_flags.h"
 #include "core/failpoint.h"
 #include "core/index.h"
+#include "kernels/attention_choice.h"
 #include "kernels/gemm/matmul.h"
 #include "model/watched_store.h"
 #include "optim/loss_scaler.h"
@@ -99,6 +100,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
       place_(place_on(store_, nullptr)),
       results_(results_late_, resources.pinned) {
   kernels::set_matmul_rules(resources.stream, options.matmul);
+  kernels::set_attention_rules(resources.stream, options.attention);
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);
   const DeviceFlags flags(resources.stream);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/sections/model_families.h"
+#include "kernels/attention_choice.h"
 #include "kernels/gemm/matmul.h"
 #include "model/context.h"
 #include "model/parallel/pipeline_schedule.h"
@@ -53,8 +54,9 @@ struct EngineOptions {
   bool times_recomputation = false;  // and logs what each segment took, step by step
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;
-  kernels::MatmulRules matmul{};     // on CUDA devices
-  bool offload_activations = false;  // to memory of the host, until the backward pass needs them
+  kernels::MatmulRules matmul{};        // on CUDA devices
+  kernels::AttentionRules attention{};  // likewise
+  bool offload_activations = false;     // to memory of the host, until the backward pass needs them
   std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
 
   int micro_steps() const { return zero.micro_steps; }

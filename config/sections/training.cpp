@@ -125,6 +125,12 @@ void fields_of_gpus(Visitor& v, TrainSection& c) {
                       "$XDG_CACHE_HOME/dslaunch or ~/.cache/dslaunch: with others the last bits "
                       "of a run differ.",
            .effect = Effect::kUsed});
+  v.field("deterministic_attention", c.deterministic_attention,
+          {.meaning = "On GPUs, whether each run of attention's backward pass has the same bits. "
+                      "Before Blackwell, cuDNN takes longer for that, and memory that grows with "
+                      "the square of the sequence; without it two runs differ in their last bits. "
+                      "Attention of CPUs, and our own kernels for GPUs, are deterministic always.",
+           .effect = Effect::kUsed});
 }
 
 }  // namespace

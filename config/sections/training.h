@@ -67,6 +67,7 @@ struct TrainSection {
   bool cuda_graphs = true;
   bool allow_tf32 = false;
   bool tune_matmul = false;
+  bool deterministic_attention = true;
   bool offload_activations = false;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<FloatType> final_dtype;  // of the weights in final/

@@ -1,6 +1,8 @@
-// Sums down columns, whose bits depend on the rows alone: first over groups of 64 rows, each by one
-// thread per column, then over the groups in order.
+// Sums down columns, whose bits depend on the shape alone: first over groups of rows, then over the
+// groups, which go to slices, each summed in order, and the slices in order.
 #pragma once
+
+#include <algorithm>
 
 #include "core/tensor.h"
 #include "kernels/cuda/launch.cuh"
@@ -27,52 +29,80 @@ __global__ void column_parts_kernel(int64_t rows, int64_t columns, Term term, fl
   }
 }
 
+// A block sums a warp's columns; each of its warps is a slice of the groups.
+inline constexpr int64_t kMostSlices = 32;
+
 // y = (or +=) sum number `sum` of all groups.
 template <class Y>
 __global__ void column_totals_kernel(int64_t groups, int64_t columns, int sums, int sum,
                                      const float* parts, bool accumulate, Y* y) {
-  const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  const int64_t begin = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (int64_t column = begin; column < columns; column += threads) {
-    float total = accumulate ? static_cast<float>(y[column]) : 0.0F;
-    for (int64_t group = 0; group < groups; ++group) {
+  DS_SHARED(float, of_slices, kMostSlices* kWarp);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int slice = static_cast<int>(threadIdx.x) / kWarp;
+  const int slices = static_cast<int>(blockDim.x) / kWarp;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kWarp;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kWarp; first < columns; first += step) {
+    const int64_t column = first + lane;
+    float total = 0;
+    for (int64_t group = slice; column < columns && group < groups; group += slices) {
       total += parts[(group * sums + sum) * columns + column];
     }
-    y[column] = static_cast<Y>(total);
+    of_slices[threadIdx.x] = total;
+    __syncthreads();
+    if (slice == 0 && column < columns) {
+      total = accumulate ? static_cast<float>(y[column]) : 0.0F;
+      for (int i = 0; i < slices; ++i) total += of_slices[i * kWarp + lane];
+      y[column] = static_cast<Y>(total);
+    }
+    __syncthreads();  // before the next columns' sums are written there
   }
 }
 
+// The sums of every group, which a kernel has left, and what becomes of them.
 template <int kSums>
-class ColumnSums {
+class ColumnParts {
  public:
-  template <class Term>
-  ColumnSums(std::string_view name, Stream& stream, int64_t rows, int64_t columns, Term term)
-      : name_(name),
-        columns_(columns),
-        groups_(groups_of(rows)),
-        parts_(scratch(stream, rows, columns)) {
-    launch(name, column_parts_kernel<kSums, Term>, shape_for(groups_ * columns), stream, rows,
-           columns, term, parts());
+  ColumnParts(std::string_view name, Stream& stream, int64_t groups, int64_t columns)
+      : name_(name), groups_(groups), columns_(columns), parts_(scratch(stream, groups, columns)) {}
+
+  static Tensor scratch(Stream& stream, int64_t groups, int64_t columns) {
+    return Tensor::empty({groups * kSums * columns}, DType::kF32, stream, MemoryTag::kScratch);
   }
 
-  static Tensor scratch(Stream& stream, int64_t rows, int64_t columns) {
-    return Tensor::empty({groups_of(rows) * kSums * columns}, DType::kF32, stream,
-                         MemoryTag::kScratch);
-  }
+  // [groups, kSums, columns]
+  float* parts() const { return static_cast<float*>(parts_.address()); }
 
   template <class Y>
   void write(Stream& stream, int sum, kernels::Write how, Y* y) const {
-    launch(name_, column_totals_kernel<Y>, shape_for(columns_), stream, groups_, columns_, kSums,
-           sum, parts(), how == kernels::Write::kAccumulate, y);
+    const auto threads = static_cast<int>(std::min(groups_, kMostSlices)) * kWarp;
+    const int64_t blocks = (columns_ + kWarp - 1) / kWarp;
+    launch(name_, column_totals_kernel<Y>, shape_for(blocks * threads, threads), stream, groups_,
+           columns_, kSums, sum, parts(), how == kernels::Write::kAccumulate, y);
+  }
+
+ private:
+  const std::string_view name_;
+  const int64_t groups_, columns_;
+  const Tensor parts_;
+};
+
+// Those of what `term` makes of each element.
+template <int kSums>
+class ColumnSums : public ColumnParts<kSums> {
+ public:
+  template <class Term>
+  ColumnSums(std::string_view name, Stream& stream, int64_t rows, int64_t columns, Term term)
+      : ColumnParts<kSums>(name, stream, groups_of(rows), columns) {
+    launch(name, column_parts_kernel<kSums, Term>, shape_for(groups_of(rows) * columns), stream,
+           rows, columns, term, this->parts());
+  }
+
+  static Tensor scratch(Stream& stream, int64_t rows, int64_t columns) {
+    return ColumnParts<kSums>::scratch(stream, groups_of(rows), columns);
   }
 
  private:
   static int64_t groups_of(int64_t rows) { return (rows + kRowsOfGroup - 1) / kRowsOfGroup; }
-  float* parts() const { return static_cast<float*>(parts_.address()); }
-
-  const std::string_view name_;
-  const int64_t columns_, groups_;
-  const Tensor parts_;
 };
 
 }  // namespace ds::cuda

@@ -1,6 +1,8 @@
 // Norms on CUDA devices: a block takes a row at a time, and each of its threads the same elements
 // of it in every pass, so that results may lie where operands were. Formulas are those of
 // layer_norm.cpp.
+#include <algorithm>
+
 #include "core/dispatch.h"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/elements.cuh"
@@ -96,10 +98,10 @@ __global__ void forward_kernel(int64_t rows, int64_t columns, float eps, Forward
   }
 }
 
-// g = dy gamma and h = (x - mean) inv of the elements of a pack.
+// dy, g = dy gamma and h = (x - mean) inv of the elements of a pack.
 template <int N>
 struct Slopes {
-  float g[N], h[N];
+  float dy[N], g[N], h[N];
 };
 
 template <int N, class T>
@@ -110,56 +112,99 @@ __device__ Slopes<N> slopes_of(const BackwardPointers<T>& p, int64_t at, int64_t
   const Pack<T, N> x = cuda::load<N>(p.x + at + c);
   Slopes<N> out;
   for (int i = 0; i < N; ++i) {
-    out.g[i] = static_cast<float>(dy.values[i]) * static_cast<float>(gamma.values[i]);
+    out.dy[i] = static_cast<float>(dy.values[i]);
+    out.g[i] = out.dy[i] * static_cast<float>(gamma.values[i]);
     out.h[i] = (static_cast<float>(x.values[i]) - mean) * inv;
   }
   return out;
 }
 
+template <Norm kKind>
+inline constexpr int kWeightSums = kKind == Norm::kLayer ? 2 : 1;  // dgamma; dbeta
+
+// What the rows of a group add to the gradients of weights so far. A thread reads and writes those
+// of its own elements alone, so that nobody waits.
+template <int N>
+struct GroupSums {
+  float* first;
+  int64_t columns, element_stride, pack_stride;
+
+  __device__ float& at(int sum, int64_t c, int i) const {
+    return first[sum * columns + c / N * pack_stride + i * element_stride];
+  }
+};
+
+// In shared memory neighbouring threads have neighbouring numbers, and so no conflict of banks.
+template <int N>
+__device__ GroupSums<N> in_shared_memory(float* first, int64_t columns) {
+  return {.first = first, .columns = columns, .element_stride = columns / N, .pack_stride = 1};
+}
+
+template <int N>
+__device__ GroupSums<N> in_order(float* first, int64_t columns) {
+  return {.first = first, .columns = columns, .element_stride = 1, .pack_stride = N};
+}
+
 template <Norm kKind, int N, class T>
-__global__ void backward_kernel(int64_t rows, int64_t columns, BackwardPointers<T> p) {
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const int64_t at = row * columns;
-    const float mean = kKind == Norm::kLayer ? p.mean[row] : 0.0F;
-    const float inv = p.inv[row];
-    float sum_g = 0, sum_gh = 0;
-    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
-      const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
-      for (int i = 0; i < N; ++i) {
-        sum_g += s.g[i];
-        sum_gh = fmaf(s.g[i], s.h[i], sum_gh);
-      }
+__device__ void backward_row(int64_t row, const BackwardPointers<T>& p,
+                             const GroupSums<N>& weights) {
+  const int64_t columns = weights.columns;
+  const int64_t at = row * columns;
+  const float mean = kKind == Norm::kLayer ? p.mean[row] : 0.0F;
+  const float inv = p.inv[row];
+  float sum_g = 0, sum_gh = 0;
+  for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+    const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
+    for (int i = 0; i < N; ++i) {
+      sum_g += s.g[i];
+      sum_gh = fmaf(s.g[i], s.h[i], sum_gh);
+      weights.at(0, c, i) = fmaf(s.dy[i], s.h[i], weights.at(0, c, i));
+      if (kKind == Norm::kLayer) weights.at(1, c, i) += s.dy[i];
     }
-    const float scale = 1.0F / static_cast<float>(columns);
-    const float mean_g = kKind == Norm::kLayer ? cuda::block_sum(sum_g) * scale : 0.0F;
-    const float mean_gh = cuda::block_sum(sum_gh) * scale;
-    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
-      const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
-      Pack<T, N> residual{}, result;
-      if (p.residual != nullptr) residual = cuda::load<N>(p.residual + at + c);
-      for (int i = 0; i < N; ++i) {
-        float dx = fmaf(-s.h[i], mean_gh, s.g[i] - mean_g) * inv;
-        if (p.residual != nullptr) dx += static_cast<float>(residual.values[i]);
-        result.values[i] = static_cast<T>(dx);
-      }
-      cuda::store(result, p.dx + at + c);
+  }
+  const float scale = 1.0F / static_cast<float>(columns);
+  const float mean_g = kKind == Norm::kLayer ? cuda::block_sum(sum_g) * scale : 0.0F;
+  const float mean_gh = cuda::block_sum(sum_gh) * scale;
+  for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+    const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
+    Pack<T, N> residual{}, result;
+    if (p.residual != nullptr) residual = cuda::load<N>(p.residual + at + c);
+    for (int i = 0; i < N; ++i) {
+      float dx = fmaf(-s.h[i], mean_gh, s.g[i] - mean_g) * inv;
+      if (p.residual != nullptr) dx += static_cast<float>(residual.values[i]);
+      result.values[i] = static_cast<T>(dx);
+    }
+    cuda::store(result, p.dx + at + c);
+  }
+}
+
+// A block takes a group of rows, and reads and writes each of them once: what they add to the
+// gradients of weights goes to parts [groups, kWeightSums, columns].
+template <Norm kKind, int N, class T>
+__global__ void backward_kernel(int64_t rows, int64_t rows_of_group, int64_t columns,
+                                bool sums_are_shared, BackwardPointers<T> p, float* parts) {
+  constexpr int kSums = kWeightSums<kKind>;
+  DS_SHARED_OF_LAUNCH(float, shared);
+  const int64_t step = int64_t{blockDim.x} * N;
+  for (int64_t group = blockIdx.x; group * rows_of_group < rows; group += gridDim.x) {
+    const GroupSums<N> part = in_order<N>(parts + group * kSums * columns, columns);
+    const GroupSums<N> sums = sums_are_shared ? in_shared_memory<N>(shared, columns) : part;
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += step) {
+      for (int i = 0; i < N * kSums; ++i) sums.at(i / N, c, i % N) = 0;
+    }
+    const int64_t first = group * rows_of_group;
+    const int64_t last = first + rows_of_group < rows ? first + rows_of_group : rows;
+    for (int64_t row = first; row < last; ++row) backward_row<kKind>(row, p, sums);
+    if (!sums_are_shared) continue;
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += step) {
+      for (int i = 0; i < N * kSums; ++i) part.at(i / N, c, i % N) = sums.at(i / N, c, i % N);
     }
   }
 }
 
-// What an element adds to dgamma and dbeta.
-template <Norm kKind, class T>
-struct WeightTerm {
-  BackwardPointers<T> p;
-  int64_t columns;
-  __device__ void operator()(int64_t row, int64_t column, float* sums) const {
-    const int64_t at = row * columns + column;
-    const float mean = kKind == Norm::kLayer ? p.mean[row] : 0.0F;
-    const auto dy = static_cast<float>(p.dy[at]);
-    sums[0] = fmaf(dy, (static_cast<float>(p.x[at]) - mean) * p.inv[row], sums[0]);
-    if (kKind == Norm::kLayer) sums[1] += dy;
-  }
-};
+// Rows enough that their sums are little beside them, and groups enough for every processor of a
+// GPU.
+int64_t rows_of_group(int64_t rows) { return std::clamp<int64_t>(rows / 1024, 16, 64); }
 
 template <Norm kKind, class T>
 void forward(Stream& stream, std::string_view name, const NormForward& a, int64_t rows) {
@@ -180,11 +225,11 @@ void forward(Stream& stream, std::string_view name, const NormForward& a, int64_
                columns, a.eps, p);
 }
 
-// Weight gradients first: dx may overwrite dy.
 template <Norm kKind, class T>
 void backward(Stream& stream, std::string_view name, const NormBackward& a, int64_t rows,
               LayerNormGrads& grads) {
   constexpr int kPack = cuda::kPackOf<T>;
+  constexpr int kSums = kWeightSums<kKind>;
   const BackwardPointers<T> p{.x = elements<const T>(a.x),
                               .gamma = elements<const T>(a.gamma),
                               .mean = elements<const float>(a.mean),
@@ -193,16 +238,20 @@ void backward(Stream& stream, std::string_view name, const NormBackward& a, int6
                               .residual = elements<const T>(a.residual_grad),
                               .dx = elements<T>(a.dx)};
   const int64_t columns = a.gamma.numel();
-  constexpr int kSums = kKind == Norm::kLayer ? 2 : 1;
-  const cuda::ColumnSums<kSums> sums(name, stream, rows, columns, WeightTerm<kKind, T>{p, columns});
+  const int64_t group = rows_of_group(rows);
+  const int64_t groups = (rows + group - 1) / group;
+  const cuda::ColumnParts<kSums> sums(name, stream, groups, columns);
+  const bool packed = cuda::rows_are_packs<kPack>(columns, p.x, p.gamma, p.dy, p.residual, p.dx);
+  cuda::LaunchShape shape = cuda::shape_for_rows(groups, packed ? columns / kPack : columns);
+  const size_t sum_bytes = sizeof(float) * kSums * static_cast<size_t>(columns);
+  const bool sums_are_shared = sum_bytes <= cuda::kMostSharedBytes;
+  if (sums_are_shared) shape.shared_bytes = sum_bytes;
+  cuda::launch(name, packed ? backward_kernel<kKind, kPack, T> : backward_kernel<kKind, 1, T>,
+               shape, stream, rows, group, columns, sums_are_shared, p, sums.parts());
   on_float(grads.dgamma.dtype(), [&]<class G>() {
     sums.write(stream, 0, grads.write_gamma, elements<G>(grads.dgamma));
     if (kKind == Norm::kLayer) sums.write(stream, 1, grads.write_beta, elements<G>(grads.dbeta));
   });
-  const bool packed = cuda::rows_are_packs<kPack>(columns, p.x, p.gamma, p.dy, p.residual, p.dx);
-  cuda::launch(name, packed ? backward_kernel<kKind, kPack, T> : backward_kernel<kKind, 1, T>,
-               cuda::shape_for_rows(rows, packed ? columns / kPack : columns), stream, rows,
-               columns, p);
 }
 
 }  // namespace

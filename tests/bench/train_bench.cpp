@@ -45,6 +45,7 @@ struct Args {
   int steps = 3;
   bool graphs = true;
   bool tf32 = false;
+  bool any_order = false;
   int64_t recomputed = 0;           // consecutive blocks that keep their inputs alone; 0: none do
   std::optional<std::string> tune;  // the file of choices
 };
@@ -139,6 +140,7 @@ class BenchRank {
   EngineOptions with_rules(EngineOptions options, const Args& args) {
     options.cuda_graphs = args.graphs;
     options.matmul.allow_tf32 = args.tf32;
+    options.attention.deterministic = !args.any_order;
     const auto place = kernels::matmul_place(device_);
     if (args.tune && place) options.matmul.choices = &choices_.emplace(files_, *args.tune, *place);
     return options;
@@ -257,6 +259,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", args.steps);
   app.add_flag("!--no-graphs", args.graphs, "Steps kernel by kernel, on a GPU");
   app.add_flag("--tf32", args.tf32, "Products of fp32 in TF32, on a GPU");
+  app.add_flag("--nondeterministic", args.any_order,
+               "Attention's backward pass adds in any order, on a GPU with cuDNN");
   app.add_option("--recompute", args.recomputed,
                  "Activation checkpointing of segments of this many blocks");
   app.add_option("--tune", args.tune, "Products tuned, on a GPU; the file that keeps the choices");

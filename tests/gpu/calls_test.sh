@@ -247,11 +247,13 @@ check_jobs() {
 check_second() {
   plan '*' pass
   STUB_FREE=80000 call 0 "$patience" second second.sh A "$patience"
-  expect second "124m of 32" passed '' "124m of 64" passed '' "124m of 64 tuned" passed '' 1558m passed '' \
+  expect second "124m of 32" passed '' "124m of 64" passed '' "124m of 64 tuned" passed '' \
+    "124m of 64 in any order" passed '' 1558m passed '' \
     llama-1.5b passed '' llama-7b skipped '112 GiB.*78 are free' kernels passed '' "torch 124m" passed '' \
     "torch llama-1.5b" skipped '100 GiB'
   grep -q 'torch_device_train.py.* --by-blocks' "$work/second/log-A" || fail "a peer is not compiled by blocks"
   grep -q -- '--tune ' "$work/second/log-A" || fail "nothing is tuned"
+  grep -q -- '--nondeterministic' "$work/second/log-A" || fail "attention is deterministic always"
   plan '*comm_tests*' nothing 'ncu *' refused '*racecheck*' fails
   call 1 "$patience" tools second.sh B "$patience"
   expect tools ncu skipped 'ERR_NVGPUCTRPERM' "memcheck softmax" passed '' "memcheck layer_norm" passed '' \

@@ -368,8 +368,8 @@ files() {
   done
 }
 
-# bench NAME LIMIT FLAG...: train_bench in bf16. On the emulated device it is tiny, and takes `--no-graphs`, `--tune` and
-# `--moments` alone of the flags.
+# bench NAME LIMIT FLAG...: train_bench in bf16. On the emulated device it is tiny, and takes alone of the flags what it
+# can have an effect of.
 bench() {
   local name=$1 limit=$2 flags
   shift 2
@@ -377,7 +377,7 @@ bench() {
     flags=(--model tiny --batch 1 --length 8 --steps 1)
     while [ $# -gt 0 ]; do
       case "$1" in
-        --no-graphs) flags+=("$1") ;;
+        --no-graphs | --nondeterministic) flags+=("$1") ;;
         --tune | --moments) flags+=("$1" "$2") ;;
       esac
       shift

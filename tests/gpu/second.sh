@@ -3,8 +3,9 @@
 # profilers and sanitizers say of the kernels. pack.sh puts this script beside the bundle that it opens.
 #
 # usage: second.sh A|B [SECONDS] [--device cuda:0 | emulated] [--only PATTERN,...] [--out DIR] [--work DIR]
-#   A (560 s)  GPT-2 124M in batches of 32 and 64, and with tuned products, GPT-2 1558M, Llama 1.5B and 7B, every kernel
-#              over its ceiling, and PyTorch on two of the models; a part whose memory the GPU does not have is skipped
+#   A (560 s)  GPT-2 124M in batches of 32 and 64, with tuned products, and with a backward of attention that adds in
+#              any order, GPT-2 1558M, Llama 1.5B and 7B, every kernel over its ceiling, and PyTorch on two of the
+#              models; a part whose memory the GPU does not have is skipped
 #   B (200 s)  counters of the kernels that are slow (ncu), compute-sanitizer on the kernels that have shared memory,
 #              and a communicator of NCCL with one rank in steps that are replayed
 #   The other words are those of first.sh.
@@ -23,6 +24,7 @@ call_A() {
   needs=14 bench "124m of 32" 60 --model gpt2-124m --batch 32 --steps 20
   needs=23 bench "124m of 64" 60 --model gpt2-124m --batch 64 --steps 20
   needs=23 bench "124m of 64 tuned" 90 --model gpt2-124m --batch 64 --steps 20 --tune "$work/choices"
+  needs=23 bench "124m of 64 in any order" 60 --model gpt2-124m --batch 64 --steps 20 --nondeterministic
   needs=64 bench 1558m 90 --model gpt2-1558m --batch 16 --steps 8
   needs=58 bench llama-1.5b 90 --model llama-1.5b --batch 16 --steps 8
   needs=112 bench llama-7b 120 --model llama-7b --batch 8 --steps 6 --moments bf16
@@ -40,7 +42,7 @@ sanitize() {
 
 call_B() {
   needs=14 tool_of ncu ncu 90 --clock-control none --set basic -c 12 \
-    -k 'regex:key_kernel|query_kernel|gradient_kernel|rule_kernel|column_parts' \
+    -k 'regex:key_kernel|query_kernel|gradient_kernel|rule_kernel|backward_kernel|column_totals' \
     "$bundle/bin/device_kernels" --device "$device"
   sanitize memcheck softmax 60 "[#softmax_test][device]"
   sanitize memcheck layer_norm 60 "[#layer_norm_test][device]"

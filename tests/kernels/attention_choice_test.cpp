@@ -110,20 +110,26 @@ TEST_CASE("kernels of attention are told once where both passes have the same", 
         "attention: own flash kernel, because cuDNN refuses");
   CHECK(to_text({.forward = cudnn, .backward = own}) ==
         "attention: forward cuDNN 9.19.0; backward own flash kernel, because cuDNN refuses");
+  AttentionFacts facts = good_facts();
+  facts.deterministic = false;  // a choice of the backward pass alone
+  CHECK(choose_attention_kernel(facts).why == cudnn.why);
+  facts.pass = AttentionPass::kBackward;
+  CHECK(to_text({.forward = cudnn, .backward = choose_attention_kernel(facts)}) ==
+        "attention: forward cuDNN 9.19.0; backward cuDNN 9.19.0 (not deterministic)");
 }
 
 TEST_CASE("a stream says which kernels it has for attention, and what they allocate",
           "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{2, 100, 4, 2, 64};
-  const auto kernels = attention_kernels(s.stream, shape, DType::kF32, 0);
+  const auto kernels = attention_kernels(s.stream, shape, DType::kF32, 0, {});
   REQUIRE(kernels.has_value() == (s.stream.device().kind == Device::Kind::kCuda));
   if (!kernels) return;
   CHECK(kernels->forward.kind == AttentionKind::kFlash);  // in fp32
   CHECK(!kernels->forward.why.empty());
   CHECK(kernels->scratch_forward == 0);
   CHECK(kernels->scratch_backward == 2 * 4 * 100 * 4);
-  const auto dropping = attention_kernels(s.stream, shape, DType::kF32, 0.1F).value();
+  const auto dropping = attention_kernels(s.stream, shape, DType::kF32, 0.1F, {}).value();
   CHECK(dropping.scratch_forward == 2 * 16);  // 16 bytes of each sample
   CHECK(dropping.scratch_backward == 2 * 4 * 100 * 4 + 2 * 16);
 }

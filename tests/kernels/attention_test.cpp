@@ -41,7 +41,7 @@ AttentionDropout own_kernels(const testing::PlacedInputs& inputs) {
 }
 
 bool takes_cudnn(Stream& stream, const AttentionShape& shape, DType dtype) {
-  const auto kernels = attention_kernels(stream, shape, dtype, 0);
+  const auto kernels = attention_kernels(stream, shape, dtype, 0, {});
   if (!kernels) return false;
   CHECK(kernels->forward.kind == kernels->backward.kind);
   if (kernels->forward.kind == AttentionKind::kFlash) WARN(to_text(*kernels));

@@ -49,8 +49,8 @@ bool is_missing() {
 }
 
 std::string refusal(AttentionPass pass, const AttentionShape& shape, const DescribedDevice& device,
-                    DType dtype = DType::kBF16) {
-  return detail::cudnn_refusal(pass, shape, dtype, device);
+                    DType dtype = DType::kBF16, const AttentionRules& rules = {}) {
+  return detail::cudnn_refusal(pass, shape, dtype, device, rules);
 }
 
 }  // namespace
@@ -67,6 +67,8 @@ TEST_CASE("cuDNN has engines for packed causal attention on A100, H100 and B200"
         CAPTURE(device.capability, shape.length, shape.heads, shape.head_dim, name_of(dtype));
         CHECK(refusal(AttentionPass::kForward, shape, device, dtype).empty());
         CHECK(refusal(AttentionPass::kBackward, shape, device, dtype).empty());
+        CHECK(refusal(AttentionPass::kBackward, shape, device, dtype, {.deterministic = false})
+                  .empty());
       }
     }
   }

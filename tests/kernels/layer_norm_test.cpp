@@ -29,6 +29,23 @@ Setting setting(int64_t rows, int64_t n, DType dtype, Stream& stream) {
 
 constexpr float kEps = 1e-5F;
 
+Values column_totals(const Values& terms, int64_t columns) {
+  Values out(static_cast<size_t>(columns));
+  for (size_t i = 0; i < terms.size(); ++i) out[i % out.size()] += terms[i];
+  return out;
+}
+
+// Sums down the columns of dy (x - mean) inv.
+Values weight_gradient(const Setting& t, const Values& dy, const Values& means) {
+  const Values x = values_of(t.x), inv = values_of(t.inv);
+  const auto columns = static_cast<size_t>(t.gamma.numel());
+  Values terms(dy.size());
+  for (size_t i = 0; i < dy.size(); ++i) {
+    terms[i] = dy[i] * (x[i] - means[i / columns]) * inv[i / columns];
+  }
+  return column_totals(terms, t.gamma.numel());
+}
+
 Values plus(Values a, const Values& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
@@ -102,6 +119,31 @@ TEST_CASE("norm gradients match numeric ones", "[kernels][device]") {
       REQUIRE(error_of(t.dx, plus(rms_x, values_of(t.residual))) < 3 * tolerance_of(dtype));
       REQUIRE(error_of(grads.dgamma, plus(rms_gamma, before)) < 1e-5);
     }
+  }
+}
+
+// Rows of several groups whose sums are added; rows whose sums have no room in shared memory.
+TEST_CASE("gradients of a norm's weights are sums over all rows", "[kernels][device]") {
+  TestStream s;
+  struct Size {
+    int64_t rows, columns;
+    DType dtype;
+  };
+  for (const Size& size : {Size{83, 48, DType::kF32}, Size{83, 48, DType::kBF16},
+                           Size{35, 7, DType::kF16}, Size{2, 44000, DType::kF32}}) {
+    CAPTURE(size.rows, size.columns, name_of(size.dtype));
+    Setting t = setting(size.rows, size.columns, size.dtype, s.stream);
+    LayerNormGrads grads{.dgamma = Tensor::empty({size.columns}, DType::kF32, s.stream),
+                         .dbeta = Tensor::empty({size.columns}, DType::kF32, s.stream)};
+    layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
+    layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, {}, t.dx, grads);
+    const Values dy = values_of(t.dy);
+    CHECK(error_of(grads.dgamma, weight_gradient(t, dy, values_of(t.mean))) < 1e-5);
+    CHECK(error_of(grads.dbeta, column_totals(dy, size.columns)) < 1e-5);
+    rms_norm(s.stream, t.x, t.gamma, kEps, t.y, t.inv);
+    rms_norm_backward(s.stream, t.x, t.gamma, t.inv, t.dy, {}, t.dx, grads);
+    const Values no_means(static_cast<size_t>(size.rows));
+    CHECK(error_of(grads.dgamma, weight_gradient(t, dy, no_means)) < 1e-5);
   }
 }
 

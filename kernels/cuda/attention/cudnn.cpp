@@ -1,7 +1,7 @@
 // Attention by cuDNN: a graph of one operation per pass and shape, which cuDNN's front end lowers
 // to the descriptors of its backend. The front end is headers alone and finds cuDNN's functions in
-// the library that core/libraries has opened. What is asked for is deterministic: the backward's
-// algorithm is chosen so, and engines that are noted as not deterministic are left out.
+// the library that core/libraries has opened. Where a stream's rules ask for a deterministic
+// backward, its algorithm is chosen so; engines that are noted as not deterministic are left out.
 #include "kernels/cuda/attention/cudnn.h"
 
 #include <cuda_runtime_api.h>
@@ -50,6 +50,16 @@ const Cudnn& opened_cudnn() {
   return table;
 }
 
+// What a plan is made for.
+struct Request {
+  AttentionPass pass = AttentionPass::kForward;
+  AttentionShape shape;
+  DType dtype = DType::kBF16;
+  float dropout = 0;
+  bool aligned = true;
+  bool deterministic = true;
+};
+
 // Graphs ------------------------------------------------------------------------------------------
 fe::DataType_t type_of(DType dtype) {
   return dtype == DType::kBF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
@@ -96,7 +106,8 @@ void add_forward(Graph& graph, const AttentionShape& shape, fe::DataType_t type)
   output(log_sum_exp, Uid::kLogSumExp, at.log_sum_exp, fe::DataType_t::FLOAT);
 }
 
-void add_backward(Graph& graph, const AttentionShape& shape, fe::DataType_t type) {
+void add_backward(Graph& graph, const AttentionShape& shape, fe::DataType_t type,
+                  bool deterministic) {
   const AttentionLayout at = layout_of(shape);
   auto [dq, dk, dv] = graph.sdpa_backward(
       input(graph, Uid::kQ, at.queries, type), input(graph, Uid::kK, at.keys, type),
@@ -104,7 +115,7 @@ void add_backward(Graph& graph, const AttentionShape& shape, fe::DataType_t type
       input(graph, Uid::kDy, at.outputs, type),
       input(graph, Uid::kLogSumExp, at.log_sum_exp, fe::DataType_t::FLOAT),
       causal<fe::graph::SDPA_backward_attributes>(shape, "attention_backward")
-          .set_deterministic_algorithm(true));
+          .set_deterministic_algorithm(deterministic));
   output(dq, Uid::kDq, at.queries, type);
   output(dk, Uid::kDk, at.keys, type);
   output(dv, Uid::kDv, at.values, type);
@@ -112,17 +123,16 @@ void add_backward(Graph& graph, const AttentionShape& shape, fe::DataType_t type
 
 // The capability is told, so that the front end does not look for a CUDA runtime to ask: ours is
 // linked into the program.
-std::shared_ptr<Graph> graph_of(AttentionPass pass, const AttentionShape& shape, DType dtype,
-                                int capability) {
+std::shared_ptr<Graph> graph_of(const Request& r, int capability) {
   auto graph = std::make_shared<Graph>();
-  graph->set_io_data_type(type_of(dtype))
+  graph->set_io_data_type(type_of(r.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   graph->set_sm_version(capability);
-  if (pass == AttentionPass::kForward) {
-    add_forward(*graph, shape, type_of(dtype));
+  if (r.pass == AttentionPass::kForward) {
+    add_forward(*graph, r.shape, type_of(r.dtype));
   } else {
-    add_backward(*graph, shape, type_of(dtype));
+    add_backward(*graph, r.shape, type_of(r.dtype), r.deterministic);
   }
   return graph;
 }
@@ -146,10 +156,14 @@ std::string refusal_of(Steps&&... steps) {
   return status.is_good() ? "" : told(status.get_message());
 }
 
-std::string choose_engines(Graph& graph) {
+bool must_repeat(const Request& r) { return r.pass == AttentionPass::kForward || r.deterministic; }
+
+std::string choose_engines(Graph& graph, const Request& r) {
   return refusal_of([&] { return graph.create_execution_plans({fe::HeurMode_t::A}); },
                     [&] {
-                      graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+                      if (must_repeat(r)) {
+                        graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+                      }
                       return graph.check_support();
                     });
 }
@@ -176,15 +190,7 @@ struct Plan {
   bool has_run = false;
 };
 
-// What a plan is made for.
-struct Request {
-  AttentionPass pass = AttentionPass::kForward;
-  AttentionShape shape;
-  DType dtype = DType::kBF16;
-  float dropout = 0;
-  bool aligned = true;
-};
-using Key = std::array<int64_t, 9>;
+using Key = std::array<int64_t, 10>;
 
 Key key_of(const Request& r) {
   return {static_cast<int64_t>(r.pass),
@@ -195,7 +201,8 @@ Key key_of(const Request& r) {
           r.shape.head_dim,
           static_cast<int64_t>(r.dtype),
           static_cast<int64_t>(r.dropout > 0),
-          static_cast<int64_t>(r.aligned)};
+          static_cast<int64_t>(r.aligned),
+          static_cast<int64_t>(r.deterministic)};
 }
 
 int capability_of(Device device) {
@@ -214,7 +221,8 @@ AttentionFacts facts_of(const Request& r, Device device) {
                        .dtype = r.dtype,
                        .head_dim = r.shape.head_dim,
                        .dropout = r.dropout,
-                       .aligned = r.aligned};
+                       .aligned = r.aligned,
+                       .deterministic = r.deterministic};
   size_t free = 0, total = 0;
   if (cudaSetDevice(device.index) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess) {
     facts.device_bytes = narrow<int64_t>(total);
@@ -270,11 +278,11 @@ class CudnnAttention {
     out.choice = choose_attention_kernel(facts);
     if (out.choice.kind == AttentionKind::kCudnn) {
       const Unwatched unwatched;
-      out.graph = graph_of(r.pass, r.shape, r.dtype, facts.capability);
+      out.graph = graph_of(r, facts.capability);
       Graph& graph = *out.graph;
       facts.refusal = refusal_of([&] { return graph.validate(); },
                                  [&] { return graph.build_operation_graph(handle(stream)); });
-      if (facts.refusal.empty()) facts.refusal = choose_engines(graph);
+      if (facts.refusal.empty()) facts.refusal = choose_engines(graph, r);
       if (facts.refusal.empty()) facts.refusal = refusal_of([&] { return graph.build_plans(); });
       if (facts.refusal.empty()) facts.scratch_bytes = graph.get_workspace_size();
       out.choice = choose_attention_kernel(facts);
@@ -299,13 +307,14 @@ bool is_aligned(const Tensor& tensor) {
   return !tensor.defined() || reinterpret_cast<uintptr_t>(tensor.address()) % kAlignment == 0;
 }
 
-Request request_of(AttentionPass pass, const AttentionOperands& o) {
+Request request_of(AttentionPass pass, const AttentionOperands& o, const AttentionRules& rules) {
   return {.pass = pass,
           .shape = o.shape,
           .dtype = o.qkv.dtype(),
           .dropout = o.dropout.p,
           .aligned = is_aligned(o.qkv) && is_aligned(o.y) && is_aligned(o.log_sum_exp) &&
-                     is_aligned(o.dy) && is_aligned(o.dqkv)};
+                     is_aligned(o.dy) && is_aligned(o.dqkv),
+          .deterministic = rules.deterministic};
 }
 
 using Addresses = std::unordered_map<int64_t, void*>;
@@ -335,7 +344,7 @@ Addresses addresses_of(AttentionPass pass, const AttentionOperands& o) {
 
 bool run(AttentionPass pass, Stream& stream, const AttentionOperands& operands) {
   auto& state = stream.state<CudnnAttention>();
-  Plan& plan = state.plan(stream, request_of(pass, operands));
+  Plan& plan = state.plan(stream, request_of(pass, operands, stream.state<AttentionRules>()));
   if (plan.choice.kind != AttentionKind::kCudnn) return false;
   const Tensor scratch =
       Tensor::empty({plan.scratch_bytes}, DType::kU8, stream, MemoryTag::kScratch);
@@ -364,9 +373,10 @@ bool attention_backward_by_cudnn(Stream& stream, const AttentionOperands& operan
 }
 
 AttentionKernels attention_kernels_of(Stream& stream, const AttentionShape& shape, DType dtype,
-                                      float dropout) {
+                                      float dropout, const AttentionRules& rules) {
   auto& state = stream.state<CudnnAttention>();
-  Request request{.shape = shape, .dtype = dtype, .dropout = dropout};
+  Request request{
+      .shape = shape, .dtype = dtype, .dropout = dropout, .deterministic = rules.deterministic};
   const Plan& forward = state.plan(stream, request);
   request.pass = AttentionPass::kBackward;
   const Plan& backward = state.plan(stream, request);
@@ -377,10 +387,12 @@ AttentionKernels attention_kernels_of(Stream& stream, const AttentionShape& shap
 }
 
 std::string cudnn_refusal(AttentionPass pass, const AttentionShape& shape, DType dtype,
-                          const DescribedDevice& device) {
+                          const DescribedDevice& device, const AttentionRules& rules) {
   static_cast<void>(opened_cudnn());
   auto properties = std::make_shared<fe::DeviceProperties>();
-  const std::shared_ptr<Graph> graph = graph_of(pass, shape, dtype, device.capability);
+  const Request request{
+      .pass = pass, .shape = shape, .dtype = dtype, .deterministic = rules.deterministic};
+  const std::shared_ptr<Graph> graph = graph_of(request, device.capability);
   const std::string refusal = refusal_of(
       [&] {
         return properties->deserialize({device.json.begin(), device.json.end()});
@@ -390,7 +402,7 @@ std::string cudnn_refusal(AttentionPass pass, const AttentionShape& shape, DType
         return graph->validate();
       },
       [&] { return graph->build_operation_graph(); });
-  return refusal.empty() ? choose_engines(*graph) : refusal;
+  return refusal.empty() ? choose_engines(*graph, request) : refusal;
 }
 
 }  // namespace ds::kernels::detail

@@ -15,7 +15,7 @@ bool attention_forward_by_cudnn(Stream& stream, const AttentionOperands& operand
 bool attention_backward_by_cudnn(Stream& stream, const AttentionOperands& operands);
 
 AttentionKernels attention_kernels_of(Stream& stream, const AttentionShape& shape, DType dtype,
-                                      float dropout);
+                                      float dropout, const AttentionRules& rules);
 
 // A device that need not be there: how it counts (90 is sm_90) and what cuDNN writes of one
 // (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
@@ -26,7 +26,7 @@ struct DescribedDevice {
 // What cuDNN has against attention there, empty where it has engines for it. For tests on machines
 // without a GPU; Unsupported without cuDNN.
 std::string cudnn_refusal(AttentionPass pass, const AttentionShape& shape, DType dtype,
-                          const DescribedDevice& device);
+                          const DescribedDevice& device, const AttentionRules& rules);
 
 // What our own kernels allocate for a call; 16 bytes of a sample say what dropout follows from.
 constexpr int64_t flash_scratch_bytes(AttentionPass pass, const AttentionShape& s, float dropout) {

@@ -14,7 +14,7 @@ bool attention_backward_by_cudnn(Stream& /*stream*/, const AttentionOperands& /*
 }
 
 AttentionKernels attention_kernels_of(Stream& /*stream*/, const AttentionShape& shape, DType dtype,
-                                      float dropout) {
+                                      float dropout, const AttentionRules& /*rules*/) {
   const AttentionChoice choice =
       choose_attention_kernel({.no_cudnn = std::string(missing_of_build(GpuLibrary::kCudnn)),
                                .dtype = dtype,
@@ -27,7 +27,7 @@ AttentionKernels attention_kernels_of(Stream& /*stream*/, const AttentionShape& 
 }
 
 std::string cudnn_refusal(AttentionPass /*pass*/, const AttentionShape& /*shape*/, DType /*dtype*/,
-                          const DescribedDevice& /*device*/) {
+                          const DescribedDevice& /*device*/, const AttentionRules& /*rules*/) {
   throw Unsupported(fmt::format("cuDNN: {}", missing_of_build(GpuLibrary::kCudnn)));
 }
 
