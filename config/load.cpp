@@ -62,6 +62,7 @@ void visit_paths(Config& config, const PathUse& use) {
   if (config.data.tokenizer != "byte") {
     use("data.tokenizer", config.data.tokenizer, PathBase::kFolderOfFile);
   }
+  visit("data.cache_folder", config.data.cache_folder);
   visit("tensorboard.output_path", config.tensorboard.output_path);
   visit("csv_monitor.output_path", config.csv_monitor.output_path);
   visit("flops_profiler.output_file", config.flops_profiler.output_file);

@@ -33,9 +33,10 @@ class FileBytes final : public ByteStream {
 // Compressed bytes on their way in, and the account of what they became.
 class CompressedInput {
  public:
-  CompressedInput(std::unique_ptr<File> file, std::string_view format)
+  CompressedInput(std::unique_ptr<File> file, std::string_view format, int64_t most)
       : path_(file->path()),
         format_(format),
+        most_(most),
         compressed_(file->size()),
         bytes_(std::move(file)),
         chunk_(kChunkBytes) {}
@@ -52,9 +53,8 @@ class CompressedInput {
 
   void count_output(size_t count) {
     output_ += static_cast<int64_t>(count);
-    if (output_ > kLargestText) {
-      refuse(
-          fmt::format("more than {} bytes come out of it; decompress it to a file", kLargestText));
+    if (output_ > most_) {
+      refuse(fmt::format("more than {} bytes come out of it; decompress it to a file", most_));
     }
     if (output_ > kSmallText && output_ / kLargestRatio > compressed_) {
       refuse(
@@ -70,6 +70,7 @@ class CompressedInput {
  private:
   std::string path_;
   std::string_view format_;
+  int64_t most_;
   int64_t compressed_;
   int64_t output_ = 0;
   FileBytes bytes_;
@@ -80,7 +81,7 @@ class CompressedInput {
 // One or more members (RFC 1952), as gzip, pigz and bgzip write them.
 class GzipBytes final : public ByteStream {
  public:
-  explicit GzipBytes(std::unique_ptr<File> file) : input_(std::move(file), "gzip") {
+  GzipBytes(std::unique_ptr<File> file, int64_t most) : input_(std::move(file), "gzip", most) {
     constexpr int kGzipHeader = 16;
     if (::inflateInit2(&state_, MAX_WBITS + kGzipHeader) != Z_OK)
       throw OutOfMemory("gzip: no memory to decompress");
@@ -129,8 +130,8 @@ class GzipBytes final : public ByteStream {
 // One or more frames (RFC 8878), with windows of at most 128 MiB.
 class ZstdBytes final : public ByteStream {
  public:
-  explicit ZstdBytes(std::unique_ptr<File> file)
-      : input_(std::move(file), "zstd"), state_(::ZSTD_createDCtx()) {
+  ZstdBytes(std::unique_ptr<File> file, int64_t most)
+      : input_(std::move(file), "zstd", most), state_(::ZSTD_createDCtx()) {
     if (state_ == nullptr) throw OutOfMemory("zstd: no memory to decompress");
   }
   ZstdBytes(const ZstdBytes&) = delete;  // owns the state of libzstd
@@ -165,12 +166,13 @@ class ZstdBytes final : public ByteStream {
 
 }  // namespace
 
-std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression) {
+std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression,
+                                             int64_t most) {
   switch (compression) {
     case Compression::kGzip:
-      return std::make_unique<GzipBytes>(std::move(file));
+      return std::make_unique<GzipBytes>(std::move(file), most);
     case Compression::kZstd:
-      return std::make_unique<ZstdBytes>(std::move(file));
+      return std::make_unique<ZstdBytes>(std::move(file), most);
     case Compression::kNone:
       break;
   }

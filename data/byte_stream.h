@@ -1,6 +1,7 @@
 // The bytes of a file from its beginning to its end, decompressed where they are compressed. What
 // comes out of compressed files is bounded, so that a small file cannot fill the memory:
-// kLargestText bytes in all, and beyond kSmallText no more than kLargestRatio times what was read.
+// kLargestText bytes in all unless the reader says otherwise, and beyond kSmallText no more than
+// kLargestRatio times what was read.
 #pragma once
 
 #include <memory>
@@ -25,7 +26,8 @@ class ByteStream {
   virtual size_t read(std::span<char> into) = 0;
 };
 
-// `path` is named in messages.
-std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression);
+// `most`: in all, where what comes out is not held in memory.
+std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression,
+                                             int64_t most = kLargestText);
 
 }  // namespace ds

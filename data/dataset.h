@@ -43,15 +43,21 @@ struct Separator {
   std::string text = {};  // empty: nothing
   Kind kind = Kind::kText;
 };
+class TokenCache;
+
 // How documents become one run of tokens.
 struct TextOptions {
   std::string field = "text";  // of a JSON line
   Separator after_json_line = {"\n"};
   Separator after_text_file = {};
+  // Where ids of large files are kept (data/cache/token_cache.h), by a tokenizer with this digest.
+  // Not owned; null: they are held in memory.
+  TokenCache* cache = nullptr;
+  std::string tokenizer_digest = {};
 };
 // Text files and JSON lines, plain or compressed, one after the other as one run of tokens. Plain
 // text is read as it is for the byte tokenizer; the rest is decompressed and tokenised now, and
-// held in memory. DataError for what is no text, Unsupported for what this build could read with
+// held in memory or, as far as it is large, in the cache. DataError for what is no text, Unsupported for what this build could read with
 // another library.
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,

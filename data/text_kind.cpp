@@ -141,6 +141,19 @@ size_t invalid_utf8_bytes(std::string_view sample) {
   return invalid;
 }
 
+std::string_view whole_characters(std::string_view text) {
+  const auto length_of = [](unsigned char lead) -> size_t {
+    if (lead >= 0xF0) return 4;
+    if (lead >= 0xE0) return 3;
+    return lead >= 0xC0 ? 2 : 1;
+  };
+  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
+    const size_t at = text.size() - back;
+    if (length_of(static_cast<unsigned char>(text[at])) > back) return text.substr(0, at);
+  }
+  return text;
+}
+
 Compression compression_of(std::string_view head) {
   if (head.starts_with("\x1F\x8B\x08"sv)) return Compression::kGzip;
   if (head.starts_with("\x28\xB5\x2F\xFD"sv)) return Compression::kZstd;

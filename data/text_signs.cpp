@@ -149,20 +149,6 @@ std::optional<TextFinding> markup_in(const std::string& ending, std::string_view
   return std::nullopt;
 }
 
-// Without the beginning of a character that the end has cut.
-std::string_view whole_characters(std::string_view head) {
-  const auto length_of = [](unsigned char lead) -> size_t {
-    if (lead >= 0xF0) return 4;
-    if (lead >= 0xE0) return 3;
-    return lead >= 0xC0 ? 2 : 1;
-  };
-  for (size_t back = 1; back <= std::min<size_t>(3, head.size()); ++back) {
-    const size_t at = head.size() - back;
-    if (length_of(static_cast<unsigned char>(head[at])) > back) return head.substr(0, at);
-  }
-  return head;
-}
-
 std::optional<TextFinding> encoding_of(std::string_view head) {
   if (head.size() == kHeadBytes) head = whole_characters(head);
   const size_t invalid = invalid_utf8_bytes(head);

@@ -1,13 +1,13 @@
 // Text files and JSON lines, plain or compressed, as one run of tokens.
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "core/index.h"
 #include "data/byte_stream.h"
+#include "data/cache/token_cache.h"
 #include "data/dataset.h"
 #include "data/json_lines.h"
 #include "data/text_kind.h"
+#include "data/text_tokens.h"
 #include "data/tokenizer/token_parts.h"
 
 namespace ds {
@@ -16,53 +16,20 @@ namespace {
 // Looked at at the beginning, in the middle, at the end.
 constexpr auto kSampleBytes = static_cast<int64_t>(kHeadBytes);
 
-// Tokens that are bytes take one byte each, others four.
-class TokenCollector {
- public:
-  TokenCollector(std::string path, const Tokenizer& tokenizer)
-      : path_(std::move(path)), tokenizer_(tokenizer), as_bytes_(is_byte_tokenizer(tokenizer)) {}
+bool is_byte_tokenizer(const Tokenizer& tokenizer) {
+  return dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
+}
 
-  static bool is_byte_tokenizer(const Tokenizer& tokenizer) {
-    return dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
-  }
-
-  // `where` begins the message of an error.
-  void add_text(std::string_view text, const std::string& where) {
-    if (as_bytes_) {
-      bytes_.insert(bytes_.end(), text.begin(), text.end());
-      return;
-    }
-    try {
-      const std::vector<int32_t> ids = tokenizer_.encode(text);
-      tokens_.insert(tokens_.end(), ids.begin(), ids.end());
-    } catch (const DataError& error) {
-      throw DataError(fmt::format("{}: {}", where, error.what()));
-    }
-  }
-  void add_separator(const Separator& separator) {
-    if (separator.text.empty()) return;
-    const size_t before = tokens_.size();
-    add_text(separator.text, "data.separator");
-    const size_t added = tokens_.size() - before;
-    if (separator.kind == Separator::Kind::kOneToken && !as_bytes_ && added != 1) {
-      throw DataError(fmt::format(
-          "the eos_token \"{}\" beside the tokenizer is {} tokens of it, expected one; give "
-          "data.separator",
-          separator.text, added));
-    }
-  }
-  std::shared_ptr<const TokenSource> finish() {
-    if (as_bytes_) return std::make_shared<TokenList<uint8_t>>(std::move(path_), std::move(bytes_));
-    return std::make_shared<TokenList<int32_t>>(std::move(path_), std::move(tokens_));
-  }
-
- private:
-  std::string path_;
-  const Tokenizer& tokenizer_;
-  bool as_bytes_;
-  std::vector<uint8_t> bytes_;
-  std::vector<int32_t> tokens_;
-};
+// All ids in memory; those that are bytes take one byte each, others four.
+template <class T>
+std::shared_ptr<const TokenSource> in_memory(ByteStream& stream, const TextToEncode& text) {
+  std::vector<T> tokens;
+  ThreadPool caller(1);
+  encode_text(stream, text, {}, caller, [&](std::span<const int32_t> ids, const TextPlace&) {
+    for (const int32_t id : ids) tokens.push_back(static_cast<T>(id));
+  });
+  return std::make_shared<TokenList<T>>(text.path, std::move(tokens));
+}
 
 std::string sample_of(const File& file, int64_t offset) {
   std::string sample(to_size(std::min(kSampleBytes, file.size() - offset)), '\0');
@@ -78,29 +45,15 @@ void require_text_file(const File& file, std::string_view head) {
   }
 }
 
-// All that is left of the stream.
-std::string read_all(ByteStream& stream) {
-  constexpr size_t kStep = size_t{1} << 20;
-  std::string text;
-  for (size_t size = 0;;) {
-    text.resize(size + kStep);
-    const size_t count = stream.read(std::span(text).subspan(size));
-    size += count;
-    if (count == 0) {
-      text.resize(size);
-      return text;
-    }
-  }
-}
-
 class TextFile {
  public:
   TextFile(FileSystem& file_system, std::string path, const Tokenizer& tokenizer,
            const TextOptions& options)
-      : path_(std::move(path)),
+      : file_system_(file_system),
+        path_(std::move(path)),
         tokenizer_(tokenizer),
         options_(options),
-        file_(file_system.open(path_)) {
+        file_(file_system_.open(path_)) {
     if (file_->size() == 0) throw DataError(fmt::format("{}: the file is empty", path_));
     head_ = sample_of(*file_, 0);
     compression_ = compression_of(head_);
@@ -135,33 +88,23 @@ class TextFile {
 
   std::shared_ptr<const TokenSource> open() {
     const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
-    if (plain && TokenCollector::is_byte_tokenizer(tokenizer_) &&
-        options_.after_text_file.text.empty()) {
+    if (plain && is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty()) {
       return open_raw_tokens(std::move(file_), mark_bytes(), 1);
     }
-    TokenCollector out(path_, tokenizer_);
-    const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
-    if (layout_of(path_) == TextLayout::kJsonLines) {
-      collect_lines(*stream, out);
-    } else {
-      const std::string text = read_all(*stream);
-      if (compression_ != Compression::kNone) require_text(text, SampleFrom::kBeginning, path_);
-      out.add_text(without_mark(text), path_);
-      out.add_separator(options_.after_text_file);
+    const TextToEncode text{path_, compression_, tokenizer_, options_};
+    if (options_.cache != nullptr && options_.cache->wants(file_->size(), compression_)) {
+      if (auto kept = options_.cache->open(file_system_, text)) return kept;
     }
-    return out.finish();
+    const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
+    return is_byte_tokenizer(tokenizer_) ? in_memory<uint8_t>(*stream, text)
+                                         : in_memory<int32_t>(*stream, text);
   }
 
  private:
   // Of a plain file that begins with a byte order mark.
   int64_t mark_bytes() const { return narrow<int64_t>(head_.size() - without_mark(head_).size()); }
-  void collect_lines(ByteStream& stream, TokenCollector& out) const {
-    for_each_json_text(stream, path_, options_.field, [&](std::string_view text, int64_t line) {
-      out.add_text(text, fmt::format("{}:{}", path_, line));
-      out.add_separator(options_.after_json_line);
-    });
-  }
 
+  FileSystem& file_system_;
   std::string path_;
   const Tokenizer& tokenizer_;
   const TextOptions& options_;

@@ -1,6 +1,5 @@
 #include "rankd/rank_device.h"
 
-#include <cstdlib>
 #include <functional>
 
 #include "comm/host_exchange.h"
@@ -8,6 +7,7 @@
 #include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
 #include "core/cuda/library_calls.h"
+#include "core/files/home.h"
 #include "core/host.h"
 #include "core/libraries/gpu_libraries.h"
 #include "core/memory/host_copy.h"
@@ -38,19 +38,6 @@ std::string why_no_nccl_here() {
   } catch (const Unsupported& missing) {
     return missing.what();
   }
-}
-
-// Where a user's programs keep what they can do without; empty: nowhere.
-std::string cache_folder() {
-  const auto named = [](const char* variable) {
-    const char* const value = std::getenv(variable);
-    return std::string(value != nullptr ? value : "");
-  };
-  if (const std::string cache = named("XDG_CACHE_HOME"); cache.starts_with('/')) {
-    return join_path(cache, "dslaunch");
-  }
-  const std::string home = named("HOME");
-  return home.starts_with('/') ? join_path(home, ".cache/dslaunch") : "";
 }
 
 uint64_t gpu_of_host(Device device) {
@@ -137,7 +124,7 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
           connections_.peers()) {
   if (!tunes_matmul_) return;
   if (const auto place = kernels::matmul_place(device_)) {
-    const std::string folder = cache_folder();
+    const std::string folder = user_cache_folder();
     choices_.emplace(files_, folder.empty() ? "" : join_path(folder, choices_file_name(*place)),
                      *place);
   }

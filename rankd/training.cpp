@@ -16,6 +16,7 @@
 #include "rankd/rank_device.h"
 #include "rankd/run_parts.h"
 #include "rankd/step_commands.h"
+#include "rankd/training_data.h"
 #include "train/assemble.h"
 #include "train/checkpointing.h"
 #include "train/evaluation.h"
@@ -354,7 +355,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const MemoryLimits limits = memory_limits(config);
   require_within(run_plan, limits);
   DS_FAILPOINT("train.planned");
-  const TrainingData data = open_data(config.data, model, inputs);
+  const OpenedData opened = open_training_data(plan, control, config.data, model, inputs, files);
+  const TrainingData& data = opened.data;
   count_epochs(options, config, data.train, plan.world_size);
   const FolderFrame frame = frame_of(plan, config, model, files);
   tell_tokenizer(plan, control, config, model, data);

@@ -361,7 +361,8 @@ TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, Fi
   return options;
 }
 
-TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
+TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
+                       TokenCache* cache) {
   const ModelDimensions sizes = dimensions(model);
   std::unique_ptr<Tokenizer> tokenizer;
   TextOptions text;
@@ -369,6 +370,8 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     tokenizer = make_tokenizer(files, data.tokenizer);
     check_vocabulary(*tokenizer, data.tokenizer, sizes.vocabulary);
     text = text_options(data, *tokenizer, files);
+    text.cache = cache;
+    text.tokenizer_digest = tokenizer_digest(files, data.tokenizer);
   }
   const int64_t length = sequence_length(data, model);
   const ByteTokenizer unused;  // token ids are no text: nobody asks it

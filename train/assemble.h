@@ -62,9 +62,10 @@ struct TrainingData {
 // lines.
 TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files);
 
-// Opens what `data` names. InputMissing, DataError as the readers throw them; ConfigError for a
+// Opens what `data` names; ids of large texts are kept in the cache, if there is one. InputMissing, DataError as the readers throw them; ConfigError for a
 // tokenizer that is not the model's.
-TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files);
+TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
+                       TokenCache* cache = nullptr);
 
 // Optimizer steps of the whole run: train.steps, or as many as train.epochs need.
 int64_t total_steps(const TrainSection& train, const BatchShape& batch, int64_t samples_per_epoch);

@@ -88,6 +88,13 @@ void fields(Visitor& v, DataSection& c) {
                       "Where model.folder is "
                       "given, that folder is the default.",
            .effect = Effect::kUsed});
+  v.field("cache_folder", c.cache_folder,
+          {.meaning = "The folder where token ids of text files of 16 MiB and more (compressed: 4 "
+                      "MiB) are kept: one process of a host tokenises them, in memory that does "
+                      "not grow with them, and later runs find them by the content of text and "
+                      "tokenizer. \"\" keeps none: each rank holds all ids in memory.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "$XDG_CACHE_HOME/dslaunch/tokens, or ~/.cache/dslaunch/tokens"});
   v.field("sequence_length", c.sequence_length,
           {.meaning = "Tokens per sample.",
            .effect = Effect::kUsed,

@@ -43,7 +43,8 @@ struct DataSection {
   std::optional<std::string> separator;  // after each document
   std::string tokenizer =
       "byte";  // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
-  std::optional<int64_t> sequence_length;  // tokens per sample; the model's longest by default
+  std::optional<std::string> cache_folder;  // of token ids; empty: none
+  std::optional<int64_t> sequence_length;   // tokens per sample; the model's longest by default
   DataOrder order = DataOrder::kShuffled;
 };
 void fields(Visitor& v, DataSection& c);

@@ -41,6 +41,18 @@ std::optional<std::string> expand_home(const std::string& path) {
   return home;
 }
 
+std::string user_cache_folder() {
+  const auto named = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::string(value != nullptr ? value : "");
+  };
+  if (const std::string cache = named("XDG_CACHE_HOME"); cache.starts_with('/')) {
+    return cache + "/dslaunch";
+  }
+  const std::string home = named("HOME");
+  return home.starts_with('/') ? home + "/.cache/dslaunch" : "";
+}
+
 std::string no_home_text(const std::string& path) {
   const std::string front = path.substr(0, path.find('/'));
   return fmt::format("{}: no user has {} as home folder; write ./{} for a name that begins so",

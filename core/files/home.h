@@ -11,6 +11,10 @@ namespace ds {
 // that user's. Other paths are given back as they are, and nothing where there is no such user.
 std::optional<std::string> expand_home(const std::string& path);
 
+// Where a user's programs keep what they can do without: $XDG_CACHE_HOME/dslaunch or
+// ~/.cache/dslaunch; empty where neither variable names a folder.
+std::string user_cache_folder();
+
 // What is to be said of a path of which expand_home() made nothing.
 std::string no_home_text(const std::string& path);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/text_kind.h"
 
 namespace ds {
 namespace {
@@ -24,8 +25,16 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
     DS_CHECK(!token.content.empty() && token.content.size() <= kLongest,
              "an added token of {} bytes, expected 1 to {}", token.content.size(), kLongest);
     ++first_byte_[size_t{byte_at(token, 0)} + 1];
+    longest_ = std::max(longest_, token.content.size());
   }
   for (size_t byte = 0; byte < 256; ++byte) first_byte_[byte + 1] += first_byte_[byte];
+}
+
+size_t AddedTokens::certain_bytes(std::string_view text) const {
+  size_t end = text.size() - std::min(text.size(), longest_);
+  const auto splits_character = [&] { return end < text.size() && is_continuation(text[end]); };
+  while (end > 0 && (is_space(text[end - 1]) || splits_character())) --end;
+  return end;
 }
 
 const AddedToken* AddedTokens::match(std::string_view text) const {

@@ -3,11 +3,14 @@
 // length is bounded by kLongest.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/tokenizer/tokenizer.h"
 
 namespace ds {
 
@@ -26,11 +29,14 @@ class AddedTokens {
   // Of two tokens with the same content the first one counts.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  // Calls `on_text` and `on_token` for the sections of the text in order.
+  // Calls `on_text` and `on_token` for the sections of the text in order. A section of text comes
+  // with how far it is wanted, and on_text() says how many bytes of it were taken; so does this.
   template <class OnText, class OnToken>
-  void split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
+  size_t split(std::string_view text, const TextPart& part, const OnText& on_text,
+               const OnToken& on_token) const {
+    const size_t certain = part.goes_on ? certain_bytes(text) : text.size();
     size_t rest = 0;
-    for (size_t at = 0; at < text.size();) {
+    for (size_t at = 0; at < certain && rest < part.stop;) {
       const AddedToken* token = match(text.substr(at));
       if (token == nullptr) {
         ++at;
@@ -44,20 +50,29 @@ class AddedTokens {
       if (token->right == AddedToken::Strip::kStrip) {
         while (at < text.size() && is_space(text[at])) ++at;
       }
-      if (begin > rest) on_text(text.substr(rest, begin - rest));
+      if (begin > rest) {
+        rest += on_text(text.substr(rest, begin - rest), {.stop = part.after(rest).stop});
+        if (rest < begin || rest >= part.stop) return rest;
+      }
+      if (part.goes_on && at == text.size()) return rest;  // its white space may follow
       on_token(token->id);
       rest = at;
     }
-    if (rest < text.size()) on_text(text.substr(rest));
+    if (rest >= std::min(certain, part.stop)) return rest;
+    return rest + on_text(text.substr(rest, certain - rest), part.after(rest));
   }
 
  private:
   static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+  // Where whatever follows the text changes nothing about which tokens begin, nor about what white
+  // space is theirs.
+  size_t certain_bytes(std::string_view text) const;
   // The longest token that the text begins with, or null.
   const AddedToken* match(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;        // sorted by content
   std::array<size_t, 257> first_byte_{};  // where tokens that begin with a byte are in tokens_
+  size_t longest_ = 0;
 };
 
 }  // namespace ds

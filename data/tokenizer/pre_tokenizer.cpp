@@ -8,6 +8,7 @@
 
 #include "config/reader/utf8.h"
 #include "core/error.h"
+#include "data/text_kind.h"
 
 namespace ds {
 namespace {
@@ -34,7 +35,7 @@ std::string message_of(int error) {
 size_t next_character(std::string_view text, size_t at) {
   do {
     ++at;
-  } while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U);
+  } while (at < text.size() && is_continuation(text[at]));
   return at;
 }
 
@@ -92,11 +93,15 @@ struct Regex::Search {
   size_t window = kFreeBytes;
   uint32_t steps = kFreeSteps;
   Places places = Places::kAll;
+  TextEnd text_end = TextEnd::kEnd;
 
+  bool sees_end(std::string_view text) const {
+    return end(text) == text.size() && text_end == TextEnd::kEnd;
+  }
   // The window ends between two characters.
   size_t end(std::string_view text) const {
     size_t out = window < text.size() - at ? at + window : text.size();
-    while (out < text.size() && (static_cast<unsigned char>(text[out]) & 0xc0U) == 0x80U) --out;
+    while (out < text.size() && is_continuation(text[out])) --out;
     return out;
   }
 };
@@ -107,7 +112,8 @@ int Regex::match(std::string_view text, const Search& search, PatternWork& work)
   pcre2_set_offset_limit(scratch.context,
                          search.places == Search::Places::kFirst ? search.at : PCRE2_UNSET);
   const size_t end = search.end(text);
-  const uint32_t options = PCRE2_NO_UTF_CHECK | (end < text.size() ? PCRE2_PARTIAL_HARD : 0);
+  const uint32_t options =
+      PCRE2_NO_UTF_CHECK | (search.sees_end(text) ? 0 : uint32_t{PCRE2_PARTIAL_HARD});
   return pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), end, search.at,
                      options, scratch.match, scratch.context);
 }
@@ -121,19 +127,21 @@ void Regex::charge(int64_t amount, size_t at, PatternWork& work) const {
       pattern_, at));
 }
 
-bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& begin,
+bool Regex::find(std::string_view text, const Search& from, PatternWork& work, size_t& begin,
                  size_t& end) const {
   using Places = Search::Places;
-  Search search{.at = at};
-  size_t careful_until = at;  // there one place is tried at a time: a hard one is among them
+  Search search = from;
+  size_t careful_until = from.at;  // there one place is tried at a time: a hard one is among them
   const auto move_to = [&](size_t place) {
-    search = {.at = place, .places = place < careful_until ? Places::kFirst : Places::kAll};
+    search = {.at = place,
+              .places = place < careful_until ? Places::kFirst : Places::kAll,
+              .text_end = from.text_end};
   };
   while (search.at < text.size()) {
     const int result = match(text, search, work);
     const size_t* range = pcre2_get_ovector_pointer(work.scratch_->match);
     const size_t window_end = search.end(text);
-    const bool whole = window_end == text.size();
+    const bool whole = search.sees_end(text);
     if (result >= 0 && (whole || range[0] < window_end)) {
       begin = range[0];
       end = range[1];
@@ -149,6 +157,8 @@ bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& be
     } else if (result == PCRE2_ERROR_PARTIAL) {
       if (range[0] > search.at && search.places == Places::kAll) {
         move_to(range[0]);
+      } else if (window_end == text.size()) {
+        return false;  // what follows decides
       } else {
         charge(static_cast<int64_t>(search.window), search.at, work);
         search.window *= 2;
@@ -168,47 +178,73 @@ bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& be
   return false;
 }
 
-void Regex::for_each_match(std::string_view text, PatternWork& work,
-                           const std::function<void(size_t begin, size_t end)>& on_match) const {
+void Regex::for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
+                           const std::function<bool(size_t begin, size_t end)>& on_match) const {
   if (const size_t invalid = first_invalid_utf8(text); invalid != std::string_view::npos) {
     throw DataError(fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", invalid));
   }
   size_t begin = 0;
   size_t end = 0;
-  for (size_t at = 0; at < text.size() && find(text, at, work, begin, end);) {
+  size_t at = 0;
+  while (at < text.size() && find(text, {.at = at, .text_end = text_end}, work, begin, end)) {
     if (end <= begin) {
       at = next_character(text, std::max(begin, at));
       continue;
     }
-    on_match(begin, end);
+    if (!on_match(begin, end)) return;
     at = end;
   }
 }
 
+bool Regex::looks_back() const {
+  uint32_t characters = 0;
+  pcre2_pattern_info(code_->compiled, PCRE2_INFO_MAXLOOKBEHIND, &characters);
+  if (characters > 0 || pattern_.find("\\G") != std::string::npos) return true;
+  for (size_t at = pattern_.find('^'); at != std::string::npos; at = pattern_.find('^', at + 1)) {
+    if (at == 0 || (pattern_[at - 1] != '[' && pattern_[at - 1] != '\\')) return true;
+  }
+  return false;
+}
+
 namespace {
 
-void split_piece(const PreTokenizerStep& step, std::string_view piece, PatternWork& work,
-                 std::vector<std::string_view>& out) {
+// Says how much of the piece was split.
+size_t split_piece(const PreTokenizerStep& step, std::string_view piece, const TextPart& part,
+                   PatternWork& work, std::vector<std::string_view>& out) {
   using Behavior = PreTokenizerStep::Behavior;
   size_t rest = 0;
   const auto keep_between = [&](size_t end) {
     if (end > rest && step.behavior != Behavior::kOnly)
       out.push_back(piece.substr(rest, end - rest));
+    rest = end;
   };
-  step.regex->for_each_match(piece, work, [&](size_t begin, size_t end) {
+  const auto text_end = part.goes_on ? Regex::TextEnd::kGoesOn : Regex::TextEnd::kEnd;
+  step.regex->for_each_match(piece, text_end, work, [&](size_t begin, size_t end) {
     keep_between(begin);
+    if (rest >= part.stop) return false;
     if (step.behavior != Behavior::kRemoved) out.push_back(piece.substr(begin, end - begin));
     rest = end;
+    return rest < part.stop;
   });
-  keep_between(piece.size());
+  if (!part.goes_on && rest < part.stop) keep_between(piece.size());
+  return rest;
 }
 
 }  // namespace
 
-Pieces PreTokenizer::split(std::string_view text, PatternWork& work) const {
+bool PreTokenizer::begins_anywhere() const {
+  if (steps_.empty()) return false;
+  const PreTokenizerStep& first = steps_.front();  // the others see its pieces alone
+  return first.prefix_space == PreTokenizerStep::PrefixSpace::kNo && first.regex != nullptr &&
+         !first.regex->looks_back();
+}
+
+Pieces PreTokenizer::split(std::string_view text, const TextPart& part, PatternWork& work) const {
   Pieces pieces;
+  pieces.taken = text.size();
   if (!text.empty()) pieces.views.push_back(text);
   for (const PreTokenizerStep& step : steps_) {
+    const bool is_first = &step == steps_.data();
     std::vector<std::string_view> next;
     for (std::string_view piece : pieces.views) {
       if (step.prefix_space == PreTokenizerStep::PrefixSpace::kAdd && piece[0] != ' ') {
@@ -216,9 +252,10 @@ Pieces PreTokenizer::split(std::string_view text, PatternWork& work) const {
       }
       if (step.regex == nullptr) {
         next.push_back(piece);
-      } else {
-        split_piece(step, piece, work, next);
+        continue;
       }
+      const size_t taken = split_piece(step, piece, is_first ? part : TextPart{}, work, next);
+      if (is_first && part.is_cut()) pieces.taken = taken;
     }
     pieces.views = std::move(next);
   }

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/tokenizer.h"
+
 namespace ds {
 
 // What all patterns together may do to one text: as much as any sane pattern takes, for every byte
@@ -37,17 +39,22 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  // Calls `on_match` with begin and end of each non-empty match, left to right. DataError with the
-  // byte offset for invalid UTF-8, or where the work is used up, naming the pattern.
-  void for_each_match(std::string_view text, PatternWork& work,
-                      const std::function<void(size_t begin, size_t end)>& on_match) const;
+  enum class TextEnd { kEnd, kGoesOn };
+  // Calls `on_match` with begin and end of each non-empty match, left to right, until it says
+  // false. Where the text goes on, matches that what follows could change are none. DataError with
+  // the byte offset for invalid UTF-8, or where the work is used up, naming the pattern.
+  void for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
+                      const std::function<bool(size_t begin, size_t end)>& on_match) const;
+  // Whether what a text begins with is matched as it is further on.
+  bool looks_back() const;
 
  private:
   struct Code;
   struct Search;
   // The first match that begins at `at` or after it; an empty one begins and ends at the same
   // place.
-  bool find(std::string_view text, size_t at, PatternWork& work, size_t& begin, size_t& end) const;
+  bool find(std::string_view text, const Search& from, PatternWork& work, size_t& begin,
+            size_t& end) const;
   int match(std::string_view text, const Search& search, PatternWork& work) const;
   void charge(int64_t amount, size_t at,
               PatternWork& work) const;  // DataError once nothing is left
@@ -60,6 +67,7 @@ class Regex {
 struct Pieces {
   std::vector<std::string_view> views;
   std::deque<std::string> owned;
+  size_t taken = 0;  // bytes of the text that they are
 };
 
 struct PreTokenizerStep {
@@ -76,7 +84,9 @@ struct PreTokenizerStep {
 class PreTokenizer {
  public:
   explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
-  Pieces split(std::string_view text, PatternWork& work) const;
+  Pieces split(std::string_view text, const TextPart& part, PatternWork& work) const;
+  // Whether the pieces of a text that is cut between two pieces are those of its parts.
+  bool begins_anywhere() const;
 
  private:
   std::vector<PreTokenizerStep> steps_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "data/cache/stream_digest.h"
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/byte_pair.h"
 #include "data/tokenizer/pre_tokenizer.h"
@@ -84,13 +85,18 @@ class BytePairTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return vocab_size_; }
   bool knows(int32_t id) const override { return bytes_of_id_.contains(id); }
 
-  std::vector<int32_t> encode(std::string_view text) const override {
+  size_t encode_part(std::string_view text, const TextPart& part,
+                     std::vector<int32_t>& out) const override {
+    TextPart wanted = part;
+    if (!pre_tokenizer_.begins_anywhere()) {
+      if (part.goes_on) return 0;
+      wanted = {};
+    }
     PatternWork work(text.size());
     // Text repeats its words, so most pieces are looked up; local, to stay thread-safe.
     std::unordered_map<std::string, std::vector<int32_t>, StringHash, std::equal_to<>> cache;
-    std::vector<int32_t> out;
-    const auto on_text = [&](std::string_view section) {
-      const Pieces pieces = pre_tokenizer_.split(section, work);
+    const auto on_text = [&](std::string_view section, const TextPart& of_section) {
+      const Pieces pieces = pre_tokenizer_.split(section, of_section, work);
       for (const std::string_view piece : pieces.views) {
         const auto known = cache.find(piece);
         if (known != cache.end()) {
@@ -103,9 +109,9 @@ class BytePairTokenizer final : public Tokenizer {
           cache.emplace(piece, std::vector<int32_t>(out.begin() + begin, out.end()));
         }
       }
+      return pieces.taken;
     };
-    added_.split(text, on_text, [&](int32_t id) { out.push_back(id); });
-    return out;
+    return added_.split(text, wanted, on_text, [&](int32_t id) { out.push_back(id); });
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
@@ -377,11 +383,18 @@ class JsonReader {
 
 }  // namespace
 
-std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
-  std::vector<int32_t> out;
-  out.reserve(text.size());
-  for (const char c : text) out.push_back(static_cast<unsigned char>(c));
-  return out;
+std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> ids;
+  encode_part(text, {}, ids);
+  return ids;
+}
+
+size_t ByteTokenizer::encode_part(std::string_view text, const TextPart& part,
+                                  std::vector<int32_t>& ids) const {
+  text = text.substr(0, part.stop);
+  ids.reserve(ids.size() + text.size());
+  for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  return text.size();
 }
 
 std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
@@ -401,6 +414,15 @@ std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::st
     const std::string message = error.what();
     throw DataError(message.starts_with(path) ? message : fmt::format("{}: {}", path, message));
   }
+}
+
+std::string tokenizer_digest(FileSystem& file_system, const std::string& name_or_path) {
+  if (name_or_path == "byte") return name_or_path;
+  const std::string text =
+      file_system.read_text(find_tokenizer(file_system, name_or_path), kLargestFile);
+  StreamDigest digest;
+  digest.add(std::as_bytes(std::span(text)));
+  return hex(digest.finish());
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system,

@@ -16,6 +16,21 @@
 
 namespace ds {
 
+// How far a text that comes in parts is encoded.
+struct TextPart {
+  // Encoding ends at the first place from here on at which tokens of the whole text meet.
+  size_t stop = std::string_view::npos;
+  // More text follows, and what it can change is not encoded.
+  bool goes_on = false;
+
+  bool is_cut() const { return goes_on || stop != std::string_view::npos; }
+  // How far what follows the first bytes of the text is encoded.
+  TextPart after(size_t bytes) const {
+    constexpr size_t kEnd = std::string_view::npos;
+    return {.stop = stop == kEnd ? kEnd : stop - bytes, .goes_on = goes_on};
+  }
+};
+
 // Thread-safe: nothing changes after construction.
 class Tokenizer {
  public:
@@ -25,7 +40,12 @@ class Tokenizer {
   // DataError with the byte offset if the text cannot be encoded (invalid UTF-8, for BPE). Special
   // tokens that a post-processor would add (<|begin_of_text|>) are not added; those in the text are
   // recognised.
-  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  std::vector<int32_t> encode(std::string_view text) const;
+  // Appends the ids of the beginning of the text, and says how many bytes they stand for: what is
+  // left, and follows, has the same ids as if nothing had come before. 0 where more text has to be
+  // known, which may be all of it. Without a stop, of a text that does not go on: all of it.
+  virtual size_t encode_part(std::string_view text, const TextPart& part,
+                             std::vector<int32_t>& ids) const = 0;
   // The bytes of the tokens; may end inside a UTF-8 character. DataError for an unknown id.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
 };
@@ -34,7 +54,8 @@ class ByteTokenizer final : public Tokenizer {
  public:
   int64_t vocab_size() const override { return 256; }
   bool knows(int32_t id) const override { return id >= 0 && id < 256; }
-  std::vector<int32_t> encode(std::string_view text) const override;
+  size_t encode_part(std::string_view text, const TextPart& part,
+                     std::vector<int32_t>& ids) const override;
   std::string decode(std::span<const int32_t> ids) const override;
 };
 
@@ -49,6 +70,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::st
 // instead, where it is a tokenizer of another form or a folder with one; InputMissing for a folder
 // without any. Writes nothing.
 std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path);
+
+// Of what decides about its ids: equal for tokenizers that are read from equal files.
+std::string tokenizer_digest(FileSystem& file_system, const std::string& name_or_path);
 
 // ConfigError with both numbers where the tokenizer has ids that a model of `vocabulary` tokens has
 // no row for. Fewer are as it should be: vocabularies are padded. `name` is the tokenizer's, for

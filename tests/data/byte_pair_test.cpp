@@ -183,9 +183,31 @@ std::string split_plainly(std::vector<AddedToken> tokens, const std::string& tex
 
 std::string split(const AddedTokens& tokens, const std::string& text) {
   std::string out;
-  tokens.split(
-      text, [&](std::string_view part) { out += "[" + std::string(part) + "]"; },
-      [&](int32_t id) { out += std::to_string(id); });
+  const auto on_text = [&](std::string_view section, const TextPart&) {
+    out += "[" + std::string(section) + "]";
+    return section.size();
+  };
+  CHECK(tokens.split(text, {}, on_text, [&](int32_t id) { out += std::to_string(id); }) ==
+        text.size());
+  return out;
+}
+
+// In parts of `step` bytes, of which those that are not certain come again with the next. A section
+// may be cut anywhere, and so its letters are told one by one.
+std::string split_in_parts(const AddedTokens& tokens, const std::string& text, size_t step) {
+  std::string out;
+  const auto on_text = [&](std::string_view section, const TextPart&) {
+    for (const char letter : section) out += fmt::format("[{}]", letter);
+    return section.size();
+  };
+  const auto on_token = [&](int32_t id) { out += std::to_string(id); };
+  for (size_t from = 0, size = step; from < text.size();) {
+    const bool goes_on = from + size < text.size();
+    const size_t taken = tokens.split(std::string_view(text).substr(from, size),
+                                      {.goes_on = goes_on}, on_text, on_token);
+    from += taken;
+    size = taken == 0 ? size + step : step;
+  }
   return out;
 }
 
@@ -213,6 +235,8 @@ TEST_CASE("added tokens are found as by trying each of them everywhere", "[data]
       const std::string text = text_of(40);
       CAPTURE(trial, text);
       REQUIRE(split(added, text) == split_plainly(tokens, text));
+      REQUIRE(split_in_parts(added, text, 1 + random() % 7) ==
+              split_in_parts(added, text, text.size()));
     }
   }
 }

@@ -15,8 +15,9 @@ namespace {
 std::vector<std::string> matches(const std::string& pattern, const std::string& text) {
   PatternWork work(text.size());
   std::vector<std::string> out;
-  Regex(pattern).for_each_match(text, work, [&](size_t begin, size_t end) {
+  Regex(pattern).for_each_match(text, Regex::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
     out.push_back(text.substr(begin, end - begin));
+    return true;
   });
   return out;
 }
@@ -41,7 +42,7 @@ std::string pieces_of(std::vector<PreTokenizerStep> steps, const std::string& te
   const PreTokenizer pre_tokenizer(std::move(steps));
   PatternWork work(text.size());
   std::string out;
-  for (const std::string_view piece : pre_tokenizer.split(text, work).views) {
+  for (const std::string_view piece : pre_tokenizer.split(text, {}, work).views) {
     out += "[" + std::string(piece) + "]";
   }
   return out;
@@ -100,7 +101,11 @@ TEST_CASE("invalid text is refused before anything is matched", "[data]") {
   PatternWork work(10);
   const Regex regex("a");
   int found = 0;
-  CHECK_THROWS_WITH(regex.for_each_match("aaa\xC3", work, [&](size_t, size_t) { ++found; }),
+  CHECK_THROWS_WITH(regex.for_each_match("aaa\xC3", Regex::TextEnd::kEnd, work,
+                                         [&](size_t, size_t) {
+                                           ++found;
+                                           return true;
+                                         }),
                     Catch::Contains("invalid UTF-8 at byte 3 of the text"));
   CHECK(found == 0);
 }
@@ -124,7 +129,7 @@ TEST_CASE("isolated pieces are the text, cut", "[data]") {
                                       step_of("a", Behavior::kIsolated),
                                       step_of("\\n", Behavior::kIsolated)});
     PatternWork work(text.size());
-    for (const std::string_view piece : pre_tokenizer.split(text, work).views) {
+    for (const std::string_view piece : pre_tokenizer.split(text, {}, work).views) {
       CHECK_FALSE(piece.empty());
       joined += piece;
     }
@@ -164,7 +169,7 @@ TEST_CASE("pieces that were made longer stay where they are while others follow"
   const PreTokenizer pre_tokenizer(
       {step_of(",", Behavior::kRemoved), step_of("", Behavior::kIsolated, Prefix::kAdd)});
   PatternWork work(text.size());
-  const Pieces pieces = pre_tokenizer.split(text, work);
+  const Pieces pieces = pre_tokenizer.split(text, {}, work);
   REQUIRE(pieces.views.size() == 2000);
   for (size_t i = 0; i < 2000; ++i) REQUIRE(pieces.views[i] == " " + std::to_string(i));
 }

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "data/dataset.h"
+#include "data/text_kind.h"
 #include "data/tokenizer/tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -165,4 +166,61 @@ TEST_CASE("every source of tokens reads the same in any order and in any parts",
   const auto gpt2 =
       load_tokenizer(fs, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
   check_source(*open_text(fs, plain, *gpt2), gpt2->encode(text));
+}
+
+namespace {
+
+// The ids of a text that is encoded in parts of any length, with stops anywhere, as whoever reads a
+// stream does: what is left comes again, with more.
+std::vector<int32_t> encode_in_parts(const Tokenizer& tokenizer, std::string_view text,
+                                     std::minstd_rand& draw) {
+  std::vector<int32_t> ids;
+  size_t wanted = 1 + draw() % 60;
+  for (size_t from = 0; from < text.size();) {
+    std::string_view part = text.substr(from, wanted);
+    const bool goes_on = from + part.size() < text.size();
+    if (goes_on) part = whole_characters(part);
+    const size_t stop = draw() % 3 == 0 ? draw() % 40 : std::string_view::npos;
+    std::vector<int32_t> some;
+    const size_t taken = tokenizer.encode_part(part, {.stop = stop, .goes_on = goes_on}, some);
+    REQUIRE(taken <= part.size());
+    CHECK(tokenizer.decode(some) == part.substr(0, taken));
+    ids.insert(ids.end(), some.begin(), some.end());
+    from += taken;
+    wanted = taken == 0 ? 2 * wanted + 8 : 1 + draw() % 60;
+  }
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("a text in parts has the ids of the whole, whatever the parts", "[data]") {
+  std::minstd_rand draw(11);
+  std::vector<std::string> all = texts();
+  all.push_back("one<|endoftext|>  two\n<|endoftext|>\n\n three <|endof text|>");
+  all.push_back(std::string(300, ' ') + "x" + std::string(90, '\n') + "12345678901234567890");
+  for (const Named& subject : tokenizers()) {
+    for (const std::string& text : all) {
+      const std::vector<int32_t> expected = subject.tokenizer->encode(text);
+      for (int trial = 0; trial < 6; ++trial) {
+        INFO(subject.name << ": '" << text.substr(0, 80) << "'");
+        REQUIRE(encode_in_parts(*subject.tokenizer, text, draw) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("a stop is where the tokens of the whole text meet next", "[data]") {
+  RealFileSystem fs;
+  const auto gpt2 =
+      load_tokenizer(fs, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
+  const std::string text = "first line\nsecond line, and what a special token has room in";
+  std::vector<int32_t> ids;
+  CHECK(gpt2->encode_part(text, {.stop = 11, .goes_on = true}, ids) == 11);
+  ids.clear();
+  CHECK(gpt2->encode_part(text, {.stop = 7}, ids) == 10);  // " line" goes on
+  ids.clear();
+  CHECK(gpt2->encode_part("word", {.goes_on = true}, ids) == 0);  // "words" is another piece
+  CHECK(ids.empty());
+  CHECK(gpt2->encode_part("word", {}, ids) == 4);
 }

@@ -264,8 +264,9 @@ namespace {
 std::vector<std::string> matches(const std::string& pattern, const std::string& text) {
   PatternWork work(text.size());
   std::vector<std::string> out;
-  Regex(pattern).for_each_match(text, work, [&](size_t begin, size_t end) {
+  Regex(pattern).for_each_match(text, Regex::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
     out.push_back(text.substr(begin, end - begin));
+    return true;
   });
   return out;
 }
@@ -294,7 +295,8 @@ TEST_CASE("the limit on a pattern's work holds for all places of a text together
   PatternWork work(100'000);
   const auto many_calls = [&] {
     for (int i = 0; i < 1000; ++i)
-      regex.for_each_match(repeated("a", 2000), work, [](size_t, size_t) {});
+      regex.for_each_match(repeated("a", 2000), Regex::TextEnd::kEnd, work,
+                           [](size_t, size_t) { return true; });
   };
   CHECK_THROWS_AS(many_calls(), DataError);
 }
@@ -339,9 +341,11 @@ TEST_CASE("of added tokens the leftmost, then the longest is found", "[data]") {
                             {" x", 5, AddedToken::Strip::kStrip, AddedToken::Strip::kStrip}});
   const auto split = [&](std::string_view text) {
     std::string out;
-    tokens.split(
-        text, [&](std::string_view part) { out += fmt::format("[{}]", part); },
-        [&](int32_t id) { out += std::to_string(id); });
+    const auto on_text = [&](std::string_view section, const TextPart&) {
+      out += fmt::format("[{}]", section);
+      return section.size();
+    };
+    tokens.split(text, {}, on_text, [&](int32_t id) { out += std::to_string(id); });
     return out;
   };
   CHECK(split("") == "");

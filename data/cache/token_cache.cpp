@@ -1,0 +1,282 @@
+#include "data/cache/token_cache.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "core/files/home.h"
+#include "core/index.h"
+#include "data/cache/source_digest.h"
+#include "data/tokenizer/token_parts.h"
+
+namespace ds {
+namespace {
+
+using Work = TokenizingProgress::Work;
+
+// What decides about ids but for the text: grows by one when the same key would have others.
+constexpr int kIdsVersion = 1;
+constexpr int64_t kMostSegments = 64;  // of a file that is not compressed
+constexpr auto kLookAgain = std::chrono::milliseconds(50);
+// A change within one tick of a file system's clock does not show in the times of a file.
+constexpr int64_t kSettled = 2'000'000'000;
+
+Digest digest_of(const std::string& text) { return xxh3_128(std::as_bytes(std::span(text))); }
+
+// Parts are told apart by their lengths.
+TokenKey key_of(const TextToEncode& text, const Digest& source) {
+  const auto separator = [](const Separator& s) {
+    return fmt::format("{} {}:{}", static_cast<int>(s.kind), s.text.size(), s.text);
+  };
+  const TextOptions& options = text.options;
+  const std::string all =
+      fmt::format("{} {} {} {}:{} {} {} {}", kIdsVersion, hex(source), options.tokenizer_digest,
+                  options.field.size(), options.field, static_cast<int>(layout_of(text.path)),
+                  separator(options.after_json_line), separator(options.after_text_file));
+  const int64_t vocabulary = text.tokenizer.vocab_size();
+  return {.digest = digest_of(all),
+          .token_bytes = vocabulary <= 256 ? 1 : (vocabulary <= 65536 ? 2 : 4)};
+}
+
+// Says how far the file was read.
+class WatchedFile final : public File {
+ public:
+  WatchedFile(std::unique_ptr<File> inner, int64_t& read_up_to)
+      : File(inner->path()), inner_(std::move(inner)), read_up_to_(read_up_to) {}
+  int64_t size() const override { return inner_->size(); }
+  void read(int64_t offset, std::span<std::byte> into) const override {
+    inner_->read(offset, into);
+    read_up_to_ = offset + narrow<int64_t>(into.size());
+  }
+  bool is_cached() const override { return inner_->is_cached(); }
+  void write(int64_t offset, std::span<const std::byte> from) override {
+    inner_->write(offset, from);
+  }
+  void allocate(int64_t bytes) override { inner_->allocate(bytes); }
+  void sync() override { inner_->sync(); }
+
+ private:
+  std::unique_ptr<File> inner_;
+  int64_t& read_up_to_;
+};
+
+// A text's ids, by the name of the text.
+class TextIds final : public TokenSource {
+ public:
+  TextIds(std::string path, std::vector<std::shared_ptr<const TokenSource>> segments)
+      : path_(std::move(path)), segments_(std::move(segments)) {}
+  int64_t size() const override { return segments_.size(); }
+  void read(int64_t offset, std::span<int32_t> out) const override { segments_.read(offset, out); }
+  std::string locate(int64_t token) const override {
+    return fmt::format("{} at token {}", path_, token);
+  }
+
+ private:
+  std::string path_;
+  Concatenation segments_;
+};
+
+// Every segment is a file that stays open.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));  // then opening too many is the error
+}
+
+}  // namespace
+
+class TokenCache::Opening {
+ public:
+  Opening(TokenCache& cache, FileSystem& inputs, const TextToEncode& text)
+      : cache_(cache), files_(cache.files_), inputs_(inputs), text_(text) {
+    progress_.path = text.path;
+  }
+
+  std::shared_ptr<const TokenSource> run() {
+    key_ = key_of(text_, source_digest());
+    folder_ = join_path(cache_.options_.folder, hex(key_.digest));
+    FileLock lock(folder_ + ".lock");
+    if (await(lock, LockKind::kShared)) {
+      complete();
+      if (!lock.try_lock(LockKind::kShared)) throw IoError(folder_ + ".lock: it was taken away");
+    } else {
+      find_segments();
+    }
+    if (!next_.is_end) {
+      throw IoError(fmt::format("{}: it was deleted while another run reads it; end that run first",
+                                folder_));
+    }
+    cache_.kept_.push_back(std::move(lock));
+    std::vector<std::shared_ptr<const TokenSource>> segments;
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      segments.push_back(open_segment(files_, path_of(i), key_));
+    }
+    return std::make_shared<TextIds>(text_.path, std::move(segments));
+  }
+
+ private:
+  void tell(Work work, int64_t done, bool is_end = false) {
+    progress_.work = work;
+    progress_.done_bytes = done;
+    progress_.is_end = is_end;
+    cache_.options_.on_progress(progress_);
+  }
+
+  // True: the lock is exclusive, and what is missing is to be made here. False: it is of the other
+  // kind, and somebody else has made it.
+  bool await(FileLock& lock, std::optional<LockKind> otherwise) {
+    for (int64_t looked = 0;; ++looked) {
+      if (lock.try_lock(LockKind::kExclusive)) return true;
+      if (otherwise && lock.try_lock(*otherwise)) return false;
+      tell(Work::kWait, looked);
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
+
+  Digest source_digest() {
+    const std::string place = std::filesystem::absolute(text_.path).string();
+    const std::string memo =
+        join_path(cache_.options_.folder, "sources/" + hex(ds::digest_of(place)));
+    FileLock lock(memo + ".lock");
+    await(lock, std::nullopt);
+    stamp_ = stamp_of(text_.path);
+    const std::unique_ptr<File> file = inputs_.open(text_.path);
+    progress_.total_bytes = file->size();
+    if (stamp_ && files_.exists(memo)) {
+      constexpr int64_t kLongest = 4096;
+      if (const auto known = remembered(files_.read_text(memo, kLongest), *stamp_)) return *known;
+    }
+    const Digest digest = digest_of_file(*file, [&](int64_t read) { tell(Work::kDigest, read); });
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const int64_t now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    if (stamp_ && stamp_of(text_.path) == stamp_ && now_ns - stamp_->changed_ns > kSettled) {
+      files_.write_text_atomically(memo, memo_text(*stamp_, digest));
+    }
+    return digest;
+  }
+
+  std::string path_of(size_t number) const {
+    return join_path(folder_, fmt::format("{:06}.tokens", number));
+  }
+
+  // Those that are there, up to the first that is missing or no such file.
+  void find_segments() {
+    while (!next_.is_end) {
+      const auto found = read_segment(files_, path_of(segments_.size()), key_);
+      if (!found) return;
+      segments_.push_back(*found);
+      progress_.tokens += found->tokens;
+      next_ = found->next;
+    }
+  }
+
+  void keep(size_t segments) {
+    for (size_t i = segments; i < segments_.size(); ++i) files_.remove(path_of(i));
+    segments_.resize(segments);
+    next_ = segments == 0 ? TextPlace{} : segments_.back().next;
+    progress_.tokens = 0;
+    for (const TokenSegment& segment : segments_) progress_.tokens += segment.tokens;
+  }
+
+  void complete() {
+    files_.make_directories(folder_);
+    find_segments();
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      if (!is_intact(files_, path_of(i), key_, segments_[i])) keep(i);
+      tell(Work::kDigest, progress_.total_bytes);
+    }
+    if (next_.is_end) {
+      tell(Work::kKept, progress_.total_bytes, true);
+    } else {
+      encode_rest();
+    }
+  }
+
+  void encode_rest() {
+    allow_many_files();
+    int64_t read = 0;
+    std::optional<SegmentWriter> writer;
+    int64_t segment_begin = 0;
+    const int64_t segment_bytes =
+        std::max(cache_.options_.segment_bytes, progress_.total_bytes / kMostSegments);
+    const auto stream =
+        open_byte_stream(std::make_unique<WatchedFile>(inputs_.open(text_.path), read),
+                         text_.compression, INT64_MAX);
+    const TextPlace from = next_;
+    encode_text(*stream, text_, from, cache_.pool_,
+                [&](std::span<const int32_t> ids, const TextPlace& after) {
+                  if (!writer) writer.emplace(files_, path_of(segments_.size()), key_);
+                  writer->add(ids);
+                  progress_.tokens += narrow<int64_t>(ids.size());
+                  if (after.is_end || read - segment_begin >= segment_bytes) {
+                    if (after.is_end) require_untouched();
+                    writer->finish(after);
+                    segments_.push_back({.tokens = writer->tokens(), .next = after});
+                    writer.reset();
+                    segment_begin = read;
+                    next_ = after;
+                  }
+                  tell(Work::kTokenise, read, after.is_end);
+                });
+  }
+
+  // The key is by what was read before.
+  void require_untouched() {
+    if (stamp_of(text_.path) == stamp_) return;
+    keep(0);
+    throw DataError(fmt::format("{}: the file was changed while it was tokenised", text_.path));
+  }
+
+  TokenCache& cache_;
+  FileSystem& files_;
+  FileSystem& inputs_;
+  const TextToEncode& text_;
+  TokenizingProgress progress_;
+  std::optional<FileStamp> stamp_;
+  TokenKey key_;
+  std::string folder_;
+  std::vector<TokenSegment> segments_;
+  TextPlace next_;
+};
+
+TokenCache::TokenCache(FileSystem& files, Options options)
+    : files_(files), options_(std::move(options)), pool_(options_.threads) {}
+
+bool TokenCache::has_folder() {
+  const std::string sources = join_path(options_.folder, "sources");
+  try {
+    files_.make_directories(sources);
+    FileLock(join_path(sources, "lock"));
+  } catch (const DiskFull&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string why = fmt::format("data.cache_folder: {}", error.what());
+    if (!options_.on_no_folder) throw IoError(why);
+    options_.on_no_folder(why);
+    return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const TokenSource> TokenCache::open(FileSystem& inputs, const TextToEncode& text) {
+  try {
+    return has_folder() ? Opening(*this, inputs, text).run() : nullptr;
+  } catch (const DiskFull& full) {
+    throw DiskFull(fmt::format(
+        "{}: no room for the tokens of {}; free some there, or let data.cache_folder name another "
+        "folder, or \"\" to hold them in memory ({})",
+        options_.folder, text.path, full.what()));
+  }
+}
+
+std::string default_token_cache() {
+  const std::string folder = user_cache_folder();
+  return folder.empty() ? "" : join_path(folder, "tokens");
+}
+
+}  // namespace ds

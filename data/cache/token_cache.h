@@ -1,0 +1,83 @@
+// TokenCache: ids of large texts in files, so that a text is tokenised once: by one process of the
+// host, whose ranks wait for it, and not again by later runs. What is kept is found by content: by
+// the digest of the text, of the tokenizer and of what else decides about the ids. It is checked
+// when it is opened, and what is damaged is made anew.
+//
+// In the folder: KEY/000000.tokens and so on (data/cache/token_segment.h), KEY.lock, and, in
+// sources/, the digests of files that nobody has touched since (their size, times and inode).
+// All of it may be deleted whenever no run begins.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/files/file.h"
+#include "data/cache/file_lock.h"
+#include "data/cache/token_segment.h"
+#include "data/text_tokens.h"
+
+namespace ds {
+
+// How far a text is.
+struct TokenizingProgress {
+  enum class Work {
+    kDigest,    // its bytes are read, to find what is kept of it
+    kTokenise,  // its ids are made
+    kKept,      // they were made before, and are intact
+    kWait       // for another process that makes them
+  };
+  Work work = Work::kTokenise;
+  std::string path{};
+  int64_t done_bytes = 0;   // of the file; of waiting: how often it was looked
+  int64_t total_bytes = 0;  // of the file
+  int64_t tokens = 0;
+  bool is_end = false;
+};
+
+class TokenCache {
+ public:
+  struct Options {
+    std::string folder{};
+    // Smaller files are not worth it: every rank tokenises them in memory.
+    int64_t least_bytes = int64_t{16} << 20;
+    int threads = 1;
+    // Called by the thread that opens, many times a second.
+    std::function<void(const TokenizingProgress&)> on_progress = [](const TokenizingProgress&) {};
+    // Of the file, after which a segment ends; that of large files is larger.
+    int64_t segment_bytes = int64_t{16} << 20;
+    // Called where nothing can be made in the folder, which nobody asked for: ids are held in
+    // memory then. Empty: that is an error.
+    std::function<void(const std::string& why)> on_no_folder = nullptr;
+  };
+
+  // The files of the cache; it outlives the cache and what that opens.
+  TokenCache(FileSystem& files, Options options);
+
+  // Whether a file is large enough; a compressed one counts four times.
+  bool wants(int64_t file_bytes, Compression compression) const {
+    return file_bytes >= options_.least_bytes / (compression == Compression::kNone ? 1 : 4);
+  }
+
+  // The text's ids, made now unless they are kept; null where they are to be held in memory.
+  // DataError for what is no text; DiskFull and IoError with the folder and what to do. Waits as
+  // long as another process makes them.
+  std::shared_ptr<const TokenSource> open(FileSystem& inputs, const TextToEncode& text);
+
+ private:
+  class Opening;
+  bool has_folder();
+
+  FileSystem& files_;
+  const Options options_;
+  ThreadPool pool_;
+  std::vector<FileLock> kept_;  // shared, as long as this: nobody makes anew what is being read
+};
+
+// Where a user's caches are, with the folder of this one: $XDG_CACHE_HOME/dslaunch/tokens or
+// ~/.cache/dslaunch/tokens; empty: nowhere.
+std::string default_token_cache();
+
+}  // namespace ds

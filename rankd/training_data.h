@@ -1,0 +1,38 @@
+// The data of a training run, opened: what large texts are tokenised into is kept in the cache of
+// this host, and how far that is goes to the launcher and to the user.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/sections/training.h"
+#include "data/cache/token_cache.h"
+#include "rankd/control_client.h"
+#include "train/assemble.h"
+
+namespace ds {
+
+// Lines about a text that is tokenised (pure): at the end, and before it whenever ten seconds have
+// passed, the first time after two. That another process does it is said once.
+class TokenizingWords {
+ public:
+  // `now_s`: by a clock that goes on; nothing: there is nothing new to say.
+  std::optional<std::string> after(const TokenizingProgress& progress, double now_s);
+
+ private:
+  std::string path_;
+  TokenizingProgress::Work work_ = TokenizingProgress::Work::kTokenise;
+  double begun_s_ = 0, said_s_ = 0;
+  int64_t first_byte_ = 0;
+};
+
+struct OpenedData {
+  std::unique_ptr<TokenCache> cache;  // null: ids are held in memory
+  TrainingData data;
+};
+// Throws as open_data does.
+OpenedData open_training_data(const JobPlan& plan, ControlClient& control, const DataSection& data,
+                              const ModelConfig& model, FileSystem& inputs, FileSystem& files);
+
+}  // namespace ds
