@@ -57,8 +57,8 @@ struct TextOptions {
 };
 // Text files and JSON lines, plain or compressed, one after the other as one run of tokens. Plain
 // text is read as it is for the byte tokenizer; the rest is decompressed and tokenised now, and
-// held in memory or, as far as it is large, in the cache. DataError for what is no text, Unsupported for what this build could read with
-// another library.
+// held in memory or, as far as it is large, in the cache. DataError for what is no text,
+// Unsupported for what this build could read with another library.
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,
                                              const Tokenizer& tokenizer,

@@ -14,6 +14,7 @@
 #include "proto/build_info.h"
 #include "rankd/job_comm.h"
 #include "rankd/rank_device.h"
+#include "rankd/run_description.h"
 #include "rankd/run_parts.h"
 #include "rankd/step_commands.h"
 #include "rankd/training_data.h"
@@ -281,11 +282,39 @@ FolderFrame frame_of(const JobPlan& plan, const Config& config, const ModelConfi
                       final_dtype(config));
 }
 
-// Nobody named it, so that it is said which one it is.
-void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& config,
-                    const ModelConfig& model, const TrainingData& data) {
-  if (plan.rank != 0 || data.tokenizer == nullptr || config.data.tokenizer != config.model.folder)
-    return;
+static_assert(
+    std::is_same_v<std::variant_alternative_t<static_cast<size_t>(ModelFamily::kGpt2), ModelConfig>,
+                   Gpt2Config> &&
+        std::is_same_v<
+            std::variant_alternative_t<static_cast<size_t>(ModelFamily::kLlama), ModelConfig>,
+            LlamaConfig>,
+    "a model's alternative has the number of its family");
+
+RunOutline outline_of(const Config& config, const ModelConfig& model, const EngineOptions& options,
+                      const RunPlan& run_plan, const TrainingData& data) {
+  auto family = static_cast<ModelFamily>(model.index());
+  std::optional<OptimizerType> optimizer = config.optimizer.type;
+  const BatchShape batch = batch_shape(config, run_plan.world_size());
+  const int64_t samples = samples_per_epoch(config, batch, data.train);
+  return {.family = std::string(EnumRef(family).name()),
+          .parameters = run_plan.parameters(),
+          .dtype = std::string(name_of(options.dtype)),
+          .optimizer = std::string(EnumRef(optimizer).name()),
+          .stage = narrow<int>(config.zero_optimization.stage),
+          .samples = samples,
+          .validation = data.validation ? data.validation->size() : 0,
+          .length = data.train.sequence_length(),
+          .batch = batch.global_batch(),
+          .steps = total_steps(config.train, batch, samples),
+          .tokenizer = data.tokenizer == nullptr ? "" : config.data.tokenizer};
+}
+
+void tell_run(const JobPlan& plan, ControlClient& control, const Config& config,
+              const ModelConfig& model, const RunOutline& outline, const TrainingData& data) {
+  if (plan.rank != 0) return;
+  for (const std::string& line : description(outline)) control.report_text(line);
+  // Nobody named the tokenizer then, so that it is said which one it is.
+  if (data.tokenizer == nullptr || config.data.tokenizer != config.model.folder) return;
   control.report_text(
       fmt::format("tokenizer: that of the model's folder, {} tokens (the model has {})",
                   data.tokenizer->vocab_size(), dimensions(model).vocabulary));
@@ -359,8 +388,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const TrainingData& data = opened.data;
   count_epochs(options, config, data.train, plan.world_size);
   const FolderFrame frame = frame_of(plan, config, model, files);
-  tell_tokenizer(plan, control, config, model, data);
-
+  tell_run(plan, control, config, model, outline_of(config, model, options, run_plan, data), data);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   auto resident = std::make_unique<ResidentMemory>();
   JobComm comm(plan, control, listener, config, run_plan.mesh);

@@ -67,8 +67,8 @@ std::optional<std::string> TokenizingWords::after(const TokenizingProgress& p, d
 
 namespace {
 
-// What becomes of the progress of a rank's texts: the launcher knows that the rank is not stuck, and
-// the user reads a line now and then.
+// What becomes of the progress of a rank's texts: the launcher learns that the rank is not stuck,
+// and the user reads a line now and then.
 class TokenizingReport {
  public:
   TokenizingReport(int rank, ControlClient& control) : rank_(rank), control_(control) {}

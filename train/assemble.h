@@ -62,8 +62,8 @@ struct TrainingData {
 // lines.
 TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files);
 
-// Opens what `data` names; ids of large texts are kept in the cache, if there is one. InputMissing, DataError as the readers throw them; ConfigError for a
-// tokenizer that is not the model's.
+// Opens what `data` names; ids of large texts are kept in the cache, if there is one. InputMissing,
+// DataError as the readers throw them; ConfigError for a tokenizer that is not the model's.
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
                        TokenCache* cache = nullptr);
 

@@ -388,7 +388,8 @@ void Engine::restore_scaling(const std::optional<ScalingState>& saved) {
   restore_step(step_);
 }
 
-double Engine::evaluate(BatchSource& source, int64_t batches) {
+double Engine::evaluate(BatchSource& source, int64_t batches,
+                        const std::function<void(int64_t done)>& on_batch) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
   for (int64_t batch = 0; batch < batches; ++batch) {
@@ -397,6 +398,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
     store_.slots().begin(BucketRound::kEvaluation);
     StepRunner(place_, input).run(evaluation_);
     store_.slots().end();
+    on_batch(batch + 1);
   }
   const double tokens = static_cast<double>(options_.micro_batch * options_.losses_per_sample()) *
                         static_cast<double>(batches) * resources_.peers.mesh.size(Axis::kData);

@@ -78,7 +78,9 @@ class Engine {
   void recorded_micro_steps(BatchSource& source);
   // Mean loss over `batches` micro-batches per rank of the validation source. InternalError while
   // steps are under way.
-  double evaluate(BatchSource& source, int64_t batches);
+  double evaluate(
+      BatchSource& source, int64_t batches,
+      const std::function<void(int64_t done)>& on_batch = [](int64_t) {});
 
   void initialize() { store_.initialize(options_.seed); }
   ShardedStore& store() { return store_; }

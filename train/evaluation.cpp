@@ -31,9 +31,12 @@ bool Evaluation::due(int64_t steps_done) const {
 
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   if (!due(steps_done)) return;
-  reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "evaluate"});
+  const auto progress = [&](int64_t batches) {
+    reports_.report_progress({.step = steps_done, .micro_step = batches, .phase = "evaluate"});
+  };
+  progress(0);
   DS_FAILPOINT("train.evaluate");
-  loss_ = engine_.evaluate(source_, batches_);
+  loss_ = engine_.evaluate(source_, batches_, progress);
   metrics.set("validation_loss", *loss_);
 }
 

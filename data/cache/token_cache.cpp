@@ -103,7 +103,9 @@ class TokenCache::Opening {
     FileLock lock(folder_ + ".lock");
     if (await(lock, LockKind::kShared)) {
       complete();
-      if (!lock.try_lock(LockKind::kShared)) throw IoError(folder_ + ".lock: it was taken away");
+      // The lock is given up for a moment when it becomes another one, and who takes it then looks
+      // at what is kept, too.
+      while (!lock.try_lock(LockKind::kShared)) std::this_thread::sleep_for(kLookAgain);
     } else {
       find_segments();
     }

@@ -179,6 +179,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kHeartbeat:
       membership.heartbeat(event.at, event.epoch, event.rank, to_progress(message.heartbeat()));
       membership.links_reported(event.at, event.rank, to_links(message.heartbeat()));
+      if (event.rank == 0) show_phase(to_progress(message.heartbeat()));
       break;
     case control::RankMessage::kStep:
       take_step(from_proto(message.step()));
@@ -229,13 +230,23 @@ void Supervisor::take_step(const StepMetrics& metrics) {
   record_.last_step = metrics;
   if (metrics.values.has("validation_loss")) shown_.validated = metrics;
   happened(run_event::StepDone{});
-  shown_.left = shown_.pace.update(now(), metrics.step, metrics.total_steps);
+  std::optional<Time> evaluation;
+  if (const std::optional<double> took = metrics.values.find("evaluation_s")) {
+    evaluation = std::chrono::duration_cast<Time>(std::chrono::duration<double>(*took));
+  }
+  shown_.left = shown_.pace.update(now(), metrics.step, metrics.total_steps, evaluation);
   const std::string line = step_line(metrics, shown_.left);
   if (console_.live()) {
+    if (metrics.values.has("validation_loss")) console_.line(step_line(metrics, std::nullopt));
     show_live(line);
   } else if (shown_.policy.wants(now(), metrics.step, metrics.total_steps)) {
     console_.line(line);
   }
+}
+
+void Supervisor::show_phase(const RankProgress& progress) {
+  if (!console_.live()) return;
+  if (const auto line = phase_line(progress, record_.last_step)) show_live(*line);
 }
 
 void Supervisor::show_live(const std::string& line) {

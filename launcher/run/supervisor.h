@@ -88,6 +88,7 @@ class Supervisor {
   void take_join(const RankEvent& event, const JoinEvent& join);
   void take_message(const RankEvent& event, const control::RankMessage& message);
   void take_step(const StepMetrics& metrics);
+  void show_phase(const RankProgress& progress);
   void show_live(const std::string& line);
   void take_commit(const control::CommittedTag& tag);
   void take_ends();

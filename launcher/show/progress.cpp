@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/number_text.h"
 
@@ -72,8 +73,44 @@ std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>&
                      validated->step);
 }
 
-std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_steps) {
+std::optional<std::string> phase_line(const RankProgress& progress,
+                                      const std::optional<StepMetrics>& last) {
+  struct Words {
+    std::string_view phase, text, unit;  // what micro-steps are of it
+  };
+  static constexpr std::array kWords{
+      Words{"plan", "planning", ""}, Words{"tokenize", "tokenizing", "MiB"},
+      Words{"load", "loading", ""},  Words{"evaluate", "evaluating", "batch"},
+      Words{"save", "saving", ""},   Words{"export", "writing the model", ""},
+      Words{"paused", "paused", ""}, Words{"replay", "replaying a step", ""}};
+  const auto found = std::ranges::find(kWords, progress.phase, &Words::phase);
+  if (found == kWords.end()) return std::nullopt;
+  std::string line = last ? fmt::format("step {}/{}  ", last->step, last->total_steps) : "";
+  line += found->text;
+  if (progress.micro_step > 0 && !found->unit.empty()) {
+    line += fmt::format(", {} {}", found->unit, progress.micro_step);
+  }
+  return line;
+}
+
+// There is one after the last step, too.
+Time PaceEstimate::of_evaluations(int64_t step, int64_t total_steps) const {
+  if (evaluated_every_ == 0) return Time{};
+  const int64_t since = (step - evaluated_step_) / evaluated_every_;
+  const int64_t all = (total_steps - evaluated_step_ + evaluated_every_ - 1) / evaluated_every_;
+  return evaluation_ * std::max<int64_t>(0, all - since);
+}
+
+std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_steps,
+                                         std::optional<Time> evaluation) {
   constexpr size_t kMostMarks = 256;
+  if (evaluation) {
+    evaluated_every_ = step > evaluated_step_ ? step - evaluated_step_ : evaluated_every_;
+    evaluated_step_ = step;
+    evaluation_ = *evaluation;
+    evaluated_ += *evaluation;
+  }
+  now -= evaluated_;
   if (!marks_.empty() && step <= marks_.back().step) marks_.clear();  // an epoch began further back
   if (marks_.size() == kMostMarks) {                                  // every second one will do
     for (size_t i = 1; 2 * i < marks_.size(); ++i) marks_[i] = marks_[2 * i];
@@ -85,7 +122,9 @@ std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_s
   if (from->step == step || step >= total_steps) return std::nullopt;
   const std::chrono::duration<double> passed = now - from->at;
   const auto steps = static_cast<double>(step - from->step);
-  return std::chrono::duration_cast<Time>(passed / steps * static_cast<double>(total_steps - step));
+  return std::chrono::duration_cast<Time>(passed / steps *
+                                          static_cast<double>(total_steps - step)) +
+         of_evaluations(step, total_steps);
 }
 
 bool PrintPolicy::wants(Time now, int64_t step, int64_t total_steps) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/step_metrics.h"
+#include "launcher/decide/hang_watch.h"
 #include "launcher/decide/membership.h"
 #include "launcher/decide/text/amounts.h"
 
@@ -24,19 +25,33 @@ std::string step_line(const StepMetrics& metrics, std::optional<Time> left);
 // where that is of an earlier one.
 std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>& validated);
 
-// Time to the end from the pace of the newer half of the steps since the start: saves and
-// evaluations count with the share that they have, and several reports may come at once.
+// "step 400/2000  evaluating, batch 12": what a terminal shows of a rank that makes no steps just
+// now; nothing while it trains.
+std::optional<std::string> phase_line(const RankProgress& progress,
+                                      const std::optional<StepMetrics>& last);
+
+// Time to the end from the pace of the newer half of the steps since the start: saves count with
+// the share that they have, evaluations one by one, as soon as one has shown how long it takes, and
+// several reports may come at once.
 class PaceEstimate {
  public:
-  // The time left after this step; nothing while there is no pace yet.
-  std::optional<Time> update(Time now, int64_t step, int64_t total_steps);
+  // The time left after this step; nothing while there is no pace yet. `evaluation`: how long the
+  // one after this step took; nothing: there was none.
+  std::optional<Time> update(Time now, int64_t step, int64_t total_steps,
+                             std::optional<Time> evaluation = std::nullopt);
 
  private:
   struct Mark {
-    Time at{};
+    Time at{};  // without evaluations
     int64_t step = 0;
   };
+  Time of_evaluations(int64_t step, int64_t total_steps) const;
+
   std::vector<Mark> marks_;  // the first step, some between, the newest
+  Time evaluated_{};         // since the start
+  Time evaluation_{};        // the newest
+  int64_t evaluated_step_ = 0;
+  int64_t evaluated_every_ = 0;  // steps; 0: there was none yet
 };
 
 // Which steps a batch log shows: the first, the last, every n-th, and one at least every 10 s.

@@ -81,6 +81,44 @@ TEST_CASE("a long evaluation and reports that come in heaps hardly move the time
   }
 }
 
+TEST_CASE("evaluations to come count, however rare they are", "[launcher]") {
+  PaceEstimate pace;
+  Time now{};
+  std::optional<Time> left;
+  for (int64_t step = 1; step <= 500; ++step) {
+    now += seconds(1);
+    const bool evaluates = step == 400;
+    if (evaluates) now += seconds(60);
+    left =
+        pace.update(now, step, 1000, evaluates ? std::optional<Time>(seconds(60)) : std::nullopt);
+    if (step == 399) CHECK(left == seconds(601));  // none has shown how long it takes
+    if (step == 400) CHECK(left == seconds(600 + 2 * 60));
+  }
+  CHECK(left == seconds(500 + 2 * 60));  // after step 800, and after the last
+  for (int64_t step = 501; step <= 801; ++step) {
+    now += seconds(1);
+    const bool evaluates = step == 800;
+    if (evaluates) now += seconds(30);
+    left =
+        pace.update(now, step, 1000, evaluates ? std::optional<Time>(seconds(30)) : std::nullopt);
+  }
+  CHECK(left == seconds(199 + 30));
+}
+
+TEST_CASE("on a terminal is seen what a rank does that makes no steps", "[launcher]") {
+  const StepMetrics last{.step = 400, .total_steps = 2000};
+  const auto line = [&](std::string phase, int64_t count, bool began = true) {
+    return phase_line({.step = 400, .micro_step = count, .phase = std::move(phase)},
+                      began ? std::optional(last) : std::nullopt);
+  };
+  CHECK(line("evaluate", 12) == "step 400/2000  evaluating, batch 12");
+  CHECK(line("save", 0) == "step 400/2000  saving");
+  CHECK(line("tokenize", 40, false) == "tokenizing, MiB 40");
+  CHECK(line("load", 0, false) == "loading");
+  CHECK_FALSE(line("train", 3));
+  CHECK_FALSE(line("", 0, false));
+}
+
 TEST_CASE("an epoch that begins further back has a pace of its own", "[launcher]") {
   PaceEstimate pace;
   for (int64_t step = 1; step <= 50; ++step) pace.update(seconds(step), step, 100);

@@ -1,0 +1,39 @@
+#include "rankd/run_description.h"
+
+#include <fmt/format.h>
+
+#include "core/number_text.h"
+
+namespace ds {
+namespace {
+
+// "2.5 M", "417"
+std::string count_text(int64_t count) {
+  if (count < 1000) return std::to_string(count);
+  std::string text = number_text(static_cast<double>(count), std::nullopt, 1);
+  return text.substr(0, text.find_last_not_of(' ') + 1);
+}
+
+std::string share_text(double passes) {
+  return passes < 1 ? fmt::format("{:.2g} % of a pass", 100 * passes)
+                    : fmt::format("{:.4g} passes", passes);
+}
+
+}  // namespace
+
+std::vector<std::string> description(const RunOutline& f) {
+  const auto share = [](int64_t part, int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  };
+  std::string data =
+      fmt::format("{:<10} {} samples of {} tokens a pass", "data", count_text(f.samples), f.length);
+  if (f.validation > 0) data += fmt::format(", {} for validation", count_text(f.validation));
+  data += f.tokenizer.empty() ? ", token ids" : ", tokenizer " + f.tokenizer;
+  return {fmt::format("{:<10} {}, {} parameters, {}, {}, ZeRO stage {}", "model", f.family,
+                      count_text(f.parameters), f.dtype, f.optimizer, f.stage),
+          data,
+          fmt::format("{:<10} {} steps of {} samples: {}", "plan", f.steps, f.batch,
+                      share_text(share(f.steps * f.batch, f.samples)))};
+}
+
+}  // namespace ds

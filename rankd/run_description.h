@@ -1,0 +1,32 @@
+// What a run trains, on what and how long, in words for its user at the start (pure).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace ds {
+
+struct RunOutline {
+  std::string family{};  // as "model.family" names it
+  int64_t parameters = 0;
+  std::string dtype{};  // of weights in computations: "bf16"
+  std::string optimizer{};
+  int stage = 0;            // of ZeRO
+  int64_t samples = 0;      // of a pass over the training data
+  int64_t validation = 0;   // samples; 0: there are none
+  int64_t length = 0;       // tokens of a sample
+  int64_t batch = 0;        // samples of a step, over all ranks
+  int64_t steps = 0;        // of the whole run
+  std::string tokenizer{};  // empty: the data are token ids
+};
+
+// Lines without an end:
+// "model      gpt2, 124.4 M parameters, bf16, AdamW, ZeRO stage 2"
+// "data       2.5 M samples of 1024 tokens a pass, 20 K for validation, tokenizer byte"
+// "plan       600 steps of 32 samples: 0.8 % of a pass"
+std::vector<std::string> description(const RunOutline& outline);
+
+}  // namespace ds
