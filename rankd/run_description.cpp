@@ -7,19 +7,17 @@
 namespace ds {
 namespace {
 
-// "2.5 M", "417"
-std::string count_text(int64_t count) {
-  if (count < 1000) return std::to_string(count);
-  std::string text = number_text(static_cast<double>(count), std::nullopt, 1);
-  return text.substr(0, text.find_last_not_of(' ') + 1);
-}
-
 std::string share_text(double passes) {
   return passes < 1 ? fmt::format("{:.2g} % of a pass", 100 * passes)
                     : fmt::format("{:.4g} passes", passes);
 }
 
 }  // namespace
+
+std::string count_text(int64_t count) {
+  return count < 1000 ? std::to_string(count)
+                      : number_text(static_cast<double>(count), std::nullopt, 1);
+}
 
 std::vector<std::string> description(const RunOutline& f) {
   const auto share = [](int64_t part, int64_t whole) {

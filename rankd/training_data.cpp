@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/number_text.h"
+#include "rankd/run_description.h"
 
 namespace ds {
 namespace {
@@ -29,9 +30,9 @@ std::string duration_text(double seconds) {
 std::string_view doing(Work work) { return work == Work::kDigest ? "reading" : "tokenizing"; }
 
 std::string end_text(const TokenizingProgress& p, double seconds) {
-  const std::string tokens = number_text(static_cast<double>(p.tokens));
-  if (p.work == Work::kKept) return fmt::format("{}: {}tokens, kept from before", p.path, tokens);
-  return fmt::format("{}: {}tokens of {} in {}", p.path, tokens, bytes_text(p.total_bytes),
+  const std::string tokens = count_text(p.tokens);
+  if (p.work == Work::kKept) return fmt::format("{}: {} tokens, kept from before", p.path, tokens);
+  return fmt::format("{}: {} tokens of {} in {}", p.path, tokens, bytes_text(p.total_bytes),
                      duration_text(seconds));
 }
 

@@ -258,7 +258,7 @@ bool TokenCache::has_folder() {
     throw;
   } catch (const Error& error) {
     const std::string why = fmt::format("data.cache_folder: {}", error.what());
-    if (!options_.on_no_folder) throw IoError(why);
+    if (!options_.on_no_folder) throw ConfigError(why);
     options_.on_no_folder(why);
     return false;
   }

@@ -49,7 +49,7 @@ class TokenCache {
     // Of the file, after which a segment ends; that of large files is larger.
     int64_t segment_bytes = int64_t{16} << 20;
     // Called where nothing can be made in the folder, which nobody asked for: ids are held in
-    // memory then. Empty: that is an error.
+    // memory then. Empty: that is a ConfigError.
     std::function<void(const std::string& why)> on_no_folder = nullptr;
   };
 
