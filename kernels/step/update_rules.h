@@ -82,7 +82,9 @@ constexpr void update_element(const AdamStateFactors& factors, float& weight, fl
 }
 
 // c = beta1 m + (1 - beta1) g; w = w (1 - lr weight_decay) - lr sign(c); m = beta2 m + (1 - beta2)
-// g. sign is the sign bit of c: zero counts as +1. Chen et al. (arXiv 2302.06675).
+// g. sign is 0 for both zeros, as torch.sign has it: a weight that never had a gradient does not
+// drift. It is 0, too, for what is no number, which stays in the momentum, where it is seen. Chen
+// et al. (arXiv 2302.06675).
 struct LionRule {
   double weight_decay = 0;
   double lr_scale = 1;
@@ -106,7 +108,9 @@ constexpr LionFactors factors_of(const LionRule& rule, const StepInputs& in) {
 constexpr void update_element(const LionFactors& k, float& weight, float grad, RuleState& state) {
   float& momentum = state.values[0];
   const float c = momentum * k.beta1 + k.rest1 * grad;
-  weight = weight * k.keep - std::copysign(k.lr, c);
+  const float forward = c > 0 ? k.lr : 0;
+  const float backward = c < 0 ? k.lr : 0;
+  weight = weight * k.keep - (forward - backward);
   momentum = momentum * k.beta2 + k.rest2 * grad;
 }
 

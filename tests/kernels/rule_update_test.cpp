@@ -18,7 +18,8 @@ using namespace reference;
 // What each rule does to a weight w and its state s.
 void reference_element(const LionRule& rule, const StepInputs& in, double g, double& w, double& s) {
   const double c = in.beta1 * s + (1 - in.beta1) * g;
-  w = w * (1 - in.lr * rule.weight_decay) - std::copysign(in.lr, c);
+  const int sign = (c > 0 ? 1 : 0) - (c < 0 ? 1 : 0);
+  w = w * (1 - in.lr * rule.weight_decay) - in.lr * sign;
   s = in.beta2 * s + (1 - in.beta2) * g;
 }
 void reference_element(const AdagradRule& rule, const StepInputs& in, double g, double& w,
@@ -191,6 +192,33 @@ TEST_CASE("where Lion's momentum and gradient cancel, fp32 decides on every devi
   CHECK(values_of(first.master) == Values{-0.5});
   rule_update(s.stream, second, LionRule{}, scalars);
   CHECK(values_of(first.master) == Values{0});
+}
+
+// torch.sign is 0 at both zeros, and at what is no number.
+TEST_CASE("Lion leaves a weight where its blend is zero, in every lane", "[kernels][device]") {
+  TestStream s;
+  const Values blends{0.0, -0.0, std::nan(""), 2.0, -2.0, 1e-40, -1e-40};
+  const Values signs{0, 0, 0, 1, -1, 1, -1};
+  for (const int64_t n : {1, 7, 33, 1031}) {
+    const auto repeated = [n](const Values& values) {
+      Values out;
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) out.push_back(values[i % 7]);
+      return out;
+    };
+    const Tensor momentum = tensor_of(repeated(Values(7, 0.0)), {n}, DType::kF32, s.stream);
+    const RuleArgs a{.master = tensor_of(repeated(Values(7, 1.0)), {n}, DType::kF32, s.stream),
+                     .grad = tensor_of(repeated(blends), {n}, DType::kF32, s.stream),
+                     .states = states_of(momentum)};
+    // beta1 of 0 makes the blend the gradient itself.
+    const StepInputs in{.lr = 0.25, .beta1 = 0, .beta2 = 0.5};
+    rule_update(s.stream, a, LionRule{.weight_decay = 0.5}, testing::scalars_of(s.stream, in));
+    const Values weights = values_of(a.master), state = values_of(momentum);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      CAPTURE(n, i);
+      REQUIRE(weights[i] == 0.875 - 0.25 * signs[i % 7]);
+      REQUIRE(std::isnan(state[i]) == (i % 7 == 2));
+    }
+  }
 }
 
 // ---- masters of fewer bits
