@@ -91,7 +91,9 @@ void batch_fields(Visitor& v, Config& c) {
 
 void run_fields(Visitor& v, Config& c) {
   v.field("gradient_clipping", c.gradient_clipping,
-          {.meaning = "Clip the global L2 gradient norm to this value; 0 disables clipping.",
+          {.meaning = "Clip the global L2 gradient norm to this value; 0 disables clipping. With "
+                      "Muon gradients are clipped, too, before its momentum takes them and its "
+                      "update is orthogonalised; DeepSpeed clips the orthogonalised update.",
            .effect = Effect::kUsed,
            .min = 0});
   v.field(

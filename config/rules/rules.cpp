@@ -454,6 +454,15 @@ void optimizer_rules(const RuleContext& r) {
       (c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kMuon)) {
     r.refuse("optimizer.moment_dtype", "Lamb and Muon keep their state in fp32");
   }
+  if (c.optimizer.type == OptimizerType::kMuon && c.gradient_clipping > 0) {
+    r.note(
+        "gradient_clipping",
+        fmt::format("{} bounds the norm of the gradients, before Muon's momentum takes them, and "
+                    "so leaves the length of its update as it is; DeepSpeed clips the "
+                    "orthogonalised update, whose steps are shorter at the same rate; 0 clips "
+                    "neither",
+                    c.gradient_clipping));
+  }
   if (c.optimizer.type != OptimizerType::kMuon &&
       std::ranges::any_of(c.optimizer.param_groups, [](const ParamGroupConfig& group) {
         return group.use_muon.has_value();

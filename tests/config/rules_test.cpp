@@ -402,6 +402,15 @@ TEST_CASE("keys of ZenFlow that others make idle are told so, and when its rest 
         with_zenflow(R"("update_interval": 4, "overlap_step": true)"), all}});
 }
 
+TEST_CASE("who clips with Muon is told what is clipped", "[config]") {
+  check_rules("note", {{"gradient_clipping", "0.5 bounds the norm of the gradients, before Muon's",
+                        R"({"optimizer": {"type": "Muon"}, "gradient_clipping": 0.5})",
+                        R"({"optimizer": {"type": "AdamW"}, "gradient_clipping": 0.5})"},
+                       {"gradient_clipping", "1 bounds the norm of the gradients, before Muon's",
+                        R"({"optimizer": {"type": "Muon"}})",
+                        R"({"optimizer": {"type": "Muon"}, "gradient_clipping": 0})"}});
+}
+
 TEST_CASE("a file is told when the host's update begins, and why", "[config]") {
   constexpr const char* kPath = "zero_optimization.offload_optimizer";
   constexpr const char* kAhead = R"({"zero_optimization": {"stage": 2,
