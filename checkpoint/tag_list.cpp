@@ -7,6 +7,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
 #include "core/error.h"
+#include "core/files/deepspeed_folder.h"
 
 namespace ds {
 namespace {
@@ -123,6 +124,8 @@ JudgedDirectory judge_directory(FileSystem& file_system, const std::string& root
     }
     const std::string path = join_path(directory, kManifestName);
     if (!file_system.exists(path)) {
+      trace.why = deepspeed_advice(file_system, directory);
+      if (!trace.why.empty()) return {std::nullopt, trace};
       if (!trace.step && !holds_pieces(file_system, directory)) return {};
       trace.why = fmt::format("{}: has no {}; it was removed, or another program wrote this",
                               directory, kManifestName);

@@ -6,6 +6,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
+#include "core/files/deepspeed_folder.h"
 #include "core/memory/host_copy.h"
 #include "data/tokenizer/tokenizer.h"
 #include "kernels/elementwise.h"
@@ -116,10 +117,16 @@ ModelSource open_model_source(FileSystem& files, const std::string& given) {
                  found.newer);
     }
     if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
+    if (const std::string advice = deepspeed_advice(files, root); !advice.empty()) {
+      throw Unsupported(advice);
+    }
     if (!found.rejected.empty()) {
       throw InputMissing(
           fmt::format("{}: no tag can be read: {}", given, found.rejected.front().why));
     }
+  }
+  if (const std::string advice = deepspeed_advice(files, place); !advice.empty()) {
+    throw Unsupported(advice);
   }
   throw InputMissing(fmt::format(
       "{} is no run directory, checkpoint tag or Hugging Face folder with weights", given));

@@ -13,6 +13,7 @@
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/error.h"
+#include "core/files/deepspeed_folder.h"
 #include "core/files/hub_name.h"
 
 namespace ds {
@@ -253,6 +254,10 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
   if (!file_system.exists(folder)) {
     throw InputMissing(fmt::format("{}: there is no such folder; {}", folder,
                                    hub_advice(file_system, folder, "model")));
+  }
+  if (!file_system.exists(path)) {
+    const std::string advice = deepspeed_advice(file_system, folder);
+    if (!advice.empty()) throw Unsupported(advice);
   }
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
 }

@@ -11,6 +11,7 @@
 
 #include "config/reader/utf8.h"
 #include "core/error.h"
+#include "core/files/deepspeed_folder.h"
 #include "core/index.h"
 #include "launcher/process/input_file.h"
 
@@ -235,6 +236,11 @@ std::optional<fs::path> newest_resumable_run(const fs::path& here, std::string_v
     }
   }
   return newest;
+}
+
+void refuse_deepspeed_folder(const fs::path& path) {
+  const std::string advice = deepspeed_advice(RealFileSystem(), path.string());
+  if (!advice.empty()) throw Unsupported(fmt::format("--run-dir {}", advice));
 }
 
 RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs::path& here,

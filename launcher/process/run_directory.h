@@ -41,6 +41,10 @@ int64_t newest_checkpoint_bytes(const std::filesystem::path& run_directory);
 // itself once it trains.
 std::filesystem::path without_latest(const std::filesystem::path& path);
 
+// A run among DeepSpeed's checkpoints would go unseen, and would not go on from them: Unsupported
+// where the path is such a folder.
+void refuse_deepspeed_folder(const std::filesystem::path& path);
+
 class RunDirectory {
  public:
   // With `wanted`: that directory (below `here` if relative), made where it is missing. Else

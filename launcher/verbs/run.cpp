@@ -270,6 +270,7 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, RunServices 
   Console& console = services.console;
   const std::optional<fs::path> wanted = wanted_directory(job, options);
   if (wanted) require_resume_tag(job, *wanted);
+  if (wanted) refuse_deepspeed_folder(*wanted);
   RunDirectory directory =
       RunDirectory::open(wanted, fs::current_path(), job.config.stem, local_time_stamp());
   std::optional<int> signal;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/files/deepspeed_folder.h"
 #include "core/index.h"
 
 namespace ds {
@@ -301,6 +302,8 @@ SafetensorsFolder SafetensorsFolder::open(FileSystem& file_system, const std::st
     return out;
   }
   if (!file_system.exists(index)) {
+    const std::string advice = deepspeed_advice(file_system, path);
+    if (!advice.empty()) throw Unsupported(advice);
     throw InputMissing(
         fmt::format("{}: there is neither model.safetensors nor "
                     "model.safetensors.index.json",

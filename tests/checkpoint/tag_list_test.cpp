@@ -119,6 +119,18 @@ TEST_CASE("saves that are under way or were given up are no traces", "[checkpoin
   CHECK(traces_of(list.rejected).empty());
 }
 
+TEST_CASE("DeepSpeed's checkpoints in the root are named, whatever their tag", "[checkpoint]") {
+  MemoryFileSystem fs;
+  fill(fs, {3});
+  for (const char* const tag : {"best", "global_step8"}) {
+    fs.make_directories(std::string("/c/") + tag);
+    fs.write_text_atomically(fmt::format("/c/{}/mp_rank_00_model_states.pt", tag), "x");
+  }
+  const std::string traces = traces_of(list_tags(fs, "/c").rejected);
+  CHECK_THAT(traces, Catch::Contains("best (-): /c/best: is a folder of DeepSpeed's") &&
+                         Catch::Contains("global_step8 (8): /c/global_step8: is a folder of Deep"));
+}
+
 TEST_CASE("a directory that looks like a checkpoint and is none is named", "[checkpoint]") {
   MemoryFileSystem fs;
   fill(fs, {3});
