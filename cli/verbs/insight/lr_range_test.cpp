@@ -36,6 +36,13 @@ void describe_lr_range_test(VerbApp& app, LrRangeTestArgs& values) {
   app.add_flag("--staircase", values.staircase,
                "lr_range_test_staircase: the rate grows every step-size steps and not every step")
       ->group(group);
+  app.add_option("--trial-steps", values.trial_steps,
+                 "Steps of each of the short runs at one rate that follow the test and find the "
+                 "best; 0: none follows, and the curve alone tells")
+      ->check(whole_check(0, int64_t{1} << 40))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
   app.add_flag("--json", values.json, "Print what was found as one object");
   app.footer(
       "Examples:\n"
@@ -48,7 +55,10 @@ void describe_lr_range_test(VerbApp& app, LrRangeTestArgs& values) {
       "Prints the loss over the rate, the rate at which it falls fastest and from which on it "
       "does\n"
       "not fall, and what to put into train.json. lr-range-test.svg of the run directory is the\n"
-      "picture.");
+      "picture. The test ends where the loss first diverges. Short runs at one rate each follow,\n"
+      "the first at the rate that the curve tells, about seven in all: the one with the lowest "
+      "loss\n"
+      "at its end has the rate that is recommended.");
 }
 
 }  // namespace ds

@@ -12,6 +12,7 @@ namespace ds {
 struct LrRangeTestArgs {
   RunArgs run;
   int64_t steps = 100;
+  int64_t trial_steps = 60;  // of each run at one rate that follows; 0: none follows
   // Those of the scheduler's section, where that is an LRRangeTest; else 1e-4, a tenth of the steps
   // and 10: up to about a hundred times the first rate.
   std::optional<double> min_lr;

@@ -12,7 +12,7 @@
 #include "launcher/process/environment_list.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/run/job_config.h"
-#include "launcher/show/lr_range.h"
+#include "launcher/show/rates/lr_range.h"
 #include "launcher/verbs/found_run.h"
 
 namespace ds {
@@ -36,11 +36,11 @@ LrRangeTestParams params_of(const LrRangeTestArgs& args, const Config& config) {
   return params;
 }
 
-// What makes a range test of the run that a configuration describes: words behind it.
-std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
+// What makes a run of so many steps with the rates of the test out of the one that a configuration
+// describes: words behind it.
+std::vector<std::string> overrides_for(const LrRangeTestArgs& args, const Config& config,
+                                       const LrRangeTestParams& params, int64_t steps) {
   std::vector<std::string> out = args.run.overrides;
-  const Config config = load_config(args.run.config, out);
-  const LrRangeTestParams params = params_of(args, config);
   std::string rates;
   for (const double rate : params.lr_range_test_min_lr) {
     rates += fmt::format("{}{}", rates.empty() ? "" : ", ", rate);
@@ -59,7 +59,7 @@ std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
     out.emplace_back("train.eval_every=0");
     out.emplace_back("train.eval_batches=1");
   }
-  out.push_back(fmt::format("train.steps={}", args.steps));
+  out.push_back(fmt::format("train.steps={}", steps));
   return out;
 }
 
@@ -76,8 +76,74 @@ void add_lost_step(MetricCurves& curves) {
   losses.push_back({last + 1, std::numeric_limits<double>::quiet_NaN()});
 }
 
-int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves& curves) {
-  const LrRange range = lr_range_of(curves);
+// How a run ended whose loss is looked at: lost is one whose loss or gradients were not finite.
+enum class RunEnd : uint8_t { kDone, kLost, kFailed };
+
+struct MeasuredRun {
+  RunEnd end = RunEnd::kDone;
+  int code = 0;  // of the run
+  MetricCurves curves;
+};
+
+MeasuredRun measure(const LrRangeTestArgs& args, const CommandContext& context,
+                    std::vector<std::string> overrides, const fs::path& directory) {
+  RunArgs run = args.run;
+  run.overrides = std::move(overrides);
+  run.run_dir = directory.string();
+  run.resume = "never";
+  RunOptions options = run_options(run);
+  options.for_another_verb = true;
+  options.json = args.json;
+  MeasuredRun out;
+  out.code = run_training_job(options, context);
+  const bool is_lost = out.code != static_cast<int>(ExitCode::kDone);
+  if (is_lost && !report_has(run_file(directory, "report.json"), "first_bad_number")) {
+    out.end = RunEnd::kFailed;
+    return out;
+  }
+  out.end = is_lost ? RunEnd::kLost : RunEnd::kDone;
+  out.curves = run_curves(directory);
+  return out;
+}
+
+// What is printed of a run that failed, whose exit code is ours; what failed before there was a
+// report is said already.
+int report_failure(const LrRangeTestArgs& args, const fs::path& directory, int code) {
+  const std::string text = run_file(directory, "report.json");
+  if (args.json && !text.empty()) say("{}", text);
+  return code;
+}
+
+// Runs at one rate each until the best is known. The exit code of one that failed, or kDone.
+int add_trials(LrRange& range, const LrRangeTestArgs& args, const Config& config,
+               const CommandContext& context, const fs::path& directory) {
+  range.trial_steps = args.trial_steps;
+  while (const std::optional<double> lr = next_trial_lr(range.trials, range.curve_lr())) {
+    const size_t number = range.trials.size() + 1;
+    say(stderr, "trial {}: {} steps at a rate of {:.3g}\n", number, args.trial_steps, *lr);
+    const LrRangeTestParams constant{
+        .lr_range_test_min_lr = {*lr}, .lr_range_test_step_size = 1, .lr_range_test_step_rate = 0};
+    const fs::path place = directory / "trials" / fmt::format("{}", number);
+    const MeasuredRun run =
+        measure(args, context, overrides_for(args, config, constant, args.trial_steps), place);
+    if (run.end == RunEnd::kFailed) return report_failure(args, place, run.code);
+    const auto losses = run.curves.find("loss");
+    const bool is_whole = run.end == RunEnd::kDone && losses != run.curves.end();
+    range.trials.push_back({.lr = *lr,
+                            .loss = is_whole ? trial_loss(losses->second, args.trial_steps)
+                                             : std::numeric_limits<double>::quiet_NaN()});
+  }
+  if (best_lr_trial(range.trials) == nullptr) {
+    throw DataError(
+        fmt::format("learning-rate range test: the training was lost in all {} trials, at rates "
+                    "from {:.3g} down to {:.3g}; expected is one that ends with a finite loss; "
+                    "begin with a smaller --min-lr, or look at data and precision",
+                    range.trials.size(), range.trials.front().lr, range.trials.back().lr));
+  }
+  return static_cast<int>(ExitCode::kDone);
+}
+
+void report(const LrRangeTestArgs& args, const fs::path& run, const LrRange& range) {
   const fs::path plot = run / "lr-range-test.svg";
   write_whole_file(plot, lr_range_plot(range));
   if (args.json) {
@@ -85,34 +151,31 @@ int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves&
   } else {
     say("{}plot            {}\n", lr_range_text(range), plot.string());
   }
-  return static_cast<int>(ExitCode::kDone);
 }
 
 }  // namespace
 
 int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context) {
-  RunArgs run = args.run;
   const fs::path directory = run_directory_of(args);
-  run.overrides = lr_range_overrides(args);
-  run.run_dir = directory.string();
-  run.resume = "never";
-  RunOptions options = run_options(run);
-  options.for_another_verb = true;
-  options.json = args.json;
-  const int code = run_training_job(options, context);
+  const Config config = load_config(args.run.config, args.run.overrides);
+  MeasuredRun run = measure(
+      args, context, overrides_for(args, config, params_of(args, config), args.steps), directory);
   const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
-  if (place && !place->is_launcher()) return code;  // another dslaunch has the results
-  const bool is_lost = code != static_cast<int>(ExitCode::kDone);
-  const std::string report_text = run_file(directory, "report.json");
-  // What the test looks for is a loss or gradient that is not finite.
-  if (is_lost && !report_has(report_text, "first_bad_number")) {
-    // What failed before there was a report is said already.
-    if (args.json && !report_text.empty()) say("{}", report_text);
-    return code;
+  if (place && !place->is_launcher()) return run.code;  // another dslaunch has the results
+  if (run.end == RunEnd::kFailed) return report_failure(args, directory, run.code);
+  if (run.end == RunEnd::kLost) add_lost_step(run.curves);
+  LrRange range = lr_range_of(run.curves);
+  if (place && args.trial_steps > 0) {
+    // Its starter makes one world, and each trial needs another.
+    say(stderr, "note: no trials follow, as {} has started this; the curve alone tells the rate\n",
+        place->starter);
+  } else if (args.trial_steps > 0) {
+    if (const int code = add_trials(range, args, config, context, directory); code != 0) {
+      return code;
+    }
   }
-  MetricCurves curves = run_curves(directory);
-  if (is_lost) add_lost_step(curves);
-  return report(args, directory, curves);
+  report(args, directory, range);
+  return static_cast<int>(ExitCode::kDone);
 }
 
 }  // namespace ds

@@ -1,7 +1,8 @@
-#include "launcher/show/lr_range.h"
+#include "launcher/show/rates/lr_range.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -38,11 +39,13 @@ TEST_CASE("of a valley the rate at its ground is found, a little late", "[launch
   // x d/dx (x - 0.04)^2 is least at 0.02, and what is smoothed is late.
   CHECK(range.steepest_lr > 0.018);
   CHECK(range.steepest_lr < 0.035);
-  REQUIRE(range.diverged_lr);  // back above the first loss
-  CHECK(*range.diverged_lr > 0.079);
+  REQUIRE(range.diverged_lr);  // half of the fall is lost at 0.068
+  CHECK(*range.diverged_lr > 0.066);
+  CHECK(*range.diverged_lr < 0.071);
   CHECK(range.cycle_max_lr() == range.lowest_lr / 2);
   CHECK(range.cycle_min_lr() == range.cycle_max_lr() / 4);
-  CHECK(range.fixed_lr() == std::min(range.steepest_lr, range.cycle_max_lr()));
+  CHECK(range.fixed_lr() ==
+        std::min({range.steepest_lr, range.cycle_max_lr(), *range.diverged_lr / 4}));
 }
 
 TEST_CASE("a loss that is lost ends the range", "[launcher]") {
@@ -53,6 +56,63 @@ TEST_CASE("a loss that is lost ends the range", "[launcher]") {
   CHECK(range.lowest_lr == Approx(0.029).margin(0.001));
   CHECK_THAT(lr_range_text(range), Catch::Contains("diverges        at 0.03"));
   CHECK_THAT(lr_range_json(range, "/run", "/plot"), Catch::Contains("\"loss\": null"));
+}
+
+// The loss of a model that falls to 2 at a rate of 0.047, jumps, and comes back to a lower loss.
+double jump_and_return(double lr) {
+  if (lr < 0.047) return 5.5 - 3.5 * std::min(1.0, lr / 0.03);
+  return lr < 0.055 ? 8.1 : 1.8;
+}
+
+TEST_CASE("a jump of the loss ends the range, whatever comes after it", "[launcher]") {
+  const LrRange range = lr_range_of(run_of(100, jump_and_return));
+  REQUIRE(range.diverged_lr);
+  CHECK(*range.diverged_lr == Approx(0.047).margin(0.0011));
+  CHECK(range.lowest_lr < 0.047);
+  CHECK(range.fixed_lr() <= *range.diverged_lr / 4);
+  CHECK(range.cycle_max_lr() < *range.diverged_lr / 2);
+}
+
+TEST_CASE("a loss that has fallen and rises to half of its fall again has diverged", "[launcher]") {
+  const LrRange range = lr_range_of(
+      run_of(100, [](double lr) { return lr < 0.05 ? 5 - 40 * lr : 3 + 40 * (lr - 0.05); }));
+  REQUIRE(range.diverged_lr);
+  CHECK(*range.diverged_lr > 0.05);
+  CHECK(*range.diverged_lr < 0.09);
+}
+
+TEST_CASE("noise and a single bad batch are no divergence", "[launcher]") {
+  int step = 0;
+  const auto noisy = [&step](double lr) {
+    ++step;
+    const double bad = step == 30 ? 1.2 : 0;
+    return 5 - 20 * lr + 0.3 * std::sin(step * 2.4) + bad;
+  };
+  const LrRange range = lr_range_of(run_of(100, noisy));
+  CHECK_FALSE(range.diverged_lr);
+  CHECK(range.lowest_lr > 0.08);
+}
+
+TEST_CASE("a flat loss has no divergence, and a rate within the range", "[launcher]") {
+  int step = 0;
+  const LrRange even = lr_range_of(run_of(60, [](double) { return 4.0; }));
+  CHECK_FALSE(even.diverged_lr);
+  CHECK(even.fixed_lr() > 0);
+  CHECK(even.fixed_lr() <= 0.1);
+  const LrRange noisy =
+      lr_range_of(run_of(60, [&step](double) { return 4.0 + 0.2 * std::sin(2.4 * ++step); }));
+  CHECK_FALSE(noisy.diverged_lr);
+}
+
+TEST_CASE("what follows a loss that is no number does not count", "[launcher]") {
+  int step = 0;
+  const LrRange range = lr_range_of(run_of(60, [&step](double lr) {
+    ++step;
+    return step == 30 ? NAN : 5 - 30 * lr;
+  }));
+  REQUIRE(range.diverged_lr);
+  CHECK(range.lowest_lr < *range.diverged_lr);
+  CHECK(range.fixed_lr() <= *range.diverged_lr / 4);
 }
 
 TEST_CASE("a range that is too short says so", "[launcher]") {

@@ -40,22 +40,37 @@ def near(one, other):
     return math.isclose(one, other, rel_tol=1e-6)
 
 
+# Each trial is a run at one rate, and the rate of the best of them is what is proposed.
+def the_trials(folder, found):
+    trials = found["trials"]
+    check(found["trial_steps"] == 10 and len(trials) >= 5, f"trials: {trials}")
+    best = min(trials, key=lambda trial: trial["loss"])
+    check(found["lr"] == best["lr"], f"{found['lr']} is not the rate of the best trial, {best}")
+    for number, trial in enumerate(trials, 1):
+        lines = (folder / f"range/trials/{number}/metrics.jsonl").read_text().splitlines()
+        steps = [json.loads(line) for line in lines]
+        check([step["step"] for step in steps] == list(range(1, 11)), f"steps of trial {number}")
+        check(all(near(step["lr"], trial["lr"]) for step in steps), f"trial {number} is not at one rate")
+        check(near(steps[-1]["loss"], trial["loss"]), f"trial {number}: loss {trial['loss']}")
+
+
 def the_verb(folder):
     write_job(folder, {"type": "WarmupLR", "params": {"warmup_num_steps": 5}})
     done = dslaunch(folder, "lr-range-test", "train.json", "--steps", "40", "--num-ranks", "2", "--num-threads", "1",
-                    "--run-dir", "range", "--json")
+                    "--run-dir", "range", "--trial-steps", "10", "--json")
     found = json.loads(done.stdout)
     check([p["step"] for p in found["points"]] == list(range(1, 40)), "a point of each step that has a next one")
     for i, point in enumerate(found["points"]):
         check(near(point["lr"], 1e-4 * (1 + 10 * i / 4)), f"rate of point {i + 1}: {point['lr']}")
     check(found["lowest_loss"] < found["points"][0]["loss"], "the loss fell")
-    check(0 < found["cycle_min_lr"] < found["cycle_max_lr"] <= found["lowest_lr"], "rates of a cycle")
+    check(0 < found["cycle_min_lr"] < found["cycle_max_lr"] <= max(found["lowest_lr"], found["lr"]), "rates of a cycle")
     check("<svg" in pathlib.Path(found["plot"]).read_text(), "a picture")
     check(not list((folder / "range").glob("checkpoints/global_step*")), "no state is saved")
     check(not (folder / "range/final").exists(), "no model is saved")
+    the_trials(folder, found)
     text = dslaunch(folder, "lr-range-test", "train.json", "--steps", "12", "--num-ranks", "1", "--staircase",
-                    "--step-size", "3", "--step-rate", "1", "--min-lr", "0.001").stdout
-    check("OneCycle" in text and "lr-range-test.svg" in text, text)
+                    "--step-size", "3", "--step-rate", "1", "--min-lr", "0.001", "--trial-steps", "0").stdout
+    check("OneCycle" in text and "lr-range-test.svg" in text and "trials" not in text, text)
     check(len(list((folder / "runs").glob("train-lr-*/metrics.jsonl"))) == 1, "a run directory of its own")
     check(not (folder / "runs/latest").exists(), "it is not the latest run")
 
@@ -65,9 +80,19 @@ def a_rate_too_large(folder):
     write_job(folder, None)
     found = json.loads(dslaunch(folder, "lr-range-test", "train.json", "--steps", "30", "--num-ranks", "2", "--num-threads", "1",
                                 "--staircase", "--step-size", "8", "--step-rate", "1e33", "--min-lr", "0.001",
-                                "--json").stdout)
+                                "--trial-steps", "0", "--json").stdout)
     check(found["diverged_lr"] and found["diverged_lr"] > 1e20, f"diverges at {found['diverged_lr']}")
     check(found["lowest_lr"] == 0.001 and found["points"][-1]["loss"] is None, "the first stair is the best")
+    check(found["lr"] <= 0.001 and found["trials"] == [], f"without trials: {found['lr']}")
+
+
+# At every rate that is tried the training is lost: no rate is proposed, and that is said.
+def every_trial_lost(folder):
+    write_job(folder, None)
+    said = dslaunch(folder, "lr-range-test", "train.json", "--steps", "10", "--num-ranks", "1", "--num-threads", "1",
+                    "--min-lr", "1e-30", "--step-size", "1", "--step-rate", "1", "--trial-steps", "5",
+                    "train.seed=1", "optimizer.params.weight_decay=1e38", code=65).stderr
+    check("lost in all" in said and "--min-lr" in said, said)
 
 
 # One dslaunch for each rank: all of them are ranks, and one has the results.
@@ -77,10 +102,12 @@ def started_by_mpirun(folder):
     write_job(folder, None)
     many = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
     words = ("lr-range-test", "train.json", "--steps", "10", "--json")
-    found = json.loads(dslaunch(folder, *words, starter=many).stdout)
+    done = dslaunch(folder, *words, starter=many)
+    found = json.loads(done.stdout)
+    check("no trials follow, as mpirun" in done.stderr and found["trials"] == [], done.stderr)
     log = next((folder / "runs").glob("train-lr-*/logs/dslaunch.log")).read_text()
     check("rank 1 joined" in log, "both are ranks")
-    alone = json.loads(dslaunch(folder, *words, "--num-ranks", "2").stdout)
+    alone = json.loads(dslaunch(folder, *words, "--num-ranks", "2", "--trial-steps", "0").stdout)
     check(found["points"] == alone["points"], "they find what ranks find that dslaunch starts")
 
 

@@ -1,4 +1,4 @@
-#include "launcher/show/lr_range.h"
+#include "launcher/show/rates/lr_range.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,8 @@
 
 namespace ds {
 namespace {
+
+constexpr double kNoises = 6;
 
 // Means with weights that fall by the factor 1 - 1/n from point to point, as if there had been as
 // many before the first.
@@ -28,14 +30,36 @@ void smooth(std::vector<LrPoint>& points) {
   }
 }
 
-// Index behind the last point before the loss is lost.
+// The median of what the loss changes by from step to step: how much batches differ, which a few
+// jumps do not change.
+double noise_of(const std::vector<LrPoint>& points) {
+  std::vector<double> changes;
+  for (size_t i = 1; i < points.size(); ++i) {
+    const double change = std::abs(points[i].loss - points[i - 1].loss);
+    if (std::isfinite(change)) changes.push_back(change);
+  }
+  if (changes.empty()) return 0;
+  const auto middle = changes.begin() + narrow<std::ptrdiff_t>(changes.size() / 2);
+  std::nth_element(changes.begin(), middle, changes.end());
+  return *middle;
+}
+
+// Index behind the last point before the first divergence: a loss that is not finite, or two in a
+// row that have risen above the lowest smoothed one before by more than batches differ and by half
+// of what the loss had fallen. Losses after it count for nothing: a model that comes back from a
+// jump, at a rate that grows, has been trained by what came before.
 size_t end_of_training(const std::vector<LrPoint>& points) {
-  double lowest = points.front().smoothed;
+  const double first = points.front().smoothed;
+  const double noise = noise_of(points);
+  double lowest = first;
+  bool is_risen = false;  // the point before
   for (size_t i = 0; i < points.size(); ++i) {
-    const double here = points[i].smoothed;
-    if (!std::isfinite(here)) return i;
-    if (lowest < points.front().smoothed && here > points.front().smoothed) return i;
-    lowest = std::min(lowest, here);
+    if (!std::isfinite(points[i].loss)) return i;
+    const double rise = points[i].loss - lowest;
+    const bool risen = rise > std::max(kNoises * noise, (first - lowest) / 2) && rise > 0;
+    if (risen && is_risen) return i - 1;
+    is_risen = risen;
+    if (!risen) lowest = std::min(lowest, points[i].smoothed);
   }
   return points.size();
 }
@@ -143,6 +167,20 @@ std::string drawn(const LrRange& range) {
   return out;
 }
 
+// A line for each rate, the smallest first.
+std::string trial_lines(const LrRange& range) {
+  std::vector<LrTrial> trials = range.trials;
+  std::ranges::sort(trials, {}, &LrTrial::lr);
+  std::string out =
+      fmt::format("trials          {} steps at one rate, loss at the end\n", range.trial_steps);
+  for (const LrTrial& trial : trials) {
+    const bool best = trial.lr == range.fixed_lr();
+    const std::string loss = std::isfinite(trial.loss) ? fmt::format("{:.4g}", trial.loss) : "lost";
+    out += fmt::format("{:>15.3g} {}{}\n", trial.lr, loss, best ? ", the best" : "");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string lr_range_text(const LrRange& range) {
@@ -155,6 +193,7 @@ std::string lr_range_text(const LrRange& range) {
   } else if (range.still_falling) {
     out += "still falls at the end: with a larger --step-rate the test would go further\n";
   }
+  if (!range.trials.empty()) out += trial_lines(range);
   out += fmt::format("one rate        \"lr\": {:.3g}\n", range.fixed_lr());
   out += fmt::format(
       "OneCycle        \"scheduler\": {{\"type\": \"OneCycle\", \"params\": {{\"cycle_min_lr\": "
@@ -174,6 +213,11 @@ std::string lr_range_json(const LrRange& range, const std::string& run, const st
                               .number("smoothed", point.smoothed)
                               .str());
   }
+  std::string trials;
+  for (const LrTrial& trial : range.trials) {
+    trials += fmt::format("{}{}", trials.empty() ? "" : ", ",
+                          JsonObject().number("lr", trial.lr).number("loss", trial.loss).str());
+  }
   return JsonObject()
       .text("run", run)
       .text("plot", plot)
@@ -185,6 +229,8 @@ std::string lr_range_json(const LrRange& range, const std::string& run, const st
       .number("lr", range.fixed_lr())
       .number("cycle_min_lr", range.cycle_min_lr())
       .number("cycle_max_lr", range.cycle_max_lr())
+      .integer("trial_steps", range.trial_steps)
+      .raw("trials", fmt::format("[{}]", trials))
       .raw("points", fmt::format("[{}]", points))
       .str();
 }

@@ -3,12 +3,14 @@
 // DeepSpeed's document of the test.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/show/metric_curves.h"
+#include "launcher/show/rates/lr_trials.h"
 
 namespace ds {
 
@@ -21,17 +23,29 @@ struct LrPoint {
 
 struct LrRange {
   std::vector<LrPoint> points;
-  double lowest_loss = 0;  // smoothed
+  double lowest_loss = 0;  // smoothed; this and what follows is found before the first divergence
   double lowest_lr = 0;    // there: from it on training does not get better
   double steepest_lr = 0;  // where the smoothed loss falls fastest over the rate's logarithm
-  std::optional<double> diverged_lr;  // the loss is above the first one again, or not finite
+  std::optional<double> diverged_lr;  // the loss jumped, has risen by half of its fall, or is none
   bool still_falling = false;         // the lowest is at the end, so the range is too short
 
-  // The documents stay below the largest useful rate, as a model there is about to diverge: half of
-  // it. Smith takes a quarter of the upper bound for the lower one.
-  double cycle_max_lr() const { return lowest_lr / 2; }
+  std::vector<LrTrial> trials;  // runs at constant rates, made after the test; may be none
+  int64_t trial_steps = 0;      // of each
+
+  // What the curve alone says of a rate that is kept: at most half of the largest useful one, at
+  // which a model is about to diverge, and a quarter of one at which the loss has diverged.
+  double curve_lr() const {
+    return std::min({steepest_lr, lowest_lr / 2, diverged_lr.value_or(lowest_lr * 2) / 4});
+  }
+  // The best trial's, which is measured; without trials the curve's.
+  double fixed_lr() const {
+    const LrTrial* const best = best_lr_trial(trials);
+    return best != nullptr ? best->lr : curve_lr();
+  }
+  // The documents stay below the largest useful rate: half of it. Smith takes a quarter of the
+  // upper bound for the lower one.
+  double cycle_max_lr() const { return std::max(lowest_lr / 2, fixed_lr()); }
   double cycle_min_lr() const { return cycle_max_lr() / 4; }
-  double fixed_lr() const { return steepest_lr < cycle_max_lr() ? steepest_lr : cycle_max_lr(); }
 };
 
 // Of the metrics of a run. DataError where there are too few steps to say anything.
