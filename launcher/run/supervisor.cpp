@@ -75,10 +75,6 @@ RunRecord Supervisor::run() {
   }
   carry_out_next();  // claims the first epoch
   records_.replace("config.json", job_.config.canonical_text + "\n");
-  const bool begins = job_.resume == ResumeMode::kNever;
-  if (begins || (job_.past.committed_step == 0 && job_.past.trace.empty())) {
-    records_.replace("committed.json", committed_text("", 0, 0));
-  }
   open_control_socket();
   announce_deadline();
   carry_out_all();

@@ -54,6 +54,7 @@ void Supervisor::take_claim() {
 
 void Supervisor::carry_out(const run_action::StartEpoch& action) {
   prepared_->epoch = action.epoch;
+  if (action.first) record_nothing_committed();
   try {
     start_epoch();
   } catch (const Error& error) {
@@ -63,6 +64,15 @@ void Supervisor::carry_out(const run_action::StartEpoch& action) {
       failed.unusable = unusable->hosts();
     happened(failed);
   }
+}
+
+// Before the first epoch can commit. A launch that begins anew forgets what was committed before
+// it, and so do later ones, until there is a checkpoint of the new training.
+void Supervisor::record_nothing_committed() {
+  const bool begins = job_.resume == ResumeMode::kNever;
+  if (!begins && (job_.past.committed_step > 0 || !job_.past.trace.empty())) return;
+  records_.replace("committed.json",
+                   nothing_committed_text(begins ? core_.first_epoch() : job_.past.begun_anew));
 }
 
 void Supervisor::start_epoch() {
@@ -138,7 +148,8 @@ control::JobPlan Supervisor::job_plan() const {
   tell_progress(plan);
   plan.set_resume_tag(job_.resume_tag);
   // Restarts go on from what this launch has made.
-  plan.set_oldest_tag_epoch(begins || !job_.resume_tag.empty() ? core_.first_epoch() : 0);
+  plan.set_oldest_tag_epoch(begins || !job_.resume_tag.empty() ? core_.first_epoch()
+                                                               : job_.past.begun_anew);
   plan.set_backend(std::string(name_of(job_.data_plane)));
   plan.set_shm_name(world.shm_name);
   return plan;

@@ -69,6 +69,16 @@ std::string committed_text(const std::string& tag, int64_t step, int64_t epoch) 
   return JsonObject().text("tag", tag).integer("step", step).integer("epoch", epoch).str() + "\n";
 }
 
+std::string nothing_committed_text(int64_t begun_anew) {
+  return JsonObject()
+             .text("tag", "")
+             .integer("step", 0)
+             .integer("epoch", 0)
+             .integer("begun_anew", begun_anew)
+             .str() +
+         "\n";
+}
+
 PastProgress past_progress(const fs::path& run_directory) {
   constexpr size_t kLongest = 4096;
   const std::optional<std::string> text = text_of(run_directory / kCommitted, kLongest);
@@ -87,6 +97,8 @@ PastProgress past_progress(const fs::path& run_directory) {
     out.committed_by = fmt::format("{} names {}", kCommitted, in["tag"].GetString());
   } else {
     out.unsaved_step = out.metrics_step;
+    const bool told = in.HasMember("begun_anew") && in["begun_anew"].IsInt64();
+    out.begun_anew = told ? std::max<int64_t>(0, in["begun_anew"].GetInt64()) : 0;
   }
   return out;
 }

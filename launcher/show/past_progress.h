@@ -15,6 +15,9 @@ struct PastProgress {
   // As far as an earlier launch came that saved nothing; 0: there is none.
   int64_t unsaved_step = 0;
   int64_t metrics_step = 0;  // the last in metrics.jsonl; 0: none
+  // The epoch in which a launch began anew (--resume never), where no checkpoint has been committed
+  // since: those of older epochs are forgotten. 0: none did.
+  int64_t begun_anew = 0;
   // Of steps of which nobody knows whether they were saved; empty: there is none.
   std::string trace;
 };
@@ -23,7 +26,8 @@ struct PastProgress {
 // do.
 PastProgress past_progress(const std::filesystem::path& run_directory);
 
-// The text of committed.json; step 0: nothing yet.
+// The text of committed.json where a tag is committed, and where none is yet.
 std::string committed_text(const std::string& tag, int64_t step, int64_t epoch);
+std::string nothing_committed_text(int64_t begun_anew);
 
 }  // namespace ds

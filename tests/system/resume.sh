@@ -66,6 +66,22 @@ wait "$launcher" 2> /dev/null
 again 0
 expect_text out "and saved nothing; training begins anew"
 
+# A training that was begun anew and ended before its first save: the one before it stays forgotten, for every launch
+# after it, until there is a checkpoint of the new one.
+copy
+dslaunch train.json --num-ranks 2 --run-dir run --resume never train.steps=100000 train.save_every=100000 > out 2> err &
+launcher=$!
+wait_until "some steps" sh -c '[ "$(cat run/metrics.jsonl 2> /dev/null | wc -l)" -gt 40 ]'
+kill -KILL "$launcher"
+wait "$launcher" 2> /dev/null
+again 66 --resume required
+again 0 train.save_every=1000
+expect_text out "and saved nothing; training begins anew"
+grep -q '^resumed step=30' out && fail "a launch went on from what was to be forgotten"
+[ "$(wc -l < run/metrics.jsonl)" -eq 40 ] || fail "metrics of a run begun anew twice"
+again 0 train.steps=42
+expect_text out "resumed step=40"
+
 # Another model, other data, another seed, another batch.
 copy
 again 77 model.n_layer=1

@@ -198,6 +198,19 @@ TEST_CASE("what lies in the run directory is told to the ranks, unless the run b
   }
 }
 
+TEST_CASE("what a launch before began anew stays forgotten, and that is handed on", "[launcher]") {
+  ToldPlans told;
+  SupervisedRun run(1, [&](ScriptedRank& rank) {
+    told.add(rank.join());
+    return rank.finish();
+  });
+  run.job.past.begun_anew = 9;
+  CHECK(run.run().exit_code == 0);
+  CHECK(told.at(1, 0).resume == ResumeMode::kAuto);
+  CHECK(told.at(1, 0).oldest_tag_epoch == 9);
+  CHECK_THAT(run.file("committed.json"), Catch::Contains("\"begun_anew\": 9"));
+}
+
 TEST_CASE("ranks are told the checkpoint to go back to, and what this launch has made counts more",
           "[launcher]") {
   ToldPlans told;

@@ -29,14 +29,31 @@ TEST_CASE("what was committed is told, and what was never saved, too", "[launche
   const testing::TemporaryDirectory here;
   write(here.path() / "metrics.jsonl",
         "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}\n{\"step\": 3, \"lo");
-  write(here.path() / "committed.json", committed_text("", 0, 0));
+  write(here.path() / "committed.json", nothing_committed_text(0));
   CHECK(past_progress(here.path()).unsaved_step == 2);
+  CHECK(past_progress(here.path()).begun_anew == 0);
   CHECK(past_progress(here.path()).trace.empty());
   write(here.path() / "committed.json", committed_text("global_step2", 2, 7));
   const PastProgress past = past_progress(here.path());
   CHECK(past.committed_step == 2);
   CHECK(past.committed_by == "committed.json names global_step2");
   CHECK(past.unsaved_step == 0);
+}
+
+TEST_CASE("that a launch began anew is known until there is a checkpoint of it", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  write(here.path() / "committed.json", nothing_committed_text(7));
+  CHECK(past_progress(here.path()).begun_anew == 7);
+  CHECK(past_progress(here.path()).committed_step == 0);
+  write(here.path() / "committed.json", committed_text("global_step2", 2, 7));
+  CHECK(past_progress(here.path()).begun_anew == 0);
+  for (const char* const odd : {"-3", "\"7\"", "null"}) {
+    write(here.path() / "committed.json",
+          fmt::format("{{\"tag\": \"\", \"step\": 0, \"begun_anew\": {}}}", odd));
+    CHECK(past_progress(here.path()).begun_anew == 0);
+  }
+  write(here.path() / "committed.json", "{\"tag\": \"\", \"step\": 0, \"epoch\": 0}");  // older
+  CHECK(past_progress(here.path()).begun_anew == 0);
 }
 
 TEST_CASE("of directories of earlier versions, metrics and report tell", "[launcher]") {
