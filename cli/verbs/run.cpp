@@ -64,6 +64,10 @@ void describe_lifetime(VerbApp& app, RunArgs& values) {
                  "With too few hosts left, how long lost ones have to come back (default: 60s; 0: "
                  "that is the end)")
       ->type_name("TIME");
+  app.add_option("--wait-for-room", values.wait_for_room,
+                 "After saves that found the disk full, how long room has to come before the run "
+                 "ends with 74 (default: 10m; 0: that is the end)")
+      ->type_name("TIME");
   add_duration(app, "--hang-after", values.hang_after,
                "A rank without progress for this time, and for 5 steps, hangs (default: 30s)");
   add_duration(app, "--join-timeout", values.join_timeout,

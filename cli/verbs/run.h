@@ -23,6 +23,7 @@ struct RunArgs {
   std::optional<std::string> time_limit;  // a duration, or none
   int max_restarts = 3;
   std::optional<std::string> wait_for_hosts;  // a duration, or 0
+  std::optional<std::string> wait_for_room;   // likewise
   std::optional<std::chrono::nanoseconds> hang_after;
   std::optional<std::chrono::nanoseconds> join_timeout;
   std::optional<std::string> nodes;  // N or MIN:MAX

@@ -24,7 +24,7 @@ bool may_pass(const Failure& cause) {
     return true;
   }
   switch (static_cast<ExitCode>(cause.value)) {
-    case ExitCode::kStorage:  // disks fill and empty; what is committed stays
+    case ExitCode::kStorage:  // disks fail for a while, and are full until somebody makes room
       return true;
     case ExitCode::kTrainingFailed:
     case ExitCode::kUsage:
@@ -77,6 +77,22 @@ RestartDecision Recovery::nobody_came(const RestartDecision& waited) const {
                          std::chrono::ceil<std::chrono::seconds>(options_.wait_for_hosts).count()));
 }
 
+RestartDecision Recovery::no_room_came(const RestartDecision& waited) const {
+  return end(waited.exit_code,
+             fmt::format("{}; no room has come in {} s (--wait-for-room)", waited.reason,
+                         std::chrono::ceil<std::chrono::seconds>(options_.wait_for_room).count()));
+}
+
+// A restart makes the same steps again, and ends in the same way where the disk is as full then.
+std::string Recovery::why_no_room_can_come(const EpochOutcome& outcome) const {
+  if (!outcome.stepped) return "this launch has made no step yet, so it is not restarted";
+  if (options_.wait_for_room <= Time::zero()) return "nobody waits for room (--wait-for-room)";
+  if (outcome.cause.detail.find(options_.room_in) == std::string::npos) {
+    return "only the room of the run directory is watched, so it is not restarted";
+  }
+  return "";
+}
+
 // The same world again: it counts as no restart, and nobody is to be left out.
 RestartDecision Recovery::after_own_stall(const EpochOutcome& outcome) {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
@@ -106,6 +122,10 @@ RestartDecision Recovery::after(const EpochOutcome& outcome) {
   if (outcome.stop_asked || options_.max_restarts == 0 || !may_pass(outcome.cause) ||
       first_launch) {
     return end(outcome.exit_code, describe(outcome.cause));
+  }
+  const std::optional<LackOfRoom> lack = lack_of_room(outcome.cause);
+  if (const std::string why = lack ? why_no_room_can_come(outcome) : ""; !why.empty()) {
+    return end(outcome.exit_code, fmt::format("{}; {}", describe(outcome.cause), why));
   }
   if (repeats()) {
     if (!pool_.has_several_nodes() || repeats_on_several_hosts()) {
@@ -141,6 +161,7 @@ RestartDecision Recovery::after(const EpochOutcome& outcome) {
           .grows = false,
           .blames_nobody = false,
           .waits_for_hosts = !world,
+          .waits_for_room = lack,
           .reason = describe(outcome.cause),
           .exit_code = outcome.exit_code,
           .wait = wait,

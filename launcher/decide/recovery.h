@@ -5,9 +5,11 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/decide/ending/room.h"
 #include "launcher/decide/membership.h"
 #include "launcher/decide/node_pool.h"
 
@@ -20,6 +22,7 @@ struct EpochOutcome {
   int exit_code = 1;        // of the run, if it ends with this
   bool stop_asked = false;  // by the user, who does not want another epoch
   bool later = false;       // an epoch of this launch has run before it
+  bool stepped = false;     // this launch has made a step, in this epoch or before
   bool committed = false;   // the epoch left a tag that was not there before it
   Time ran{};
   std::vector<std::string> lost_hosts;
@@ -33,6 +36,8 @@ struct RestartDecision {
   bool grows = false;            // nothing had failed: there are more nodes
   bool blames_nobody = false;    // but the launcher itself: no restart is used up
   bool waits_for_hosts = false;  // too few are left: `world` is empty until enough have come back
+  // A disk was full: where nobody makes room, the same steps would end in the same way.
+  std::optional<LackOfRoom> waits_for_room{};
   std::string reason;
   int exit_code = 1;                 // where it is the end
   Time wait{};                       // where it is not
@@ -49,6 +54,10 @@ class Recovery {
     int same_failure_limit = 3;
     // With too few nodes left: how long lost ones have to come back. Zero: that is the end.
     Time wait_for_hosts{};
+    // After a save that found no room: how long room has to come, on the disk of this directory,
+    // which is looked at. Zero: that is the end.
+    Time wait_for_room{};
+    std::string room_in{};
     // An epoch that committed and ran so long was healthy: restarts before it are forgotten.
     Time healthy_after = std::chrono::minutes(10);
   };
@@ -64,6 +73,8 @@ class Recovery {
   std::optional<RestartDecision> growth(int ranks) const;
   // Too few hosts have come back in time.
   RestartDecision nobody_came(const RestartDecision& waited) const;
+  // Nor has room.
+  RestartDecision no_room_came(const RestartDecision& waited) const;
 
   int restarts() const { return restarts_; }  // of the whole run
   int counted() const { return counted_; }    // against the limit
@@ -75,6 +86,7 @@ class Recovery {
     Failure cause;
     std::string host;
   };
+  std::string why_no_room_can_come(const EpochOutcome& outcome) const;  // empty: it can
   bool repeats() const;
   bool repeats_on_several_hosts() const;
   RestartDecision end(int exit_code, const std::string& reason) const;

@@ -103,6 +103,7 @@ void RunCore::take(Time now, const run_event::CauseLearned& event) {
 }
 
 void RunCore::take(Time now, const run_event::StepDone& /*event*/) {
+  stepped_ = true;
   if (deadline_) deadline_->stepped(now);
 }
 
@@ -152,6 +153,14 @@ void RunCore::take(Time now, const run_event::CandidateAnswered& event) {
   }
 }
 
+void RunCore::take(Time /*now*/, const run_event::RoomSeen& event) {
+  if (!awaits_room()) return;  // it was asked for before the wait ended
+  if (!next_.free_first) next_.free_first = event.bytes;
+  const RestartDecision& decision = *current_.restart_decision;
+  next_.has_room = room_has_come(*decision.waits_for_room, narrow<int>(decision.world.size()),
+                                 *next_.free_first, event.bytes);
+}
+
 void RunCore::take(Time now, const run_event::LinksTried& event) {
   if (event.problem.empty()) cut_off_.erase(event.host);
   settle_candidate(now, event.host, event.problem);
@@ -168,6 +177,7 @@ void RunCore::decide(Time now) {
   if (end_.taken_over && !membership_)
     return finish_between(*end_.taken_over, static_cast<int>(ExitCode::kRequeue));
   if (phase_ == Phase::kAwaitingHosts) leave_hosts_missing(now);
+  if (phase_ == Phase::kAwaitingRoom) leave_disk_full(now);
   if (phase_ == Phase::kPausing) leave_pause(now);
   if (phase_ == Phase::kClaiming) {
     start_claimed(now);
@@ -258,6 +268,7 @@ void RunCore::judge(Time now, Decision decision) {
                                                .exit_code = decision.exit_code,
                                                .stop_asked = end_.stop.has_value(),
                                                .later = epoch_ > first_epoch_,
+                                               .stepped = stepped_,
                                                .committed = current_.committed,
                                                .ran = now - current_.started,
                                                .lost_hosts = lost,
@@ -296,6 +307,11 @@ void RunCore::epoch_over(Time now, const Decision& decision) {
     phase_ = Phase::kAwaitingHosts;
     next_.give_up_at = now + options_.recovery.wait_for_hosts;
     next_.look_again_at = now;
+  } else if (current_.restart_decision->waits_for_room) {
+    phase_ = Phase::kAwaitingRoom;
+    next_.give_up_at = now + options_.recovery.wait_for_room;
+    next_.free_first.reset();
+    next_.has_room = false;
   } else {
     phase_ = Phase::kPausing;
     next_.resume_at = now + current_.restart_decision->wait;
@@ -316,6 +332,10 @@ void RunCore::announce() {
           ? fmt::format("{}: waiting up to {} for lost hosts to come back",
                         recovery_.pool().why_not(),
                         format_duration(options_.recovery.wait_for_hosts))
+      : current_.restart_decision->waits_for_room
+          ? fmt::format("waiting up to {} for room in {}, then epoch {} from {}",
+                        format_duration(options_.recovery.wait_for_room), options_.recovery.room_in,
+                        epoch_ + 1, from)
           : fmt::format(
                 "epoch {} with {} from {}{}", epoch_ + 1,
                 format_count(narrow<int64_t>(current_.restart_decision->world.size()), "rank"),
@@ -429,6 +449,24 @@ void RunCore::leave_hosts_missing(Time now) {
     tell(To::kUserAndLog, fmt::format("hosts are back: epoch {} with {}", epoch_ + 1,
                                       format_count(narrow<int64_t>(world->size()), "rank")));
     current_.restart_decision->world = *std::move(world);
+  }
+  phase_ = Phase::kPausing;
+  next_.resume_at = now;
+}
+
+// A disk was full when the epoch ended.
+void RunCore::leave_disk_full(Time now) {
+  if (!end_.stop && !next_.has_room) {
+    if (now < next_.give_up_at) return;
+    const RestartDecision end = recovery_.no_room_came(*current_.restart_decision);
+    tell(To::kUser, end.reason);
+    return finish_between(end.reason, end.exit_code);
+  }
+  if (next_.has_room) {
+    tell(To::kUserAndLog,
+         fmt::format(
+             "there is room again: epoch {} with {}", epoch_ + 1,
+             format_count(narrow<int64_t>(current_.restart_decision->world.size()), "rank")));
   }
   phase_ = Phase::kPausing;
   next_.resume_at = now;

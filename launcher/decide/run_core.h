@@ -5,6 +5,7 @@
 //   claiming --claimed--> epoch --over--> pausing --time--> claiming ...
 //                           |                ^
 //                           +--too few hosts-+--> awaiting hosts
+//                           +--disk full-----+--> awaiting room
 //
 // and from everywhere to over. Membership decides within an epoch, Recovery what comes after it,
 // Growth when lost hosts are looked for, DeadlineWatch when the job has to end. It refuses to know
@@ -67,6 +68,9 @@ struct CandidateAnswered {  // something became known of a host that SeekHost na
   std::string host;
   std::string problem;  // why it cannot be used; empty: it can
 };
+struct RoomSeen {  // on the disk of the run directory, while awaits_room()
+  int64_t bytes = 0;
+};
 struct LinksTried {  // answers TryLinks
   std::string host;
   std::string problem;
@@ -78,7 +82,8 @@ using RunEvent =
     std::variant<run_event::EpochClaimed, run_event::StartFailed, run_event::CauseLearned,
                  run_event::StepDone, run_event::TagCommitted, run_event::StopAsked,
                  run_event::KillAsked, run_event::TakenOver, run_event::Paused, run_event::Resumed,
-                 run_event::StoodStill, run_event::CandidateAnswered, run_event::LinksTried>;
+                 run_event::StoodStill, run_event::CandidateAnswered, run_event::LinksTried,
+                 run_event::RoomSeen>;
 
 // What is to be done.
 namespace run_action {
@@ -171,6 +176,7 @@ class RunCore {
   int64_t first_epoch() const { return first_epoch_; }
   bool claims() const { return phase_ == Phase::kClaiming; }  // the next epoch's number
   bool looks_for_hosts() const;                               // CandidateAnswered is wanted
+  bool awaits_room() const { return phase_ == Phase::kAwaitingRoom; }  // RoomSeen is wanted
   bool stopping() const { return end_.stop.has_value(); }
   bool paused() const { return paused_; }
   bool failed() const {
@@ -180,7 +186,7 @@ class RunCore {
   const std::optional<DeadlineWatch>& deadline() const { return deadline_; }
 
  private:
-  enum class Phase { kBegin, kClaiming, kEpoch, kPausing, kAwaitingHosts, kOver };
+  enum class Phase { kBegin, kClaiming, kEpoch, kPausing, kAwaitingHosts, kAwaitingRoom, kOver };
 
   struct EpochAtHand {
     std::vector<RankPlacement> ranks;
@@ -196,9 +202,11 @@ class RunCore {
     std::vector<RankPlacement> ranks;
     bool grows = false;
     std::optional<int64_t> claimed;
-    Time resume_at{};      // when it starts
-    Time give_up_at{};     // how long lost hosts have to come back
-    Time look_again_at{};  // for those
+    Time resume_at{};                     // when it starts
+    Time give_up_at{};                    // how long lost hosts have to come back, or room to come
+    Time look_again_at{};                 // for those
+    std::optional<int64_t> free_first{};  // bytes that were free when the wait for room began
+    bool has_room = false;
   };
   struct AskedEnd {  // of the run, whatever epoch it came in
     std::optional<StopRequest> stop;
@@ -224,6 +232,7 @@ class RunCore {
   void take(Time now, const run_event::StoodStill& event);
   void take(Time now, const run_event::CandidateAnswered& event);
   void take(Time now, const run_event::LinksTried& event);
+  void take(Time now, const run_event::RoomSeen& event);
 
   template <typename Action>
   void act(Action action) {
@@ -245,6 +254,7 @@ class RunCore {
   void look_for_hosts(Time now);
   void settle_candidate(Time now, const std::string& host, const std::string& problem);
   void leave_hosts_missing(Time now);
+  void leave_disk_full(Time now);
   void begin_growth(Time now);
   void check_timeout(Time now);
   void check_deadline(Time now);
@@ -264,6 +274,7 @@ class RunCore {
   AskedEnd end_;
   std::string last_tag_;           // empty: nothing is committed
   std::set<std::string> cut_off_;  // hosts whose ways to the others nobody has tried since
+  bool stepped_ = false;           // in any epoch
   bool paused_ = false;
   Stall stall_;
 };

@@ -31,9 +31,10 @@ std::vector<CutLink> to_links(const control::Progress& in) {
   return out;
 }
 
-RunCore::Options core_options(const TrainingJob& job) {
+RunCore::Options core_options(const TrainingJob& job, const RunDirectory& directory) {
   RunCore::Options out;
   out.recovery = job.recovery;
+  out.recovery.room_in = directory.path().string();
   out.nodes = job.nodes;
   out.epoch.hang = job.hang;
   out.epoch.join_timeout = job.join_timeout;
@@ -60,7 +61,7 @@ Supervisor::Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter
       console_(console),
       log_(&records.log()),
       started_(now()),
-      core_(core_options(job), started_),
+      core_(core_options(job, directory_), started_),
       authority_(job.authority),
       shown_{.policy = PrintPolicy(job.config.steps_per_print)} {
   record_.host = own_host_name();
@@ -90,6 +91,7 @@ RunRecord Supervisor::run() {
     take_signals();
     take_requests();
     take_candidates();
+    take_room();
     keep_records();
     carry_out_all();
   }

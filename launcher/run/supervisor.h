@@ -134,6 +134,7 @@ class Supervisor {
   RunStatus status() const;
   // supervisor_growth.cpp
   void take_candidates();
+  void take_room();
   void record_nothing_committed();
   void carry_out(const run_action::SeekHost& action);
   void carry_out(const run_action::TryLinks& action);

@@ -14,6 +14,14 @@ void Supervisor::take_candidates() {
     happened(run_event::CandidateAnswered{candidate.host, candidate.problem});
 }
 
+void Supervisor::take_room() {
+  if (!core_.awaits_room()) return;
+  if (const std::optional<int64_t> bytes = records_.room_seen()) {
+    happened(run_event::RoomSeen{*bytes});
+  }
+  records_.look_for_room();
+}
+
 void Supervisor::carry_out(const run_action::TryLinks& action) {
   const std::string problem = starter_.cut_between(action.host, action.ranks);
   last_turn_ = now();  // which has taken some seconds

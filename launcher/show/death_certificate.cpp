@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "launcher/decide/ending/room.h"
 #include "launcher/show/gpu_text.h"
 #include "launcher/show/progress.h"
 
@@ -69,15 +70,6 @@ std::string row(std::string_view name, std::string_view text) {
   return fmt::format("  {:<10} {}\n", name, text);
 }
 
-// As core/files/file.h and checkpoint/writer.h say it.
-bool lacks_room(const Failure& cause) {
-  return cause.kind == Failure::Kind::kExit &&
-         cause.value == static_cast<int>(ExitCode::kStorage) &&
-         (cause.detail.find("No space left on device") != std::string::npos ||
-          cause.detail.find("Disk quota exceeded") != std::string::npos ||
-          cause.detail.find(" need=") != std::string::npos);
-}
-
 std::string advice(const Failure& cause, const DeathCircumstances& circumstances) {
   if (circumstances.memory.out_of_memory) {
     return "more memory for the job, fewer ranks on the host, or a higher ZeRO stage; `dslaunch "
@@ -87,7 +79,7 @@ std::string advice(const Failure& cause, const DeathCircumstances& circumstances
   if (is_signal(cause, SIGKILL) && !circumstances.memory.looked) {
     return "if you did not kill it, the kernel may have run out of memory (dmesg tells)";
   }
-  return lacks_room(cause) ? "make room there; what was committed is untouched" : "";
+  return lack_of_room(cause) ? "make room there; what was committed is untouched" : "";
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ struct RunRecords::Shared {
   std::mutex mutex;  // guards everything below
   std::optional<Claim> claim;
   std::optional<std::string> taken_over;
+  std::optional<int64_t> room;
 
   void tell_taken_over(const std::string& what) {
     const std::scoped_lock lock(mutex);
@@ -178,6 +179,20 @@ std::optional<RunRecords::Claim> RunRecords::claimed() {
 }
 
 int RunRecords::event_fd() const { return shared_->wake.get(); }
+
+void RunRecords::look_for_room() {
+  if (writer_.waiting(claims_) > 0) return;  // the disk has not answered yet
+  post(claims_, kSmallJob, [shared = shared_] {
+    const int64_t bytes = shared->files.free_bytes(shared->directory.path().string());
+    const std::scoped_lock lock(shared->mutex);
+    shared->room = bytes;
+  });
+}
+
+std::optional<int64_t> RunRecords::room_seen() {
+  const std::scoped_lock lock(shared_->mutex);
+  return std::exchange(shared_->room, std::nullopt);
+}
 
 void RunRecords::keep_lease(Time now) {
   if (now - renewed_at_ < kLeaseRenewal || writer_.waiting(lease_) > 0) return;

@@ -60,6 +60,11 @@ class RunRecords {
   std::optional<Claim> claimed();  // once it is; then no more
   int event_fd() const;            // readable when claimed() or taken_over() has something to say
 
+  // The bytes that are free on the disk of the directory: asked for in the background, as a disk
+  // may not answer, and told once each time.
+  void look_for_room();
+  std::optional<int64_t> room_seen();
+
   // Renews the lease when it is time.
   void keep_lease(Time now);
   // Says so, once, when another launcher has taken the run over. From then on nothing is written:

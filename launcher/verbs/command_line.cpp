@@ -87,10 +87,11 @@ void set_lifetime(const RunArgs& args, RunOptions& options) {
   options.max_restarts = args.max_restarts;
   options.hang_after = args.hang_after;
   options.join_timeout = args.join_timeout.value_or(options.join_timeout);
-  if (args.wait_for_hosts) {
-    options.wait_for_hosts =
-        *args.wait_for_hosts == "0" ? Time::zero() : parse_duration(*args.wait_for_hosts);
-  }
+  const auto patience = [](const std::string& given) {
+    return given == "0" ? Time::zero() : parse_duration(given);
+  };
+  if (args.wait_for_hosts) options.wait_for_hosts = patience(*args.wait_for_hosts);
+  if (args.wait_for_room) options.wait_for_room = patience(*args.wait_for_room);
   if (args.nodes) options.nodes = node_count(*args.nodes);
   options.spares = args.spares;
   if (options.hosts.num_nodes && options.nodes) {

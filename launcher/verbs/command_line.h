@@ -44,6 +44,7 @@ struct RunOptions {
   std::optional<Time> hang_after;
   Time join_timeout = std::chrono::seconds(60);
   Time wait_for_hosts = std::chrono::seconds(60);  // that were lost, when too few are left
+  Time wait_for_room = std::chrono::minutes(10);   // on a disk that was full
   HostOptions hosts;
   DeviceRequest devices;
   BindingOptions binding;

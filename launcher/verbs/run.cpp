@@ -174,6 +174,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   job.metrics_listen = options.metrics_listen;
   job.recovery.max_restarts = options.max_restarts;
   job.recovery.wait_for_hosts = options.wait_for_hosts;
+  job.recovery.wait_for_room = options.wait_for_room;
   choose_backend(job, choice, as_environment(context.environment), place);
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(context.rank_program);
@@ -269,8 +270,8 @@ struct OpenRun {
 OpenRun open_run(const TrainingJob& job, const RunOptions& options, RunServices services) {
   Console& console = services.console;
   const std::optional<fs::path> wanted = wanted_directory(job, options);
-  if (wanted) require_resume_tag(job, *wanted);
   if (wanted) refuse_deepspeed_folder(*wanted);
+  if (wanted) require_resume_tag(job, *wanted);
   RunDirectory directory =
       RunDirectory::open(wanted, fs::current_path(), job.config.stem, local_time_stamp());
   std::optional<int> signal;

@@ -139,7 +139,8 @@ TEST_CASE("no verb takes a number that is none, is infinite or is beyond its typ
     for (const VerbOption& option : line->app().options()) {
       if (std::ranges::find(kinds, option.described_type()) == kinds.end()) continue;
       const std::string name = option.long_names().front();
-      if (name == "wait-for-hosts") continue;  // it takes 0, and is read by the launcher
+      // They take 0, and are read by the launcher.
+      if (name == "wait-for-hosts" || name == "wait-for-room") continue;
       for (const char* value : {"nan", "inf", "-inf", "1e999", "-1e999", "-1", "one", "1 2", "1x",
                                 "0x10", " 1", "99999999999999999999Q"}) {
         CAPTURE(verb.name, name, value);

@@ -40,6 +40,14 @@ EpochOutcome ended(ExitCode code, Blame blame = Blame::kOwn) {
   return outcome;
 }
 
+// A save that found no room on the disk of /run, in a launch that had made steps.
+EpochOutcome disk_full() {
+  EpochOutcome outcome = ended(ExitCode::kStorage);
+  outcome.cause.detail = "save global_step30: need=2097152 free=100 bytes in /run/checkpoints";
+  outcome.stepped = true;
+  return outcome;
+}
+
 }  // namespace
 
 TEST_CASE("a killed rank is worth a restart, what a rank found wrong itself is not", "[launcher]") {
@@ -58,6 +66,38 @@ TEST_CASE("a killed rank is worth a restart, what a rank found wrong itself is n
   CHECK(may_pass({0, Failure::Kind::kExit, 7, Blame::kOwn, "", {}, 0}));
   CHECK(may_pass({0, Failure::Kind::kLease, 0, Blame::kOwn, "", {}, 0}));
   CHECK(may_pass({0, Failure::Kind::kUnreported, 0, Blame::kOwn, "", {}, 0}));
+}
+
+TEST_CASE("after a save without room the next epoch waits for room", "[launcher]") {
+  Recovery recovery({.wait_for_room = minutes(10), .room_in = "/run"}, one_machine(2));
+  const RestartDecision decision = recovery.after(disk_full());
+  CHECK(decision.restart);
+  REQUIRE(decision.waits_for_room);
+  CHECK(decision.waits_for_room->need == 2097152);
+  const RestartDecision end = recovery.no_room_came(decision);
+  CHECK_FALSE(end.restart);
+  CHECK(end.exit_code == 74);
+  CHECK_THAT(end.reason, Catch::Contains("need=2097152") &&
+                             Catch::Contains("no room has come in 600 s (--wait-for-room)"));
+  CHECK_FALSE(recovery.after(ended(ExitCode::kStorage)).waits_for_room);  // an error of the disk
+}
+
+TEST_CASE("where no room can have come, a full disk is the end", "[launcher]") {
+  const Recovery::Options options{.wait_for_room = minutes(10), .room_in = "/run"};
+  const auto end_of = [](const Recovery::Options& given, const EpochOutcome& outcome) {
+    Recovery recovery(given, one_machine(2));
+    const RestartDecision decision = recovery.after(outcome);
+    CHECK_FALSE(decision.restart);
+    CHECK(decision.exit_code == 74);
+    return decision.reason;
+  };
+  EpochOutcome at_once = disk_full();
+  at_once.stepped = false;
+  CHECK_THAT(end_of(options, at_once), Catch::Contains("has made no step yet"));
+  CHECK_THAT(end_of({.room_in = "/run"}, disk_full()), Catch::Contains("nobody waits for room"));
+  EpochOutcome elsewhere = disk_full();
+  elsewhere.cause.detail = "write /swap/rank-0: No space left on device";
+  CHECK_THAT(end_of(options, elsewhere), Catch::Contains("only the room of the run directory"));
 }
 
 TEST_CASE("restarts are counted, their waits double up to a limit, then the code is 76",

@@ -180,6 +180,8 @@ class Story {
     for (std::string key, value; words >> key >> value;) {
       if (key == "restarts") options_.recovery.max_restarts = std::stoi(value);
       if (key == "wait") options_.recovery.wait_for_hosts = seconds_of(value);
+      if (key == "room") options_.recovery.wait_for_room = seconds_of(value);
+      if (key == "room") options_.recovery.room_in = "/run";
       if (key == "timeout") options_.timeout = seconds_of(value);
       if (key == "limit") options_.time_limit = seconds_of(value);
       if (key == "limit") options_.limited_by = "Slurm";
@@ -194,6 +196,9 @@ class Story {
     const auto happens = [&](const RunEvent& event) { core_->event(now_, event); };
     if (verb == "step") {
       happens(run_event::StepDone{});
+    } else if (verb == "room") {
+      words >> first;
+      happens(run_event::RoomSeen{std::stoll(first)});
     } else if (verb == "pause") {
       happens(run_event::Paused{});
     } else if (verb == "resume") {
@@ -245,7 +250,9 @@ class Story {
     if (verb == "signal") {
       epoch->ended(now_, rank, 0, std::stoi(rest));
     } else if (verb == "exit") {
-      epoch->reported_end(now_, rank, std::stoi(rest), Blame::kOwn, "");
+      const size_t code_end = std::min(rest.find(' '), rest.size());
+      const std::string words_of_rank = rest.substr(std::min(code_end + 1, rest.size()));
+      epoch->reported_end(now_, rank, std::stoi(rest), Blame::kOwn, words_of_rank);
       epoch->ended(now_, rank, std::stoi(rest), 0);
     } else if (verb == "lost") {
       epoch->host_lost(now_, rank, rest);

@@ -33,6 +33,9 @@ TEST_CASE("how to resume and how long to wait", "[launcher]") {
   CHECK(options_of({"t.json"}).wait_for_hosts == std::chrono::seconds(60));
   CHECK(options_of({"t.json", "--wait-for-hosts", "5m"}).wait_for_hosts == std::chrono::minutes(5));
   CHECK(options_of({"t.json", "--wait-for-hosts", "0"}).wait_for_hosts == Time::zero());
+  CHECK(options_of({"t.json"}).wait_for_room == std::chrono::minutes(10));
+  CHECK(options_of({"t.json", "--wait-for-room", "5s"}).wait_for_room == std::chrono::seconds(5));
+  CHECK(options_of({"t.json", "--wait-for-room", "0"}).wait_for_room == Time::zero());
 }
 
 TEST_CASE("a checkpoint to go on from is named alone or by its path", "[launcher]") {
