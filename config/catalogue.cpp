@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "config/config.h"
@@ -13,9 +14,12 @@ namespace ds {
 
 namespace {
 
+enum class Conditions { kAll, kThoseThatHold };
+
 class Cataloguer : public Visitor {
  public:
-  bool describes() const override { return true; }
+  explicit Cataloguer(Conditions conditions) : all_(conditions == Conditions::kAll) {}
+  bool describes() const override { return all_; }
   std::vector<CatalogueEntry> take() { return std::move(entries_); }
 
   void on_field(const Field& field) override {
@@ -105,6 +109,7 @@ class Cataloguer : public Visitor {
     path_ = outer;
   }
 
+  const bool all_;
   std::vector<CatalogueEntry> entries_;
   std::string path_;
   std::vector<std::pair<std::string, bool>> conditions_;  // and what within_missing_ was before
@@ -148,9 +153,22 @@ int match(const CatalogueEntry& entry, const std::vector<std::string_view>& path
 
 std::vector<CatalogueEntry> catalogue() {
   Config config;
-  Cataloguer cataloguer;
+  Cataloguer cataloguer(Conditions::kAll);
   fields(cataloguer, config);
   return cataloguer.take();
+}
+
+std::vector<CatalogueEntry> catalogue_of(const Config& config) {
+  Config walked = config;
+  Cataloguer present(Conditions::kThoseThatHold);
+  fields(present, walked);
+  std::set<std::pair<std::string, std::string>> known;
+  for (const CatalogueEntry& entry : present.take()) known.emplace(entry.path, entry.condition);
+  std::vector<CatalogueEntry> entries = catalogue();
+  std::erase_if(entries, [&](const CatalogueEntry& entry) {
+    return !known.contains({entry.path, entry.condition});
+  });
+  return entries;
 }
 
 const CatalogueEntry* find_entry(const std::vector<CatalogueEntry>& entries,
@@ -165,12 +183,30 @@ const CatalogueEntry* find_entry(const std::vector<CatalogueEntry>& entries,
   return found;
 }
 
+std::vector<const CatalogueEntry*> find_entries(const std::vector<CatalogueEntry>& entries,
+                                                std::string_view path) {
+  const std::vector<std::string_view> parts = components(path);
+  std::vector<const CatalogueEntry*> exact, other;
+  for (const CatalogueEntry& entry : entries) {
+    const int quality = match(entry, parts);
+    if (quality == 2) exact.push_back(&entry);
+    if (quality == 1) other.push_back(&entry);
+  }
+  return exact.empty() ? other : exact;
+}
+
 std::string current_name(const std::vector<CatalogueEntry>& entries, std::string_view path) {
   const CatalogueEntry* entry = find_entry(entries, path);
   if (!entry || entry->kind != EntryKind::kField) return std::string(path);
   const size_t last = path.rfind('.') + 1;
   const size_t entry_last = entry->path.rfind('.') + 1;
   return std::string(path.substr(0, last)) + entry->path.substr(entry_last);
+}
+
+Value without_brackets(const Value& value) {
+  const bool single =
+      value.is_list() && value.items().size() == 1 && !value.items().front().is_string();
+  return single ? value.items().front() : value;
 }
 
 }  // namespace ds

@@ -11,6 +11,8 @@
 
 namespace ds {
 
+struct Config;
+
 enum class EntryKind { kField, kSection, kCollection, kRetired, kRest };
 
 struct CatalogueEntry {
@@ -36,11 +38,23 @@ struct CatalogueEntry {
 
 std::vector<CatalogueEntry> catalogue();
 
+// Of these entries those that `config` has: parameters of its own optimizer and schedule, sizes of
+// its own family. Defaults are the same.
+std::vector<CatalogueEntry> catalogue_of(const Config& config);
+
 // The entry of a concrete path ("compression_training.row_pruning.different_groups.g1.modules",
 // also with an older name as last component), or null. Of several conditions the first is taken.
 const CatalogueEntry* find_entry(const std::vector<CatalogueEntry>& entries, std::string_view path);
 
+// All of them: one for each condition that the key exists under.
+std::vector<const CatalogueEntry*> find_entries(const std::vector<CatalogueEntry>& entries,
+                                                std::string_view path);
+
 // The concrete path with the current name as last component; the path itself when it is unknown.
 std::string current_name(const std::vector<CatalogueEntry>& entries, std::string_view path);
+
+// One number of a list, which stands for every parameter group, as a user writes it; any other
+// value as it is.
+Value without_brackets(const Value& value);
 
 }  // namespace ds

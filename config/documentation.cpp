@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "config/catalogue.h"
 
 namespace ds {
@@ -40,8 +44,9 @@ The last column of the tables says what a key does in this build:
 What to know about all keys:
 
 * `"auto"` stands for "not given": the default, or the value that is derived when the key is
-  absent. Where that decides what is trained (precision, optimizer, schedule, clipping), a note says
-  what it is; the peak of a warm-up is the optimizer's learning rate then.
+  absent. Each one is a note with the value that it is taken as and, where the Trainer of Hugging
+  Face puts an argument of its own there, with the name of that: set the key to its value. The peak
+  of a warm-up (`scheduler.params.warmup_max_lr`) is the optimizer's learning rate then, as there.
 * `"include": ["base.json"]` merges other files below this one; objects are merged, anything else
   is replaced, and `null` removes.
 * On the command line: `a.b=v` sets, `+a.b=v` adds to a list or sets a key that is not there,
@@ -57,7 +62,9 @@ What to know about all keys:
   Where nothing else is wrong it plans the run as its ranks would, and lists what they would refuse:
   for the ranks of `--num-ranks`, or for those of this machine, or for the fewest that the batch
   sizes fit where they do not fit these. `dslaunch explain FILE [KEY]` shows values and where they
-  come from; both take `--json`. `dslaunch schema` prints a JSON Schema.
+  come from, with type and default as the optimizer, schedule or family of the file has them, and
+  `dslaunch explain KEY` what each of them has; both take `--json`. `dslaunch schema` prints a JSON
+  Schema.
 )";
 
 std::string escaped(std::string_view text) {
@@ -79,7 +86,6 @@ std::string default_text(const CatalogueEntry& entry) {
 
 std::string row(const CatalogueEntry& entry, std::string_view section) {
   std::string meaning = escaped(entry.meaning);
-  if (!entry.condition.empty()) meaning = fmt::format("*Where {}.* {}", entry.condition, meaning);
   if (!entry.synonyms.empty()) {
     meaning += fmt::format(" Older names: `{}`.", fmt::join(entry.synonyms, "`, `"));
   }
@@ -94,6 +100,28 @@ std::string row(const CatalogueEntry& entry, std::string_view section) {
 
 constexpr std::string_view kTableHead =
     "\n| key | type | default | meaning | here |\n| --- | --- | --- | --- | --- |\n";
+
+// The keys that are always there, then a table for each type, family or mode that has its own.
+std::string section_tables(const std::vector<CatalogueEntry>& entries, size_t section) {
+  const std::string& path = entries[section].path;
+  std::string always;
+  std::vector<std::pair<std::string, std::string>> others;  // condition, rows
+  for (size_t i = section + 1; i < entries.size() && entries[i].path.starts_with(path + "."); ++i) {
+    const std::string& condition = entries[i].condition;
+    if (condition.empty()) {
+      always += row(entries[i], path);
+      continue;
+    }
+    auto other = std::ranges::find(others, condition, &decltype(others)::value_type::first);
+    if (other == others.end()) other = others.insert(other, {condition, ""});
+    other->second += row(entries[i], path);
+  }
+  std::string out = always.empty() ? "" : fmt::format("{}{}", kTableHead, always);
+  for (const auto& [condition, rows] : others) {
+    out += fmt::format("\n### {}, where {}\n{}{}", path, condition, kTableHead, rows);
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -111,11 +139,7 @@ std::string config_documentation() {
     if (section.kind != EntryKind::kSection || section.path.find('.') != std::string::npos)
       continue;
     out += fmt::format("\n## {}\n\n{}\n", section.path, section.meaning);
-    out += kTableHead;
-    for (size_t j = i + 1; j < entries.size() && entries[j].path.starts_with(section.path + ".");
-         ++j) {
-      out += row(entries[j], section.path);
-    }
+    out += section_tables(entries, i);
   }
   return out;
 }

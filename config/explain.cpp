@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/automatic.h"
 #include "config/batch.h"
 #include "config/catalogue.h"
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
+#include "config/explain/key_text.h"
 #include "config/reader/convert.h"
 #include "config/reader/nearest.h"
 #include "config/reader/secret_keys.h"
@@ -28,11 +30,8 @@ class Explainer : public Visitor {
     Value value = field_value(field);
     if (value.is_null() && field.spec.omit_unset) return;
     value = shown(field.key, value);
-    // One number stands for every parameter group, and is shown as the user writes it.
-    const bool single = field.spec.one_or_list && value.is_list() && value.items().size() == 1 &&
-                        !value.items().front().is_string();
-    ExplainedValue row{path_of(field.key), to_compact_json(single ? value.items().front() : value),
-                       "default"};
+    const Value plain = field.spec.one_or_list ? without_brackets(value) : value;
+    ExplainedValue row{path_of(field.key), to_compact_json(plain), "default"};
     if (value.is_null() && !field.spec.unset_text.empty()) {
       row.value = to_compact_json(Value::string(std::string(field.spec.unset_text)));
     }
@@ -156,6 +155,17 @@ void complete_batch(const Config& c, int64_t world, std::vector<ExplainedValue>&
   set("gradient_accumulation_steps", text(sizes.accumulation), origin.accumulation);
 }
 
+// "train.json:3:14: \"auto\", " and why the value is what it is.
+void tell_automatic(const ReadConfig& read, std::vector<ExplainedValue>& rows) {
+  for (const AutomaticValue& found : automatic_values(read.document, read.config)) {
+    const auto row = std::ranges::find(rows, found.path, &ExplainedValue::path);
+    if (row == rows.end()) continue;
+    const std::string place = found.origin.text();
+    const bool derived = row->origin != place;  // from the batch sizes, which are settled here
+    row->origin = fmt::format("{}: \"auto\", {}", place, derived ? row->origin : found.reason);
+  }
+}
+
 std::string table(const std::vector<ExplainedValue>& rows) {
   constexpr size_t kWidestPath = 60;
   constexpr size_t kWidestValue = 24;
@@ -173,11 +183,6 @@ std::string table(const std::vector<ExplainedValue>& rows) {
   return out;
 }
 
-bool is_in(std::string_view path, std::string_view section) {
-  return path == section || (path.starts_with(section) &&
-                             (path[section.size()] == '.' || path[section.size()] == '['));
-}
-
 }  // namespace
 
 std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t ranks) {
@@ -186,6 +191,7 @@ std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t ranks) {
   fields(explainer, config);
   std::vector<ExplainedValue> rows = explainer.take();
   complete_batch(config, ranks, rows);
+  tell_automatic(read, rows);
   return rows;
 }
 
@@ -213,36 +219,66 @@ std::string explain_text(const ReadConfig& read, int64_t ranks) {
 }
 
 std::string explain_key(const ReadConfig& read, int64_t ranks, const std::string& key) {
-  const std::vector<CatalogueEntry> entries = catalogue();
-  const CatalogueEntry* entry = find_entry(entries, key);
-  if (!entry) {
-    std::vector<std::string> known;
-    for (const CatalogueEntry& e : entries) known.push_back(e.path);
-    const std::string nearest = nearest_name(key, known);
+  const std::vector<CatalogueEntry> told = entries_told(&read, key);
+  const std::string path = current_name(told, key);
+  std::vector<ExplainedValue> rows;
+  for (ExplainedValue& row : explain_all(read, ranks)) {
+    if (is_within(row.path, path)) rows.push_back(std::move(row));
+  }
+  std::string out = table(rows);
+  const KeyEntries entries = find_entries(told, key);
+  if (rows.empty()) {
+    const std::string where = conditions_text(entries);
+    out = fmt::format("{} has no value here{}\n", path,
+                      where.empty() ? "" : fmt::format(" (it exists where {})", where));
+  }
+  return fmt::format("{}\n{}", out, key_text(entries));
+}
+
+std::string describe_key(const std::string& key) {
+  const std::vector<CatalogueEntry> told = entries_told(nullptr, key);
+  const std::string path = current_name(told, key);
+  const KeyEntries entries = find_entries(told, key);
+  const std::string where = conditions_text(entries);
+  std::string out =
+      fmt::format("{}{}\n\n{}", path, where.empty() ? "" : fmt::format(" (where {})", where),
+                  key_text(entries));
+  std::vector<ExplainedValue> rows;
+  for (const CatalogueEntry& entry : told) {
+    if (entry.kind != EntryKind::kField || entry.path == entries.front()->path) continue;
+    rows.push_back({entry.path, default_of(entry),
+                    entry.condition.empty()
+                        ? type_of(entry)
+                        : fmt::format("{}; where {}", type_of(entry), entry.condition)});
+  }
+  if (!rows.empty()) out += fmt::format("\n{}", table(rows));
+  return out;
+}
+
+std::vector<CatalogueEntry> entries_told(const ReadConfig* read, const std::string& key) {
+  const std::vector<CatalogueEntry> all = catalogue();
+  const CatalogueEntry* known = find_entry(all, key);
+  if (known == nullptr) {
+    const std::string nearest = nearest_key(key);
     throw UsageError(
         fmt::format("explain: there is no key {}{}", key,
                     nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
   }
-  const std::string path = current_name(entries, key);
-  std::vector<ExplainedValue> rows;
-  for (ExplainedValue& row : explain_all(read, ranks)) {
-    if (is_in(row.path, path)) rows.push_back(std::move(row));
+  const std::vector<CatalogueEntry> here = read ? catalogue_of(read->config) : all;
+  const bool has_it = find_entry(here, key) != nullptr;
+  std::vector<CatalogueEntry> told;
+  for (const CatalogueEntry& entry : has_it ? here : all) {
+    if (is_within(entry.path, known->path)) told.push_back(entry);
   }
-  std::string out = table(rows);
-  if (rows.empty()) {
-    out = fmt::format(
-        "{} has no value here{}\n", path,
-        entry->condition.empty() ? "" : fmt::format(" (it exists where {})", entry->condition));
-  }
-  out += fmt::format("\n{}\n", entry->meaning);
-  if (entry->kind != EntryKind::kField) return out;
-  out += fmt::format("type: {}{}{}\n", entry->type, entry->range.empty() ? "" : ", ", entry->range);
-  out +=
-      fmt::format("default: {}\n", entry->default_value.is_null() && !entry->unset_meaning.empty()
-                                       ? entry->unset_meaning
-                                       : to_compact_json(entry->default_value));
-  out += fmt::format("here: {}\n", entry->effect_text);
-  return out;
+  return told;
 }
+
+std::string nearest_key(const std::string& key) {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : catalogue()) names.push_back(entry.path);
+  return nearest_name(key, names);
+}
+
+bool is_known_key(const std::string& key) { return find_entry(catalogue(), key) != nullptr; }
 
 }  // namespace ds

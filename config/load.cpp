@@ -196,6 +196,14 @@ void settle_autocast(ReadConfig& result) {
   autocast.enabled = false;
 }
 
+// Not given, or given as "auto".
+bool is_left_open(const Value& document, std::string_view section, std::string_view key) {
+  const Value* around = document.find(section);
+  const Value* value = around != nullptr && around->is_object() ? around->find(key) : nullptr;
+  return value == nullptr || value->is_null() ||
+         (value->is_string() && value->as_string() == "auto");
+}
+
 // Values that follow from other sections.
 void derive(ReadConfig& result) {
   Config& config = result.config;
@@ -204,8 +212,9 @@ void derive(ReadConfig& result) {
     config.wall_clock_breakdown = true;
     result.problems.note("wall_clock_breakdown", {}, "is turned on by flops_profiler.enabled");
   }
-  if (config.model.folder && !result.origins.contains("data.tokenizer"))
+  if (config.model.folder && is_left_open(result.document, "data", "tokenizer")) {
     config.data.tokenizer = *config.model.folder;
+  }
 }
 
 }  // namespace
@@ -218,7 +227,7 @@ ReadConfig read_config_tree(Value document, Problems earlier) {
   read_fields(result.document, result.config, result.origins, result.problems);
   read_paths(result);
   turn_on_recomputation(result);
-  settle_automatic(result.document, result.config, result.problems);
+  settle_automatic(result.document, result.config);
   settle_offload(result);
   settle_autocast(result);
   check_rules(result.config, result.origins, result.problems);
@@ -226,6 +235,7 @@ ReadConfig read_config_tree(Value document, Problems earlier) {
   note_inert_keys(result.config, effects, result.origins, result.problems);
   soften_what_is_off(effects, result.problems);
   derive(result);
+  note_automatic(result.document, result.config, result.problems);
   return result;
 }
 

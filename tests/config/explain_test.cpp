@@ -133,4 +133,77 @@ TEST_CASE("values from the command line name it as their origin", "[config]") {
              Catch::Contains("train.steps = 7  (command line: train.steps=7)"));
 }
 
+TEST_CASE("a key of several types is told as the type that is given has it", "[config]") {
+  const std::string muon =
+      explain_key(read_of(R"({"optimizer": {"type": "Muon"}})"), 1, "optimizer.params.lr");
+  CHECK_THAT(muon, Catch::StartsWith("optimizer.params.lr = 0.02  (default)\n") &&
+                       Catch::Contains("unless overridden by muon_lr") &&
+                       Catch::Contains("\ndefault: 0.02\n") && !Catch::Contains("0.001"));
+  const std::string llama =
+      explain_key(read_of(R"({"model": {"family": "llama"}})"), 1, "model.vocab_size");
+  CHECK_THAT(llama, Catch::Contains("default: 32000\n") && !Catch::Contains("50257"));
+  const std::string bert =
+      explain_key(read_of(R"({"model": {"family": "bert"}})"), 1, "model.vocab_size");
+  CHECK_THAT(bert, Catch::Contains("default: 30522\n") && Catch::Contains("here: not yet\n"));
+  const std::string decay = explain_key(read_of(R"({"scheduler": {"type": "WarmupDecayLR"}})"), 1,
+                                        "scheduler.params.warmup_max_lr");
+  CHECK_THAT(decay,
+             Catch::Contains("\nPeak learning rate.\n") && Catch::Contains("\ndefault: 0.001\n"));
+}
+
+TEST_CASE("a key that the given type has not is told as the others have it", "[config]") {
+  const std::string text =
+      explain_key(read_of(R"({"optimizer": {"type": "Lion"}})"), 1, "optimizer.params.freeze_step");
+  CHECK_THAT(text, Catch::StartsWith("optimizer.params.freeze_step has no value here (it exists "
+                                     "where type is OneBitAdam or OneBitLamb)\n") &&
+                       Catch::Contains("\n  Length, in optimizer steps, ") &&
+                       Catch::Contains("where type is OneBitLamb\n") &&
+                       Catch::Contains("\ntype: integer, >= 0\n") &&
+                       Catch::Contains("\ndefault: 100000\n"));
+}
+
+TEST_CASE("without a configuration a key is told as each type has it", "[config]") {
+  const std::string rate = describe_key("optimizer.params.lr");
+  CHECK_THAT(rate,
+             Catch::StartsWith("optimizer.params.lr (where type is Adam or AdamW or ") &&
+                 Catch::Contains("\ntype: number, >= 0\n") &&
+                 Catch::Contains("\ndefault:\n  0.001 where type is Adam or AdamW or MuAdam or ") &&
+                 Catch::Contains("\n  0.01 where type is Adagrad or RMSprop\n") &&
+                 Catch::Contains("\n  0.02 where type is Muon\n") &&
+                 Catch::Contains("\nhere: used\n"));
+  CHECK_THAT(describe_key("model.vocab_size"),
+             Catch::Contains("\n  50257 where family is gpt2 or moe_gpt\n") &&
+                 Catch::Contains("\n  32000 where family is llama\n"));
+  CHECK(describe_key("train.log_every").find("where") == std::string::npos);
+  CHECK_THAT(describe_key("scheduler.params.cycle_min_lr"),
+             Catch::Contains("\ndefault: none, it is required\n"));
+  CHECK_THAT(describe_key("fp32_allreduce"), Catch::Contains("\nnow: communication_data_type\n"));
+  CHECK_THROWS_WITH(describe_key("optimizer.parms.lr"),
+                    Catch::Contains("did you mean optimizer.params.lr?"));
+}
+
+TEST_CASE("without a configuration a section is told with its keys", "[config]") {
+  const std::string text = describe_key("checkpoint");
+  CHECK_THAT(text, Catch::StartsWith("checkpoint\n\nCheckpoint behaviour.\n") &&
+                       Catch::Contains("\ncheckpoint.load_universal ") &&
+                       Catch::Contains("(boolean)\n"));
+  CHECK_THAT(describe_key("scheduler"),
+             Catch::Contains("(integer, >= 0; where type is WarmupLR)\n"));
+}
+
+TEST_CASE("an auto is shown as it is written, with what it is taken as", "[config]") {
+  const std::string text = R"({"optimizer": {"type": "Muon", "params": {"lr": "auto"}},
+ "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}},
+ "train_batch_size": 32, "train_micro_batch_size_per_gpu": "auto",
+ "train": {"copy_in_memory_every": "auto"}})";
+  CHECK(row_of(text, 4, "optimizer.params.lr") == R"(0.02 (f:1:49: "auto", the default))");
+  CHECK(row_of(text, 4, "scheduler.params.warmup_max_lr") ==
+        R"(0.02 (f:2:64: "auto", the learning rate of the optimizer))");
+  CHECK(row_of(text, 4, "train_micro_batch_size_per_gpu") ==
+        R"(8 (f:3:60: "auto", derived: train_batch_size / data-parallel ranks / )"
+        R"(accumulation steps = 32 / 4 / 1))");
+  CHECK(row_of(text, 4, "train.copy_in_memory_every") ==
+        R"(null (f:4:36: "auto", not given: save_in_memory_every))");
+}
+
 }  // namespace ds

@@ -364,4 +364,49 @@ TEST_CASE("explain shows what it can of a file with errors, and ends with 78", "
   CHECK_THAT(printed.error, Catch::StartsWith("error: ") && Catch::Contains("gradient_clippin"));
 }
 
+TEST_CASE("explain of a key alone tells what each type has", "[launcher]") {
+  Folder folder("{}");
+  ExplainOptions options;
+  options.config = "optimizer.params.lr";
+  int code = -1;
+  const auto explained = [&] { return testing::printed_by([&] { code = run_explain(options); }); };
+  CHECK_THAT(explained().out, Catch::Contains("  0.02 where type is Muon\n") &&
+                                  Catch::Contains("  0.001 where type is Adam or "));
+  CHECK(code == 0);
+  options.json = true;
+  const std::string all = explained().out;
+  const Value json = read_config_document(all, "explain");
+  CHECK(json.find("values")->items().empty());
+  REQUIRE(json.find("keys")->items().size() > 5);
+  CHECK(json.find("keys")->items()[0].find("where")->as_string() ==
+        "type is Adam or AdamW or MuAdam or MuAdamW");
+  CHECK(json.find("keys")->items()[0].find("default")->as_number() == 0.001);
+  options.overrides = {"optimizer.type=Muon"};
+  const std::string muon = explained().out;
+  const Value one = read_config_document(muon, "explain");
+  REQUIRE(one.find("keys")->items().size() == 1);
+  CHECK(one.find("keys")->items()[0].find("default")->as_number() == 0.02);
+  CHECK(one.find("values")->items()[0].find("value")->as_number() == 0.02);
+  options.json = false;
+  CHECK_THAT(explained().out, Catch::Contains("\ndefault: 0.02\n") && !Catch::Contains("0.001"));
+}
+
+TEST_CASE("a section of that name is told although a folder has it, too", "[launcher]") {
+  Folder folder("{}");
+  std::filesystem::create_directory("data");
+  ExplainOptions options;
+  options.config = "data";
+  CHECK_THAT(testing::printed_by([&] { run_explain(options); }).out,
+             Catch::StartsWith("data\n") && Catch::Contains("\ndata.sequence_length "));
+}
+
+TEST_CASE("a word that is neither a file nor a key names the nearest key", "[launcher]") {
+  Folder folder("{}");
+  ExplainOptions options;
+  options.config = "optimizer.parms.lr";
+  CHECK_THROWS_WITH(run_explain(options),
+                    Catch::Contains("neither a file") &&
+                        Catch::Contains("if a key is meant, the nearest is optimizer.params.lr"));
+}
+
 }  // namespace ds
