@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/other_words.h"
 #include "cli/overview.h"
 #include "cli/typing.h"
 #include "cli/verb_app.h"
@@ -45,6 +46,12 @@ ParsedLine parse_verb(const Verb& verb, const std::vector<std::string>& words) {
   return parsed;
 }
 
+// A folder, such as one of data that is called train, is none.
+bool is_file(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::exists(path, unseen) && !std::filesystem::is_directory(path, unseen);
+}
+
 }  // namespace
 
 ParsedLine parse_line(const std::vector<std::string>& arguments) {
@@ -56,9 +63,17 @@ ParsedLine parse_line(const std::vector<std::string>& arguments) {
   if (const Verb* const verb = find_verb(first)) {
     return parse_verb(*verb, {arguments.begin() + 1, arguments.end()});
   }
+  const bool is_script = first.ends_with(".py");
+  if (is_script || (is_written_as_verb(first) && !is_file(first))) {
+    const std::string next = arguments.size() > 1 ? arguments[1] : "";
+    if (const auto instead = instead_of_first_word(first, next)) {
+      throw UsageError(fmt::format("{} (see `dslaunch --help`)", *instead));
+    }
+  }
   std::error_code unseen;
-  if (is_written_as_verb(first) && !std::filesystem::exists(first, unseen))
+  if (is_written_as_verb(first) && !std::filesystem::exists(first, unseen)) {
     throw UsageError(unknown_verb(first));
+  }
   return parse_verb(*find_verb("run"), arguments);
 }
 

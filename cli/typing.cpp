@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/other_words.h"
 #include "cli/verb.h"
 #include "cli/verb_app.h"
 #include "config/reader/nearest.h"
@@ -37,6 +38,9 @@ std::optional<std::string> unknown_option(const VerbApp& app,
   const std::string option = found->substr(0, found->find('='));
   std::string bare = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::ranges::replace(bare, '_', '-');
+  if (const std::optional<std::string> instead = instead_of_option(bare)) {
+    return fmt::format("{} is no option of `{}`: {}", option, app.name(), *instead);
+  }
   return fmt::format("{} is no option of `{}`{}", option, app.name(),
                      or_nearest(nearest_name(bare, long_names(app)), "--"));
 }

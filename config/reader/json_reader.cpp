@@ -155,7 +155,11 @@ Value Reader::document() {
   if (text_.starts_with("\xEF\xBB\xBF")) pos_ = 3;
   skip_blanks();
   if (done()) fail(pos_, "the text is empty, expected an object");
-  if (peek() == '[') fail(pos_, "the document is a list, expected an object");
+  if (peek() == '[')
+    fail(
+        pos_,
+        "the document is a list, expected an object; a configuration is one, and a list of samples "
+        "is data, as JSON lines: jq -c '.[]' FILE > FILE.jsonl, then data.train=FILE.jsonl");
   Value root = peek() == '{' ? object(0, true) : object(0, false);
   skip_blanks();
   if (!done()) fail(pos_, "text follows after the end of the document");

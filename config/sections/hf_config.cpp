@@ -258,6 +258,12 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
   if (!file_system.exists(path)) {
     const std::string advice = deepspeed_advice(file_system, folder);
     if (!advice.empty()) throw Unsupported(advice);
+    if (is_pickled(folder)) {
+      const size_t slash = folder.rfind('/');
+      const std::string parent = slash == std::string::npos ? "." : folder.substr(0, slash);
+      throw ConfigError(fmt::format("{}: a model is a folder, {} here; {}", folder, parent,
+                                    pickle_advice(parent)));
+    }
   }
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
 }

@@ -38,4 +38,18 @@ std::string hub_advice(const FileSystem& files, const std::string& path, const s
       what, asked, folder);
 }
 
+bool is_pickled(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".ckpt") ||
+         (name.starts_with("pytorch_model") && name.ends_with(".bin"));
+}
+
+std::string pickle_advice(const std::string& folder) {
+  return fmt::format(
+      "weights pickled by PyTorch are not read, as a pickle is a program; make safetensors of them "
+      "once: python3 -c \"from transformers import AutoModelForCausalLM as M; "
+      "M.from_pretrained('{0}').save_pretrained('{0}', safe_serialization=True)\"",
+      folder);
+}
+
 }  // namespace ds

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/files/deepspeed_folder.h"
+#include "core/files/hub_name.h"
 #include "core/index.h"
 
 namespace ds {
@@ -304,10 +305,12 @@ SafetensorsFolder SafetensorsFolder::open(FileSystem& file_system, const std::st
   if (!file_system.exists(index)) {
     const std::string advice = deepspeed_advice(file_system, path);
     if (!advice.empty()) throw Unsupported(advice);
+    const bool pickled = file_system.exists(join_path(path, "pytorch_model.bin")) ||
+                         file_system.exists(join_path(path, "pytorch_model.bin.index.json"));
     throw InputMissing(
         fmt::format("{}: there is neither model.safetensors nor "
-                    "model.safetensors.index.json",
-                    path));
+                    "model.safetensors.index.json{}",
+                    path, pickled ? "; " + pickle_advice(path) : ""));
   }
   std::map<std::string, size_t> opened;
   for (const auto& [name, shard] : read_weight_map(file_system, index)) {

@@ -1,10 +1,13 @@
 // Wrong words on the command line are told so, with the nearest that is understood.
 #include "cli/typing.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/command_line.h"
 #include "cli/failure.h"
+#include "cli/other_words.h"
+#include "cli/outline.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
@@ -85,6 +88,50 @@ TEST_CASE("a failure under --json is one object", "[cli]") {
   CHECK_FALSE(wants_json({"status"}));
   CHECK(failure_json("no \"run\"", 66) ==
         "{\"error\":{\"message\":\"no \\\"run\\\"\",\"exit_code\":66}}\n");
+}
+
+TEST_CASE("an option of another launcher is told what stands here instead", "[cli]") {
+  const std::pair<std::vector<std::string>, const char*> kCases[] = {
+      {{"--deepspeed", "train.json"}, "is the first word: `dslaunch ds_config.json`"},
+      {{"--deepspeed_config", "ds.json"}, "without an option: `dslaunch ds_config.json`"},
+      {{"--deepspeed_config=ds.json"}, "without an option: `dslaunch ds_config.json`"},
+      {{"--nproc_per_node", "4", "train.json"}, "`dslaunch train.json --num-ranks 4`"},
+      {{"train.json", "--nproc-per-node=4"}, "`dslaunch train.json --num-ranks 4`"},
+      {{"train.json", "--nnodes", "2"}, "`dslaunch --hostfile hosts --num-nodes 2 train.json`"},
+      {{"train.json", "--node_rank", "1"}, "dslaunch is started on one of them"},
+      {{"train.json", "--rdzv_endpoint=h:1"}, "which is started once and starts them"},
+      {{"train.json", "--mixed_precision", "bf16"}, "`dslaunch train.json bf16.enabled=true`"},
+      {{"train.json", "--output_dir", "x"}, "`dslaunch train.json --run-dir runs/mine`"},
+  };
+  for (const auto& [words, instead] : kCases) {
+    CAPTURE(words);
+    CHECK_THAT(refusal_of(words), Catch::Contains(" is no option of `dslaunch run`: ") &&
+                                      Catch::Contains(instead) && !Catch::Contains("did you mean"));
+  }
+  // --master_addr is DeepSpeed's, and is taken.
+  CHECK_NOTHROW(parse_line({"train.json", "--master_addr", "10.0.0.1", "--master_port", "29500"}));
+}
+
+TEST_CASE("a verb of another launcher, or a script, is told how a job starts here", "[cli]") {
+  CHECK(refusal_of({"train", "x.json"}) ==
+        "'train' is no verb here: a job is started by its configuration alone: `dslaunch x.json` "
+        "(see `dslaunch --help`)");
+  CHECK_THAT(refusal_of({"launch"}), Catch::Contains("`dslaunch train.json`"));
+  CHECK_THAT(refusal_of({"deepspeed", "train.py"}), Catch::Contains("`dslaunch train.json`"));
+  CHECK_THAT(refusal_of({"train.py", "--deepspeed"}),
+             Catch::StartsWith("train.py is a Python script; no script is started: ") &&
+                 Catch::Contains("`dslaunch init` writes one"));
+}
+
+TEST_CASE("each option that other launchers have is none of ours", "[cli]") {
+  const VerbOutline run = outline(*find_verb("run"));
+  for (const OptionOutline& option : run.options) {
+    for (std::string name : option.names) {
+      std::ranges::replace(name, '_', '-');
+      CAPTURE(name);
+      CHECK_FALSE(instead_of_option(name.substr(std::min<size_t>(name.size(), 2))));
+    }
+  }
 }
 
 }  // namespace ds

@@ -40,7 +40,9 @@ TEST_CASE("escapes become UTF-8", "[config]") {
 
 TEST_CASE("malformed documents are refused where they break", "[config]") {
   CHECK(config_error_of("") == "t:1:1: the text is empty, expected an object");
-  CHECK(config_error_of("[1]") == "t:1:1: the document is a list, expected an object");
+  CHECK_THAT(config_error_of("[1]"),
+             Catch::StartsWith("t:1:1: the document is a list, expected an object; ") &&
+                 Catch::Contains("jq -c '.[]' FILE > FILE.jsonl, then data.train=FILE.jsonl"));
   CHECK(config_error_of("{\"a\": 1,\n \"a\": 2}") ==
         "t:2:2: duplicate key \"a\", first given at t:1:2");
   CHECK(config_error_of("{\"a\": 1e400}") ==

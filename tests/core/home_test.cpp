@@ -77,4 +77,16 @@ TEST_CASE("a name of a hub is told how it comes onto this machine", "[core]") {
   }
 }
 
+TEST_CASE("names of pickled weights are known", "[core]") {
+  for (const char* name : {"/m/pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "a/b.pt",
+                           "x.pth", "last.ckpt"}) {
+    CAPTURE(name);
+    CHECK(is_pickled(name));
+  }
+  for (const char* name : {"/m/data.bin", "model.safetensors", "/pytorch_model.bin/m", ""}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_pickled(name));
+  }
+}
+
 }  // namespace ds

@@ -40,6 +40,17 @@ mkdir mamba && echo '{"architectures": ["MambaForCausalLM"], "model_type": "mamb
 expect 78 check train.json model=mamba
 expect_text out "MambaForCausalLM"
 
+# What other programs take for a model or a configuration is told what it is here.
+mkdir pickled && echo '{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "vocab_size": 256}' > pickled/config.json
+echo x > pickled/pytorch_model.bin
+expect 78 check train.json '~model' model=pickled data.tokenizer=byte
+expect_text out "weights pickled by PyTorch are not read"
+expect 78 check train.json '~model' model=pickled/pytorch_model.bin data.tokenizer=byte
+expect_text out "a model is a folder"
+echo '[{"text": "a"}]' > list.json
+expect 78 check list.json
+expect_text out "data.train=FILE.jsonl"
+
 # For programs.
 expect 78 check wrong.json --json
 python3 - <<'PY' || fail "check --json"
