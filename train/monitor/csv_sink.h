@@ -14,17 +14,17 @@ class CsvSink final : public MonitorSink {
 
   std::string_view name() const override { return "csv_monitor"; }
   std::string place() const override { return folder_; }
-  void begin(int64_t samples, double) override { from_ = samples; }
+  void begin(int64_t samples, double) override;
   void add(const MonitorBatch& batch) override;
   void end(double) override {}
   void flush() override;
 
  private:
-  GrowingFile& file_of(const std::string& name);
+  GrowingFile& file_of(const std::string& name, const std::string& head);
 
   const std::string folder_;
   int64_t from_ = 0;
-  std::map<std::string, GrowingFile> files_;  // by the name of the event
+  std::map<std::string, GrowingFile> files_;  // by their names in the folder
 };
 
 }  // namespace ds

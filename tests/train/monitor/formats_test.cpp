@@ -1,5 +1,6 @@
 #include <bit>
 #include <cstring>
+#include <fstream>
 
 #include "core/files/crc32.h"
 #include "core/files/file.h"
@@ -130,6 +131,21 @@ TEST_CASE("a CSV file goes on behind what is not trained again", "[train]") {
   CsvSink anew(home.path().string());
   write(anew, 0, {batch_of(8, 1)});
   CHECK(text_of(file) == "step,lr\n8,1\n");
+}
+
+TEST_CASE("events that do not come again lose what is trained again, too", "[train]") {
+  const testing::TemporaryDirectory home;
+  const std::string evaluated = home.path().string() + "/Train_Samples_eval_loss.csv";
+  const MonitorBatch with_evaluation{
+      .samples = 16, .events = {{"Train/Samples/lr", 0.5}, {"Train/Samples/eval_loss", 2}}};
+  CsvSink first(home.path().string());
+  write(first, 0, {batch_of(8, 0.5), with_evaluation});
+  CHECK(text_of(evaluated) == "step,eval_loss\n16,2\n");
+  std::ofstream(home.path() / "notes.csv") << "somebody's, 16\n";
+  CsvSink second(home.path().string());
+  write(second, 8, {batch_of(16, 0.25)});
+  CHECK(text_of(evaluated) == "step,eval_loss\n");
+  CHECK(text_of(home.path().string() + "/notes.csv") == "somebody's, 16\n");
 }
 
 TEST_CASE("what a file did not take is written once when it does", "[train]") {
