@@ -217,8 +217,8 @@ void BlockFileReader::read_index(const FileVote& expected) {
                        index_.data_bytes <= trailer.index_offset;
   if (!belongs) {
     throw ValidationError(
-        fmt::format("{}: the index is of rank {}, epoch {}, expected rank {}, epoch {}", path,
-                    index_.rank, index_.epoch, expected.rank, expected.epoch));
+        fmt::format("{}: the index is of rank {}, generation {}, expected rank {}, generation {}",
+                    path, index_.rank, index_.epoch, expected.rank, expected.epoch));
   }
 }
 

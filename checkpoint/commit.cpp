@@ -31,7 +31,7 @@ EpochClaim recorded_epoch(FileSystem& file_system, const std::string& root) {
   const bool ends = rest.empty() || rest.front() == ' ' || rest.front() == '\n';
   if (parsed.ec != std::errc() || epoch < 0 || !ends) {
     throw ValidationError(
-        fmt::format("{}: '{}' is no epoch number; delete the file if no other job "
+        fmt::format("{}: '{}' is no number of a generation; delete the file if no other job "
                     "uses this folder",
                     path, text));
   }
@@ -43,14 +43,14 @@ void check_fence(FileSystem& file_system, const std::string& root, const EpochCl
   const EpochClaim newest = recorded_epoch(file_system, root);
   if (newest.number > epoch.number) {
     throw ValidationError(
-        fmt::format("checkpoints in {}: epoch {} is over, epoch {} has taken its place", root,
-                    epoch.number, newest.number));
+        fmt::format("checkpoints in {}: generation {} is over, generation {} has taken its place",
+                    root, epoch.number, newest.number));
   }
   const bool another =
       !newest.holder.empty() && !epoch.holder.empty() && newest.holder != epoch.holder;
   if (newest.number == epoch.number && another) {
     throw ValidationError(
-        fmt::format("checkpoints in {}: another dslaunch has started an epoch {} here, "
+        fmt::format("checkpoints in {}: another dslaunch has started a generation {} here, "
                     "too, and was first",
                     root, epoch.number));
   }
@@ -133,8 +133,8 @@ void check_votes(const CommitRequest& request) {
     if (!known || nth(seen, vote.rank) || vote.epoch != request.epoch.number ||
         vote.name != pieces_file_name(vote.rank)) {
       throw ValidationError(fmt::format(
-          "commit {}: vote of rank {} for '{}' in epoch {}, expected one "
-          "vote of each of {} ranks in epoch {}",
+          "commit {}: vote of rank {} for '{}' in generation {}, expected one "
+          "vote of each of {} ranks in generation {}",
           request.tag, vote.rank, vote.name, vote.epoch, seen.size(), request.epoch.number));
     }
     nth(seen, vote.rank) = true;

@@ -17,6 +17,7 @@ constexpr double kLeft = 64;
 constexpr double kRight = 16;
 constexpr double kTop = 32;
 constexpr double kBottom = 40;
+constexpr double kLegendBegins = kWidth - kRight - 100;
 
 // An axis and where it lies in the picture.
 struct Placed {
@@ -35,8 +36,9 @@ std::string ticks(const Placed& x, const Placed& y) {
   }
   for (const PlotTick& tick : y.axis.ticks()) {
     const double at = y.at(tick.share);
-    out += fmt::format("<line x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}' stroke='#ddd'/>\n", kLeft,
-                       kWidth - kRight, at, at);
+    out +=
+        fmt::format("<line x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}' stroke='#ddd' class='grid'/>\n",
+                    kLeft, kWidth - kRight, at, at);
     out += fmt::format("<text x='{}' y='{:.1f}' text-anchor='end'>{}</text>\n", kLeft - 6, at + 4,
                        tick.label);
   }
@@ -68,13 +70,12 @@ std::string path_of(const PlotCurve& curve, const Placed& x, const Placed& y) {
 // Which line is which, in the upper right corner; one line alone needs no name.
 std::string legend(const std::vector<PlotCurve>& curves) {
   std::string out;
-  constexpr double kBegins = kWidth - kRight - 100;
   for (size_t i = 0; curves.size() > 1 && i < curves.size(); ++i) {
     const double at = kTop + 10 + 16 * static_cast<double>(i);
     out +=
         fmt::format("<line x1='{0}' x2='{1}' y1='{2}' y2='{2}' stroke='{3}' stroke-width='2'/>\n",
-                    kBegins, kBegins + 20, at, curves[i].colour);
-    out += fmt::format("<text x='{}' y='{}'>{}</text>\n", kBegins + 26, at + 4,
+                    kLegendBegins, kLegendBegins + 20, at, curves[i].colour);
+    out += fmt::format("<text x='{}' y='{}'>{}</text>\n", kLegendBegins + 26, at + 4,
                        markup_text(curves[i].name));
   }
   return out;
@@ -88,34 +89,58 @@ struct Reach {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  PlotAxis axis(PlotTicks kind) const {
-    return low <= high ? PlotAxis(low, high, kind) : PlotAxis(0, 1, kind);
+  PlotAxis axis(std::optional<PlotTicks> kind) const {
+    if (low > high) return PlotAxis(0, 1, PlotTicks::kReal);
+    return PlotAxis(low, high, kind.value_or(ticks_for(low, high)));
   }
 };
 
+// Those that are apart by a pixel, words where there is room for them.
+std::string marks_of(const std::vector<PlotMark>& marks, const Reach& over, const Placed& x) {
+  constexpr double kWordWidth = 64;
+  std::string out;
+  double line_at = -kWidth;
+  double word_at = -kWidth;
+  for (const PlotMark& mark : marks) {
+    if (!(mark.x >= over.low && mark.x <= over.high)) continue;
+    const double at = x.place(mark.x);
+    if (at < line_at + 1) continue;
+    line_at = at;
+    out += fmt::format(
+        "<line x1='{0:.1f}' x2='{0:.1f}' y1='{1}' y2='{2}' stroke='#57606a' "
+        "stroke-dasharray='4 3' class='mark'/>\n",
+        at, kTop, kHeight - kBottom);
+    if (at < word_at + kWordWidth || at > kLegendBegins - kWordWidth) continue;
+    word_at = at;
+    out += fmt::format("<text x='{:.1f}' y='{}'>{}</text>\n", at + 4, kTop + 10,
+                       markup_text(mark.word));
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string line_plot(std::string_view title, std::string_view x_name,
-                      const std::vector<PlotCurve>& curves, PlotTicks x_ticks) {
+std::string line_plot(const LinePlot& plot) {
   Reach over;
   Reach up;
-  for (const PlotCurve& curve : curves) {
+  for (const PlotCurve& curve : plot.curves) {
     for (const PlotPoint& point : curve.points) {
       if (std::isfinite(point.x)) over.take(point.x);
       if (is_finite(point)) up.take(point.y);
     }
   }
-  const Placed x{over.axis(x_ticks), kLeft, kWidth - kRight};
-  const Placed y{up.axis(PlotTicks::kReal), kHeight - kBottom, kTop};
-  std::string lines;
-  for (const PlotCurve& curve : curves) lines += path_of(curve, x, y);
+  const Placed x{over.axis(plot.x_ticks), kLeft, kWidth - kRight};
+  const Placed y{up.axis(plot.y_ticks), kHeight - kBottom, kTop};
+  std::string lines = marks_of(plot.marks, over, x);
+  for (const PlotCurve& curve : plot.curves) lines += path_of(curve, x, y);
   return fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
-      "font-family='sans-serif' font-size='12'>\n<rect width='{0}' height='{1}' fill='white'/>\n"
+      "font-family='sans-serif' font-size='12'>\n<rect width='{0}' height='{1}' fill='white' "
+      "class='paper'/>\n"
       "<text x='{2}' y='20' font-size='14'>{3}</text>\n{4}{5}{6}"
       "<text x='{7}' y='{8}' text-anchor='middle'>{9}</text>\n</svg>\n",
-      kWidth, kHeight, kLeft, markup_text(title), ticks(x, y), lines, legend(curves), kWidth / 2,
-      kHeight - 6, markup_text(x_name));
+      kWidth, kHeight, kLeft, markup_text(plot.title), ticks(x, y), lines, legend(plot.curves),
+      kWidth / 2, kHeight - 6, markup_text(plot.x_name));
 }
 
 }  // namespace ds

@@ -1,6 +1,7 @@
 // Lines over a number as a small stand-alone picture, an SVG (pure).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,21 @@ struct PlotCurve {
 inline constexpr std::string_view kBlue = "#1f6feb";
 inline constexpr std::string_view kRed = "#d1242f";
 
-// `x_ticks`: what x is. Names are shown where there are several curves.
-std::string line_plot(std::string_view title, std::string_view x_name,
-                      const std::vector<PlotCurve>& curves, PlotTicks x_ticks = PlotTicks::kWhole);
+// Something that happened at a place of x: a broken line from bottom to top with a word.
+struct PlotMark {
+  double x = 0;
+  std::string_view word;
+};
+
+struct LinePlot {
+  std::string_view title;
+  std::string_view x_name;
+  std::vector<PlotCurve> curves;  // their names are shown where there are several
+  PlotTicks x_ticks = PlotTicks::kWhole;
+  std::optional<PlotTicks> y_ticks{};  // nothing: ticks_for() the numbers that there are
+  std::vector<PlotMark> marks{};
+};
+// Paper, grid and marks have these words as classes, so that a page can give them its colours.
+std::string line_plot(const LinePlot& plot);
 
 }  // namespace ds

@@ -25,13 +25,11 @@ constexpr std::array kTable{
               .shown = "norm {:.3g}",
               .place = 3},
     MetricRow{.name = "lr",
-              .if_absent = 0,
               .gauge = "dslaunch_learning_rate",
               .help = "Learning rate of the last step.",
               .shown = "lr {:.2e}",
               .place = 2},
     MetricRow{.name = "loss_scale",
-              .if_absent = 0,
               .gauge = "dslaunch_loss_scale",
               .help = "Loss scale of the last step.",
               .shown = "scale {:g}",
@@ -40,7 +38,6 @@ constexpr std::array kTable{
     // Of all ranks together.
     MetricRow{.name = "tokens_per_s",
               .unit = MetricUnit::kTokensPerSecond,
-              .if_absent = 0,
               .gauge = "dslaunch_tokens_per_second",
               .help = "Tokens of all ranks per second in the last step.",
               .shown = "{} tok/s",
@@ -48,13 +45,11 @@ constexpr std::array kTable{
     // Consumed since step 0, of all ranks together.
     MetricRow{.name = "samples",
               .unit = MetricUnit::kSamples,
-              .if_absent = 0,
               .gauge = "dslaunch_samples",
               .help = "Samples consumed since step 0."},
     // Tracked peak of rank 0 so far, host and device together.
     MetricRow{.name = "bytes_peak",
               .unit = MetricUnit::kBytes,
-              .if_absent = 0,
               .in_files = MetricInFiles::kNever,
               .shown = "mem {}",
               .place = 7,
@@ -72,6 +67,18 @@ constexpr std::array kTable{
               .shown = "skipped {:g}",
               .place = 5,
               .unsaid = 0},
+    // Passes over the training data: samples by how many one has.
+    MetricRow{.name = "epoch",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_epoch",
+              .help = "Passes over the training data, with a fraction."},
+    // When the step ended, in seconds since 1970 by rank 0's clock.
+    MetricRow{.name = "time",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_step_time_seconds",
+              .help = "When the last step ended, in Unix time."},
+    // Of the world that made the step: it rises with every restart and every launch that goes on.
+    MetricRow{.name = "generation", .in_files = MetricInFiles::kWherePresent},
     // Where the time went of rank 0, in seconds: in the step, in the evaluation after it, in pauses
     // since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},

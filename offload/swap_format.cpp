@@ -147,7 +147,7 @@ std::vector<Complaint> complaints_of_seal(std::span<const std::byte> header,
 }  // namespace
 
 std::string to_string(const SwapOwner& owner) {
-  return fmt::format("job {}, epoch {}, rank {} of {}", owner.job, owner.epoch, owner.rank,
+  return fmt::format("job {}, generation {}, rank {} of {}", owner.job, owner.epoch, owner.rank,
                      owner.world);
 }
 
@@ -265,9 +265,9 @@ std::vector<Complaint> complaints_of_fields(std::span<const std::byte> header,
         {std::string(what), fmt::format("{}", found), fmt::format("{}", wanted), hint});
   };
   compare("job", job, owner.job, "the file of another job");
-  compare("epoch", epoch, owner.epoch, "the file of another epoch of this job");
+  compare("generation", epoch, owner.epoch, "the file of another generation of this job");
   compare("rank", rank, int64_t{owner.rank}, "the file of another rank");
-  compare("world size", world, int64_t{owner.world}, "the file of another epoch of this job");
+  compare("world size", world, int64_t{owner.world}, "the file of another generation of this job");
   compare("key", key, expected.key, "another tensor's extent");
   compare("generation", generation, expected.generation,
           generation < expected.generation ? "an old write; the last one never arrived"

@@ -50,7 +50,7 @@ struct SwapOwner {
   int world = 1;
   bool operator==(const SwapOwner&) const = default;
 };
-std::string to_string(const SwapOwner& owner);  // "job x, epoch 3, rank 1 of 8"
+std::string to_string(const SwapOwner& owner);  // "job x, generation 3, rank 1 of 8"
 
 struct SwapFileHeader {
   SwapOwner owner;

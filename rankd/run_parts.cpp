@@ -97,14 +97,16 @@ std::unique_ptr<SampleAudit> audit_of(const RunParts& parts) {
 }
 
 std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShape& batch,
-                                          int64_t steps) {
+                                          int64_t samples_per_epoch, int64_t steps) {
   return std::make_unique<MetricsReport>(
       parts.control, parts.workspace,
       MetricsReport::Options{.total_steps = steps,
                              .global_batch = batch.global_batch(),
                              .length = parts.engine.options().length,
                              .told_step = parts.plan.told_step,
-                             .throughput = parts.config.timers.throughput.enabled});
+                             .throughput = parts.config.timers.throughput.enabled,
+                             .samples_per_epoch = samples_per_epoch,
+                             .generation = parts.plan.epoch});
 }
 
 std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,

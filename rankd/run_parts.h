@@ -50,7 +50,7 @@ std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpo
                                    RunReports& reports, int64_t steps);
 std::unique_ptr<SampleAudit> audit_of(const RunParts& parts);
 std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShape& batch,
-                                          int64_t steps);
+                                          int64_t samples_per_epoch, int64_t steps);
 // parts.memory is not null.
 std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,
                                              int64_t steps);

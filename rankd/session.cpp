@@ -114,7 +114,7 @@ Ending run_joined(const Training& training, ControlClient& control, const Bootst
     plan.memory_fd = bootstrap.memory_fd;
     if (plan.local_rank == 0) watch.watch_memory();
     DS_FAILPOINT("session.joined");
-    spdlog::info("joined as rank {} of {}, epoch {}, {} threads, pid {}", plan.rank,
+    spdlog::info("joined as rank {} of {}, generation {}, {} threads, pid {}", plan.rank,
                  plan.world_size, plan.epoch, plan.threads, getpid());
     return {static_cast<ExitCode>(training(plan, control, listener)), ErrorOrigin::kNone, ""};
   } catch (const CommError& error) {

@@ -46,15 +46,15 @@ using SteadyClock = std::chrono::steady_clock;
 enum class NextMove { kGoOn, kStop };
 
 // The run of one rank, from an engine that is ready to the exported model: the loop over steps, the
-// agreement on commands, and the list of those who watch. `resident` is among them.
+// agreement on commands, and the list of those who watch.
 class TrainingRun {
  public:
-  TrainingRun(const RunParts& parts, std::unique_ptr<ResidentMemory> resident)
+  explicit TrainingRun(const RunParts& parts)
       : parts_(parts),
         engine_(parts.engine),
         batch_(batch_shape(parts.config, parts.plan.world_size)),
-        steps_(total_steps(parts.config.train, batch_,
-                           samples_per_epoch(parts.config, batch_, parts.data.train))),
+        samples_per_epoch_(samples_per_epoch(parts.config, batch_, parts.data.train)),
+        steps_(total_steps(parts.config.train, batch_, samples_per_epoch_)),
         checkpoints_(engine_, parts.files, parts.plan, checkpoint_options(parts, batch_)),
         phases_(parts.control),
         evaluation_(evaluation_of(parts, batch_, phases_, steps_)),
@@ -66,7 +66,7 @@ class TrainingRun {
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));
     if (parts.plan.audit_samples) observers_.add(audit_of(parts));
     observers_.add(std::make_unique<ProgressReport>(parts.control));
-    if (parts.plan.rank == 0) observers_.add(metrics_of(parts, batch_, steps_));
+    if (parts.plan.rank == 0) observers_.add(metrics_of(parts, batch_, samples_per_epoch_, steps_));
     StepTimer& timer = add_insight(observers_, {.plan = parts.plan,
                                                 .config = parts.config,
                                                 .workspace = parts.workspace,
@@ -85,7 +85,6 @@ class TrainingRun {
                                .send = [this](std::string text, bool last) {
                                  parts_.control.report_trace(std::move(text), last);
                                }}));
-    observers_.add(std::move(resident));  // last: all that came before is in it
   }
 
   // Fills the engine; returns the step to go on from.
@@ -101,7 +100,8 @@ class TrainingRun {
   // 0 when all steps are done, 75 when asked to stop.
   int execute(int64_t first_step) {
     engine_.restore_step(first_step);
-    const auto start = SteadyClock::now();
+    first_step_ = first_step;
+    began_ = SteadyClock::now();
     starting_s_ = seconds_since(parts_.begun);
     for (StepMove move = next(); move != StepMove::kEnd; move = next()) {
       if (move == StepMove::kBegin) {
@@ -111,21 +111,19 @@ class TrainingRun {
       take_result();
       if (engine_.begun() > engine_.step()) continue;
       if (carry_out() == NextMove::kStop) {
+        end_loop();
         observers_.before_exit(RunEnd::kStopped);
         return static_cast<int>(ExitCode::kRequeue);
       }
       observers_.at_edge(engine_.step());
     }
-    seconds_per_step_ =
-        engine_.step() > first_step
-            ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
-            : 0.0;
+    end_loop();
     observers_.before_exit(RunEnd::kDone);
     return static_cast<int>(ExitCode::kDone);
   }
 
   void measure(Measured& measured) const {
-    measured.results["seconds_per_step"] = seconds_per_step_;
+    if (seconds_per_step_) measured.results["seconds_per_step"] = *seconds_per_step_;
     if (engine_.options().loss_scale.kind != LossScaling::kNone) {
       measured.results["skipped_steps"] = static_cast<double>(engine_.scaling().skipped);
     }
@@ -134,6 +132,13 @@ class TrainingRun {
   }
 
  private:
+  // A run that makes no step has no seconds per step.
+  void end_loop() {
+    if (const int64_t made = engine_.step() - first_step_; made > 0) {
+      seconds_per_step_ = seconds_since(began_) / static_cast<double>(made);
+    }
+  }
+
   void progress(std::string phase) {
     parts_.control.report_progress(
         {.step = engine_.step(), .micro_step = 0, .phase = std::move(phase)});
@@ -149,6 +154,7 @@ class TrainingRun {
         const auto begun = SteadyClock::now();
         const NextMove after = pause();
         paused_s_ += seconds_since(begun);
+        began_ += SteadyClock::now() - begun;  // steps take no longer for it
         if (after == NextMove::kStop) return NextMove::kStop;
       }
     }
@@ -232,6 +238,7 @@ class TrainingRun {
   const RunParts parts_;
   Engine& engine_;
   const BatchShape batch_;
+  const int64_t samples_per_epoch_;
   const int64_t steps_;
   Checkpointing checkpoints_;
   PhaseWatch phases_;
@@ -243,7 +250,9 @@ class TrainingRun {
   const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does
   // When the step whose result is next was begun, or the result before it taken, if that was later.
   SteadyClock::time_point step_start_;
-  double seconds_per_step_ = 0;
+  SteadyClock::time_point began_;  // the loop over steps, at this one
+  int64_t first_step_ = 0;
+  std::optional<double> seconds_per_step_;
   double starting_s_ = 0, paused_s_ = 0;  // that no step has been told with yet
   StepCommands commands_{[this] { return parts_.control.poll(); },
                          [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
@@ -258,6 +267,7 @@ Measured measure(const Workspace& workspace, const Engine& engine, const Trainin
   measured.device_bytes_peak = peak(Tier::kDevice);
   measured.host_bytes_peak = peak(Tier::kHost) + peak(Tier::kPinned);
   measured.nvme_bytes = peak(Tier::kNvme);
+  measured.rss_bytes_peak = resident_bytes_peak();
   for (int tag = 0; tag < kMemoryTags; ++tag) {
     int64_t& bytes = measured.categories[std::string(name_of(static_cast<MemoryTag>(tag)))];
     for (const MemoryUsage& tier : usage) {
@@ -265,7 +275,8 @@ Measured measure(const Workspace& workspace, const Engine& engine, const Trainin
     }
   }
   run.measure(measured);
-  const auto steps = static_cast<double>(std::max<int64_t>(1, engine.step() - first_step));
+  if (engine.step() == first_step) return measured;  // nothing is there by the step
+  const auto steps = static_cast<double>(engine.step() - first_step);
   for (const auto& [axis, ops] : volume.totals()) {
     for (const auto& [op, count] : ops) {
       measured.results[fmt::format("wire_bytes.{}.{}", axis, op)] =
@@ -390,7 +401,6 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const FolderFrame frame = frame_of(plan, config, model, files);
   tell_run(plan, control, config, model, outline_of(config, model, options, run_plan, data), data);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
-  auto resident = std::make_unique<ResidentMemory>();
   JobComm comm(plan, control, listener, config, run_plan.mesh);
   OpLog ops;
   BesideLog beside;
@@ -429,8 +439,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .calls = comm.calls(),
                    .ops = ops,
                    .beside = beside,
-                   .frame = frame},
-                  std::move(resident));
+                   .frame = frame});
   DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
   DS_FAILPOINT("train.loaded");

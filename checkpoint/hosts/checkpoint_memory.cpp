@@ -185,7 +185,7 @@ std::string CheckpointMemory::manifest(const KeptFile& file) const {
         .read(0, std::as_writable_bytes(std::span(text)));
   }
   if (digest_of(std::as_bytes(std::span(text))) != file.set.digest) {
-    throw ValidationError(fmt::format("{}: its manifest is not the one of epoch {}, step {}",
+    throw ValidationError(fmt::format("{}: its manifest is not the one of generation {}, step {}",
                                       slot_name(file.rank, file.buffer), file.set.epoch,
                                       file.set.step));
   }

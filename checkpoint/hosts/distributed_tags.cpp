@@ -178,9 +178,10 @@ std::string DistributedTags::why_broken(const SetIdentity& set,
         kept, [&](const HostFile& one) { return one.file.set == set && one.file.rank == rank; });
     if (!there) missing.push_back(rank);
   }
-  return fmt::format("{} of epoch {} is not whole: {} {} on none of the hosts that answered: {}",
-                     tag->manifest.tag, set.epoch, files_in_words(tag->manifest, missing),
-                     missing.size() == 1 ? "is" : "are", hosts_in_words());
+  return fmt::format(
+      "{} of generation {} is not whole: {} {} on none of the hosts that answered: {}",
+      tag->manifest.tag, set.epoch, files_in_words(tag->manifest, missing),
+      missing.size() == 1 ? "is" : "are", hosts_in_words());
 }
 
 // "node-1 (ranks 0 to 1), node-2 (rank 2)"

@@ -134,7 +134,7 @@ std::string LocalTags::manifest(const KeptFile& file) const {
   const Tag* tag = find(file.set);
   if (tag == nullptr) {
     throw ValidationError(
-        fmt::format("{}: no tag of step {}, epoch {}", root_, file.set.step, file.set.epoch));
+        fmt::format("{}: no tag of step {}, generation {}", root_, file.set.step, file.set.epoch));
   }
   return tag->text;
 }
@@ -143,7 +143,7 @@ std::unique_ptr<File> LocalTags::open(const KeptFile& file, Caching caching) con
   const Tag* tag = find(file.set);
   if (tag == nullptr) {
     throw InputMissing(
-        fmt::format("{}: no tag of step {}, epoch {}", root_, file.set.step, file.set.epoch));
+        fmt::format("{}: no tag of step {}, generation {}", root_, file.set.step, file.set.epoch));
   }
   return file_system_.open(join_path(join_path(root_, tag->directory), pieces_file_name(file.rank)),
                            caching);

@@ -8,7 +8,7 @@ namespace ds {
 void describe_stack(VerbApp& app, StackOptions& values) {
   add_run_directory(app, values.run);
   app.add_flag("--json", values.json,
-               "One JSON object: run_dir, epoch, elapsed_s, waiting, and ranks, each with its "
+               "One JSON object: run_dir, generation, elapsed_s, waiting, and ranks, each with its "
                "place and its dump");
   app.footer(
       "Examples:\n"

@@ -123,10 +123,11 @@ void TcpHandshake::feed(std::span<const std::byte> bytes) {
 void TcpHandshake::take_hello() {
   std::memcpy(&hello_, input_.data(), sizeof(hello_));
   if (!equal_proofs(received_proof(sizeof(hello_)), proof_of(Step::kHello))) {
-    return refuse("it does not know the secret of this epoch");
+    return refuse("it does not know the secret of this generation");
   }
   if (hello_.epoch != self_.epoch) {
-    return refuse(fmt::format("it is of epoch {}, this is epoch {}", hello_.epoch, self_.epoch));
+    return refuse(
+        fmt::format("it is of generation {}, this is generation {}", hello_.epoch, self_.epoch));
   }
   if (hello_.size != self_.size || hello_.to != self_.rank || hello_.from <= self_.rank ||
       hello_.from >= self_.size) {
@@ -143,7 +144,7 @@ void TcpHandshake::take_hello() {
 void TcpHandshake::take_answer() {
   std::memcpy(answer_challenge_.data(), input_.data(), answer_challenge_.size());
   if (!equal_proofs(received_proof(kProofSize), proof_of(Step::kAnswer))) {
-    return refuse("it does not know the secret of this epoch");
+    return refuse("it does not know the secret of this generation");
   }
   send(proof_of(Step::kProof));
   step_ = Step::kWelcome;
@@ -151,7 +152,7 @@ void TcpHandshake::take_answer() {
 
 void TcpHandshake::take_proof() {
   if (!equal_proofs(received_proof(0), proof_of(Step::kProof))) {
-    return refuse("it does not know the secret of this epoch, or plays back a recording");
+    return refuse("it does not know the secret of this generation, or plays back a recording");
   }
   state_ = State::kProven;
 }

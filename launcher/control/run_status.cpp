@@ -47,14 +47,20 @@ std::string gpu_json(const std::optional<GpuState>& gpu) {
   return out.str();
 }
 
+// 0 stands for what is not known.
+std::string json_or_null(int64_t value) { return value == 0 ? "null" : std::to_string(value); }
+
 std::string one_rank_json(const RankStatus& rank) {
+  const auto of_step = [&](int64_t value) {
+    return rank.progress.knows_step() ? std::to_string(value) : "null";
+  };
   return JsonObject()
       .integer("rank", rank.rank)
       .text("host", rank.host)
-      .integer("pid", rank.pid)
+      .raw("pid", json_or_null(rank.pid))
       .text("state", rank.state)
-      .integer("step", rank.progress.step)
-      .integer("micro_step", rank.progress.micro_step)
+      .raw("step", of_step(rank.progress.step))
+      .raw("micro_step", of_step(rank.progress.micro_step))
       .text("phase", rank.progress.phase)
       .number("silent_s", rank.silent_s)
       .raw("collective", collective_json(rank.progress.collective))
@@ -76,13 +82,6 @@ std::string trace_json(const TraceStatus& trace) {
       .raw("ready", list_json(trace.ready))
       .text("reason", trace.reason)
       .str();
-}
-
-std::string last_step_json(const StepMetrics& step) {
-  JsonObject out;
-  out.integer("step", step.step).integer("total_steps", step.total_steps);
-  for (const MetricRow& row : metric_table()) out.metric(row, step.values.find(row));
-  return out.str();
 }
 
 // Fields by name; what is absent or null has the default, what has another type is refused.
@@ -139,8 +138,9 @@ class Fields {
 
 rapidjson::Document parse_document(std::string_view json) {
   rapidjson::Document document;
-  // Iterative: depth costs no stack.
-  document.Parse<rapidjson::kParseIterativeFlag>(json.data(), json.size());
+  // Iterative: depth costs no stack. Full precision: what was written comes back.
+  constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag;
+  document.Parse<kFlags>(json.data(), json.size());
   if (document.HasParseError()) {
     throw DataError(fmt::format("status: not JSON at byte {}", document.GetErrorOffset()));
   }
@@ -179,7 +179,7 @@ RankStatus read_rank(const rapidjson::Value& value) {
   rank.progress.step = in.integer("step");
   rank.progress.micro_step = in.integer("micro_step");
   rank.progress.phase = in.text("phase");
-  rank.silent_s = in.number("silent_s").value_or(0);
+  rank.silent_s = in.number("silent_s");
   if (const rapidjson::Value* collective = in.find("collective")) {
     const Fields last(*collective);
     rank.progress.collective = {static_cast<uint64_t>(last.integer("number")), last.text("group"),
@@ -201,6 +201,11 @@ StepMetrics read_step(const rapidjson::Value& value) {
   return step;
 }
 
+// Earlier versions called it an epoch.
+int64_t generation_in(const Fields& in) {
+  return in.integer(in.find("generation") != nullptr ? "generation" : "epoch");
+}
+
 std::optional<control::CommittedTag> read_commit(const Fields& in) {
   const rapidjson::Value* const value = in.find("last_committed");
   if (value == nullptr) return std::nullopt;
@@ -213,19 +218,26 @@ std::optional<control::CommittedTag> read_commit(const Fields& in) {
 
 }  // namespace
 
+std::string step_json(const StepMetrics& step) {
+  JsonObject out;
+  out.integer("step", step.step).raw("total_steps", json_or_null(step.total_steps));
+  for (const MetricRow& row : metric_table()) out.metric(row, step.values.find(row));
+  return out.str();
+}
+
 std::string status_json(const RunStatus& status) {
   JsonObject out;
   out.text("run_dir", status.run_dir)
       .text("config", status.config)
       .text("phase", status.phase)
       .integer("launcher_pid", status.launcher_pid)
-      .integer("epoch", status.epoch)
-      .integer("restarts", status.restarts)
+      .raw("generation", json_or_null(status.generation))
+      .raw("restarts", status.restarts ? std::to_string(*status.restarts) : "null")
       .number("elapsed_s", status.elapsed_s)
       .raw("stop_requested", status.stop_requested ? "true" : "false")
       .raw("exit_code", status.exit_code ? std::to_string(*status.exit_code) : "null")
       .text("reason", status.reason)
-      .raw("last_step", status.last_step ? last_step_json(*status.last_step) : "null")
+      .raw("last_step", status.last_step ? step_json(*status.last_step) : "null")
       .number("left_s", status.left_s)
       .raw("last_committed", status.last_commit ? JsonObject()
                                                       .text("tag", status.last_commit->tag())
@@ -250,9 +262,9 @@ RunStatus read_status(const rapidjson::Value& object) {
   status.config = in.text("config");
   status.phase = in.text("phase");
   status.launcher_pid = in.integer("launcher_pid");
-  status.epoch = in.integer("epoch");
-  status.restarts = static_cast<int>(in.integer("restarts"));
-  status.elapsed_s = in.number("elapsed_s").value_or(0);
+  status.generation = generation_in(in);
+  if (in.find("restarts") != nullptr) status.restarts = static_cast<int>(in.integer("restarts"));
+  status.elapsed_s = in.number("elapsed_s");
   status.stop_requested = in.flag("stop_requested");
   if (in.find("exit_code") != nullptr) status.exit_code = static_cast<int>(in.integer("exit_code"));
   status.reason = in.text("reason");
@@ -282,14 +294,29 @@ void add_report(std::string_view report_json, RunStatus& status) {
   status.exit_code = code;
   status.phase = phase_of(code);
   status.reason = in.text("reason");
-  status.epoch = in.integer("epoch");
-  status.restarts = static_cast<int>(in.integer("restarts"));
-  status.elapsed_s = in.number("seconds").value_or(0);
+  status.generation = generation_in(in);
+  if (in.find("restarts") != nullptr) status.restarts = static_cast<int>(in.integer("restarts"));
+  status.elapsed_s = in.number("seconds");
   status.last_commit = read_commit(in);
-  if (const int64_t steps = in.integer("steps"); steps > 0 && !status.last_step) {
+  if (const rapidjson::Value* const step = in.find("last_step")) {
+    status.last_step = read_step(*step);
+  } else if (const int64_t steps = in.integer("steps"); steps > 0) {  // of an earlier version
     status.last_step.emplace().step = steps;
     if (const auto loss = in.number("loss")) status.last_step->values.set("loss", *loss);
   }
+}
+
+void add_metrics_line(std::string_view line, RunStatus& status) {
+  std::optional<StepMetrics> said;
+  try {
+    said = read_step(parse_document(line));
+  } catch (const DataError&) {
+    return;
+  }
+  const std::optional<StepMetrics>& known = status.last_step;
+  // Of an earlier launch there may be steps that the last one went back behind.
+  const bool is_wanted = !known || (known->step == said->step && known->total_steps == 0);
+  if (said->step > 0 && is_wanted) status.last_step = std::move(said);
 }
 
 }  // namespace ds

@@ -19,14 +19,16 @@
 
 namespace ds {
 
+// What is not known is absent here, null in JSON, no sample in Prometheus and "-" in text. It is
+// never 0.
 struct RankStatus {
   int rank = 0;
   std::string host;
-  int64_t pid = 0;
+  int64_t pid = 0;    // 0: not known
   std::string state;  // "absent", "alive", "ending", "gone"
   RankProgress progress;
-  double silent_s = 0;            // since it was heard
-  std::optional<GpuState> gpu{};  // that it computes on; its figures alone are of this moment
+  std::optional<double> silent_s{};  // since it was heard; nothing: it never was
+  std::optional<GpuState> gpu{};     // that it computes on; its figures alone are of this moment
 };
 
 struct RunStatus {
@@ -35,10 +37,10 @@ struct RunStatus {
   // "starting", "running", "paused", "stopping", "restarting"; of a run that is over: "done",
   // "stopped" (saved, wants to go on), "failed", "killed" (nobody wrote a report).
   std::string phase;
-  int64_t launcher_pid = 0;  // 0: no process
-  int64_t epoch = 0;
-  int restarts = 0;
-  double elapsed_s = 0;
+  int64_t launcher_pid = 0;     // 0: no process
+  int64_t generation = 0;       // of the world; 0: not known
+  std::optional<int> restarts;  // nothing: a run that was killed, and counted for nobody
+  std::optional<double> elapsed_s;
   bool stop_requested = false;
   std::optional<int> exit_code;
   std::string reason;  // why it ended, or why the last epoch did
@@ -61,5 +63,11 @@ RunStatus read_status(const rapidjson::Value& object);
 std::string phase_of(int exit_code);
 // What report.json says of a run that is over, into the fields that it has. Throws DataError.
 void add_report(std::string_view report_json, RunStatus& status);
+// The line that metrics.jsonl ends with, for a run whose report does not say as much of its last
+// step. Nothing of one that is no line of metrics.
+void add_metrics_line(std::string_view line, RunStatus& status);
+
+// A step with all of its metrics, as status_json() and report.json have it.
+std::string step_json(const StepMetrics& step);
 
 }  // namespace ds

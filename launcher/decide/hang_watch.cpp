@@ -18,9 +18,14 @@ std::string describe(const LastCollective& collective) {
   return fmt::format("{} #{} of {}", collective.op, collective.sequence, collective.group);
 }
 
+std::string place_of(const RankProgress& progress) {
+  if (progress.phase.empty()) return "joined";
+  if (!progress.knows_step()) return progress.phase;
+  return fmt::format("at step {}.{} {}", progress.step, progress.micro_step, progress.phase);
+}
+
 std::string describe(const RankProgress& progress) {
-  std::string out = fmt::format("at step {}.{} {}", progress.step, progress.micro_step,
-                                progress.phase.empty() ? "joined" : progress.phase);
+  std::string out = place_of(progress);
   if (progress.collective.number > 0) {
     out += fmt::format(" {} {}", progress.collective.inside ? "inside" : "after",
                        describe(progress.collective));

@@ -30,9 +30,12 @@ struct RankProgress {
   int64_t micro_step = 0;
   std::string phase;
   LastCollective collective{};
+  // Not before it has loaded: what it goes on from is in its checkpoint.
+  bool knows_step() const { return !phase.empty() && phase != "plan" && phase != "load"; }
   bool operator==(const RankProgress&) const = default;
 };
 
+std::string place_of(const RankProgress& progress);  // "at step 6.0 train", "load", "joined"
 std::string describe(
     const RankProgress& progress);  // "at step 6.0 train inside all_gather #57 of data"
 

@@ -78,7 +78,8 @@ Membership::Membership(const Options& options, Time now)
 
 std::optional<std::string> Membership::joined(Time now, const WorldMember& member) {
   if (member.epoch != options_.epoch) {
-    return fmt::format("epoch {} is over; this is epoch {}", member.epoch, options_.epoch);
+    return fmt::format("generation {} is over; this is generation {}", member.epoch,
+                       options_.epoch);
   }
   if (member.rank < 0 || member.rank >= options_.world_size) {
     return fmt::format("rank {} is outside a world of {}", member.rank, options_.world_size);
@@ -453,7 +454,7 @@ std::vector<Membership::RankView> Membership::ranks(Time now) const {
 
 std::string Membership::explain() const {
   constexpr std::array kNames{"gathering", "running", "settling", "stopping", "over"};
-  std::string out = fmt::format("epoch {} {}:", options_.epoch, nth(kNames, phase_));
+  std::string out = fmt::format("generation {} {}:", options_.epoch, nth(kNames, phase_));
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const RankState& rank = ranks_[r];
     out += fmt::format("{} rank {} ", r == 0 ? "" : ",", r);

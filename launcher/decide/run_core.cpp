@@ -217,7 +217,7 @@ void RunCore::start_claimed(Time now) {
 void RunCore::tick(Time now) {
   const std::optional<Decision> decision = membership_->tick(now);
   if (!decision) return;
-  tell(To::kLog, fmt::format("epoch {}: {}", decision->epoch, decision->reason));
+  tell(To::kLog, fmt::format("generation {}: {}", decision->epoch, decision->reason));
   switch (decision->kind) {
     case Decision::Kind::kStart:
       act(run_action::AdmitRanks{});
@@ -337,7 +337,7 @@ void RunCore::announce() {
                         format_duration(options_.recovery.wait_for_room), options_.recovery.room_in,
                         epoch_ + 1, from)
           : fmt::format(
-                "epoch {} with {} from {}{}", epoch_ + 1,
+                "generation {} with {} from {}{}", epoch_ + 1,
                 format_count(narrow<int64_t>(current_.restart_decision->world.size()), "rank"),
                 from,
                 current_.restart_decision->wait > Time::zero()
@@ -446,7 +446,7 @@ void RunCore::leave_hosts_missing(Time now) {
     return finish_between(end.reason, end.exit_code);
   }
   if (world) {
-    tell(To::kUserAndLog, fmt::format("hosts are back: epoch {} with {}", epoch_ + 1,
+    tell(To::kUserAndLog, fmt::format("hosts are back: generation {} with {}", epoch_ + 1,
                                       format_count(narrow<int64_t>(world->size()), "rank")));
     current_.restart_decision->world = *std::move(world);
   }

@@ -8,7 +8,8 @@
 namespace ds {
 namespace {
 
-constexpr std::string_view kClaim = "epoch.";
+constexpr std::string_view kClaim = "generation.";
+constexpr std::string_view kEarlierClaim = "epoch.";  // as earlier versions called it
 // Beyond this a number is no epoch but damage, and one more would not be exact in JSON.
 constexpr int64_t kLargest = int64_t{1} << 53;
 
@@ -23,11 +24,13 @@ std::string logs_in(const std::string& run_directory) { return join_path(run_dir
 
 // By number; nothing for files of other names.
 std::optional<int64_t> claimed_by(const std::string& name) {
-  if (!name.starts_with(kClaim)) return std::nullopt;
-  const std::optional<int64_t> number =
-      leading_number(std::string_view(name).substr(kClaim.size()));
-  const bool plain = number && name == fmt::format("{}{}", kClaim, *number);
-  return plain ? number : std::nullopt;
+  for (const std::string_view claim : {kClaim, kEarlierClaim}) {
+    if (!name.starts_with(claim)) continue;
+    const std::optional<int64_t> number =
+        leading_number(std::string_view(name).substr(claim.size()));
+    if (number && name == fmt::format("{}{}", claim, *number)) return number;
+  }
+  return std::nullopt;
 }
 
 int64_t number_in(FileSystem& files, const std::string& path) {

@@ -42,7 +42,7 @@ Epoch::~Epoch() {
   bounded({"ending the ranks", kRanksLimit, kNoServer},
           [&] { world.reset(); });  // kills what is left
   if (coordinator && coordinator->strangers_turned_away() > 0) {
-    log_.warn("epoch {}: turned away {} connections that were of no rank", plan.epoch,
+    log_.warn("generation {}: turned away {} connections that were of no rank", plan.epoch,
               coordinator->strangers_turned_away());
   }
   bounded({"ending the control server", kServerLimit, kNoServer}, [&] { coordinator.reset(); });

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/index.h"
+#include "launcher/show/status_text.h"
 #include "proto/step_metrics.h"
 
 namespace ds {
@@ -226,6 +227,7 @@ void Supervisor::take_step(const StepMetrics& metrics) {
   records_.step(metrics);
   record_.goodput.step(metrics);
   record_.last_step = metrics;
+  record_.epochs.back().steps = metrics.step;
   if (metrics.values.has("validation_loss")) shown_.validated = metrics;
   happened(run_event::StepDone{});
   std::optional<Time> evaluation;
@@ -305,7 +307,8 @@ void Supervisor::take_signals() {
                                ExitCode::kRequeue, 128 + *signal, kSaveGrace};
     if (*signal == SIGUSR2) {
       if (epoch_) epoch_->coordinator->send_to_all(control::CommandMessage::DUMP);
-      console_.line(epoch_ ? core_.membership()->explain() : "no rank is there between two epochs");
+      console_.line(epoch_ ? core_.membership()->explain()
+                           : "no rank is there between two generations");
     } else if (job_.generation) {  // there is nothing to save
       happened(run_event::KillAsked{128 + *signal, graceful.why});
     } else if (*signal == SIGUSR1) {
@@ -374,8 +377,9 @@ void Supervisor::carry_out(const run_action::FinishRun& action) {
   record_.root_cause = action.end.root_cause;
   record_.elapsed = now() - started_;
   record_ended_ = true;
-  if (job_.metrics_textfile) write_textfile();
-  const RunRecords::Finished finished = records_.finish(report_json(record_), record_.exit_code);
+  const RunRecords::Finished finished = records_.finish({.report = report_json(record_),
+                                                         .textfile = status_prometheus(status()),
+                                                         .exit_code = record_.exit_code});
   for (const std::string& problem : finished.problems) console_.line(problem);
   record_.written = finished.written;
 }

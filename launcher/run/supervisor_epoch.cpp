@@ -91,7 +91,7 @@ void Supervisor::start_epoch() {
   if (core_.paused()) epoch_->coordinator->send_to_all(control::CommandMessage::PAUSE);
   const World& world = *epoch_->world;
   for (int rank = 0; rank < world.size(); ++rank) {
-    log_->info("epoch {}: rank {} is {}", epoch_->plan.epoch, rank, world.describe(rank));
+    log_->info("generation {}: rank {} is {}", epoch_->plan.epoch, rank, world.describe(rank));
   }
   console_.set_live(fmt::format("starting {} ...", format_count(world.size(), "rank")));
 }
@@ -102,8 +102,6 @@ void Supervisor::carry_out(const run_action::EndEpoch& action) {
   epoch_.reset();
   record_.trace.epoch_ended(record_.reason.empty() ? "the run ended before all of it had come"
                                                    : record_.reason);
-  if (!action.vanished)
-    record_.epochs.back().steps = record_.last_step ? record_.last_step->step : 0;
 }
 
 void Supervisor::carry_out(const run_action::AdmitRanks& /*action*/) {

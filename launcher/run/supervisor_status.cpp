@@ -102,7 +102,7 @@ std::string Supervisor::carry_out(const ControlRequest& request) {
     case ControlVerb::kTraceStop:
       return stop_trace();
     case ControlVerb::kStack:
-      if (!epoch_) throw Unsupported("no rank is there between two epochs");
+      if (!epoch_) throw Unsupported("no rank is there between two generations");
       epoch_->coordinator->send_to_all(control::CommandMessage::DUMP);
       return "every rank writes what it does into its log";
   }
@@ -114,16 +114,18 @@ RunStatus Supervisor::status() const {
   out.run_dir = directory_.path().string();
   out.config = job_.config.stem;
   out.launcher_pid = record_ended_ ? 0 : getpid();
-  out.epoch = core_.epoch();
+  out.generation = core_.epoch();
   out.restarts = record_.restarts;
-  out.elapsed_s = seconds_of(now() - started_);
+  out.elapsed_s = seconds_of(record_ended_ ? record_.elapsed : now() - started_);
   out.stop_requested = core_.stopping();
   out.reason = record_.reason;
   out.last_step = record_.last_step;
   out.last_commit = record_.last_commit;
   out.trace = record_.trace.status();
-  if (shown_.left) out.left_s = seconds_of(*shown_.left);
+  if (shown_.left && !record_ended_) out.left_s = seconds_of(*shown_.left);
   if (record_ended_) {
+    // A launch that had nothing left to do: as the files show it from now on.
+    if (!out.last_step) add_metrics_line(job_.past.metrics_line, out);
     out.exit_code = record_.exit_code;
     out.phase = phase_of(record_.exit_code);
     return out;

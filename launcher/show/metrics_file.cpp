@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "launcher/decide/json_text.h"
+#include "launcher/decide/text/line_buffer.h"
 #include "launcher/process/input_file.h"
 
 namespace ds {
@@ -49,6 +50,23 @@ std::optional<int64_t> step_of_json_line(std::string_view line) {
     return std::nullopt;
   }
   return leading_integer(line.substr(kJsonStart.size()));
+}
+
+std::optional<std::string> last_metrics_line(const fs::path& run_directory) {
+  constexpr size_t kTail = 64 << 10;
+  const fs::path path = run_directory / "metrics.jsonl";
+  std::error_code none;
+  const uintmax_t size = fs::file_size(path, none);
+  if (none) return std::nullopt;
+  const std::string tail = read_part(path, size > kTail ? size - kTail : 0, kTail);
+  std::optional<std::string> last;
+  LineBuffer lines;
+  const auto look = [&last](std::string_view line) {
+    if (step_of_json_line(line)) last = line;
+  };
+  lines.feed(tail, look);
+  lines.finish(look);
+  return last;
 }
 
 std::string metrics_json(const StepMetrics& metrics) {
@@ -97,8 +115,8 @@ void MetricsFile::flush() {
     }
     jsonl_->add(metrics_json(metrics));
     csv_->add(metrics_csv(metrics));
-    points_.push_back(
-        {metrics.step, metrics.values.at("loss"), metrics.values.find("validation_loss")});
+    points_.push_back({metrics.step, metrics.values.at("loss"),
+                       metrics.values.find("validation_loss"), metrics.values.find("generation")});
   }
   flush_files();
 }
@@ -113,7 +131,8 @@ void MetricsFile::open_at(int64_t first_step) {
     const std::optional<int64_t> step = step_of_json_line(line);
     const bool before = step && *step < first_step;
     if (const auto loss = before ? number_after(line, "\"loss\": ") : std::nullopt) {
-      points_.push_back({*step, *loss, number_after(line, "\"validation_loss\": ")});
+      points_.push_back({*step, *loss, number_after(line, "\"validation_loss\": "),
+                         number_after(line, "\"generation\": ")});
     }
     return before;
   });

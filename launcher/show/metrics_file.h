@@ -30,6 +30,7 @@ class MetricsFile {
     int64_t step = 0;
     double loss = 0;
     std::optional<double> validation_loss = std::nullopt;  // where the step was evaluated
+    std::optional<double> generation = std::nullopt;       // of the world that made it
   };
   const std::vector<Point>& points() const { return points_; }  // that were written
 
@@ -50,5 +51,8 @@ std::string metrics_csv(const StepMetrics& metrics);
 
 // The step of one of our own lines; nothing if it is not one (a line torn by a crash).
 std::optional<int64_t> step_of_json_line(std::string_view line);
+
+// The last whole line of the metrics.jsonl of a run directory; nothing where there is none.
+std::optional<std::string> last_metrics_line(const std::filesystem::path& run_directory);
 
 }  // namespace ds

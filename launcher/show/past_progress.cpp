@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "launcher/decide/json_text.h"
-#include "launcher/decide/text/line_buffer.h"
 #include "launcher/process/input_file.h"
 #include "launcher/show/metrics_file.h"
 
@@ -25,23 +24,6 @@ std::optional<std::string> text_of(const fs::path& path, size_t most) {
   } catch (const Error&) {
     return "";
   }
-}
-
-// The last whole line of metrics.jsonl says how far the run came.
-std::optional<int64_t> last_metrics_step(const fs::path& path) {
-  constexpr size_t kTail = 64 << 10;
-  std::error_code none;
-  const uintmax_t size = fs::file_size(path, none);
-  if (none) return std::nullopt;
-  const std::string tail = read_part(path, size > kTail ? size - kTail : 0, kTail);
-  std::optional<int64_t> last;
-  LineBuffer lines;
-  const auto look = [&last](std::string_view line) {
-    if (const auto step = step_of_json_line(line)) last = step;
-  };
-  lines.feed(tail, look);
-  lines.finish(look);
-  return last;
 }
 
 // Of a launch that did not keep committed.json.
@@ -66,7 +48,8 @@ PastProgress from_older_files(const fs::path& run_directory, PastProgress out) {
 }  // namespace
 
 std::string committed_text(const std::string& tag, int64_t step, int64_t epoch) {
-  return JsonObject().text("tag", tag).integer("step", step).integer("epoch", epoch).str() + "\n";
+  return JsonObject().text("tag", tag).integer("step", step).integer("generation", epoch).str() +
+         "\n";
 }
 
 std::string nothing_committed_text(int64_t begun_anew) {
@@ -83,7 +66,10 @@ PastProgress past_progress(const fs::path& run_directory) {
   constexpr size_t kLongest = 4096;
   const std::optional<std::string> text = text_of(run_directory / kCommitted, kLongest);
   PastProgress out;
-  out.metrics_step = last_metrics_step(run_directory / "metrics.jsonl").value_or(0);
+  if (const auto line = last_metrics_line(run_directory)) {
+    out.metrics_step = step_of_json_line(*line).value_or(0);
+    out.metrics_line = *line;
+  }
   if (!text) return from_older_files(run_directory, std::move(out));
   rapidjson::Document in;
   in.Parse<rapidjson::kParseIterativeFlag>(text->c_str());

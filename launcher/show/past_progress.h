@@ -15,8 +15,9 @@ struct PastProgress {
   // As far as an earlier launch came that saved nothing; 0: there is none.
   int64_t unsaved_step = 0;
   int64_t metrics_step = 0;  // the last in metrics.jsonl; 0: none
-  // The epoch in which a launch began anew (--resume never), where no checkpoint has been committed
-  // since: those of older epochs are forgotten. 0: none did.
+  std::string metrics_line;  // that says it
+  // The generation in which a launch began anew (--resume never), where no checkpoint has been
+  // committed since: those of older generations are forgotten. 0: none did.
   int64_t begun_anew = 0;
   // Of steps of which nobody knows whether they were saved; empty: there is none.
   std::string trace;

@@ -1,6 +1,7 @@
 #include "launcher/show/plot.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ds {
 namespace {
@@ -39,8 +40,29 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   return out;
 }
 
+std::vector<PlotMark> restart_marks(const std::vector<PlotPoint>& generations) {
+  std::vector<PlotMark> out;
+  if (generations.empty()) return out;
+  // A mean of two generations belongs to the earlier.
+  double newest = std::floor(generations.front().y);
+  for (const PlotPoint& point : generations) {
+    if (!(point.y >= newest + 1)) continue;
+    out.push_back({point.x, "restart"});
+    newest = std::floor(point.y);
+  }
+  return out;
+}
+
 std::string loss_plot(std::string_view title, const std::vector<Point>& points) {
-  return line_plot(title, "step", curves_of(points));
+  std::vector<PlotPoint> generations;
+  for (const Point& point : points) {
+    if (point.generation)
+      generations.push_back({static_cast<double>(point.step), *point.generation});
+  }
+  return line_plot({.title = title,
+                    .x_name = "step",
+                    .curves = curves_of(points),
+                    .marks = restart_marks(generations)});
 }
 
 }  // namespace ds

@@ -14,6 +14,10 @@ namespace ds {
 // Losses that are not finite leave gaps. Long runs are thinned to the mean of equal stretches.
 std::string loss_plot(std::string_view title, const std::vector<MetricsFile::Point>& points);
 
+// Where another generation of ranks goes on, after a fault or in another launch, by the generation
+// of each point. Points may be means.
+std::vector<PlotMark> restart_marks(const std::vector<PlotPoint>& generations);
+
 // Means of equal stretches, so many that a picture has about one for each pixel.
 std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points);
 

@@ -53,7 +53,8 @@ std::vector<const MetricRow*> rows_of_line() {
 
 std::string step_line(const StepMetrics& metrics, std::optional<Time> left) {
   static const std::vector<const MetricRow*> kRows = rows_of_line();
-  std::string line = fmt::format("step {}/{}", metrics.step, metrics.total_steps);
+  std::string line = fmt::format("step {}", metrics.step);
+  if (metrics.total_steps > 0) line += fmt::format("/{}", metrics.total_steps);
   for (const MetricRow* row : kRows) {
     const std::optional<double> value = metrics.values.find(*row);
     if (value && value != row->unsaid) line += "  " + shown_metric(*row, *value);

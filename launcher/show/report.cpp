@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/index.h"
+#include "launcher/control/run_status.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/show/progress.h"
 
@@ -47,17 +48,29 @@ std::string cause_json(const Failure& cause) {
       .str();
 }
 
+std::string json_or_null(std::optional<int64_t> value) {
+  return value ? std::to_string(*value) : "null";
+}
+
 std::string rank_json(size_t number, const RankRecord& rank) {
   JsonObject out;
   out.integer("rank", static_cast<int64_t>(number));
-  out.raw("exit_code", rank.exit_code ? std::to_string(*rank.exit_code) : "null");
+  out.raw("exit_code", json_or_null(rank.exit_code));
   out.raw("signal", rank.signal != 0 ? std::to_string(rank.signal) : "null");
-  const control::Measured& m = rank.measured;
+  if (!rank.measured) {
+    for (const char* const key : {"steps", "device_bytes_peak", "host_bytes_peak", "nvme_bytes",
+                                  "rss_bytes_peak", "categories"})
+      out.raw(key, "null");
+    return out.str();
+  }
+  const control::Measured& m = *rank.measured;
+  const std::optional<int64_t> resident =
+      m.rss_bytes_peak() > 0 ? std::optional(m.rss_bytes_peak()) : std::nullopt;
   out.integer("steps", m.steps())
       .integer("device_bytes_peak", m.device_bytes_peak())
       .integer("host_bytes_peak", m.host_bytes_peak())
       .integer("nvme_bytes", m.nvme_bytes())
-      .integer("rss_bytes_peak", m.rss_bytes_peak());
+      .raw("rss_bytes_peak", json_or_null(resident));
   JsonObject categories;
   const std::map<std::string, int64_t> sorted(m.categories().begin(), m.categories().end());
   for (const auto& [name, bytes] : sorted) {
@@ -75,9 +88,9 @@ std::string rank_json(size_t number, const RankRecord& rank) {
 
 std::string epoch_json(const EpochRecord& epoch) {
   return JsonObject()
-      .integer("epoch", epoch.epoch)
+      .integer("generation", epoch.epoch)
       .integer("world_size", static_cast<int64_t>(epoch.ranks))
-      .integer("steps", epoch.steps)
+      .raw("steps", json_or_null(epoch.steps))
       .text("reason", epoch.reason)
       .str();
 }
@@ -87,25 +100,34 @@ std::string commit_json(const std::optional<control::CommittedTag>& commit) {
                 : "null";
 }
 
-int64_t steps_of(const RunRecord& record) { return record.last_step ? record.last_step->step : 0; }
+// How many steps the training has behind it. A launch that goes on from the last step reports none,
+// and its ranks say at the end what they loaded. Nothing: no rank came so far.
+std::optional<int64_t> steps_of(const RunRecord& record) {
+  if (record.last_step) return record.last_step->step;
+  std::optional<int64_t> steps;
+  for (const RankRecord& rank : record.ranks) {
+    if (rank.measured) steps = std::max(steps.value_or(0), rank.measured->steps());
+  }
+  return steps;
+}
 
 // Ranks step together, so rank 0's last report says more than the last heartbeat of the one that
 // failed.
 int64_t failure_step(const RunRecord& record) {
-  return std::max(steps_of(record), record.root_cause ? record.root_cause->step : 0);
+  return std::max(steps_of(record).value_or(0), record.root_cause ? record.root_cause->step : 0);
 }
 
 std::string headline(const RunRecord& record) {
   const std::string when = fmt::format("after {}", format_duration(record.elapsed));
+  const std::optional<int64_t> steps = steps_of(record);
+  const std::string where = steps ? fmt::format("at step {}", *steps) : "before its first step";
   switch (record.exit_code) {
     case 0:
-      return fmt::format("done: {} steps {}", steps_of(record), when);
+      return steps ? fmt::format("done: {} steps {}", *steps, when) : fmt::format("done {}", when);
     case 75:
-      return fmt::format("stopped at step {} {} and saved ({})", steps_of(record), when,
-                         record.reason);
+      return fmt::format("stopped {} {} and saved ({})", where, when, record.reason);
     default:
-      return fmt::format("ended at step {} {} with code {}{}", steps_of(record), when,
-                         record.exit_code,
+      return fmt::format("ended {} {} with code {}{}", where, when, record.exit_code,
                          record.root_cause ? "" : fmt::format(" ({})", record.reason));
   }
 }
@@ -142,14 +164,15 @@ std::string report_json(const RunRecord& record) {
   JsonObject report;
   report.integer("exit_code", record.exit_code)
       .text("reason", record.reason)
-      .integer("steps", steps_of(record))
+      .raw("steps", json_or_null(steps_of(record)))
       .number("seconds", seconds_of(record.elapsed))
       .text("host", record.host)
-      .integer("epoch", record.epochs.empty() ? 0 : record.epochs.back().epoch)
+      .integer("generation", record.epochs.empty() ? 0 : record.epochs.back().epoch)
       .integer("restarts", record.restarts)
       .integer("world_size", narrow<int64_t>(record.ranks.size()));
   report.number(
       "loss", record.last_step ? std::optional(record.last_step->values.at("loss")) : std::nullopt);
+  report.raw("last_step", record.last_step ? step_json(*record.last_step) : "null");
   report.raw("goodput", goodput_json(record.goodput.total(record.elapsed)));
   report.raw("last_committed", commit_json(record.last_commit));
   report.raw("root_cause", record.root_cause ? cause_json(*record.root_cause) : "null");
@@ -163,7 +186,7 @@ std::string report_json(const RunRecord& record) {
   for (const EpochRecord& epoch : record.epochs) {
     epochs += fmt::format("{}\n  {}", epochs.empty() ? "" : ",", epoch_json(epoch));
   }
-  report.raw("epochs", fmt::format("[{}\n]", epochs));
+  report.raw("generations", fmt::format("[{}\n]", epochs));
   return report.str() + "\n";
 }
 

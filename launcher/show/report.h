@@ -21,14 +21,14 @@ namespace ds {
 struct RankRecord {
   std::optional<int> exit_code;
   int signal = 0;
-  control::Measured measured;
+  std::optional<control::Measured> measured{};  // nothing: it ended before it said so
 };
 
 struct EpochRecord {
   int64_t epoch = 1;
   size_t ranks = 0;
-  int64_t steps = 0;     // the last one reported when it ended
-  std::string reason{};  // why it ended, empty for the last epoch of a run that went well
+  std::optional<int64_t> steps{};  // the last one it reported; nothing: it did none
+  std::string reason{};            // why it ended, empty for the last epoch of a run that went well
 };
 
 // Everything the launcher learns about a run; filled as it happens.

@@ -81,7 +81,7 @@ RunRecords::RunRecords(const RunDirectory& directory, RunLease lease, const Opti
       logs_(writer_.add_lane("logs/", kMostLogBytes)),
       metrics_(writer_.add_lane("metrics.jsonl", kMostMetricBytes)),
       lease_(writer_.add_lane(lease_path({}).string(), kMostFileBytes)),
-      claims_(writer_.add_lane("the claim of an epoch", kMostFileBytes)),
+      claims_(writer_.add_lane("the claim of a generation", kMostFileBytes)),
       textfile_(elsewhere_.add_lane("--metrics-textfile", kMostFileBytes)) {
   auto sink = std::make_shared<LineSink>(
       [this](std::string line) { append("logs/dslaunch.log", std::move(line)); });
@@ -142,7 +142,11 @@ void RunRecords::replace(const std::string& name, std::string text) {
 }
 
 void RunRecords::textfile(std::string text) {
-  if (!options_.metrics_textfile || elsewhere_.waiting(textfile_) > 0) return;
+  if (elsewhere_.waiting(textfile_) == 0) post_textfile(std::move(text));
+}
+
+void RunRecords::post_textfile(std::string text) {
+  if (!options_.metrics_textfile) return;
   const size_t bytes = text.size();
   elsewhere_.post(textfile_, bytes, [path = *options_.metrics_textfile, text = std::move(text)] {
     write_whole_file(path, text);
@@ -246,9 +250,10 @@ std::vector<std::string> RunRecords::take_notices(Time now) {
   return out;
 }
 
-RunRecords::Finished RunRecords::finish(std::string report, int exit_code) {
+RunRecords::Finished RunRecords::finish(End end) {
   finished_ = true;
-  replace("report.json", std::move(report));
+  replace("report.json", std::move(end.report));
+  if (!end.textfile.empty()) post_textfile(std::move(end.textfile));
   if (has_metrics_) {
     post(lane_of("loss.svg"), kSmallJob, [shared = shared_, title = options_.plot_title] {
       if (shared->metrics.points().empty()) return;
@@ -256,7 +261,7 @@ RunRecords::Finished RunRecords::finish(std::string report, int exit_code) {
                        loss_plot(title, shared->metrics.points()));
     });
   }
-  post(lease_, kSmallJob, [shared = shared_, exit_code] { shared->lease.end(exit_code); });
+  post(lease_, kSmallJob, [shared = shared_, code = end.exit_code] { shared->lease.end(code); });
   Finished out;
   if (!lost_) out.written = {"report.json"};
   if (!lost_ && has_metrics_) out.written.insert(out.written.end(), {"metrics.jsonl", "loss.svg"});

@@ -47,7 +47,7 @@ class RunRecords {
   void committed(const control::CommittedTag& tag, int64_t epoch);
   // The file is replaced whole, by the last text that was given for it.
   void replace(const std::string& name, std::string text);
-  void textfile(std::string text);
+  void textfile(std::string text);  // passed over while the disk still writes the one before
 
   // An epoch number of the directory's own (launcher/process/epoch_claim.h), claimed in the
   // background. kRetry: what fails is tried again; else the first error is told.
@@ -79,12 +79,18 @@ class RunRecords {
     std::vector<std::string> written;   // of report.json, metrics.jsonl and loss.svg, what is whole
     std::vector<std::string> problems;  // what could not be written, in words
   };
-  Finished finish(std::string report, int exit_code);
+  struct End {
+    std::string report;      // of report.json
+    std::string textfile{};  // the last figures for Prometheus, where they are wanted
+    int exit_code = 0;
+  };
+  Finished finish(End end);
 
  private:
   struct Shared;  // with the thread
   void append(const std::string& name, std::string line);
   void post(BackgroundWriter::Lane lane, size_t bytes, BackgroundWriter::Job job);
+  void post_textfile(std::string text);
   BackgroundWriter::Lane lane_of(const std::string& name);
   void note_stall(Time now, std::vector<std::string>& out);
 

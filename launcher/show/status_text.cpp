@@ -24,21 +24,19 @@ std::string headline_of(const RunStatus& status) {
   std::string text = status.phase;
   if (status.exit_code) text += fmt::format(" with code {}", *status.exit_code);
   if (status.stop_requested && status.live()) text += ", asked to stop";
-  if (status.epoch > 0) text += fmt::format(", epoch {}", status.epoch);
-  if (status.restarts > 0) text += fmt::format(", {}", format_count(status.restarts, "restart"));
-  if (status.elapsed_s > 0) {
+  if (status.generation > 0) text += fmt::format(", generation {}", status.generation);
+  if (status.restarts.value_or(0) > 0) {
+    text += fmt::format(", {}", format_count(*status.restarts, "restart"));
+  }
+  if (status.elapsed_s) {
     text += fmt::format("{}{}", status.live() ? ", for " : ", after ",
-                        format_duration(to_time(status.elapsed_s)));
+                        format_duration(to_time(*status.elapsed_s)));
   }
   if (status.live()) text += fmt::format(", pid {}", status.launcher_pid);
   return text;
 }
 
 std::string last_step_text(const RunStatus& status) {
-  if (status.last_step->total_steps == 0) {  // all that a report keeps
-    return fmt::format("step {}  loss {:.4f}", status.last_step->step,
-                       status.last_step->values.at("loss"));
-  }
   return step_line(*status.last_step,
                    status.left_s ? std::optional(to_time(*status.left_s)) : std::nullopt);
 }
@@ -66,8 +64,10 @@ std::string rank_table(const RunStatus& status) {
                                  host_width, "pid", "heard", gpu_column("GPU"));
   size_t row = 0;
   for (const RankStatus& rank : status.ranks) {
-    text += fmt::format("{:>5}  {:<{}}  {:>8}  {:>6.1f}s{}  {}\n", rank.rank, rank.host, host_width,
-                        rank.pid, rank.silent_s, gpu_column(gpus[row++]), place_text(rank));
+    const std::string heard = rank.silent_s ? fmt::format("{:.1f}s", *rank.silent_s) : "-";
+    const std::string pid = rank.pid > 0 ? std::to_string(rank.pid) : "-";
+    text += fmt::format("{:>5}  {:<{}}  {:>8}  {:>7}{}  {}\n", rank.rank, rank.host, host_width,
+                        pid, heard, gpu_column(gpus[row++]), place_text(rank));
   }
   return text;
 }
@@ -122,8 +122,10 @@ class Exposition {
 
 void expose_step(Exposition& out, const StepMetrics& step) {
   out.gauge("dslaunch_step", "Optimizer steps done.", static_cast<double>(step.step));
-  out.gauge("dslaunch_steps_planned", "Optimizer steps of the whole run.",
-            static_cast<double>(step.total_steps));
+  if (step.total_steps > 0) {
+    out.gauge("dslaunch_steps_planned", "Optimizer steps of the whole run.",
+              static_cast<double>(step.total_steps));
+  }
   for (const MetricRow& row : metric_table()) {
     const std::optional<double> value = step.values.find(row);
     if (value && !row.gauge.empty()) out.gauge(row.gauge, row.help, *value);
@@ -134,9 +136,13 @@ void expose_ranks(Exposition& out, const std::vector<RankStatus>& ranks) {
   out.family("dslaunch_rank_up", "gauge", "1 for a rank that is there.");
   for (const RankStatus& rank : ranks) out.sample(rank, rank.state == "alive" ? 1 : 0);
   out.family("dslaunch_rank_step", "gauge", "Optimizer steps that the rank has done.");
-  for (const RankStatus& rank : ranks) out.sample(rank, static_cast<double>(rank.progress.step));
+  for (const RankStatus& rank : ranks) {
+    if (rank.progress.knows_step()) out.sample(rank, static_cast<double>(rank.progress.step));
+  }
   out.family("dslaunch_rank_silent_seconds", "gauge", "Time since the rank was heard.");
-  for (const RankStatus& rank : ranks) out.sample(rank, rank.silent_s);
+  for (const RankStatus& rank : ranks) {
+    if (rank.silent_s) out.sample(rank, *rank.silent_s);
+  }
   out.family("dslaunch_rank_in_collective", "gauge", "1 for a rank that is inside a collective.");
   for (const RankStatus& rank : ranks) out.sample(rank, rank.progress.collective.inside ? 1 : 0);
 }
@@ -176,8 +182,7 @@ void expose_gpus(Exposition& out, const std::vector<RankStatus>& ranks) {
 
 std::string place_text(const RankStatus& rank) {
   if (rank.state != "alive") return rank.state;
-  std::string text = fmt::format("at step {}.{} {}", rank.progress.step, rank.progress.micro_step,
-                                 rank.progress.phase.empty() ? "joined" : rank.progress.phase);
+  std::string text = place_of(rank.progress);
   const LastCollective& last = rank.progress.collective;
   if (last.number > 0) {
     text += fmt::format(", {} {}", last.inside ? "inside" : "after", describe(last));
@@ -188,14 +193,14 @@ std::string place_text(const RankStatus& rank) {
 std::string verdict_text(const RunStatus& status) {
   const RankStatus* quietest = nullptr;
   for (const RankStatus& rank : status.ranks) {
-    if (rank.state == "alive" && rank.silent_s > kSilent &&
+    if (rank.state == "alive" && rank.silent_s.value_or(0) > kSilent &&
         (quietest == nullptr || rank.silent_s > quietest->silent_s)) {
       quietest = &rank;
     }
   }
   if (quietest != nullptr) {
     return fmt::format("rank {} has not answered for {:.1f} s; it was {}", quietest->rank,
-                       quietest->silent_s, place_text(*quietest));
+                       *quietest->silent_s, place_text(*quietest));
   }
   return status.waits_for;
 }
@@ -224,10 +229,18 @@ std::string status_prometheus(const RunStatus& status) {
   if (status.exit_code) {
     out.gauge("dslaunch_exit_code", "How the run ended.", *status.exit_code);
   }
-  out.gauge("dslaunch_epoch", "Incarnation of the world.", static_cast<double>(status.epoch));
-  out.family("dslaunch_restarts_total", "counter", "Restarts of the world.");
-  out.sample(status.restarts);
-  out.gauge("dslaunch_elapsed_seconds", "Time since dslaunch was started.", status.elapsed_s);
+  if (status.generation > 0) {
+    out.gauge("dslaunch_generation",
+              "Generation of the world: it rises with every restart and every launch that goes on.",
+              static_cast<double>(status.generation));
+  }
+  if (status.restarts) {
+    out.family("dslaunch_restarts_total", "counter", "Restarts of the world.");
+    out.sample(*status.restarts);
+  }
+  if (status.elapsed_s) {
+    out.gauge("dslaunch_elapsed_seconds", "Time since dslaunch was started.", *status.elapsed_s);
+  }
   if (status.left_s) {
     out.gauge("dslaunch_left_seconds", "Estimated time to the last step.", *status.left_s);
   }

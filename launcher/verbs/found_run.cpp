@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/files/file.h"
+#include "launcher/process/epoch_claim.h"
 #include "launcher/process/input_file.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/show/metrics_file.h"
@@ -73,6 +75,35 @@ void add_last_tag(const fs::path& directory, RunStatus& status) {
       fmt::format("; the same command with --run-dir {} goes on from {}", directory.string(), tag);
 }
 
+// The step that the run came to, where its report does not say it in full.
+void add_last_step(const fs::path& directory, RunStatus& status) {
+  try {
+    if (const auto line = last_metrics_line(directory)) add_metrics_line(*line, status);
+  } catch (const Error& error) {
+    status.reason += fmt::format("; its last step is not known ({})", error.what());
+  }
+}
+
+// How a run ended, from its files.
+void add_end(const fs::path& directory, const std::optional<Lease>& lease, RunStatus& status) {
+  if (reported(directory)) {
+    add_report_of(directory, status);
+    return;
+  }
+  RealFileSystem files;
+  status.generation = newest_epoch(files, directory.string());
+  if (lease && lease->over && lease->exit_code) {
+    status.exit_code = lease->exit_code;
+    status.phase = phase_of(*lease->exit_code);
+    status.reason =
+        fmt::format("ended with code {}; its report could not be written", *lease->exit_code);
+    return;
+  }
+  status.phase = "killed";
+  status.reason = "dslaunch ended without a report: it was killed, or the machine went down";
+  add_last_tag(directory, status);
+}
+
 RunStatus status_of_ended(const fs::path& directory) {
   RunStatus status;
   std::error_code error;
@@ -87,20 +118,8 @@ RunStatus status_of_ended(const fs::path& directory) {
                     describe(*lease));
     return status;
   }
-  if (reported(directory)) {
-    add_report_of(directory, status);
-    return status;
-  }
-  if (lease && lease->over && lease->exit_code) {
-    status.exit_code = lease->exit_code;
-    status.phase = phase_of(*lease->exit_code);
-    status.reason =
-        fmt::format("ended with code {}; its report could not be written", *lease->exit_code);
-    return status;
-  }
-  status.phase = "killed";
-  status.reason = "dslaunch ended without a report: it was killed, or the machine went down";
-  add_last_tag(directory, status);
+  add_end(directory, lease, status);
+  add_last_step(directory, status);
   return status;
 }
 

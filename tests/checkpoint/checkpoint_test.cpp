@@ -142,7 +142,7 @@ TEST_CASE("a commit needs one good vote of every rank", "[checkpoint]") {
   };
   refused([](auto& r) { r.votes.clear(); }, "no votes");
   refused([](auto& r) { r.votes[1] = r.votes[0]; }, "expected one vote of each of 2 ranks");
-  refused([](auto& r) { r.votes[1].epoch = 2; }, "in epoch 2");
+  refused([](auto& r) { r.votes[1].epoch = 2; }, "in generation 2");
   refused([](auto& r) { r.votes.erase(r.votes.begin()); }, "expected one vote of each of 1 ranks");
   refused([](auto& r) { r.votes[1].bytes += 1; }, "expected 4097");
   refused([](auto& r) { r.votes[1].digest[0] ^= 1; }, "the manifest says");
@@ -157,12 +157,12 @@ TEST_CASE("a writer of an older epoch cannot commit", "[checkpoint]") {
   const CommitRequest late = save_parts(fs, "/c", 2, {"t", 1, 1, 0});
   const auto removed = open_epoch(fs, "/c", 2);
   CHECK(removed == std::vector<std::string>{"removed t.tmp.1"});
-  CHECK_THROWS_WITH(commit_tag(fs, late), Catch::Contains("epoch 1 is over, epoch 2"));
+  CHECK_THROWS_WITH(commit_tag(fs, late), Catch::Contains("generation 1 is over, generation 2"));
   CHECK_THROWS_AS(open_epoch(fs, "/c", 1), ValidationError);
   save_and_commit(fs, "/c", 2, {"t", 2, 1, 50});
   CHECK(load(fs, "/c", "t")[0] == 50);
   fs.write_text_atomically("/c/epoch", "junk");
-  CHECK_THROWS_WITH(open_epoch(fs, "/c", 3), Catch::Contains("no epoch number"));
+  CHECK_THROWS_WITH(open_epoch(fs, "/c", 3), Catch::Contains("no number of a generation"));
 }
 
 TEST_CASE(
@@ -174,7 +174,8 @@ TEST_CASE(
   prepare_tag(fs, save_parts(fs, "/c", 2, {"t", 1, 2, 20}));
   fs.write_text_atomically(
       "/c/epoch", "2 another\n");  // what open_epoch does first: nothing is cleared away yet
-  CHECK_THROWS_WITH(publish_tag(fs, "/c", "t", 1), Catch::Contains("epoch 1 is over, epoch 2"));
+  CHECK_THROWS_WITH(publish_tag(fs, "/c", "t", 1),
+                    Catch::Contains("generation 1 is over, generation 2"));
   CHECK(load(fs, "/c", "t")[0] == 10);
   CHECK(list_tags(fs, "/c").tags.at(0).step == 1);
   CHECK(fs.list("/c").size() ==
@@ -283,7 +284,7 @@ TEST_CASE("of two launchers that number an epoch alike only the first may write"
   commit_tag(fs, late);
   open_epoch(fs, "/c", {5, "second"});
   CHECK_THROWS_WITH(open_epoch(fs, "/c", {4, "first"}),
-                    Catch::Contains("epoch 4 is over, epoch 5"));
+                    Catch::Contains("generation 4 is over, generation 5"));
   fs.write_text_atomically("/c/epoch", "6\n");  // as earlier versions wrote it
   open_epoch(fs, "/c", {6, "first"});
 }

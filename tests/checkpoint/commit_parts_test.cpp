@@ -100,7 +100,7 @@ TEST_CASE("what another epoch published is not taken back", "[checkpoint]") {
   CHECK(entries_of(fs) == "epoch t");
   CHECK(value_of(fs, "t") == 10);
   CHECK_THAT(error_of([&] { unpublish_tag(fs, "/c", "t", 1); }),
-             Catch::Contains("epoch 1 is over, epoch 2 has taken its place"));
+             Catch::Contains("generation 1 is over, generation 2 has taken its place"));
 }
 
 TEST_CASE("discarding a tag puts back what it was about to replace", "[checkpoint]") {
@@ -172,12 +172,12 @@ TEST_CASE("the record of epochs is read whatever launcher wrote it, and junk is 
   CHECK(opened("3 me", {4, "you"}).empty());
   CHECK(opened("3 me\n", 3).empty());  // nobody gave a word for it
   CHECK_THAT(opened("3 me\n", {3, "you"}),
-             Catch::Contains("another dslaunch has started an epoch 3"));
-  CHECK_THAT(opened("3 me\n", {2, "me"}), Catch::Contains("epoch 2 is over, epoch 3"));
+             Catch::Contains("another dslaunch has started a generation 3"));
+  CHECK_THAT(opened("3 me\n", {2, "me"}), Catch::Contains("generation 2 is over, generation 3"));
   for (const char* junk : {"", "x\n", "-1\n", "3x\n", "99999999999999999999\n", " 3\n"}) {
     CAPTURE(junk);
-    CHECK_THAT(opened(junk, 4),
-               Catch::StartsWith("/c/epoch: '") && Catch::Contains("is no epoch number; delete"));
+    CHECK_THAT(opened(junk, 4), Catch::StartsWith("/c/epoch: '") &&
+                                    Catch::Contains("is no number of a generation; delete"));
   }
 }
 

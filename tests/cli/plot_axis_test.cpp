@@ -63,6 +63,51 @@ TEST_CASE("round numbers are marked, with as many digits as tell them apart", "[
   CHECK(labels(-3, 3, PlotTicks::kReal) == Labels{"-3", "-2", "-1", "0", "1", "2", "3"});
 }
 
+TEST_CASE("numbers are written in full as long as that is short", "[cli]") {
+  using Labels = std::vector<std::string>;
+  CHECK(labels(1400, 127000, PlotTicks::kReal) == Labels{"50000", "100000"});
+  CHECK(labels(0, 1e-5, PlotTicks::kReal) == Labels{"0", "2e-6", "4e-6", "6e-6", "8e-6", "1e-5"});
+}
+
+TEST_CASE("numbers above 0 that span decades get a logarithmic axis", "[cli]") {
+  using Labels = std::vector<std::string>;
+  CHECK(ticks_for(0.05, 5.5) == PlotTicks::kLog);
+  CHECK(ticks_for(0.1, 5.5) == PlotTicks::kReal);
+  CHECK(ticks_for(0, 5.5) == PlotTicks::kReal);
+  CHECK(ticks_for(-1, 5.5) == PlotTicks::kReal);
+  CHECK(labels(0.05, 5.5, PlotTicks::kLog) == Labels{"0.05", "0.1", "0.2", "0.5", "1", "2", "5"});
+  CHECK(labels(1e-8, 0.2, PlotTicks::kLog) ==
+        Labels{"1e-8", "1e-7", "1e-6", "1e-5", "0.0001", "0.001", "0.01", "0.1"});
+  const PlotAxis axis(0.01, 100, PlotTicks::kLog);
+  CHECK(axis.share(1) == Approx(0.5));
+  CHECK(axis.share(10) == Approx(0.75));
+  // Too near for decades.
+  CHECK(labels(1, 2, PlotTicks::kLog) == labels(1, 2, PlotTicks::kReal));
+}
+
+TEST_CASE("a picture marks what happened, inside and with room between words", "[cli]") {
+  const std::vector<PlotPoint> points{{0, 1}, {100, 2}};
+  const std::string svg = line_plot({.title = "t",
+                                     .x_name = "step",
+                                     .curves = {{"a", kBlue, points}},
+                                     .marks = {{10, "restart"},
+                                               {10, "restart"},
+                                               {12, "restart"},
+                                               {50, "<b>"},
+                                               {101, "restart"},
+                                               {std::nan(""), "restart"}}});
+  size_t lines = 0, words = 0;
+  for (size_t at = svg.find("class='mark'"); at != std::string::npos;
+       at = svg.find("class='mark'", at + 1))
+    ++lines;
+  for (size_t at = svg.find(">restart<"); at != std::string::npos;
+       at = svg.find(">restart<", at + 1))
+    ++words;
+  CHECK(lines == 3);
+  CHECK(words == 1);
+  CHECK_THAT(svg, Catch::Contains(">&lt;b&gt;<"));
+}
+
 TEST_CASE("a flat line lies in the middle", "[cli]") {
   for (const double value : {5.5, -5.5, 1e-5, 1e300, 5e-324, 0.0}) {
     CAPTURE(value);
@@ -75,7 +120,7 @@ TEST_CASE("a flat line lies in the middle", "[cli]") {
 TEST_CASE("every finite range has a few marks whose labels differ", "[cli]") {
   constexpr double kMost = std::numeric_limits<double>::max();
   constexpr double kLeast = std::numeric_limits<double>::denorm_min();
-  for (const PlotTicks kind : {PlotTicks::kReal, PlotTicks::kWhole}) {
+  for (const PlotTicks kind : {PlotTicks::kReal, PlotTicks::kWhole, PlotTicks::kLog}) {
     for (const double value : {0.0, -0.0, 1.0, -1.0, 0.1, 5.5, 1e15, 9007199254740992.0, 1e16,
                                1e308, kMost, -kMost, kLeast, -kLeast, 2.2250738585072014e-308}) {
       check_axis(value, value, kind);
@@ -90,9 +135,12 @@ TEST_CASE("every finite range has a few marks whose labels differ", "[cli]") {
 TEST_CASE("so has every range between doubles that are drawn", "[cli]") {
   std::mt19937_64 draw(7);
   for (int i = 0; i < 20'000; ++i) {
-    const PlotTicks kind = i % 2 == 0 ? PlotTicks::kReal : PlotTicks::kWhole;
-    const double one = any_double(draw);
-    const double other = any_double(draw);
+    const PlotTicks kind = i % 3 == 0   ? PlotTicks::kReal
+                           : i % 3 == 1 ? PlotTicks::kWhole
+                                        : PlotTicks::kLog;
+    const bool is_log = kind == PlotTicks::kLog;
+    const double one = is_log ? std::abs(any_double(draw)) : any_double(draw);
+    const double other = is_log ? std::abs(any_double(draw)) : any_double(draw);
     check_axis(std::min(one, other), std::max(one, other), kind);
     // Some bits apart.
     const double near =
@@ -112,8 +160,10 @@ TEST_CASE("a picture has no number that is none, and nobody's markup", "[cli]") 
                                                    {{0, 5e-324}, {5e-324, 0}}};
   for (const std::vector<PlotPoint>& points : curves) {
     for (const PlotTicks kind : {PlotTicks::kReal, PlotTicks::kWhole}) {
-      const std::string svg =
-          line_plot("a<b>'\"&\x1b", "</text>", {{"<i>", kBlue, points}, {"'", kRed, points}}, kind);
+      const std::string svg = line_plot({.title = "a<b>'\"&\x1b",
+                                         .x_name = "</text>",
+                                         .curves = {{"<i>", kBlue, points}, {"'", kRed, points}},
+                                         .x_ticks = kind});
       CHECK_THAT(svg, !Catch::Contains("nan") && !Catch::Contains("inf") &&
                           !Catch::Contains("<i>") && !Catch::Contains("\x1b") &&
                           Catch::Contains("a&lt;b&gt;&#39;&quot;&amp;\\u001b") &&

@@ -84,7 +84,7 @@ TEST_CASE("an acceptor says nothing to who does not prove itself", "[comm]") {
   check_hello_refused(stranger, 1, "does not know the secret");
   HandshakeParty old = party(3);
   old.epoch = 6;
-  check_hello_refused(old, 1, "it is of epoch 6, this is epoch 7");
+  check_hello_refused(old, 1, "it is of generation 6, this is generation 7");
   HandshakeParty other_world = party(3);
   other_world.size = 5;
   check_hello_refused(other_world, 1, "rank 3 of 5");

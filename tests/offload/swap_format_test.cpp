@@ -99,11 +99,11 @@ TEST_CASE("what is wrong with an extent is told by its header", "[offload]") {
   CHECK(with([](SwapExtent& e) { e.owner.job = "day-run"; }) ==
         start + "job is day-run, expected night-run (the file of another job)");
   CHECK(with([](SwapExtent& e) { e.owner.epoch = 2; }) ==
-        start + "epoch is 2, expected 3 (the file of another epoch of this job)");
+        start + "generation is 2, expected 3 (the file of another generation of this job)");
   CHECK(with([](SwapExtent& e) { e.owner.rank = 0; }) ==
         start + "rank is 0, expected 1 (the file of another rank)");
   CHECK(with([](SwapExtent& e) { e.owner.world = 4; }) ==
-        start + "world size is 4, expected 2 (the file of another epoch of this job)");
+        start + "world size is 4, expected 2 (the file of another generation of this job)");
   CHECK(with([](SwapExtent& e) { e.key = "layer.4/exp_avg"; }) ==
         start + "key is layer.4/exp_avg, expected layer.3/exp_avg (another tensor's extent)");
   CHECK(with([](SwapExtent& e) { e.generation = 6; }) ==

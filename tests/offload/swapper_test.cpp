@@ -212,7 +212,7 @@ TEST_CASE("the file of another job or epoch is found", "[offload]") {
   other.owner = test::swap_options(there.path()).owner;
   other.owner.epoch = 2;
   replace();
-  CHECK_THAT(complaint(swapper, 10'000), Contains("epoch is 2, expected 3"));
+  CHECK_THAT(complaint(swapper, 10'000), Contains("generation is 2, expected 3"));
 }
 
 TEST_CASE("a write that never arrived, or in part, is found", "[offload]") {

@@ -52,9 +52,9 @@ wait_until "running" is_field 's["phase"]' running
 is_field 'len(s["ranks"]), s["ranks"][1]["state"]' "2 alive" || fail "ranks: $(field 's["ranks"]')"
 is_field 's["launcher_pid"]' "$launcher" || fail "the launcher's pid"
 expect 0 status run
-expect_text out "running, epoch 1"
+expect_text out "running, generation 1"
 expect 0 top run
-expect_text out "running, epoch 1"
+expect_text out "running, generation 1"
 expect 0 status run --prometheus
 expect_text out '# TYPE dslaunch_step gauge'
 expect_text out 'dslaunch_rank_up{run="run",rank="1",host='

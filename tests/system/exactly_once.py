@@ -61,7 +61,7 @@ def samples_by_step(run_dir):
     for path in (run_dir / "logs").glob("samples-rank-*.jsonl"):
         for line in lines(path):
             entry = json.loads(line)
-            epochs.setdefault(entry["step"], {}).setdefault(entry["epoch"], []).extend(entry["samples"])
+            epochs.setdefault(entry["step"], {}).setdefault(entry["generation"], []).extend(entry["samples"])
     return {step: sorted(by_epoch[max(by_epoch)]) for step, by_epoch in epochs.items()}
 
 
@@ -102,7 +102,7 @@ def main():
         report = json.loads((folder / "elastic/report.json").read_text())
         assert report["steps"] == steps and report["exit_code"] == 0, report
         print(f"ok: {steps} steps, {len(used)} samples, worlds of {', '.join(str(ranks) for ranks, *_ in worlds)} ranks, "
-              f"epoch {report['epoch']}")
+              f"generation {report['generation']}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ gone "${ranks[@]}" || fail "ranks survived the second Ctrl-C"
 FAKE_RANK="steps=200" start
 kill -USR2 "$launcher"
 expect_end 0
-expect_text out "epoch 1 running"
+expect_text out "generation 1 running"
 
 FAKE_RANK="steps=8" expect 0 train.json --run-dir run
 [ "$(wc -l < run/metrics.jsonl)" -eq 8 ] || fail "metrics of the earlier run were not replaced"

@@ -19,12 +19,12 @@ steps_before=$(wc -l < run/metrics.jsonl)
 wait_until "more steps of the first" sh -c "[ \$(wc -l < run/metrics.jsonl) -gt $steps_before ]"
 grep -q restart out && fail "the first was disturbed"
 
-# One that was killed is followed at once; its epoch number is not used again.
+# One that was killed is followed at once; its number is not used again.
 kill -KILL "$launcher"
 wait "$launcher" 2> /dev/null
 FAKE_RANK="steps=3" expect 0 train.json --run-dir run
-expect_text run/report.json '"epoch": 2,'
-[ "$(echo run/logs/epoch.*)" = run/logs/epoch.2 ] || fail "claims of epochs: $(echo run/logs/epoch.*)"
+expect_text run/report.json '"generation": 2,'
+[ "$(echo run/logs/generation.*)" = run/logs/generation.2 ] || fail "claims of generations: $(echo run/logs/generation.*)"
 
 # One whose lease another has taken over, by whatever mistake, ends its ranks and writes nothing more.
 FAKE_RANK="steps=100000 step_ms=10" start

@@ -90,7 +90,7 @@ FAKE_RANK="steps=100000 step_ms=5" dslaunch train.json --num-ranks 2 --run-dir r
 launcher=$!
 wait_until "the first step" test -s runs/long/metrics.jsonl || finish
 expect 0 stack runs/long --json
-is_json out '[r["rank"] for r in j["ranks"]] == [0, 1] and j["epoch"] == 1'
+is_json out '[r["rank"] for r in j["ranks"]] == [0, 1] and j["generation"] == 1'
 expect 0 ctl save runs/long --json
 is_json out 'j["notice"] and j["status"]["phase"]'
 expect 0 ctl stop runs/long --json

@@ -14,16 +14,13 @@
 #include "train/monitor/csv_sink.h"
 #include "train/monitor/tensorboard_sink.h"
 #include "train/monitor/wandb_sink.h"
+#include "train/watch/wall_time.h"
 
 namespace ds {
 namespace {
 
 constexpr size_t kMostWaiting = size_t{32} << 20;  // bytes of events, for each monitor
 constexpr size_t kBytesPerEvent = 64;
-
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // Of what the step knows under another name.
 struct Renamed {

@@ -1,31 +1,24 @@
 #include "train/watch/resident_memory.h"
 
-#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <string>
 
 namespace ds {
-namespace {
 
-// Bytes; 0 where the kernel does not tell.
-int64_t proportional_bytes() {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(rollup, line);) {
-    if (line.starts_with("Pss:")) return std::stoll(line.substr(4)) * 1024;
+// Not getrusage(2): there a process begins with the peak of the one that started it.
+int64_t resident_bytes_peak() {
+  constexpr std::string_view kKey = "VmHWM:";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(kKey)) continue;
+    const size_t digits = line.find_first_of("0123456789");
+    int64_t kibibytes = 0;
+    if (digits == std::string::npos) return 0;
+    std::from_chars(line.data() + digits, line.data() + line.size(), kibibytes);
+    return kibibytes * 1024;
   }
   return 0;
-}
-
-}  // namespace
-
-ResidentMemory::ResidentMemory() : baseline_(proportional_bytes()), highest_(baseline_) {}
-
-void ResidentMemory::before_exit(RunEnd /*end*/) {
-  highest_ = std::max(highest_, proportional_bytes());
-}
-
-void ResidentMemory::measure(Measured& measured) const {
-  measured.rss_bytes_peak = highest_ - baseline_;
 }
 
 }  // namespace ds

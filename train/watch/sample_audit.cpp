@@ -17,7 +17,7 @@ SampleAudit::SampleAudit(const std::string& run_dir, int rank, int64_t epoch)
 
 void SampleAudit::on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) {
   const std::string line =
-      fmt::format("{{\"epoch\": {}, \"step\": {}, \"micro_step\": {}, \"samples\": [{}]}}\n",
+      fmt::format("{{\"generation\": {}, \"step\": {}, \"micro_step\": {}, \"samples\": [{}]}}\n",
                   epoch_, steps_done + 1, micro_step, fmt::join(samples, ", "));
   // One write: a line is there whole or, if the disk is full, the run ends.
   if (::write(fd_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {

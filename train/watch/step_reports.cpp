@@ -1,5 +1,7 @@
 #include "train/watch/step_reports.h"
 
+#include <cmath>
+
 #include "train/watch/step_note.h"
 
 namespace ds {
@@ -22,7 +24,11 @@ void MetricsReport::after_step(const StepReport& report) {
   StepMetrics said{
       .step = report.step, .total_steps = options_.total_steps, .values = report.metrics};
   if (options_.throughput) said.values.set("tokens_per_s", tokens / report.seconds);
-  said.values.set("samples", static_cast<double>(report.step * options_.global_batch));
+  const auto samples = static_cast<double>(report.step * options_.global_batch);
+  said.values.set("samples", samples);
+  said.values.set("epoch", samples / static_cast<double>(options_.samples_per_epoch));
+  said.values.set("time", std::round(time_() * 1e3) / 1e3);
+  said.values.set("generation", static_cast<double>(options_.generation));
   said.values.set("bytes_peak",
                   static_cast<double>(nth(workspace_.usage(), Tier::kDevice).bytes_peak));
   reports_.report_step(said);

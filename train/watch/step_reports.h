@@ -3,8 +3,12 @@
 // with the state (train/watch/step_note.h).
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "train/observers.h"
 #include "train/run_reports.h"
+#include "train/watch/wall_time.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -23,13 +27,17 @@ class MetricsReport final : public StepObserver {
  public:
   struct Options {
     int64_t total_steps = 0;
-    int64_t global_batch = 0;  // samples per step
-    int64_t length = 0;        // tokens per sample
-    int64_t told_step = 0;     // as JobPlan's
-    bool throughput = true;    // whether tokens per second are said
+    int64_t global_batch = 0;       // samples per step
+    int64_t length = 0;             // tokens per sample
+    int64_t told_step = 0;          // as JobPlan's
+    bool throughput = true;         // whether tokens per second are said
+    int64_t samples_per_epoch = 0;  // of one pass over the data
+    int64_t generation = 0;         // of the world
   };
-  MetricsReport(RunReports& reports, const Workspace& workspace, const Options& options)
-      : reports_(reports), workspace_(workspace), options_(options) {}
+  // `time`: seconds since 1970.
+  MetricsReport(RunReports& reports, const Workspace& workspace, const Options& options,
+                std::function<double()> time = wall_seconds)
+      : reports_(reports), workspace_(workspace), options_(options), time_(std::move(time)) {}
 
   void after_load(const std::string& note) override;
   void after_step(const StepReport& report) override;
@@ -38,6 +46,7 @@ class MetricsReport final : public StepObserver {
   RunReports& reports_;
   const Workspace& workspace_;
   const Options options_;
+  const std::function<double()> time_;
 };
 
 }  // namespace ds

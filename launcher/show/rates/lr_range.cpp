@@ -125,7 +125,10 @@ std::string lr_range_plot(const LrRange& range) {
     loss.points.push_back({point.lr, point.loss});
     smoothed.points.push_back({point.lr, point.smoothed});
   }
-  return line_plot("Learning-rate range test", "learning rate", {loss, smoothed}, PlotTicks::kReal);
+  return line_plot({.title = "Learning-rate range test",
+                    .x_name = "learning rate",
+                    .curves = {loss, smoothed},
+                    .x_ticks = PlotTicks::kLog});
 }
 
 namespace {

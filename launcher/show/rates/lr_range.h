@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/show/metric_curves.h"
+#include "launcher/show/page/metric_curves.h"
 #include "launcher/show/rates/lr_trials.h"
 
 namespace ds {

@@ -3,7 +3,7 @@
 #include "cli/terminal_text.h"
 #include "core/files/file.h"
 #include "launcher/decide/json_text.h"
-#include "launcher/show/report_page.h"
+#include "launcher/show/page/report_page.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 
@@ -13,7 +13,8 @@ int run_report(const ReportOptions& options) {
   const RunFiles run{.name = options.run,
                      .metrics = run_curves(options.run),
                      .report = run_file(options.run, "report.json"),
-                     .plan = run_file(options.run, "plan.json")};
+                     .plan = run_file(options.run, "plan.json"),
+                     .config = run_file(options.run, "config.json")};
   if (run.metrics.empty() && run.report.empty() && run.plan.empty()) {
     throw InputMissing(fmt::format("{}: nothing of a run is there", options.run));
   }

@@ -105,7 +105,7 @@ std::string as_json(const Dumps& dumps, const std::string& verdict) {
   for (const RankStatus& rank : dumps.status.ranks) {
     JsonObject one;
     one.integer("rank", rank.rank)
-        .integer("pid", rank.pid)
+        .raw("pid", rank.pid > 0 ? std::to_string(rank.pid) : "null")
         .text("host", rank.host)
         .text("state", rank.state);
     one.text("place", place_text(rank))
@@ -114,7 +114,7 @@ std::string as_json(const Dumps& dumps, const std::string& verdict) {
   }
   return JsonObject()
       .text("run_dir", dumps.status.run_dir)
-      .integer("epoch", dumps.status.epoch)
+      .integer("generation", dumps.status.generation)
       .number("elapsed_s", dumps.status.elapsed_s)
       .raw("waiting", verdict.empty() ? "null" : json_string(verdict))
       .raw("ranks", fmt::format("[{}]", fmt::join(ranks, ", ")))
@@ -133,7 +133,8 @@ int run_stack(const StackOptions& options) {
     say("{}\n", as_json(dumps, verdict));
     return 0;
   }
-  say("{}, epoch {}, after {:.1f} s\n", status.run_dir, status.epoch, status.elapsed_s);
+  say("{}, generation {}, after {:.1f} s\n", status.run_dir, status.generation,
+      status.elapsed_s.value_or(0));
   if (!verdict.empty()) say("waiting: {}\n", verdict);
   for (const RankStatus& rank : status.ranks) {
     say("\nrank {} (pid {} on {}): {}\n", rank.rank, rank.pid, rank.host, place_text(rank));

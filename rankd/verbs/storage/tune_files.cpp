@@ -177,7 +177,7 @@ std::string trials_plot(const std::vector<IoTrial>& trials, const std::string& t
   for (PlotCurve& curve : std::array{std::move(read), std::move(write)}) {
     if (!curve.points.empty()) curves.push_back(std::move(curve));
   }
-  return line_plot(title, "trial", curves);
+  return line_plot({.title = title, .x_name = "trial", .curves = curves});
 }
 
 }  // namespace ds

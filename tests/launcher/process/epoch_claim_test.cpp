@@ -39,11 +39,21 @@ TEST_CASE("the newest epoch is that of the checkpoints or of the claims, whateve
     write(files, "/run/checkpoints/epoch", junk);
     CHECK(newest_epoch(files, kRun) == 9);
   }
-  for (const std::string name : {"epoch.", "epoch.012", "epoch.12x", "epoch.-1", "epochs.99",
-                                 "epoch.99999999999999999999"}) {
+  for (const std::string name :
+       {"generation.", "generation.012", "generation.12x", "generation.-1", "generations.99",
+        "generation.99999999999999999999", "epoch.012", "epochs.99"}) {
     write(files, "/run/logs/" + name, "x");
   }
   CHECK(newest_epoch(files, kRun) == 9);
+}
+
+TEST_CASE("claims of earlier versions count, and go when they are older", "[launcher]") {
+  MemoryFileSystem files = run_directory();
+  write(files, "/run/logs/epoch.6", "theirs\n");
+  CHECK(newest_epoch(files, kRun) == 6);
+  CHECK(claim_epoch(files, kRun, 1, "me") == 7);
+  REQUIRE(files.list("/run/logs").size() == 1);
+  CHECK(files.list("/run/logs")[0].name == "generation.7");
 }
 
 TEST_CASE("a number is given out once", "[launcher]") {
@@ -53,7 +63,7 @@ TEST_CASE("a number is given out once", "[launcher]") {
   CHECK(claim_epoch(files, kRun, 10, "a") == 10);
   CHECK(claim_epoch(files, kRun, 3, "b") == 11);
   CHECK(files.list("/run/logs").size() == 1);  // what is older only takes room
-  CHECK(files.read_text("/run/logs/epoch.11", 100) == "b\n");
+  CHECK(files.read_text("/run/logs/generation.11", 100) == "b\n");
 }
 
 TEST_CASE("of two that ask at the same time each gets a number of its own", "[launcher]") {

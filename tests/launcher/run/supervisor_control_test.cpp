@@ -132,7 +132,7 @@ TEST_CASE("USR2 tells where everybody is, and the run goes on", "[launcher]") {
     return rank.finish();
   };
   CHECK(run.run().exit_code == 0);
-  CHECK(run.said("epoch 1 running: rank 0 at step 4"));
+  CHECK(run.said("generation 1 running: rank 0 at step 4"));
 }
 
 TEST_CASE("a run pauses, says so, and goes on when it is told to", "[launcher]") {
@@ -263,7 +263,7 @@ TEST_CASE("a status has what is known of the run and of every rank", "[launcher]
   CHECK(status.live());
   CHECK(status.run_dir == run.directory().path().string());
   CHECK(status.config == "train");
-  CHECK(status.epoch == 1);
+  CHECK(status.generation == 1);
   CHECK(status.restarts == 0);
   CHECK_FALSE(status.stop_requested);
   CHECK_FALSE(status.exit_code);
@@ -307,7 +307,7 @@ TEST_CASE("between two epochs a run restarts, and what needs ranks is refused", 
   CHECK(between.ranks.empty());
   CHECK(between.restarts == 2);
   CHECK_THAT(save, Catch::Contains("the ranks are not training yet"));
-  CHECK_THAT(stack, Catch::Contains("no rank is there between two epochs"));
+  CHECK_THAT(stack, Catch::Contains("no rank is there between two generations"));
   CHECK(stop == "saving at the end of this step, then exit 75");
   CHECK(record.exit_code == 143);  // nothing was committed that could go on
   CHECK(run.starter.plans().size() == 2);

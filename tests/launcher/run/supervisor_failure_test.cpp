@@ -183,7 +183,7 @@ TEST_CASE("after a crash the world starts again, with secrets of its own, and en
   CHECK(record.epochs[1].steps == 2);
   CHECK_FALSE(record.root_cause);
   CHECK(
-      run.said("restart 1 of 3: rank 1 was killed by signal 11 (Segmentation fault); epoch 2 "
+      run.said("restart 1 of 3: rank 1 was killed by signal 11 (Segmentation fault); generation 2 "
                "with 2 ranks from the beginning"));
   REQUIRE(run.errors().size() == 1);
   CHECK_THAT(run.errors()[0], Catch::Contains("\"action\": \"restart\""));

@@ -96,7 +96,7 @@ TEST_CASE("a run waits for lost hosts, and goes on with all of them when they ar
   CHECK(record.ranks.size() == 2);
   CHECK(run.starter.reached() == std::vector<std::string>{"node-2"});
   CHECK(run.said("waiting up to 10m00s for lost hosts to come back"));
-  CHECK(run.said("hosts are back: epoch 2 with 2 ranks"));
+  CHECK(run.said("hosts are back: generation 2 with 2 ranks"));
   CHECK(run.logged("looking for host node-2"));
   CHECK(run.logged("host node-2 is there"));
   CHECK(run.starter.tended() > 0);  // which keeps node-1 alive meanwhile
@@ -175,7 +175,7 @@ TEST_CASE("ctl join grows a run onto hosts that were added to the hostfile", "[l
   CHECK(record.restarts == 0);
   CHECK(record.ranks.size() == 2);
   CHECK(run.said("there are nodes for 2 ranks: saving at the end of this step, then going on"));
-  CHECK(run.said("growth; epoch 2 with 2 ranks from global_step1"));
+  CHECK(run.said("growth; generation 2 with 2 ranks from global_step1"));
   CHECK(run.errors().empty());  // nothing failed
   CHECK(hosts_of(run.starter.plans().at(1)) == std::vector<std::string>{"node-1", "node-2"});
 }

@@ -137,7 +137,7 @@ TEST_CASE("the record of a failed run names every epoch and the cause of the las
   const std::string report = run.file("report.json");
   CHECK_THAT(report, Catch::Contains("\"exit_code\": 65"));
   CHECK_THAT(report, Catch::Contains("\"restarts\": 1"));
-  CHECK_THAT(report, Catch::Contains("\"epoch\": 1, \"world_size\": 2"));
+  CHECK_THAT(report, Catch::Contains("\"generation\": 1, \"world_size\": 2"));
   CHECK_THAT(report, Catch::Contains("rank 1 was killed by signal 11"));
   CHECK_THAT(report, Catch::Contains("\"kind\": \"exit\", \"value\": 65"));
   CHECK(failure_text(record, run.directory()).starts_with("rank 1: corpus.bin: token 9"));

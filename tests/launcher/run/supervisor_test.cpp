@@ -64,8 +64,8 @@ TEST_CASE("ranks that train to the end make a run that ends with 0 and leaves it
   CHECK_THAT(run.file("loss.svg"), Catch::StartsWith("<svg"));
   CHECK_THAT(run.file("committed.json"), Catch::Contains("\"step\": 0"));
   CHECK(last_lease(run.directory().path())->exit_code == 0);
-  CHECK(run.logged("epoch 1: rank 1 is thread 1"));
-  CHECK(run.logged("epoch 1: all 2 ranks joined"));
+  CHECK(run.logged("generation 1: rank 1 is thread 1"));
+  CHECK(run.logged("generation 1: all 2 ranks joined"));
 }
 
 TEST_CASE("nobody is admitted before all have joined", "[launcher]") {
@@ -185,6 +185,7 @@ TEST_CASE("what lies in the run directory is told to the ranks, unless the run b
                     .committed_by = "report.json says so",
                     .unsaved_step = 0,
                     .metrics_step = 45,
+                    .metrics_line = R"({"step": 45, "loss": 2.5})",
                     .trace = "metrics reach step 45"};
     CHECK(run.run().exit_code == 0);
     const JobPlan& plan = told.at(1, 0);
@@ -257,9 +258,10 @@ TEST_CASE("what rank 0 says reaches the user, the log and the files it is for", 
   REQUIRE(record.last_commit);
   CHECK(record.last_commit->tag() == "global_step2");
   CHECK(run.said("committed tag=global_step2 step=2"));
-  CHECK(run.file("committed.json") == "{\"tag\": \"global_step2\", \"step\": 2, \"epoch\": 1}\n");
+  CHECK(run.file("committed.json") ==
+        "{\"tag\": \"global_step2\", \"step\": 2, \"generation\": 1}\n");
   for (int rank = 0; rank < 2; ++rank) {
-    const control::Measured& measured = record.ranks.at(static_cast<size_t>(rank)).measured;
+    const control::Measured& measured = record.ranks.at(static_cast<size_t>(rank)).measured.value();
     CHECK(measured.steps() == 2);
     CHECK(measured.host_bytes_peak() == 1000 + rank);
     CHECK(measured.categories().at("parameters") == 17);

@@ -148,7 +148,7 @@ TEST_CASE("too few steps and a loss that is lost at once are errors", "[launcher
 TEST_CASE("the plots show the range", "[launcher]") {
   const LrRange range = lr_range_of(run_of(100, valley));
   const std::string svg = lr_range_plot(range);
-  CHECK_THAT(svg, Catch::Contains("learning rate") && Catch::Contains(">0.06<"));
+  CHECK_THAT(svg, Catch::Contains("learning rate") && Catch::Contains(">0.05<"));
   const std::string text = lr_range_text(range);
   CHECK_THAT(text, Catch::Contains("0.001") && Catch::Contains("OneCycle") && Catch::Contains("*"));
 }

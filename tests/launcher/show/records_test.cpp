@@ -43,30 +43,57 @@ TEST_CASE("the failure line is JSON that names rank, step and last commit", "[la
 TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
   RunRecord record = failed_record();
   record.ranks[0].exit_code = 0;
-  record.ranks[0].measured.set_host_bytes_peak(1000);
-  (*record.ranks[0].measured.mutable_categories())["parameters"] = 400;
-  (*record.ranks[0].measured.mutable_categories())["gradients"] = 300;
-  CHECK(report_json(record) ==
-        R"j({"exit_code": 1, "reason": "rank 1 was killed by signal 9 (Killed)", "steps": 12, )j"
-        R"j("seconds": 90, "host": "node1", "epoch": 1, "restarts": 0, "world_size": 2, )j"
-        R"j("loss": 2.5, )j"
-        R"j("goodput": {"share": 0, "productive_s": 0, "lost_s": 0, "evaluation_s": 0, )j"
-        R"j("checkpoint_s": 0, "waiting_s": 0, "starting_s": 0, "other_s": 90}, )j"
-        R"j("last_committed": null, "root_cause": {"rank": 1, "kind": "signal", "value": 9, )j"
-        R"j("step": 11, "message": "rank 1 was killed by signal 9 (Killed)"}, "ranks": [)j"
-        "\n  "
-        R"j({"rank": 0, "exit_code": 0, "signal": null, "steps": 0, "device_bytes_peak": 0, )j"
-        R"j("host_bytes_peak": 1000, "nvme_bytes": 0, "rss_bytes_peak": 0, )j"
-        R"j("categories": {"gradients": 300, "parameters": 400}},)j"
-        "\n  "
-        R"j({"rank": 1, "exit_code": null, "signal": 9, "steps": 0, "device_bytes_peak": 0, )j"
-        R"j("host_bytes_peak": 0, "nvme_bytes": 0, "rss_bytes_peak": 0, "categories": {}})j"
-        "\n], "
-        R"j("epochs": [)j"
-        "\n  "
-        R"j({"epoch": 1, "world_size": 2, "steps": 12, "reason": )j"
-        R"j("rank 1 was killed by signal 9 (Killed)"})j"
-        "\n]}\n");
+  control::Measured& measured = record.ranks[0].measured.emplace();
+  measured.set_steps(12);
+  measured.set_host_bytes_peak(1000);
+  (*measured.mutable_categories())["parameters"] = 400;
+  (*measured.mutable_categories())["gradients"] = 300;
+  CHECK(
+      report_json(record) ==
+      R"j({"exit_code": 1, "reason": "rank 1 was killed by signal 9 (Killed)", "steps": 12, )j"
+      R"j("seconds": 90, "host": "node1", "generation": 1, "restarts": 0, "world_size": 2, )j"
+      R"j("loss": 2.5, )j"
+      R"j("last_step": {"step": 12, "total_steps": null, "loss": 2.5, "grad_norm": null, )j"
+      R"j("lr": null, "loss_scale": null, "tokens_per_s": null, "samples": null, )j"
+      R"j("bytes_peak": null, "validation_loss": null, "skipped_steps": null, )j"
+      R"j("epoch": null, "time": null, "generation": null, "step_s": null, )j"
+      R"j("evaluation_s": null, "paused_s": null, "starting_s": null}, )j"
+      R"j("goodput": {"share": 0, "productive_s": 0, "lost_s": 0, "evaluation_s": 0, )j"
+      R"j("checkpoint_s": 0, "waiting_s": 0, "starting_s": 0, "other_s": 90}, )j"
+      R"j("last_committed": null, "root_cause": {"rank": 1, "kind": "signal", "value": 9, )j"
+      R"j("step": 11, "message": "rank 1 was killed by signal 9 (Killed)"}, "ranks": [)j"
+      "\n  "
+      R"j({"rank": 0, "exit_code": 0, "signal": null, "steps": 12, "device_bytes_peak": 0, )j"
+      R"j("host_bytes_peak": 1000, "nvme_bytes": 0, "rss_bytes_peak": null, )j"
+      R"j("categories": {"gradients": 300, "parameters": 400}},)j"
+      "\n  "
+      R"j({"rank": 1, "exit_code": null, "signal": 9, "steps": null, "device_bytes_peak": null, )j"
+      R"j("host_bytes_peak": null, "nvme_bytes": null, "rss_bytes_peak": null, )j"
+      R"j("categories": null})j"
+      "\n], "
+      R"j("generations": [)j"
+      "\n  "
+      R"j({"generation": 1, "world_size": 2, "steps": 12, "reason": )j"
+      R"j("rank 1 was killed by signal 9 (Killed)"})j"
+      "\n]}\n");
+}
+
+TEST_CASE(
+    "a launch that goes on from the last step has done all steps; one that came to none, none",
+    "[launcher]") {
+  RunRecord record;
+  record.ranks.resize(2);
+  record.elapsed = std::chrono::seconds(2);
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  record.exit_code = 77;
+  record.reason = "it says so";
+  CHECK_THAT(report_json(record), Catch::Contains(R"("steps": null)"));
+  CHECK_THAT(closing_text(record, run), Catch::StartsWith("ended before its first step after"));
+  record.exit_code = 0;
+  record.ranks[0].measured.emplace().set_steps(60);
+  CHECK_THAT(report_json(record), Catch::Contains(R"("steps": 60,)"));
+  CHECK_THAT(closing_text(record, run), Catch::StartsWith("done: 60 steps after"));
 }
 
 TEST_CASE("the report has the first bad number as the ranks said it", "[launcher]") {
@@ -155,6 +182,8 @@ TEST_CASE("the validation loss has a curve of its own and a legend", "[launcher]
   CHECK_THAT(both, Catch::Contains("L704.0 32.0 "));
   // A single evaluation is a dot, since no line leads to it.
   CHECK_THAT(loss_plot("run", {{1, 3.0}, {2, 2.5, 2.75}}), Catch::Contains("<circle"));
+  CHECK_THAT(loss_plot("run", {{1, 3.0, {}, 1}, {2, 2.5, {}, 1}}), !Catch::Contains("'mark'"));
+  CHECK_THAT(loss_plot("run", {{1, 3.0, {}, 1}, {2, 2.5, {}, 2}}), Catch::Contains("'mark'"));
 }
 
 }  // namespace ds

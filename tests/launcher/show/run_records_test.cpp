@@ -58,14 +58,15 @@ TEST_CASE("everything a run leaves is there when it has finished", "[launcher]")
   tag.set_step(2);
   records.committed(tag, 7);
   records.textfile("dslaunch_step 2\n");
-  const RunRecords::Finished finished = records.finish("{\"exit_code\": 0}\n", 0);
+  const RunRecords::Finished finished =
+      records.finish({.report = "{\"exit_code\": 0}\n", .exit_code = 0});
   CHECK(finished.problems.empty());
   CHECK(finished.written == std::vector<std::string>{"report.json", "metrics.jsonl", "loss.svg"});
   CHECK_THAT(content(run.directory.file("logs/dslaunch.log")), Catch::Contains("it began"));
   CHECK(content(run.directory.rank_log(1)) == "a warning\n");
   CHECK(content(run.directory.file("config.json")) == "{}\n");
   CHECK(content(run.directory.file("committed.json")) ==
-        "{\"tag\": \"global_step2\", \"step\": 2, \"epoch\": 7}\n");
+        "{\"tag\": \"global_step2\", \"step\": 2, \"generation\": 7}\n");
   CHECK(content(run.directory.file("report.json")) == "{\"exit_code\": 0}\n");
   CHECK_THAT(content(run.directory.file("metrics.jsonl")), Catch::Contains("\"step\": 2"));
   CHECK_THAT(content(run.directory.file("loss.svg")), Catch::StartsWith("<svg"));
@@ -84,7 +85,7 @@ TEST_CASE("metrics that the disk does not take are late, and complete", "[launch
   records.step(step(2));
   fs::remove(in_the_way);
   CHECK(notice_of(records) == "metrics.jsonl is written again; what had waited is there");
-  const RunRecords::Finished finished = records.finish("{}\n", 0);
+  const RunRecords::Finished finished = records.finish({.report = "{}\n", .exit_code = 0});
   CHECK(written(finished, "metrics.jsonl"));
   const std::string lines = content(in_the_way);
   CHECK(std::ranges::count(lines, '\n') == 2);
@@ -97,7 +98,7 @@ TEST_CASE("what could not be written at the end is named with the reason", "[lau
   options.patience = std::chrono::milliseconds(50);
   RunRecords records(run.directory, RunLease::take(run.directory.path(), {}), options);
   records.step(step(1));
-  const RunRecords::Finished finished = records.finish("{}\n", 74);
+  const RunRecords::Finished finished = records.finish({.report = "{}\n", .exit_code = 74});
   CHECK_FALSE(written(finished, "report.json"));
   CHECK(written(finished, "metrics.jsonl"));
   REQUIRE(finished.problems.size() == 1);
@@ -135,7 +136,7 @@ TEST_CASE("who has lost the run writes nothing more into it", "[launcher]") {
   }
   CHECK_THAT(*taken, Catch::Contains("has taken this run over"));
   records.step(step(1));
-  const RunRecords::Finished finished = records.finish("{}\n", 75);
+  const RunRecords::Finished finished = records.finish({.report = "{}\n", .exit_code = 75});
   CHECK(finished.written.empty());
   CHECK_FALSE(fs::exists(run.directory.file("report.json")));
   CHECK_FALSE(fs::exists(run.directory.file("metrics.jsonl")));
@@ -155,7 +156,7 @@ TEST_CASE("a claim is refused to who has lost the run", "[launcher]") {
     REQUIRE(poll(&watched, 1, 10'000) == 1);
   }
   CHECK_FALSE(records.claimed());
-  CHECK_FALSE(fs::exists(run.directory.file("logs/epoch.1")));
+  CHECK_FALSE(fs::exists(run.directory.file("logs/generation.1")));
 }
 
 }  // namespace ds

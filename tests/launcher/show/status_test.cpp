@@ -16,7 +16,7 @@ RunStatus running_status() {
   status.config = "kjv";
   status.phase = "running";
   status.launcher_pid = 77;
-  status.epoch = 2;
+  status.generation = 2;
   status.restarts = 1;
   status.elapsed_s = 90;
   status.left_s = 30;
@@ -27,10 +27,10 @@ RunStatus running_status() {
   status.last_commit.emplace().set_tag("global_step10");
   status.last_commit->set_step(10);
   status.waits_for = "rank 1: no progress";
-  status.ranks = {
-      {0, "a", 101, "alive", {12, 1, "train", {57, "data", 57, "all_gather", true}}, 0.5},
-      {1, "b\\", 102, "alive", {12, 0, "train", {}}, 0.25},
-      {2, "b\\", 0, "absent", {}, 0}};
+  status.ranks.push_back(
+      {0, "a", 101, "alive", {12, 1, "train", {57, "data", 57, "all_gather", true}}, 0.5});
+  status.ranks.push_back({1, "b\\", 102, "alive", {12, 0, "train", {}}, 0.25});
+  status.ranks.push_back({2, "b\\", 0, "absent", {}});
   return status;
 }
 
@@ -39,13 +39,13 @@ RunStatus running_status() {
 TEST_CASE("status text says where a run and its ranks are", "[launcher]") {
   CHECK(status_text(running_status()) ==
         "run /home/me/runs/kjv \"1\" (kjv)\n"
-        "running, epoch 2, 1 restart, for 1m30s, pid 77\n"
+        "running, generation 2, 1 restart, for 1m30s, pid 77\n"
         "step 12/16  loss 2.5000  lr 3.00e-04  1.2k tok/s  ETA 30s\n"
         "checkpoint global_step10\n"
         " rank  host       pid    heard  where\n"
         "    0  a          101     0.5s  at step 12.1 train, inside all_gather #57 of data\n"
         "    1  b\\         102     0.2s  at step 12.0 train\n"
-        "    2  b\\           0     0.0s  absent\n"
+        "    2  b\\           -        -  absent\n"
         "waiting: rank 1: no progress\n");
   RunStatus silent = running_status();
   silent.ranks[0].silent_s = 3.25;
@@ -95,7 +95,65 @@ TEST_CASE("status JSON is read back as it was written", "[launcher]") {
   CHECK(std::isnan(parse_status(status_json(broken)).last_step->values.at("loss")));
   CHECK_THROWS_AS(parse_status("{"), DataError);
   CHECK_THROWS_AS(parse_status("[]"), DataError);
-  CHECK_THROWS_AS(parse_status(R"({"epoch": "two"})"), DataError);
+  CHECK_THROWS_AS(parse_status(R"({"generation": "two"})"), DataError);
+}
+
+TEST_CASE("what is not known of a run is null, absent or a dash, and never 0", "[launcher]") {
+  RunStatus status;
+  status.run_dir = "r";
+  status.phase = "killed";
+  status.last_step = {.step = 12, .values = {{"loss", 2.5}}};
+  status.ranks = {{0, "a", 101, "alive", {0, 0, "load", {}}, 0.5}, {1, "a", 0, "absent", {}}};
+  const std::string json = status_json(status);
+  for (const char* const key :
+       {"generation", "restarts", "elapsed_s", "left_s", "total_steps", "lr", "loss_scale",
+        "tokens_per_s", "samples", "bytes_peak", "epoch", "time"}) {
+    CAPTURE(key);
+    CHECK_THAT(json, Catch::Contains(fmt::format("\"{}\": null", key)));
+  }
+  // A rank that loads does not know yet from which step it goes on.
+  CHECK_THAT(json, Catch::Contains(R"("pid": 101, "state": "alive", "step": null, )"
+                                   R"("micro_step": null, "phase": "load", "silent_s": 0.5)"));
+  CHECK_THAT(json, Catch::Contains(R"("pid": null, "state": "absent", "step": null, )"
+                                   R"("micro_step": null, "phase": "", "silent_s": null)"));
+  CHECK(status_json(parse_status(json)) == json);
+  CHECK(status_text(status) ==
+        "run r\nkilled\nstep 12  loss 2.5000\n"
+        " rank  host       pid    heard  where\n"
+        "    0  a          101     0.5s  load\n"
+        "    1  a            -        -  absent\n");
+  const std::string exposed = status_prometheus(status);
+  for (const char* const gauge :
+       {"dslaunch_learning_rate", "dslaunch_loss_scale", "dslaunch_tokens_per_second",
+        "dslaunch_samples", "dslaunch_steps_planned", "dslaunch_epoch", "dslaunch_generation",
+        "dslaunch_restarts_total", "dslaunch_elapsed_seconds", "dslaunch_rank_step{"}) {
+    CAPTURE(gauge);
+    CHECK_THAT(exposed, !Catch::Contains(gauge));
+  }
+  CHECK_THAT(exposed, Catch::Contains("dslaunch_step{run=\"r\"} 12\n"));
+}
+
+TEST_CASE("a report says all of the last step, an older one with the line of the metrics",
+          "[launcher]") {
+  const StepMetrics step{
+      .step = 12, .total_steps = 12, .values = {{"loss", 2.5}, {"lr", 3e-4}, {"samples", 96}}};
+  RunStatus status;
+  add_report(fmt::format(R"({{"exit_code": 0, "steps": 12, "last_step": {}}})", step_json(step)),
+             status);
+  REQUIRE(status.last_step);
+  CHECK(step_json(*status.last_step) == step_json(step));
+  add_metrics_line(R"({"step": 12, "loss": 9})", status);
+  CHECK(status.last_step->values.at("loss") == 2.5);
+
+  const auto older = [](std::string_view line) {
+    RunStatus out;
+    add_report(R"({"exit_code": 0, "steps": 12, "loss": 2.5})", out);
+    add_metrics_line(line, out);
+    return *out.last_step;
+  };
+  CHECK(older(R"({"step": 12, "loss": 2.5, "lr": 0.5, "samples": 96})").values.at("lr") == 0.5);
+  CHECK_FALSE(older(R"({"step": 11, "loss": 2.5, "lr": 0.5})").values.has("lr"));
+  CHECK_FALSE(older(R"({"step": 12, "loss")").values.has("lr"));
 }
 
 TEST_CASE("report.json says how a run ended", "[launcher]") {
@@ -108,7 +166,7 @@ TEST_CASE("report.json says how a run ended", "[launcher]") {
   CHECK_FALSE(status.live());
   CHECK(status.last_commit->tag() == "global_step12");
   CHECK_THAT(status_text(status),
-             Catch::Contains("stopped with code 75, epoch 2, 1 restart, after 9.5s"));
+             Catch::Contains("stopped with code 75, generation 2, 1 restart, after 9.5s"));
   CHECK_THROWS_AS(add_report("{}", status), DataError);
 }
 

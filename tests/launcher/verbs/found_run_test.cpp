@@ -71,7 +71,7 @@ TEST_CASE("a run that wrote its report is what the report says", "[launcher]") {
   const RunStatus status = find_status(run.path());
   CHECK(status.phase == "done");
   CHECK(status.exit_code == 0);
-  CHECK(status.epoch == 3);
+  CHECK(status.generation == 3);
   CHECK(status.restarts == 1);
   CHECK(status.last_step->step == 9);
   CHECK(status.last_commit->tag() == "global_step9");
@@ -123,6 +123,23 @@ TEST_CASE("a run that was killed says how to go on, and from where", "[launcher]
   CHECK_THAT(saved.reason, Catch::EndsWith("goes on from global_step120"));
   CHECK_THROWS_WITH(ask_running(run.path(), {.verb = ControlVerb::kStop}),
                     Catch::Contains("does not run any more: killed (dslaunch ended without"));
+}
+
+TEST_CASE("a run that was killed is known by its last metrics and its newest generation",
+          "[launcher]") {
+  const RunOnDisk run;
+  run.put("logs/epoch.3", "x\n");
+  run.put("metrics.jsonl",
+          "{\"step\": 4, \"loss\": 2.5, \"lr\": 0.5, \"samples\": 32}\n{\"step\": 5, \"lo");
+  const RunStatus status = find_status(run.path());
+  CHECK(status.phase == "killed");
+  CHECK(status.generation == 3);
+  CHECK_FALSE(status.restarts);
+  CHECK_FALSE(status.elapsed_s);
+  REQUIRE(status.last_step);
+  CHECK(status.last_step->step == 4);
+  CHECK(status.last_step->values.at("lr") == 0.5);
+  CHECK(status.last_step->values.at("samples") == 32);
 }
 
 TEST_CASE("a run that goes on and cannot be asked from here is not taken for dead", "[launcher]") {

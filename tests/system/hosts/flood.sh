@@ -20,7 +20,7 @@ join_during() {
     --master-port $port > out 2> err || fail "$1: exit code $?"
   kill -KILL $flooders $(processes_of "${nodes[0]}" "$flood") 2> /dev/null
   wait $flooders 2> /dev/null
-  begin=$(grep -h "epoch 1: rank 0 is" run/logs/dslaunch.log | clock_of | head -1)
+  begin=$(grep -h "generation 1: rank 0 is" run/logs/dslaunch.log | clock_of | head -1)
   end=$(grep -h "joined as rank" run/logs/rank*.log | clock_of | sort -n | tail -1)
   [ -n "$begin" ] && [ -n "$end" ] || fail "$1: no word of a join in the logs"
   took=$(awk -v a="$begin" -v b="$end" 'BEGIN { printf "%.2f", b - a }')

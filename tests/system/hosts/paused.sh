@@ -32,7 +32,7 @@ for pause in 14 14; do  # more often than restarts are allowed
   still $pause
 done
 expect_end 0
-expect_text out "longer than its agents on the hosts wait for it (12 s); epoch 2 with 4 ranks"
+expect_text out "longer than its agents on the hosts wait for it (12 s); generation 2 with 4 ranks"
 [ "$(steps)" -eq 1500 ] || fail "metrics have $(steps) of 1500 steps"
 wait_until "an empty cluster" nobody_left
 finish

@@ -113,7 +113,7 @@ printf 'tiny slots=2\n' >> bad
 ip netns exec "$here" "$bin/dslaunch" ctl join runs/two > joined 2>&1 || fail "ctl join: $(cat joined)"
 wait_until "the verdict" grep -qF "shared memory: /dev/shm has" out || finish
 expect_text out "open files: 100 open files are allowed"
-wait_until "the run without it" grep -q "epoch [23]: rank 1 is" runs/two/logs/dslaunch.log
+wait_until "the run without it" grep -q "generation [23]: rank 1 is" runs/two/logs/dslaunch.log
 kill -TERM "$launcher"
 expect_end 75
 

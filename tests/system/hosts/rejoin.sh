@@ -39,7 +39,7 @@ expect_text out "with 2 ranks"
 mark=$(steps)
 wait_long 30 "steps on one host" beyond $((mark + 20)) || finish
 ip -n "${nodes[1]}" link set eth0 up
-wait_long 60 "the larger world" says "growth; epoch 3 with 4 ranks" || finish
+wait_long 60 "the larger world" says "growth; generation 3 with 4 ranks" || finish
 mark=$(steps)
 wait_long 30 "steps on both hosts" beyond $((mark + 20)) || finish
 kill -TERM "$launcher"
@@ -50,7 +50,7 @@ sys.path.insert(0, sys.argv[1])
 from exactly_once import samples_by_step
 report = json.load(open("run/report.json"))
 assert report["restarts"] == 1, report
-assert [epoch["world_size"] for epoch in report["epochs"]] == [4, 2, 4], report["epochs"]
+assert [one["world_size"] for one in report["generations"]] == [4, 2, 4], report["generations"]
 steps = report["steps"]
 code = subprocess.call(["dslaunch", "train.json", "--run-dir", "whole", "--num-ranks", "2", "--num-threads", "1",
                         "--audit-samples", f"train.steps={steps}"], stdout=subprocess.DEVNULL)
@@ -68,7 +68,7 @@ start_on_hosts "${by_ssh[@]}" --num-threads 1 --nodes 1:2
 printf '%s slots=2\n' "${addresses[1]}" >> hosts
 ip netns exec "$here" "$bin/dslaunch" ctl join run > joined 2>&1 || fail "ctl join: $(cat joined)"
 expect_text joined "looking for ${addresses[1]}"
-wait_long 40 "the larger world" says "growth; epoch 2 with 4 ranks" || finish
+wait_long 40 "the larger world" says "growth; generation 2 with 4 ranks" || finish
 mark=$(steps)
 wait_long 30 "steps on both hosts" beyond $((mark + 10)) || finish
 kill -TERM "$launcher"

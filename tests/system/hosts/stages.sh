@@ -31,7 +31,7 @@ grep -q '^resumed step=[0-9]* from=memory' out || fail "the stage that was lost 
 grep -q '"pipe": 2' run/plan.json || fail "the run went on without its stages"
 awk -v a="$(last_loss run)" -v b="$(last_loss whole)" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (0.0001 * b) ^ 2) }' ||
   fail "the last loss is $(last_loss run), of a run with two ranks $(last_loss whole)"
-python3 -c 'import json; worlds = [e["world_size"] for e in json.load(open("run/report.json"))["epochs"]]
+python3 -c 'import json; worlds = [e["world_size"] for e in json.load(open("run/report.json"))["generations"]]
 assert worlds == [4, 2], worlds' || fail "other worlds"
 wait_until "an empty cluster" nobody_left
 

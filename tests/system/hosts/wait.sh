@@ -17,8 +17,8 @@ expect_text out "1 of 2 nodes are left"
 # Longer than an agent endures the silence of its launcher: the host that stayed must not be lost over it.
 sleep 15
 cut up
-wait_at_most 40 "the host" says "hosts are back: epoch 2 with 4 ranks" || finish
-wait_until "ranks of epoch 2" grep -q "epoch 2: rank 3" run/logs/dslaunch.log
+wait_at_most 40 "the host" says "hosts are back: generation 2 with 4 ranks" || finish
+wait_until "ranks of generation 2" grep -q "generation 2: rank 3" run/logs/dslaunch.log
 kill -TERM "$launcher"
 expect_end 75
 wait_until "an empty cluster" nobody_left

@@ -76,8 +76,8 @@ def write_run(folder, steps):
               "goodput": {"share": 0.9, "productive_s": 90, "lost_s": 2, "evaluation_s": 3, "checkpoint_s": 1,
                           "waiting_s": 0, "starting_s": 2, "other_s": 2},
               "ranks": ranks,
-              "epochs": [{"epoch": 1, "world_size": 4, "steps": steps // 2, "reason": "rank 3 <was> killed & gone"},
-                         {"epoch": 2, "world_size": 4, "steps": steps, "reason": "done"}]}
+              "generations": [{"generation": 1, "world_size": 4, "steps": steps // 2, "reason": "rank 3 <was> killed & gone"},
+                         {"generation": 2, "world_size": 4, "steps": steps, "reason": "done"}]}
     (folder / "report.json").write_text(json.dumps(report))
     (folder / "plan.json").write_text(json.dumps({"seconds_per_step": 0.009, "ranks": ranks}))
 

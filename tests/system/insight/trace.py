@@ -156,7 +156,7 @@ def check_lost_rank(binaries):
     said = long.stderr.read()
     check("came to nothing" in said and "killed" in said, f"a lost rank: {said}")
     check(not os.path.exists("lost.json"), "a trace of a lost rank is written")
-    wait_until("the next epoch", lambda: status()["phase"] == "running" and status()["epoch"] == 2)
+    wait_until("the next generation", lambda: status()["phase"] == "running" and status()["generation"] == 2)
     check(json.loads(trace(binaries, "--steps", "1", "--json"))["ranks"] == 2, "no trace after a restart")
 
 

@@ -37,10 +37,20 @@ TEST_CASE("the metrics of a step are those of all ranks together", "[train]") {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     Workspace workspace(Device::cpu(), 1, connections.peers());
     const Tensor held = Tensor::empty({1000}, DType::kF32, workspace.stream());
-    MetricsReport report(heard, workspace, {.total_steps = 9, .global_batch = 8, .length = 16});
+    MetricsReport report(heard, workspace,
+                         {.total_steps = 9,
+                          .global_batch = 8,
+                          .length = 16,
+                          .samples_per_epoch = 16,
+                          .generation = 2},
+                         [] { return 1764201600.12345; });
     report.after_step({.step = 3, .seconds = 0.25, .metrics = {{"loss", 2.5}, {"lr", 0.125}}});
     MetricsReport untimed(heard, workspace,
-                          {.total_steps = 9, .global_batch = 8, .length = 16, .throughput = false});
+                          {.total_steps = 9,
+                           .global_batch = 8,
+                           .length = 16,
+                           .throughput = false,
+                           .samples_per_epoch = 16});
     untimed.after_step({.step = 4, .seconds = 0.25, .metrics = {{"loss", 2.5}}});
   });
   REQUIRE(heard.steps.size() == 2);
@@ -52,6 +62,9 @@ TEST_CASE("the metrics of a step are those of all ranks together", "[train]") {
   CHECK(said.values.find("lr") == 0.125);
   CHECK(said.values.find("tokens_per_s") == 512);
   CHECK(said.values.find("samples") == 24);
+  CHECK(said.values.find("epoch") == 1.5);  // passes over the data
+  CHECK(said.values.find("time") == 1764201600.123);
+  CHECK(said.values.find("generation") == 2);
   CHECK(said.values.at("bytes_peak") >= 4000);
   CHECK(!said.values.has("validation_loss"));
 }

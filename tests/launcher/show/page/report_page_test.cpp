@@ -1,4 +1,4 @@
-#include "launcher/show/report_page.h"
+#include "launcher/show/page/report_page.h"
 
 #include <fmt/format.h>
 
@@ -56,6 +56,65 @@ TEST_CASE("the page has curves, accounts and tables, and needs nothing beside it
   CHECK(count_of(page, "<figure>") == count_of(page, "role=\"img\" aria-label=\""));
   CHECK(page.find("<script") == std::string::npos);
   CHECK(count_of(page, "http") == count_of(page, "http://www.w3.org/2000/svg"));
+}
+
+TEST_CASE("the page says what is trained, on what, in which batches, and how", "[launcher]") {
+  const std::string page = report_page(
+      {.name = "r",
+       .plan = R"({"world_size": 4, "device": "cpu", "parameters": 34688,
+                   "mesh": {"pipe": 2, "data": 2, "sequence": 1}})",
+       .config = R"({"model": {"family": "gpt2", "n_layer": 2, "folder": null, "resid_pdrop": 0.1},
+"data": {"train": ["a.txt", "<b>.txt"], "validation": [], "validation_fraction": 0.2,
+         "tokenizer": "byte", "sequence_length": 32},
+"train": {"steps": 60, "epochs": null}, "train_batch_size": 8, "gradient_clipping": 1.0,
+"optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.999]}},
+"scheduler": {"type": null}, "fp16": {"enabled": false}, "bf16": {"enabled": true},
+"zero_optimization": {"stage": 2}})"});
+  for (const auto& [what, said] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"model", "gpt2, n_layer 2"},
+           {"parameters", "34688"},
+           {"training data", "a.txt, &lt;b&gt;.txt"},
+           {"validation data", "0.2 of the training data"},
+           {"tokens of a sample", "32"},
+           {"batch", "train_batch_size 8"},
+           {"steps", "60"},
+           {"optimizer", "AdamW, lr 0.0003, betas 0.9, 0.999"},
+           {"clipping", "1"},
+           {"precision", "bf16"},
+           {"ZeRO stage", "2"},
+           {"where", "4 ranks on cpu, pipe 2, data 2"}}) {
+    INFO(what);
+    CHECK_THAT(page,
+               Catch::Contains(fmt::format("<th scope=\"row\">{}</th><td>{}</td>", what, said)));
+  }
+  CHECK_THAT(page, Catch::Contains("<pre>{&quot;model&quot;: {&quot;family&quot;"));
+  CHECK_THAT(report_page({.name = "r"}), !Catch::Contains("What is trained"));
+}
+
+TEST_CASE("restarts are marked in every curve, and told", "[launcher]") {
+  std::string lines;
+  for (int step = 1; step <= 30; ++step) {
+    lines += fmt::format("{{\"step\": {}, \"loss\": 2.5, \"lr\": 0.5, \"generation\": {}}}\n", step,
+                         step < 11   ? 1
+                         : step < 21 ? 2
+                                     : 4);
+  }
+  const std::string page = report_page({.name = "r", .metrics = metric_curves(lines)});
+  CHECK(count_of(page, "class='mark'") == 4);
+  CHECK(count_of(page, "; restarts at steps 11, 21</figcaption>") == 2);
+  CHECK(count_of(report_page({.name = "r", .metrics = metric_curves(metrics(9))}),
+                 "class='mark'") == 0);
+}
+
+TEST_CASE("what a report does not know is a dash on the page, not 0", "[launcher]") {
+  const std::string page = report_page(
+      {.name = "r", .report = R"({"exit_code": 137, "reason": "", "steps": null, "seconds": 1.5,
+ "ranks": [{"rank": 0, "host_bytes_peak": null, "rss_bytes_peak": null}],
+ "epochs": [{"epoch": 1, "world_size": 1, "steps": null, "reason": "killed"}]})"});
+  CHECK_THAT(page, Catch::Contains("<p>Ended with exit code 137 after 1.5 s.</p>"));
+  CHECK_THAT(page,
+             Catch::Contains("<th scope=\"row\">0</th><td>-</td><td>-</td><td>-</td><td>-</td>"));
+  CHECK_THAT(page, Catch::Contains("<td>1</td><td>-</td><td>killed</td>"));
 }
 
 TEST_CASE("the page tells where the first bad number was", "[launcher]") {

@@ -1,4 +1,4 @@
-#include "launcher/show/metric_curves.h"
+#include "launcher/show/page/metric_curves.h"
 
 #include <rapidjson/document.h>
 
