@@ -11,11 +11,14 @@ cat > train.json <<'JSON'
  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}, "zero_optimization": {"stage": 2}}
 JSON
 
-# same <run>: weights and metrics are those of the undisturbed run; only the pace may differ.
+# same <run>: weights and metrics are those of the undisturbed run; only the pace, the time and who
+# made a step may differ.
 same() {
   local run
   cmp undisturbed/final/model.safetensors "$1/final/model.safetensors" || fail "$1: other weights"
-  for run in undisturbed "$1"; do sed 's/, "tokens_per_s": [^,]*//' "$run/metrics.jsonl" > "$run.metrics"; done
+  for run in undisturbed "$1"; do
+    sed -E 's/, "(tokens_per_s|time|generation)": [^,}]*//g' "$run/metrics.jsonl" > "$run.metrics"
+  done
   cmp undisturbed.metrics "$1.metrics" || fail "$1: other metrics"
   wait_until "$1: the end of its shared memory" no_stray_shared_memory
 }
