@@ -37,7 +37,7 @@ TEST_CASE("the header of a swap file comes back as it was", "[offload]") {
   CHECK(found.file_bytes == header.file_bytes);
   CHECK(found.pid == 4711);
   CHECK(found.host == "node-17");
-  CHECK(to_string(found.owner) == "job night-run, epoch 3, rank 1 of 2");
+  CHECK(to_string(found.owner) == "job night-run, generation 3, rank 1 of 2");
   SwapFileHeader long_host = header;
   long_host.host = std::string(300, 'h');
   CHECK(parse_swap_file_header(encode(long_host), "x").host == std::string(64, 'h'));
