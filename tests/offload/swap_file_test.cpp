@@ -54,7 +54,7 @@ TEST_CASE("a living process keeps its file, and is named", "[offload]") {
   other.epoch = 4;
   CHECK_THROWS_WITH(
       SwapFile(directory.path(), other, 8192),
-      Contains(file.path() + " is in use by job night-run, epoch 3, rank 1 of 2, process " +
+      Contains(file.path() + " is in use by job night-run, generation 3, rank 1 of 2, process " +
                std::to_string(::getpid())));
   CHECK_NOTHROW(parse_swap_file_header(test::file_bytes(file.path(), 0, 4096), "x"));
   other.rank = 0;
