@@ -10,7 +10,7 @@ expect 75 train.json --run-dir run --resume never
 expect_text err "pid $launcher on"
 kill -CONT "$launcher"
 # From what looks like another host: another name, other processes.
-if unshare -u true 2> /dev/null; then
+if unshare -fup --mount-proc true 2> /dev/null; then
   timeout 60 unshare -fup --mount-proc bash -c 'hostname elsewhere; dslaunch train.json --run-dir run' > out 2> err
   [ $? -eq 75 ] || fail "a second launcher from another host was let in"
   expect_text err "pid $launcher on $(hostname)"
