@@ -333,7 +333,7 @@ void RunCore::announce() {
                         recovery_.pool().why_not(),
                         format_duration(options_.recovery.wait_for_hosts))
       : current_.restart_decision->waits_for_room
-          ? fmt::format("waiting up to {} for room in {}, then epoch {} from {}",
+          ? fmt::format("waiting up to {} for room in {}, then generation {} from {}",
                         format_duration(options_.recovery.wait_for_room), options_.recovery.room_in,
                         epoch_ + 1, from)
           : fmt::format(
@@ -465,7 +465,7 @@ void RunCore::leave_disk_full(Time now) {
   if (next_.has_room) {
     tell(To::kUserAndLog,
          fmt::format(
-             "there is room again: epoch {} with {}", epoch_ + 1,
+             "there is room again: generation {} with {}", epoch_ + 1,
              format_count(narrow<int64_t>(current_.restart_decision->world.size()), "rank")));
   }
   phase_ = Phase::kPausing;

@@ -33,7 +33,7 @@ restarts() { sed -n 's/.*"restarts": \([0-9]*\).*/\1/p' report.json | head -1; }
 
 room=never timeout 100 unshare -rm bash full.sh --wait-for-room 2s
 [ $? -eq 74 ] || fail "no room: no exit code 74"
-grep -qE "waiting up to 2.0s for room in .*small/run, then epoch 2 from global_step[0-9]*" out || fail "nobody says what is waited for"
+grep -qE "waiting up to 2.0s for room in .*small/run, then generation 2 from global_step[0-9]*" out || fail "nobody says what is waited for"
 expect_text out "no room has come in 2 s (--wait-for-room)"
 grep -q "there is room again" out && fail "the same steps were made again"
 
@@ -44,7 +44,7 @@ expect_text err "nobody waits for room (--wait-for-room)"
 
 room=comes timeout 100 unshare -rm bash full.sh --wait-for-room 60s
 [ $? -eq 0 ] || fail "room that came did not help"
-expect_text out "there is room again: epoch 2 with 1 rank"
+expect_text out "there is room again: generation 2 with 1 rank"
 [ "$(restarts)" = 1 ] || fail "$(restarts) restarts, expected 1"
 cmp filled.safetensors alone/final/model.safetensors || fail "other weights"
 finish
