@@ -26,7 +26,9 @@ class ScriptedControl final : public DeafControl {
         script_(std::move(script)),
         heard_(fmt::format("{}/heard-{}", plan.run_dir, plan.rank)) {}
 
-  void report_progress(const Progress& at) override { say("{} {}", at.phase, at.step); }
+  void report_progress(const Progress& at) override {
+    if (at.micro_step == 0) say("{} {}", at.phase, at.step);  // where it begins
+  }
   void report_step(const StepMetrics& metrics) override { say("step {}", metrics.step); }
   void report_commit(const SavedTag& tag) override { say("commit {}", tag.step); }
   std::optional<Command> poll() override {

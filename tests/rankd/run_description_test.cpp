@@ -20,7 +20,7 @@ TEST_CASE("a run is told with its model, its data and how far it goes", "[rankd]
   CHECK(description(facts) ==
         std::vector<std::string>{
             "model      gpt2, 124.4 M parameters, bf16, AdamW, ZeRO stage 2",
-            "data       2.5 M samples of 1024 tokens a pass, 20.0 K for validation, tokenizer byte",
+            "data       2.5 M samples of 1024 tokens a pass, 20 K for validation, tokenizer byte",
             "plan       600 steps of 32 samples: 0.77 % of a pass"});
   facts.parameters = 417;
   facts.samples = 100;

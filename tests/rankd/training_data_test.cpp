@@ -27,7 +27,7 @@ TEST_CASE("a text that takes long is told of after two seconds, then every ten",
         "tokenizing a.txt: 50 % of 1.0 GiB, 43 MiB/s, 12 s left");
   TokenizingProgress end = progress(Work::kTokenise, kGiB, 300'000'000);
   end.is_end = true;
-  CHECK(words.after(end, 225) == "a.txt: 300.0 M tokens of 1.0 GiB in 2 min 5 s");
+  CHECK(words.after(end, 225) == "a.txt: 300 M tokens of 1.0 GiB in 2 min 5 s");
 }
 
 TEST_CASE("each work on a text has its own words", "[rankd]") {
