@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "core/index.h"
@@ -36,10 +37,7 @@ std::vector<int32_t> ids_of_separator(const Tokenizer& tokenizer, const Separato
 class DocumentBatch {
  public:
   DocumentBatch(const TextToEncode& text, ThreadPool& pool, const OnIds& on_ids)
-      : text_(text),
-        pool_(pool),
-        on_ids_(on_ids),
-        separator_(ids_of_separator(text.tokenizer, text.options.after_json_line)) {}
+      : text_(text), pool_(pool), on_ids_(on_ids) {}
 
   void add(std::string_view document, int64_t line) {
     documents_.push_back({.text = std::string(document), .line = line});
@@ -72,8 +70,11 @@ class DocumentBatch {
     std::vector<int32_t> ids;
     for (const Document& document : documents_) {
       if (document.error != nullptr) std::rethrow_exception(document.error);
+      if (!separator_) {  // what is wrong with a document is told before
+        separator_ = ids_of_separator(text_.tokenizer, text_.options.after_json_line);
+      }
       ids.insert(ids.end(), document.ids.begin(), document.ids.end());
-      ids.insert(ids.end(), separator_.begin(), separator_.end());
+      ids.insert(ids.end(), separator_->begin(), separator_->end());
     }
     if (!documents_.empty()) lines_ = documents_.back().line;
     documents_.clear();
@@ -84,7 +85,7 @@ class DocumentBatch {
   const TextToEncode& text_;
   ThreadPool& pool_;
   const OnIds& on_ids_;
-  const std::vector<int32_t> separator_;
+  std::optional<std::vector<int32_t>> separator_;
   std::vector<Document> documents_;
   size_t bytes_ = 0;
   int64_t lines_ = 0;
@@ -97,8 +98,6 @@ class OneText {
       : stream_(stream), text_(text), pool_(pool), on_ids_(on_ids) {}
 
   void run(const TextPlace& from) {
-    const std::vector<int32_t> separator =
-        ids_of_separator(text_.tokenizer, text_.options.after_text_file);
     skip(from.bytes);
     for (size_t wanted = buffer_bytes(); !is_read_ || !buffer_.empty();) {
       fill(wanted);
@@ -109,7 +108,8 @@ class OneText {
       is_hard_ = taken == 0;
       wanted = is_hard_ ? 2 * std::max(buffer_.size(), size_t{1}) : buffer_bytes();
     }
-    on_ids_(separator, {.bytes = done_, .is_end = true});
+    on_ids_(ids_of_separator(text_.tokenizer, text_.options.after_text_file),
+            {.bytes = done_, .is_end = true});
   }
 
  private:

@@ -104,7 +104,7 @@ OpenedData open_training_data(const JobPlan& plan, ControlClient& control, const
   if (!folder.empty()) {
     cache = std::make_unique<TokenCache>(
         files, TokenCache::Options{.folder = folder,
-                                   .threads = plan.threads,
+                                   .threads = plan.threads * plan.local_size,  // they wait
                                    .on_progress = TokenizingReport(plan.rank, control),
                                    .on_no_folder = on_no_folder});
   }

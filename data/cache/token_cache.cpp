@@ -210,7 +210,8 @@ class TokenCache::Opening {
         open_byte_stream(std::make_unique<WatchedFile>(inputs_.open(text_.path), read),
                          text_.compression, INT64_MAX);
     const TextPlace from = next_;
-    encode_text(*stream, text_, from, cache_.pool_,
+    ThreadPool pool(cache_.options_.threads);
+    encode_text(*stream, text_, from, pool,
                 [&](std::span<const int32_t> ids, const TextPlace& after) {
                   if (!writer) writer.emplace(files_, path_of(segments_.size()), key_);
                   writer->add(ids);
@@ -247,7 +248,7 @@ class TokenCache::Opening {
 };
 
 TokenCache::TokenCache(FileSystem& files, Options options)
-    : files_(files), options_(std::move(options)), pool_(options_.threads) {}
+    : files_(files), options_(std::move(options)) {}
 
 bool TokenCache::has_folder() {
   const std::string sources = join_path(options_.folder, "sources");

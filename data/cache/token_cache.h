@@ -43,7 +43,7 @@ class TokenCache {
     std::string folder{};
     // Smaller files are not worth it: every rank tokenises them in memory.
     int64_t least_bytes = int64_t{16} << 20;
-    int threads = 1;
+    int threads = 1;  // that encode, the one that opens among them
     // Called by the thread that opens, many times a second.
     std::function<void(const TokenizingProgress&)> on_progress = [](const TokenizingProgress&) {};
     // Of the file, after which a segment ends; that of large files is larger.
@@ -72,7 +72,6 @@ class TokenCache {
 
   FileSystem& files_;
   const Options options_;
-  ThreadPool pool_;
   std::vector<FileLock> kept_;  // shared, as long as this: nobody makes anew what is being read
 };
 

@@ -232,7 +232,7 @@ void Cluster::claim_epoch_for(Launcher& l, const run_action::ClaimEpoch& action)
 }
 
 void Cluster::claim_created(const std::string& path, int launch) {
-  const std::string prefix = join_path(kLogs, "epoch.");
+  const std::string prefix = join_path(kLogs, "generation.");
   if (!path.starts_with(prefix)) return;
   int64_t epoch = 0;
   std::from_chars(path.data() + prefix.size(), path.data() + path.size(), epoch);

@@ -300,10 +300,11 @@ TEST_CASE("a lost disk is an error, or costs the tags since an older one, never 
   SECTION("all of it") {
     machines.disks[1] = std::make_shared<MemoryFileSystem>();
     const std::string why = refusal_of(machines, {.number = 2});
-    CHECK_THAT(why,
-               Catch::Contains("there is no checkpoint that can be loaded") &&
-                   Catch::Contains(
-                       "global_step3 of epoch 1 is not whole: the file of rank 2 of 3 (saved on "));
+    CHECK_THAT(
+        why,
+        Catch::Contains("there is no checkpoint that can be loaded") &&
+            Catch::Contains(
+                "global_step3 of generation 1 is not whole: the file of rank 2 of 3 (saved on "));
     CHECK_THAT(why, Catch::Contains(" is on none of the hosts that answered: "));
     CHECK_THAT(why, Catch::Contains("(ranks 0 to 1), "));
     CHECK_FALSE(refusal_of(machines, {.number = 3, .resume = ResumeMode::kRequired}).empty());
@@ -324,7 +325,7 @@ TEST_CASE("a lost disk is an error, or costs the tags since an older one, never 
     CHECK(second.resumed_at == 2);
     CHECK_THAT(
         second.line,
-        Catch::Contains("global_step3 of epoch 1 is not whole: the file of rank 2 of 3") &&
+        Catch::Contains("global_step3 of generation 1 is not whole: the file of rank 2 of 3") &&
             Catch::Contains("resumed step=2 from=global_step2: going back from step 3 to step 2"));
     CHECK(live(machines, {.number = 3, .until = 4}).resumed_at == 4);
   }
@@ -407,7 +408,7 @@ TEST_CASE("a run begun anew is gone on with on every host, and not the one befor
       }
     }
     CHECK_THAT(refusal_of(machines, {.number = 4, .until = 2}),
-               Catch::Contains("global_step2 of epoch 2 is not whole"));
+               Catch::Contains("global_step2 of generation 2 is not whole"));
   }
 }
 
@@ -541,7 +542,8 @@ TEST_CASE("an epoch that is over can commit on no host", "[rankd][local]") {
   };
   const Heard late = live(machines, {.number = 2, .until = 2, .before_save = overtake});
   REQUIRE(late.failures.size() == 1);
-  CHECK_THAT(late.failures[0], Catch::Contains("epoch 2 is over, epoch 9 has taken its place"));
+  CHECK_THAT(late.failures[0],
+             Catch::Contains("generation 2 is over, generation 9 has taken its place"));
   CHECK(live(machines, {.number = 10, .until = 1}).resumed_at == 1);
   bool refused = false;
   try {

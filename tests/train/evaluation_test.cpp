@@ -55,7 +55,7 @@ TEST_CASE("evaluations come when they are due, and after the last step", "[train
     CHECK(!metrics.has("validation_loss"));
     CHECK(heard.take().empty());
     evaluation.after(4, metrics);
-    CHECK(heard.take() == Lines{"evaluate 4.0"});
+    CHECK(heard.take() == Lines{"evaluate 4.0", "evaluate 4.1", "evaluate 4.2"});
     const double loss = metrics.at("validation_loss");
     CHECK(loss > 0);
     Metrics last;

@@ -427,8 +427,9 @@ TEST_CASE("fault 30: what an epoch before has left is replaced, and never read",
     test::change_file(path_of(block), 0, left.at(fs::path(path_of(block)).filename()));
   });
   const auto disk = before.copy();
-  CHECK_THROWS_WITH(train(setting, *disk, kSteps),
-                    Contains("epoch is 1, expected 2 (the file of another epoch of this job)"));
+  CHECK_THROWS_WITH(
+      train(setting, *disk, kSteps),
+      Contains("generation is 1, expected 2 (the file of another generation of this job)"));
   before.check_goes_on(*disk);
 }
 
