@@ -41,10 +41,10 @@ prepare() {
     stack|ctl|trace)
       dslaunch run train.json train.steps=10000000 --run-dir runs/mine --resume never > job.out 2>&1 &
       running=$!
-      wait_until "a running job" running_now ;;
+      wait_at_most 30 "ranks that train" training_now ;;
   esac
 }
-running_now() { dslaunch status runs/mine --json 2> /dev/null | grep -q '"phase": "running"'; }
+training_now() { dslaunch status runs/mine --json 2> /dev/null | grep -q '"phase": "train"'; }
 put_back() {
   case $1 in
     elastic) mv plain.json train.json ;;

@@ -549,7 +549,7 @@ TEST_CASE("an epoch that is over can commit on no host", "[rankd][local]") {
   try {
     live(machines, {.number = 3, .until = 1});
   } catch (const IoError& error) {
-    refused = std::string(error.what()).find("epoch 3 is over") != std::string::npos;
+    refused = std::string(error.what()).find("generation 3 is over") != std::string::npos;
   }
   CHECK(refused);
 }
