@@ -5,6 +5,8 @@
 
 #include <sys/mman.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -71,8 +73,11 @@ class GuardedMemory final : public MemoryResource, public AccessGate {
   // Different blocks have different addresses, those of 0 bytes too.
   static size_t rounded(size_t bytes) { return (bytes / kMemoryAlignment + 1) * kMemoryAlignment; }
   static size_t end_of(Blocks::const_iterator block) { return block->first + block->second; }
-  void protect(int protection) const {
-    if (mprotect(base_, bytes_, protection) != 0) throw InternalError("guarded memory: mprotect");
+  // A device whose memory cannot be opened has no way to say so: its calls are noexcept.
+  void protect(int protection) const noexcept {
+    if (mprotect(base_, bytes_, protection) == 0) return;
+    std::perror("guarded memory: mprotect");
+    std::abort();
   }
 
   const size_t bytes_;

@@ -81,7 +81,7 @@ struct Life {
 
 class SpoilingDisk final : public FaultFileSystem {
  public:
-  SpoilingDisk(MemoryFileSystem& disk, std::string tag)
+  SpoilingDisk(MemoryFileSystem& disk, const std::string& tag)
       : FaultFileSystem(disk), disk_(disk), place_(join_path(kTags, tag)), spoils_(!tag.empty()) {}
   void rename(const std::string& from, const std::string& to) override {
     FaultFileSystem::rename(from, to);
@@ -501,9 +501,8 @@ TEST_CASE("errors at every place of a save and a load are agreed on", "[rankd][l
     for (const std::string second : {"", "; local.unpublished=1*error(eio)->off"}) {
       CAPTURE(place, second);
       const Machines machines({1, 2});
-      const Heard first = live(
-          machines,
-          {.number = 1, .until = 3, .before_save = armed(place + "=1*error(eio)->off" + second)});
+      const std::string places = fmt::format("{}=1*error(eio)->off{}", place, second);
+      const Heard first = live(machines, {.number = 1, .until = 3, .before_save = armed(places)});
       REQUIRE(first.failures.size() == 1);
       CHECK_THAT(first.failures[0], Catch::Contains("checkpoint global_step2 was not saved"));
       if (second.empty()) {

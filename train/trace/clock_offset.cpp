@@ -1,6 +1,7 @@
 #include "train/trace/clock_offset.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace ds {
@@ -39,7 +40,9 @@ int64_t clock_offset(std::span<const ClockReading> readings) {
   const auto quickest = std::ranges::min_element(
       readings, {}, [](const ClockReading& reading) { return reading.received - reading.sent; });
   if (quickest == readings.end()) return 0;
-  return quickest->theirs - (quickest->sent + (quickest->received - quickest->sent) / 2);
+  const int64_t half = (quickest->received - quickest->sent) / 2;
+  const int64_t offset = quickest->theirs - (quickest->sent + half);
+  return std::abs(offset) <= half ? 0 : offset;
 }
 
 SharedClock share_clock(HostExchange& host, const std::function<int64_t()>& now) {

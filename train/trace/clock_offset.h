@@ -15,8 +15,9 @@ namespace ds {
 struct ClockReading {
   int64_t sent = 0, theirs = 0, received = 0;
 };
-// The peer's clock minus ours (pure), by the reading that was quickest: it is wrong by half of what
-// that one took at most.
+// The peer's clock minus ours (pure), by the reading that was quickest: half of what that one took
+// is how wrong it can be. Clocks that differ by no more than that count as one clock: ranks of one
+// host do have one, however late a busy host answers, and hosts' differ by when they were started.
 int64_t clock_offset(std::span<const ClockReading> readings);
 
 struct SharedClock {

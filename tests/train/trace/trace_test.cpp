@@ -206,6 +206,15 @@ TEST_CASE("an offset of clocks is that of the quickest reading", "[train]") {
   CHECK(clock_offset(readings) == 5'000);
 }
 
+TEST_CASE("clocks that a late answer cannot tell apart are one clock", "[train]") {
+  // One steady clock, read by two processes of a busy host: the answer lay about for 19 ms.
+  CHECK(clock_offset(std::vector<ClockReading>{
+            {.sent = 0, .theirs = 1'000'000, .received = 20'000'000}}) == 0);
+  CHECK(clock_offset(std::vector<ClockReading>{{.sent = 0, .theirs = 20, .received = 20}}) == 0);
+  CHECK(clock_offset(std::vector<ClockReading>{{.sent = 0, .theirs = 21, .received = 20}}) == 11);
+  CHECK(clock_offset(std::vector<ClockReading>{{.sent = 0, .theirs = -1, .received = 20}}) == -11);
+}
+
 TEST_CASE("ranks with clocks of their own come to one", "[train]") {
   constexpr int kRanks = 3;
   std::vector<SharedClock> clocks(kRanks);
