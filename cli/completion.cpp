@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 namespace ds {
 namespace {
@@ -32,6 +33,23 @@ std::string verb_names(std::span<const VerbOutline> verbs) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
+using Keys = std::span<const CompletedKey>;
+
+std::string key_paths(Keys keys) {
+  std::vector<std::string_view> paths;
+  for (const CompletedKey& key : keys) paths.emplace_back(key.path);
+  return fmt::format("{}", fmt::join(paths, " "));
+}
+
+// Paths of the keys that have the same words as values, by these words.
+std::map<std::vector<std::string>, std::vector<std::string>> keys_by_values(Keys keys) {
+  std::map<std::vector<std::string>, std::vector<std::string>> out;
+  for (const CompletedKey& key : keys) {
+    if (!key.values.empty()) out[key.values].push_back(key.path);
+  }
+  return out;
+}
+
 // The bash command that fills COMPREPLY with what may stand there.
 std::string bash_values(const OptionOutline& option) {
   switch (option.kind) {
@@ -42,6 +60,12 @@ std::string bash_values(const OptionOutline& option) {
       return "__dslaunch_paths -f";
     case ValueKind::kDirectory:
       return "__dslaunch_paths -d";
+    case ValueKind::kKey:
+      return "__dslaunch_key_paths ''";
+    case ValueKind::kFileOrKey:
+      return "__dslaunch_paths -f; __dslaunch_key_paths ''";
+    case ValueKind::kKeyValue:
+      return "__dslaunch_key_paths =";
     case ValueKind::kNone:
     case ValueKind::kText:
       return ":";
@@ -56,14 +80,27 @@ __dslaunch_paths() {
   compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen "$1" -- "$cur")
 }
+# Up to the next dot; $1 is what follows a whole key.
+__dslaunch_key_paths() {
+  local key rest last=
+  compopt -o nospace 2>/dev/null
+  for key in $__dslaunch_keys; do
+    [[ $key == "$cur"* ]] || continue
+    rest=${key:${#cur}}
+    if [[ $rest == *.* ]]; then key=$cur${rest%%.*}.; else key=$key$1; fi
+    [[ $key == "$last" ]] || COMPREPLY+=("$key")
+    last=$key
+  done
+}
 )";
 
 // `place` counts the words without a name before the one that is completed.
 constexpr const char* kBashBody = R"(_dslaunch() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=run first=1 place=0 i
+  local assigned=
   COMPREPLY=()
-  if [[ $cur == "=" ]]; then cur=
-  elif [[ $prev == "=" ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
+  if [[ $cur == "=" ]]; then cur= assigned=$prev
+  elif [[ $prev == "=" ]]; then prev=${COMP_WORDS[COMP_CWORD-2]} assigned=$prev; fi
   if [[ $COMP_CWORD -gt 1 && " $__dslaunch_verbs " == *" ${COMP_WORDS[1]} "* ]]; then
     verb=${COMP_WORDS[1]} first=2
   fi
@@ -77,6 +114,7 @@ constexpr const char* kBashBody = R"(_dslaunch() {
     esac
   done
   if __dslaunch_takes_value "$verb" "$prev"; then __dslaunch_value "$verb" "$prev"; return; fi
+  if [[ -n $assigned ]]; then __dslaunch_key_values "$assigned"; return; fi
   if [[ $cur == -* ]]; then __dslaunch_options "$verb"; return; fi
   if [[ $COMP_CWORD -eq 1 ]]; then
     compopt -o filenames 2>/dev/null
@@ -124,17 +162,29 @@ std::string bash_options_and_places(std::span<const VerbOutline> verbs) {
     options += fmt::format("    {}) __dslaunch_words {} ;;\n", verb.name,
                            shell_quoted(fmt::format("{}", fmt::join(option_names(verb), " "))));
     for (size_t i = 0; i < verb.places.size(); ++i) {
-      places += fmt::format("    {}) {} ;;\n", shell_quoted(fmt::format("{} {}", verb.name, i)),
-                            bash_values(verb.places[i]));
+      const std::string pattern = verb.places[i].repeats
+                                      ? fmt::format("{}[{}-9]*", shell_quoted(verb.name + " "), i)
+                                      : shell_quoted(fmt::format("{} {}", verb.name, i));
+      places += fmt::format("    {}) {} ;;\n", pattern, bash_values(verb.places[i]));
     }
   }
   return options + "  esac\n}\n" + places + "  esac\n}\n";
 }
 
-std::string bash_script(std::span<const VerbOutline> verbs) {
-  return fmt::format("{}__dslaunch_verbs={}\n{}{}{}{}", kBashHead, shell_quoted(verb_names(verbs)),
+std::string bash_key_values(Keys keys) {
+  std::string text = "__dslaunch_key_values() {\n  case \"$1\" in\n";
+  for (const auto& [values, paths] : keys_by_values(keys)) {
+    text += fmt::format("    {}) __dslaunch_words {} ;;\n", fmt::join(paths, "|"),
+                        shell_quoted(fmt::format("{}", fmt::join(values, " "))));
+  }
+  return text + "  esac\n}\n";
+}
+
+std::string bash_script(std::span<const VerbOutline> verbs, Keys keys) {
+  return fmt::format("{}__dslaunch_verbs={}\n__dslaunch_keys={}\n{}{}{}{}{}", kBashHead,
+                     shell_quoted(verb_names(verbs)), shell_quoted(key_paths(keys)),
                      bash_takes_value(verbs), bash_value(verbs), bash_options_and_places(verbs),
-                     kBashBody);
+                     bash_key_values(keys), kBashBody);
 }
 
 // In a specification of _arguments, brackets and colons have a meaning of their own.
@@ -155,6 +205,12 @@ std::string zsh_action(const OptionOutline& option) {
       return "_files";
     case ValueKind::kDirectory:
       return "_files -/";
+    case ValueKind::kKey:
+      return " _dslaunch_keys";
+    case ValueKind::kFileOrKey:
+      return " _dslaunch_files_and_keys";
+    case ValueKind::kKeyValue:
+      return " _dslaunch_keys =";
     case ValueKind::kNone:
     case ValueKind::kText:
       return " ";
@@ -187,10 +243,26 @@ std::string zsh_arguments(const VerbOutline& verb) {
   return text;
 }
 
-std::string zsh_script(std::span<const VerbOutline> verbs) {
+// $1 is what follows a whole key.
+std::string zsh_keys(Keys keys) {
+  std::string text = fmt::format(
+      "_dslaunch_keys() {{\n  local key=${{PREFIX%%=*}}\n  if compset -P '*='; then\n"
+      "    case $key in\n");
+  for (const auto& [values, paths] : keys_by_values(keys)) {
+    text +=
+        fmt::format("      {}) compadd -- {} ;;\n", fmt::join(paths, "|"), fmt::join(values, " "));
+  }
+  return text + fmt::format(
+                    "    esac\n    return\n  fi\n  local -a keys=({})\n"
+                    "  _multi_parts -S \"$1\" . keys\n}}\n"
+                    "_dslaunch_files_and_keys() {{ _files; _dslaunch_keys '' }}\n",
+                    key_paths(keys));
+}
+
+std::string zsh_script(std::span<const VerbOutline> verbs, Keys keys) {
   std::string text =
-      "#compdef dslaunch\n# zsh completion for dslaunch; made by `dslaunch completion zsh`\n"
-      "_dslaunch() {\n  local -a verbs=(\n";
+      "#compdef dslaunch\n# zsh completion for dslaunch; made by `dslaunch completion zsh`\n" +
+      zsh_keys(keys) + "_dslaunch() {\n  local -a verbs=(\n";
   for (const VerbOutline& verb : verbs) {
     text += fmt::format("    {}\n", shell_quoted(verb.name + ":" + zsh_escaped(verb.summary)));
   }
@@ -224,6 +296,11 @@ std::string fish_values(const OptionOutline& option) {
       return " -x -a '(__fish_complete_directories)'";
     case ValueKind::kText:
       return " -x";
+    case ValueKind::kKey:
+    case ValueKind::kFileOrKey:
+      return " -r -F -a '(__dslaunch_keys)'";
+    case ValueKind::kKeyValue:
+      return " -r -F -a '(__dslaunch_keys =)'";
   }
   return "";
 }
@@ -246,13 +323,35 @@ std::string fish_verb(const VerbOutline& verb) {
     if (place.kind == ValueKind::kChoice) {
       text += fmt::format("complete -c dslaunch -n {} -f -a {}\n", condition,
                           shell_quoted(fmt::format("{}", fmt::join(place.choices, " "))));
+    } else if (place.kind == ValueKind::kKey || place.kind == ValueKind::kKeyValue) {
+      text += fmt::format("complete -c dslaunch -n {}{}\n", condition, fish_values(place));
     }
   }
   return text;
 }
 
+std::string fish_keys(Keys keys) {
+  std::string text =
+      "function __dslaunch_keys\n"
+      "    set -l typed (commandline -ct)\n"
+      "    if string match -q -- '*=*' $typed\n"
+      "        set -l key (string split -m1 = -- $typed)[1]\n"
+      "        switch $key\n";
+  for (const auto& [values, paths] : keys_by_values(keys)) {
+    text += fmt::format("            case {}\n                printf '%s\\n' $key={}\n",
+                        fmt::join(paths, " "), fmt::join(values, " $key="));
+  }
+  return text + fmt::format(
+                    "        end\n        return\n    end\n"
+                    "    set -l keys {}\n"
+                    "    string match -r -- '^'(string escape --style=regex -- $typed)'[^.]*\\.?' "
+                    "$keys | sort -u | string replace -r '([^.])$' \"\\$1$argv[1]\"\n"
+                    "end\n",
+                    key_paths(keys));
+}
+
 // Files stay proposed everywhere, as fish does by itself: most words without a name are some.
-std::string fish_script(std::span<const VerbOutline> verbs) {
+std::string fish_script(std::span<const VerbOutline> verbs, Keys keys) {
   std::string text = fmt::format(
       "# fish completion for dslaunch; made by `dslaunch completion fish`\n"
       "function __dslaunch_verb\n"
@@ -270,20 +369,21 @@ std::string fish_script(std::span<const VerbOutline> verbs) {
       "    test \"$(__dslaunch_verb)\" = $argv[1]\n"
       "end\n",
       verb_names(verbs));
+  text += fish_keys(keys);
   for (const VerbOutline& verb : verbs) text += fish_verb(verb);
   return text;
 }
 
 }  // namespace
 
-std::string completion_script(Shell shell, std::span<const VerbOutline> verbs) {
+std::string completion_script(Shell shell, std::span<const VerbOutline> verbs, Keys keys) {
   switch (shell) {
     case Shell::kBash:
-      return bash_script(verbs);
+      return bash_script(verbs, keys);
     case Shell::kZsh:
-      return zsh_script(verbs);
+      return zsh_script(verbs, keys);
     case Shell::kFish:
-      return fish_script(verbs);
+      return fish_script(verbs, keys);
   }
   return "";
 }

@@ -1,6 +1,9 @@
 #include "cli/outline.h"
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "cli/verb_app.h"
 
@@ -18,11 +21,21 @@ std::vector<std::string> choices_in(const std::string& type) {
   return choices;
 }
 
+struct TypeKind {
+  std::string_view type;
+  ValueKind kind;
+};
+constexpr TypeKind kKinds[] = {{"FILE", ValueKind::kFile},
+                               {"DIR", ValueKind::kDirectory},
+                               {"RUN_DIR", ValueKind::kDirectory},
+                               {"FILE|KEY", ValueKind::kFileOrKey},
+                               {"[KEY] [KEY=VALUE ...]", ValueKind::kKey},
+                               {"KEY=VALUE", ValueKind::kKeyValue}};
+
 ValueKind kind_of(const std::string& type, const std::vector<std::string>& choices) {
   if (!choices.empty()) return ValueKind::kChoice;
-  if (type == "FILE") return ValueKind::kFile;
-  if (type == "DIR" || type == "RUN_DIR") return ValueKind::kDirectory;
-  return ValueKind::kText;
+  const auto* const found = std::ranges::find(kKinds, type, &TypeKind::type);
+  return found == std::end(kKinds) ? ValueKind::kText : found->kind;
 }
 
 OptionOutline option_outline(const VerbOption& option) {

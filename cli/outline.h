@@ -10,7 +10,16 @@
 namespace ds {
 
 // What stands behind an option or at a place, as far as a shell can complete it.
-enum class ValueKind { kNone, kText, kChoice, kFile, kDirectory };
+enum class ValueKind {
+  kNone,
+  kText,
+  kChoice,
+  kFile,
+  kDirectory,
+  kKey,        // of the configuration
+  kFileOrKey,  // a configuration, or a key of any
+  kKeyValue,   // key=value
+};
 
 struct OptionOutline {
   std::vector<std::string> names;  // "-n", "--lines"; of a place one name without dashes

@@ -28,7 +28,7 @@ void describe_explain(VerbApp& app, ExplainOptions& values) {
   app.add_option(
          "config", values.config,
          "train.json; or the key alone, to see what each optimizer, schedule and family has")
-      ->type_name("FILE")
+      ->type_name("FILE|KEY")
       ->required();
   app.add_option("words", values.words, "One key to explain, and key.path=value overrides")
       ->type_name("[KEY] [KEY=VALUE ...]");

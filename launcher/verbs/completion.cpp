@@ -14,7 +14,7 @@ int run_completion(const CompletionOptions& options) {
   const Shell shell = options.shell == "bash"  ? Shell::kBash
                       : options.shell == "zsh" ? Shell::kZsh
                                                : Shell::kFish;
-  const std::string script = completion_script(shell, outlines());
+  const std::string script = completion_script(shell, outlines(), completed_keys());
   if (options.json) {
     say("{}\n", JsonObject().text("shell", options.shell).text("script", script).str());
   } else {

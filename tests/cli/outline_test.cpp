@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "cli/completion.h"
+#include "cli/completion_keys.h"
 #include "cli/manual.h"
+#include "config/explain.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -36,11 +38,36 @@ TEST_CASE("an outline says what stands behind each option and at each place", "[
   CHECK(run.places[0].kind == ValueKind::kFile);
   CHECK(run.places[0].required);
   CHECK(run.places[1].repeats);
+  CHECK(run.places[1].kind == ValueKind::kKeyValue);
   CHECK(run.examples.front() == "dslaunch train.json");
   CHECK_THAT(run.notes, Catch::StartsWith("Ctrl-C stops"));
   const VerbOutline ctl = outline(*find_verb("ctl"));
   CHECK(ctl.places[0].choices.front() == "save");
   CHECK(ctl.places[1].kind == ValueKind::kDirectory);
+  const VerbOutline explain = outline(*find_verb("explain"));
+  CHECK(explain.places[0].kind == ValueKind::kFileOrKey);
+  CHECK(explain.places[1].kind == ValueKind::kKey);
+}
+
+TEST_CASE("keys that shells propose have one name, are current, and know their words", "[cli]") {
+  const std::vector<CompletedKey> keys = completed_keys();
+  CHECK(std::ranges::is_sorted(keys, {}, &CompletedKey::path));
+  const auto values_of = [&](const std::string& path) {
+    const auto found = std::ranges::find(keys, path, &CompletedKey::path);
+    INFO(path);
+    REQUIRE(found != keys.end());
+    return found->values;
+  };
+  CHECK(values_of("train.steps").empty());
+  CHECK(values_of("zero_optimization.overlap_comm") == std::vector<std::string>{"false", "true"});
+  CHECK(values_of("zero_optimization.offload_param.device") ==
+        std::vector<std::string>{"none", "cpu", "nvme"});
+  for (const CompletedKey& key : keys) {
+    INFO(key.path);
+    CHECK(key.path.find_first_of("<[ ") == std::string::npos);
+    CHECK(is_known_key(key.path));
+  }
+  CHECK(std::ranges::find(keys, "zero_optimization", &CompletedKey::path) == keys.end());
 }
 
 std::string in_roff(const std::string& name) {
@@ -62,7 +89,7 @@ TEST_CASE("scripts and pages name every verb and every option", "[cli]") {
       CHECK_THAT(page, Catch::Contains(in_roff(name)));
       for (const Shell shell : {Shell::kBash, Shell::kZsh, Shell::kFish}) {
         if (name.find('_') != std::string::npos) continue;
-        CHECK_THAT(completion_script(shell, verbs),
+        CHECK_THAT(completion_script(shell, verbs, {}),
                    Catch::Contains(name.substr(name.find_first_not_of('-'))));
       }
     }

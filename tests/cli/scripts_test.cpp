@@ -47,16 +47,21 @@ std::vector<VerbOutline> made_up() {
   eat.name = "eat";
   eat.summary = "what was baked";
   eat.options = {option_of({"--json"}, "", "One object", ValueKind::kNone)};
-  eat.places = {option_of({"from"}, "RUN_DIR", "The kitchen", ValueKind::kDirectory)};
+  eat.places = {option_of({"from"}, "RUN_DIR", "The kitchen", ValueKind::kDirectory),
+                option_of({"changes"}, "KEY=VALUE", "Of the recipe", ValueKind::kKeyValue)};
+  eat.places[1].repeats = true;
   return {bake, eat};
 }
+
+const std::vector<CompletedKey> kKeys{
+    {"oven.fan", {"off", "on"}}, {"oven.heat.above", {}}, {"oven.heat.below", {}}, {"salt", {}}};
 
 std::string answer(const std::string& command) {
   const std::vector<VerbOutline> verbs = made_up();
   const std::string what = command.substr(0, command.find('\n'));
-  if (what == "bash") return completion_script(Shell::kBash, verbs);
-  if (what == "zsh") return completion_script(Shell::kZsh, verbs);
-  if (what == "fish") return completion_script(Shell::kFish, verbs);
+  if (what == "bash") return completion_script(Shell::kBash, verbs, kKeys);
+  if (what == "zsh") return completion_script(Shell::kZsh, verbs, kKeys);
+  if (what == "fish") return completion_script(Shell::kFish, verbs, kKeys);
   if (what == "man") return manual_page(verbs, "1.2-rc3");
   if (what == "man bake") return manual_page(verbs[0], "1.2-rc3");
   if (what == "man eat") return manual_page(verbs[1], "1.2-rc3");
@@ -92,35 +97,36 @@ TEST_CASE("scripts and pages of two verbs are as a person expects them", "[cli]"
 TEST_CASE("an apostrophe in a description does not end the word in any shell", "[cli]") {
   const std::vector<VerbOutline> verbs = {
       verb_with(option_of({"--flour"}, "WORD", "It's good", ValueKind::kText))};
-  CHECK_THAT(completion_script(Shell::kZsh, verbs), Catch::Contains("It'\\''s good"));
-  CHECK_THAT(completion_script(Shell::kFish, verbs), Catch::Contains("'It'\\''s good'"));
+  CHECK_THAT(completion_script(Shell::kZsh, verbs, kKeys), Catch::Contains("It'\\''s good"));
+  CHECK_THAT(completion_script(Shell::kFish, verbs, kKeys), Catch::Contains("'It'\\''s good'"));
 }
 
 TEST_CASE("signs that zsh takes for its own are escaped in descriptions", "[cli]") {
   const std::vector<VerbOutline> verbs = {
       verb_with(option_of({"--flour"}, "A:B", "a [b]: c\\d", ValueKind::kText))};
-  CHECK_THAT(completion_script(Shell::kZsh, verbs),
+  CHECK_THAT(completion_script(Shell::kZsh, verbs, kKeys),
              Catch::Contains("'--flour=[a \\[b\\]\\: c\\\\d]:A\\:B: '"));
 }
 
 TEST_CASE("spellings with underscores are taken, and not proposed", "[cli]") {
   const std::vector<VerbOutline> verbs = {
       verb_with(option_of({"--num-loaves", "--num_loaves"}, "FILE", "x", ValueKind::kFile))};
-  const std::string bash = completion_script(Shell::kBash, verbs);
+  const std::string bash = completion_script(Shell::kBash, verbs, kKeys);
   CHECK_THAT(lines_with(bash, "__dslaunch_words '"), !Catch::Contains("num_loaves"));
   CHECK_THAT(lines_with(bash, "return 0"), Catch::Contains("'bake --num_loaves'"));
   CHECK_THAT(lines_with(bash, "__dslaunch_paths -f ;;"), Catch::Contains("'bake --num_loaves'"));
-  CHECK_THAT(completion_script(Shell::kZsh, verbs), !Catch::Contains("num_loaves"));
-  CHECK_THAT(completion_script(Shell::kFish, verbs), !Catch::Contains("num_loaves"));
+  CHECK_THAT(completion_script(Shell::kZsh, verbs, kKeys), !Catch::Contains("num_loaves"));
+  CHECK_THAT(completion_script(Shell::kFish, verbs, kKeys), !Catch::Contains("num_loaves"));
 }
 
 TEST_CASE("a flag takes no value in any shell", "[cli]") {
   const std::vector<VerbOutline> verbs = {
       verb_with(option_of({"-f", "--fast"}, "", "x", ValueKind::kNone))};
-  CHECK_THAT(completion_script(Shell::kBash, verbs), !Catch::Contains("return 0"));
-  CHECK_THAT(completion_script(Shell::kZsh, verbs),
+  CHECK_THAT(completion_script(Shell::kBash, verbs, kKeys), !Catch::Contains("return 0"));
+  CHECK_THAT(completion_script(Shell::kZsh, verbs, kKeys),
              Catch::Contains("'-f[x]'") && Catch::Contains("'--fast[x]'"));
-  CHECK_THAT(completion_script(Shell::kFish, verbs), Catch::Contains(" -s f -l fast -d 'x'"));
+  CHECK_THAT(completion_script(Shell::kFish, verbs, kKeys),
+             Catch::Contains(" -s f -l fast -d 'x'"));
 }
 
 TEST_CASE("what roff would take for orders is printed as it is", "[cli]") {

@@ -33,6 +33,12 @@ completes "runs/one" dslaunch tail --rank 3 -n 10 runs/
 completes "hosts" dslaunch train.json --hostfile ho
 completes "" dslaunch train.json --num-ranks ""
 completes "bash fish zsh" dslaunch completion ""
+completes "zero_optimization." dslaunch train.json zero_o
+completes "zero_optimization.overlap_comm=" dslaunch run train.json train.steps = 7 zero_optimization.overlap_c
+completes "cpu none nvme" dslaunch train.json zero_optimization.offload_param.device = ""
+completes "false true" dslaunch train.json zero_optimization.overlap_comm =
+completes "optimizer." dslaunch explain optimizer
+completes "optimizer.params.lr optimizer.params.lr_decay" dslaunch explain train.json optimizer.params.lr
 
 if command -v fish > /dev/null; then
   dslaunch completion fish > dslaunch.fish
@@ -45,6 +51,10 @@ if command -v fish > /dev/null; then
   fish_completes "auto never required" "dslaunch train.json --resume "
   fish_completes "--hang-after --help --hostfile" "dslaunch run --h"
   fish_completes "pause" "dslaunch ctl pa"
+  fish_completes "zero_optimization." "dslaunch train.json zero_o"
+  fish_completes "zero_optimization.overlap_comm=" "dslaunch train.json zero_optimization.overlap_c"
+  fish_completes "zero_optimization.offload_param.device=nvme" \
+    "dslaunch train.json zero_optimization.offload_param.device=nv"
 else
   echo "no fish here: its script is not tried"
 fi
@@ -77,6 +87,9 @@ ZSH
   zsh_completes "dslaunch run --resume required" "dslaunch run --resume req"
   zsh_completes "dslaunch hosts --resume=required" "dslaunch hosts --resume=req"
   zsh_completes "dslaunch check configs/deep/b.json" "dslaunch check configs/deep/"
+  zsh_completes "dslaunch run hosts zero_optimization.overlap_comm=" "dslaunch run hosts zero_optimization.overlap_c"
+  zsh_completes "dslaunch run hosts zero_optimization.offload_param.device=nvme" \
+    "dslaunch run hosts zero_optimization.offload_param.device=nv"
 else
   echo "no zsh here: its script is not tried"
 fi
