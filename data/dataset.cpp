@@ -8,6 +8,17 @@
 
 namespace ds {
 
+std::optional<int64_t> sum_of_documents(
+    std::span<const std::shared_ptr<const TokenSource>> sources) {
+  int64_t sum = 0;
+  for (const auto& source : sources) {
+    const std::optional<int64_t> documents = source->documents();
+    if (!documents) return std::nullopt;
+    sum += *documents;
+  }
+  return sum;
+}
+
 SampleSet::SampleSet(std::vector<std::shared_ptr<const TokenSource>> sources,
                      int64_t sequence_length, int64_t vocab_size)
     : sequence_length_(sequence_length), vocab_size_(vocab_size) {

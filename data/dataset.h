@@ -22,16 +22,23 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual int64_t size() const = 0;  // tokens
+  // How many texts, conversations or items they are; nothing where that is not known.
+  virtual std::optional<int64_t> documents() const { return std::nullopt; }
   // Tokens offset .. offset + out.size() - 1, which must exist. DataError if the file shrank.
   virtual void read(int64_t offset, std::span<int32_t> out) const = 0;
   // Where a token lies, for messages: "corpus.bin at byte 1024".
   virtual std::string locate(int64_t token) const = 0;
 };
 
+// Of all of them; nothing where one does not know.
+std::optional<int64_t> sum_of_documents(
+    std::span<const std::shared_ptr<const TokenSource>> sources);
+
 // Tokens in a file as little-endian integers of 1, 2 or 4 bytes after a header: a text seen as
 // bytes, and llm.c shards.
 std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, int64_t header_bytes,
-                                                   int token_bytes);
+                                                   int token_bytes,
+                                                   std::optional<int64_t> documents = std::nullopt);
 // A shard of llm.c: 256 int32 of header (20240520, version 1, count: uint16 tokens; 20240801,
 // version 7, count: uint32 tokens). DataError unless the file has exactly the bytes its header
 // announces.
@@ -118,6 +125,9 @@ class SampleSet {
   int64_t size() const { return size_; }
   int64_t sequence_length() const { return sequence_length_; }
   int64_t vocab_size() const { return vocab_size_; }
+  // Of all sources, those that a split keeps for validation among them; nothing where one does not
+  // know.
+  std::optional<int64_t> documents() const { return sum_of_documents(sources_); }
   // Fills T + 1 tokens. DataError naming file, offset and id for an id outside the vocabulary.
   void read(int64_t sample, std::span<int32_t> tokens) const;
   // Reads samples from the start until `max_tokens`, so that a wrong vocabulary is met before

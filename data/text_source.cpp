@@ -24,11 +24,13 @@ bool is_byte_tokenizer(const Tokenizer& tokenizer) {
 template <class T>
 std::shared_ptr<const TokenSource> in_memory(ByteStream& stream, const TextToEncode& text) {
   std::vector<T> tokens;
+  int64_t documents = 0;
   ThreadPool caller(1);
-  encode_text(stream, text, {}, caller, [&](std::span<const int32_t> ids, const TextPlace&) {
+  encode_text(stream, text, {}, caller, [&](std::span<const int32_t> ids, const TextPlace& after) {
     for (const int32_t id : ids) tokens.push_back(static_cast<T>(id));
+    documents = after.documents;
   });
-  return std::make_shared<TokenList<T>>(text.path, std::move(tokens));
+  return std::make_shared<TokenList<T>>(text.path, std::move(tokens), documents);
 }
 
 std::string sample_of(const File& file, int64_t offset) {
@@ -89,7 +91,7 @@ class TextFile {
   std::shared_ptr<const TokenSource> open() {
     const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
     if (plain && is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty()) {
-      return open_raw_tokens(std::move(file_), mark_bytes(), 1);
+      return open_raw_tokens(std::move(file_), mark_bytes(), 1, 1);
     }
     const TextToEncode text{path_, compression_, tokenizer_, options_};
     if (options_.cache != nullptr && options_.cache->wants(file_->size(), compression_)) {

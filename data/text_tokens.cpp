@@ -39,7 +39,10 @@ class DocumentBatch {
   DocumentBatch(const TextToEncode& text, ThreadPool& pool, const OnIds& on_ids)
       : text_(text), pool_(pool), on_ids_(on_ids) {}
 
+  // Told before: its ids are not asked for.
+  void pass_over() { ++count_; }
   void add(std::string_view document, int64_t line) {
+    ++count_;
     documents_.push_back({.text = std::string(document), .line = line});
     bytes_ += document.size();
     if (bytes_ >= kPartBytes * static_cast<size_t>(pool_.threads())) flush(false);
@@ -79,7 +82,7 @@ class DocumentBatch {
     if (!documents_.empty()) lines_ = documents_.back().line;
     documents_.clear();
     bytes_ = 0;
-    on_ids_(ids, {.lines = lines_, .is_end = is_end});
+    on_ids_(ids, {.lines = lines_, .documents = count_, .is_end = is_end});
   }
 
   const TextToEncode& text_;
@@ -89,6 +92,7 @@ class DocumentBatch {
   std::vector<Document> documents_;
   size_t bytes_ = 0;
   int64_t lines_ = 0;
+  int64_t count_ = 0;
 };
 
 // One text --------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ class OneText {
       wanted = is_hard_ ? 2 * std::max(buffer_.size(), size_t{1}) : buffer_bytes();
     }
     on_ids_(ids_of_separator(text_.tokenizer, text_.options.after_text_file),
-            {.bytes = done_, .is_end = true});
+            {.bytes = done_, .documents = 1, .is_end = true});
   }
 
  private:
@@ -234,7 +238,11 @@ void encode_text(ByteStream& stream, const TextToEncode& text, const TextPlace& 
   DocumentBatch batch(text, pool, on_ids);
   for_each_json_text(stream, text.path, text.options.field,
                      [&](std::string_view document, int64_t line) {
-                       if (line > from.lines) batch.add(document, line);
+                       if (line > from.lines) {
+                         batch.add(document, line);
+                       } else {
+                         batch.pass_over();
+                       }
                      });
   batch.finish();
 }

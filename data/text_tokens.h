@@ -17,8 +17,9 @@ namespace ds {
 
 // A place of a text at which its ids can be cut in two: what comes before does not matter any more.
 struct TextPlace {
-  int64_t bytes = 0;  // of the text, decompressed; in JSON lines: 0
-  int64_t lines = 0;  // of JSON lines
+  int64_t bytes = 0;      // of the text, decompressed; in JSON lines: 0
+  int64_t lines = 0;      // of JSON lines
+  int64_t documents = 0;  // that end before it: JSON lines that are not empty, or one file
   bool is_end = false;
 };
 

@@ -14,12 +14,17 @@ namespace {
 
 class RawTokens final : public TokenSource {
  public:
-  RawTokens(std::unique_ptr<File> file, int64_t header_bytes, int token_bytes)
-      : file_(std::move(file)), header_bytes_(header_bytes), token_bytes_(token_bytes) {
+  RawTokens(std::unique_ptr<File> file, int64_t header_bytes, int token_bytes,
+            std::optional<int64_t> documents)
+      : file_(std::move(file)),
+        header_bytes_(header_bytes),
+        token_bytes_(token_bytes),
+        documents_(documents) {
     size_ = (file_->size() - header_bytes) / token_bytes;
   }
 
   int64_t size() const override { return size_; }
+  std::optional<int64_t> documents() const override { return documents_; }
 
   void read(int64_t offset, std::span<int32_t> out) const override {
     DS_CHECK(offset >= 0 && offset + narrow<int64_t>(out.size()) <= size_,
@@ -70,6 +75,7 @@ class RawTokens final : public TokenSource {
   std::unique_ptr<File> file_;
   int64_t header_bytes_;
   int token_bytes_;
+  std::optional<int64_t> documents_;
   int64_t size_ = 0;
 };
 
@@ -80,6 +86,7 @@ class IndexedTokens final : public TokenSource {
     for (int64_t item = 0; item < dataset_.size(); ++item) offsets_.add(dataset_.numel(item));
   }
   int64_t size() const override { return offsets_.total(); }
+  std::optional<int64_t> documents() const override { return dataset_.documents(); }
   void read(int64_t offset, std::span<int32_t> out) const override {
     while (!out.empty()) {
       const auto [item, inside] = offsets_.find(offset);
@@ -143,10 +150,11 @@ DataForm form_of(FileSystem& file_system, const std::string& path) {
 }  // namespace
 
 std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, int64_t header_bytes,
-                                                   int token_bytes) {
+                                                   int token_bytes,
+                                                   std::optional<int64_t> documents) {
   DS_CHECK(token_bytes == 1 || token_bytes == 2 || token_bytes == 4,
            "open_raw_tokens: tokens of {} bytes, expected 1, 2 or 4", token_bytes);
-  return std::make_shared<RawTokens>(std::move(file), header_bytes, token_bytes);
+  return std::make_shared<RawTokens>(std::move(file), header_bytes, token_bytes, documents);
 }
 
 std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system,

@@ -12,6 +12,10 @@ std::string share_text(double passes) {
                     : fmt::format("{:.4g} passes", passes);
 }
 
+std::string documents_text(int64_t count) {
+  return fmt::format(", {} {}", count_text(count), count == 1 ? "document" : "documents");
+}
+
 }  // namespace
 
 std::string count_text(int64_t count) {
@@ -23,15 +27,17 @@ std::vector<std::string> description(const RunOutline& f) {
   const auto share = [](int64_t part, int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
   };
-  std::string data =
-      fmt::format("{:<10} {} samples of {} tokens a pass", "data", count_text(f.samples), f.length);
+  std::string data = fmt::format("{:<10} {} samples of {} tokens a pass ({} tokens{})", "data",
+                                 count_text(f.samples), f.length, count_text(f.samples * f.length),
+                                 f.documents ? documents_text(*f.documents) : "");
   if (f.validation > 0) data += fmt::format(", {} for validation", count_text(f.validation));
   data += f.tokenizer.empty() ? ", token ids" : ", tokenizer " + f.tokenizer;
   return {fmt::format("{:<10} {}, {} parameters, {}, {}, ZeRO stage {}", "model", f.family,
                       count_text(f.parameters), f.dtype, f.optimizer, f.stage),
           data,
-          fmt::format("{:<10} {} steps of {} samples: {}", "plan", f.steps, f.batch,
-                      share_text(share(f.steps * f.batch, f.samples)))};
+          fmt::format("{:<10} {} steps of {} samples: {}, which is {} steps", "plan", f.steps,
+                      f.batch, share_text(share(f.steps * f.batch, f.samples)),
+                      count_text(f.batch > 0 ? (f.samples + f.batch - 1) / f.batch : 0))};
 }
 
 }  // namespace ds

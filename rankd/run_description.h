@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,21 +15,23 @@ struct RunOutline {
   int64_t parameters = 0;
   std::string dtype{};  // of weights in computations: "bf16"
   std::string optimizer{};
-  int stage = 0;            // of ZeRO
-  int64_t samples = 0;      // of a pass over the training data
-  int64_t validation = 0;   // samples; 0: there are none
-  int64_t length = 0;       // tokens of a sample
-  int64_t batch = 0;        // samples of a step, over all ranks
-  int64_t steps = 0;        // of the whole run
-  std::string tokenizer{};  // empty: the data are token ids
+  int stage = 0;                       // of ZeRO
+  int64_t samples = 0;                 // of a pass over the training data
+  std::optional<int64_t> documents{};  // where the data say how many they are
+  int64_t validation = 0;              // samples; 0: there are none
+  int64_t length = 0;                  // tokens of a sample
+  int64_t batch = 0;                   // samples of a step, over all ranks
+  int64_t steps = 0;                   // of the whole run
+  std::string tokenizer{};             // empty: the data are token ids
 };
 
 std::string count_text(int64_t count);  // "417", "2.5 M"
 
 // Lines without an end:
 // "model      gpt2, 124.4 M parameters, bf16, AdamW, ZeRO stage 2"
-// "data       2.5 M samples of 1024 tokens a pass, 20 K for validation, tokenizer byte"
-// "plan       600 steps of 32 samples: 0.8 % of a pass"
+// "data       2.5 M samples of 1024 tokens a pass (2.6 G tokens, 417 K documents), 20 K for
+//             validation, tokenizer byte"                                                (one line)
+// "plan       600 steps of 32 samples: 0.8 % of a pass, which is 78 K steps"
 std::vector<std::string> description(const RunOutline& outline);
 
 }  // namespace ds

@@ -313,6 +313,7 @@ RunOutline outline_of(const Config& config, const ModelConfig& model, const Engi
           .optimizer = std::string(EnumRef(optimizer).name()),
           .stage = narrow<int>(config.zero_optimization.stage),
           .samples = samples,
+          .documents = data.train.documents(),
           .validation = data.validation ? data.validation->size() : 0,
           .length = data.train.sequence_length(),
           .batch = batch.global_batch(),

@@ -67,9 +67,11 @@ class WatchedFile final : public File {
 // A text's ids, by the name of the text.
 class TextIds final : public TokenSource {
  public:
-  TextIds(std::string path, std::vector<std::shared_ptr<const TokenSource>> segments)
-      : path_(std::move(path)), segments_(std::move(segments)) {}
+  TextIds(std::string path, std::vector<std::shared_ptr<const TokenSource>> segments,
+          int64_t documents)
+      : path_(std::move(path)), segments_(std::move(segments)), documents_(documents) {}
   int64_t size() const override { return segments_.size(); }
+  std::optional<int64_t> documents() const override { return documents_; }
   void read(int64_t offset, std::span<int32_t> out) const override { segments_.read(offset, out); }
   std::string locate(int64_t token) const override {
     return fmt::format("{} at token {}", path_, token);
@@ -78,6 +80,7 @@ class TextIds final : public TokenSource {
  private:
   std::string path_;
   Concatenation segments_;
+  int64_t documents_;
 };
 
 // Every segment is a file that stays open.
@@ -118,7 +121,7 @@ class TokenCache::Opening {
     for (size_t i = 0; i < segments_.size(); ++i) {
       segments.push_back(open_segment(files_, path_of(i), key_));
     }
-    return std::make_shared<TextIds>(text_.path, std::move(segments));
+    return std::make_shared<TextIds>(text_.path, std::move(segments), next_.documents);
   }
 
  private:

@@ -12,7 +12,7 @@ namespace ds {
 namespace {
 
 constexpr std::array<char, 8> kMagic{'d', 's', 't', 'o', 'k', 'e', 'n', 's'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kFlushBytes = size_t{1} << 20;
 
 static_assert(std::endian::native == std::endian::little, "headers are written as they lie");
@@ -26,11 +26,12 @@ struct Header {
   int64_t tokens = 0;
   int64_t next_bytes = 0;
   int64_t next_lines = 0;
+  int64_t next_documents = 0;
   int64_t is_end = 0;
   Digest digest{};
   Digest of_header{};  // of all that comes before
 };
-static_assert(sizeof(Header) == 96);
+static_assert(sizeof(Header) == 104);
 constexpr auto kHeaderBytes = static_cast<int64_t>(sizeof(Header));
 
 Digest digest_of(const Header& header) {
@@ -65,6 +66,7 @@ std::optional<TokenSegment> read_segment(FileSystem& files, const std::string& p
   return TokenSegment{.tokens = header.tokens,
                       .next = {.bytes = header.next_bytes,
                                .lines = header.next_lines,
+                               .documents = header.next_documents,
                                .is_end = header.is_end != 0},
                       .digest = header.digest};
 }
@@ -119,6 +121,7 @@ void SegmentWriter::finish(const TextPlace& next) {
                 .tokens = tokens_,
                 .next_bytes = next.bytes,
                 .next_lines = next.lines,
+                .next_documents = next.documents,
                 .is_end = next.is_end ? 1 : 0,
                 .digest = digest_.finish()};
   header.of_header = digest_of(header);

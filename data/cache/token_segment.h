@@ -1,4 +1,4 @@
-// A file with some of a text's ids, as a cache of tokens keeps them: 96 bytes of header, then the
+// A file with some of a text's ids, as a cache of tokens keeps them: 104 bytes of header, then the
 // ids as little-endian integers of 1, 2 or 4 bytes. It comes to be as a whole (written under
 // another name, synced, renamed) and says where in the text the next one goes on, so that a process
 // that is killed leaves what it has done to the next.

@@ -12,11 +12,13 @@ namespace ds {
 template <class T>
 class TokenList final : public TokenSource {
  public:
-  TokenList(std::string path, std::vector<T> tokens)
-      : path_(std::move(path)), tokens_(std::move(tokens)) {
+  TokenList(std::string path, std::vector<T> tokens,
+            std::optional<int64_t> documents = std::nullopt)
+      : path_(std::move(path)), tokens_(std::move(tokens)), documents_(documents) {
     tokens_.shrink_to_fit();  // it stays for the whole run
   }
   int64_t size() const override { return narrow<int64_t>(tokens_.size()); }
+  std::optional<int64_t> documents() const override { return documents_; }
   void read(int64_t offset, std::span<int32_t> out) const override {
     DS_CHECK(offset >= 0 && offset + narrow<int64_t>(out.size()) <= size(),
              "read tokens [{}, {}) of {}, which has {}", offset,
@@ -30,6 +32,7 @@ class TokenList final : public TokenSource {
  private:
   std::string path_;
   std::vector<T> tokens_;
+  std::optional<int64_t> documents_;
 };
 
 // Splits an index space over consecutive parts.
@@ -57,6 +60,7 @@ class Concatenation final : public TokenSource {
     for (const auto& part : parts_) offsets_.add(part->size());
   }
   int64_t size() const override { return offsets_.total(); }
+  std::optional<int64_t> documents() const override { return sum_of_documents(parts_); }
   void read(int64_t offset, std::span<int32_t> out) const override {
     while (!out.empty()) {
       const auto [part, inside] = offsets_.find(offset);

@@ -83,6 +83,7 @@ TEST_CASE("llm.c shards of both widths are read, and no sample crosses shards", 
   CHECK(set.size() == 2 + 2);
   CHECK(sample(set, 1) == std::vector<int32_t>{65004, 65005, 65006, 65007, 65008});
   CHECK(sample(set, 2) == std::vector<int32_t>{100000, 100001, 100002, 100003, 100004});
+  CHECK_FALSE(set.documents().has_value());
 }
 
 TEST_CASE("damaged shards are refused", "[data]") {
@@ -185,6 +186,7 @@ TEST_CASE("an indexed data set is found by any of its names and read across item
   for (const std::string& name : {prefix, prefix + ".bin", prefix + ".idx"}) {
     const SampleSet set = open_set(fs, {name}, 4, 6);
     CHECK(sample(set, 0) == std::vector<int32_t>{1, 2, 3, 4, 5});
+    CHECK(set.documents() == 1);
   }
   CHECK_THROWS_WITH(sample(open_set(fs, {prefix}, 4, 5), 0),
                     Catch::Contains("corpus.bin at item 2, token 1: token id 5"));

@@ -66,6 +66,19 @@ TEST_CASE("JSON lines give the text of a field, each with a separator", "[data]"
         "plain--plain--");
 }
 
+TEST_CASE("documents are counted where the data say what one is", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/a.jsonl", "{\"text\": \"one\"}\n\n \r\n{\"text\": \"\"}\n{\"text\": \"three\"}");
+  put(fs, "/c.txt", "plain text");
+  const auto documents = [&](const std::vector<std::string>& paths, const TextOptions& options) {
+    return SampleSet(open_token_sources(fs, paths, ByteTokenizer(), options), 2, 256).documents();
+  };
+  CHECK(documents({"/a.jsonl"}, {}) == 3);
+  CHECK(documents({"/c.txt"}, {}) == 1);
+  CHECK(documents({"/c.txt"}, {.after_text_file = {"--"}}) == 1);
+  CHECK(documents({"/c.txt", "/a.jsonl", "/c.txt"}, {}) == 5);
+}
+
 TEST_CASE("JSON lines that are none are refused with their number", "[data]") {
   using Catch::Contains;
   MemoryFileSystem fs;

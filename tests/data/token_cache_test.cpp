@@ -165,6 +165,29 @@ TEST_CASE("JSON lines and compressed texts are kept, too, with their separators"
   CHECK_FALSE(place.has_made());
 }
 
+TEST_CASE("documents of JSON lines are counted, also where a killed process had begun", "[data]") {
+  Place place;
+  std::string lines;
+  int64_t count = 0;
+  for (; lines.size() < (size_t{5} << 20); ++count) {
+    lines += fmt::format("{{\"text\": \"document {} of {}\"}}\n", count, count * 31);
+    if (count % 7 == 0) lines += "\n";
+  }
+  place.put("a.jsonl", lines);
+  const auto documents = [&] {
+    TokenCache cache(place.real(), place.options());
+    return place.open("a.jsonl", cache)->documents();
+  };
+  CHECK(documents() == count);
+  const std::vector<fs::path> all = place.segments();
+  REQUIRE(all.size() > 1);
+  for (size_t i = 1; i < all.size(); ++i) fs::remove(all[i]);
+  CHECK(documents() == count);
+  CHECK(place.has_made());
+  CHECK(documents() == count);
+  CHECK_FALSE(place.has_made());
+}
+
 TEST_CASE("a process that is killed leaves what it has made to the next", "[data]") {
   Place place;
   const std::vector<int32_t> expected = place.ids("text.txt");

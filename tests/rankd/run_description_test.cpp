@@ -12,6 +12,7 @@ TEST_CASE("a run is told with its model, its data and how far it goes", "[rankd]
                    .optimizer = "AdamW",
                    .stage = 2,
                    .samples = 2'500'000,
+                   .documents = 417'000,
                    .validation = 20'000,
                    .length = 1024,
                    .batch = 32,
@@ -20,18 +21,22 @@ TEST_CASE("a run is told with its model, its data and how far it goes", "[rankd]
   CHECK(description(facts) ==
         std::vector<std::string>{
             "model      gpt2, 124.4 M parameters, bf16, AdamW, ZeRO stage 2",
-            "data       2.5 M samples of 1024 tokens a pass, 20 K for validation, tokenizer byte",
-            "plan       600 steps of 32 samples: 0.77 % of a pass"});
+            "data       2.5 M samples of 1024 tokens a pass (2.6 G tokens, 417 K documents), "
+            "20 K for validation, tokenizer byte",
+            "plan       600 steps of 32 samples: 0.77 % of a pass, which is 78.1 K steps"});
   facts.parameters = 417;
   facts.samples = 100;
+  facts.documents = std::nullopt;
   facts.validation = 0;
   facts.tokenizer = "";
   facts.steps = 25;
   facts.batch = 6;
   CHECK(description(facts) ==
         std::vector<std::string>{"model      gpt2, 417 parameters, bf16, AdamW, ZeRO stage 2",
-                                 "data       100 samples of 1024 tokens a pass, token ids",
-                                 "plan       25 steps of 6 samples: 1.5 passes"});
+                                 "data       100 samples of 1024 tokens a pass (102.4 K tokens), "
+                                 "token ids",
+                                 "plan       25 steps of 6 samples: 1.5 passes"
+                                 ", which is 17 steps"});
 }
 
 }  // namespace ds
