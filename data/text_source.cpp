@@ -1,5 +1,6 @@
 // Text files and JSON lines, plain or compressed, as one run of tokens.
 #include <algorithm>
+#include <utility>
 
 #include "core/index.h"
 #include "data/byte_stream.h"
@@ -88,15 +89,21 @@ class TextFile {
     return found;
   }
 
+  // Whether its bytes are the ids, wherever they lie.
+  bool is_raw() const {
+    return compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain &&
+           is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty();
+  }
+  // Its text, about; compressed text is taken for four times as long.
+  int64_t text_bytes() const {
+    return file_->size() * (compression_ == Compression::kNone ? 1 : 4);
+  }
+  TextsToKeep::Text to_keep() const { return {path_, compression_}; }
+
+  // Ids in the file, or in memory.
   std::shared_ptr<const TokenSource> open() {
-    const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
-    if (plain && is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty()) {
-      return open_raw_tokens(std::move(file_), mark_bytes(), 1, 1);
-    }
+    if (is_raw()) return open_raw_tokens(std::move(file_), mark_bytes(), 1, 1);
     const TextToEncode text{path_, compression_, tokenizer_, options_};
-    if (options_.cache != nullptr && options_.cache->wants(file_->size(), compression_)) {
-      if (auto kept = options_.cache->open(file_system_, text)) return kept;
-    }
     const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
     return is_byte_tokenizer(tokenizer_) ? in_memory<uint8_t>(*stream, text)
                                          : in_memory<int32_t>(*stream, text);
@@ -115,6 +122,74 @@ class TextFile {
   Compression compression_ = Compression::kNone;
 };
 
+// Opens texts in order, those that are large, or many, by the cache if there is one.
+class TextOpener {
+ public:
+  TextOpener(FileSystem& files, const Tokenizer& tokenizer, const TextOptions& options)
+      : files_(files), tokenizer_(tokenizer), options_(options) {}
+
+  std::vector<std::shared_ptr<const TokenSource>> open(std::span<const std::string> paths) {
+    const bool keeps_small = options_.cache != nullptr && are_many(paths);
+    for (const std::string& path : paths) {
+      TextFile file(files_, path, tokenizer_, options_);
+      const int64_t bytes = file.text_bytes();
+      const bool is_small = options_.cache == nullptr || !options_.cache->wants(bytes);
+      if (file.is_raw() || (is_small && !keeps_small)) {
+        give_small();
+        give(file.open(), path);
+      } else if (!is_small) {
+        give_small();
+        keep({file.to_keep()});
+      } else {
+        if (small_bytes_ + bytes > options_.cache->bytes_together()) give_small();
+        small_.push_back(file.to_keep());
+        small_bytes_ += bytes;
+      }
+    }
+    give_small();
+    return std::move(parts_);
+  }
+
+ private:
+  // Whether files that are too small for the cache are enough for it together.
+  bool are_many(std::span<const std::string> paths) const {
+    int64_t bytes = 0;
+    for (const std::string& path : paths) {
+      const TextFile file(files_, path, tokenizer_, options_);
+      if (!file.is_raw() && !options_.cache->wants(file.text_bytes())) bytes += file.text_bytes();
+    }
+    return bytes > 0 && options_.cache->wants(bytes);
+  }
+
+  void give(std::shared_ptr<const TokenSource> part, const std::string& path) {
+    if (part->size() == 0) throw DataError(fmt::format("{}: there is no text in it", path));
+    parts_.push_back(std::move(part));
+  }
+
+  void give_small() {
+    if (!small_.empty()) keep(std::exchange(small_, {}));
+    small_bytes_ = 0;
+  }
+
+  void keep(std::vector<TextsToKeep::Text> texts) {
+    const TextsToKeep kept{std::move(texts), tokenizer_, options_};
+    if (auto part = options_.cache->open(files_, kept)) {
+      give(std::move(part), kept.texts.front().path);
+      return;
+    }
+    for (const TextsToKeep::Text& text : kept.texts) {
+      give(TextFile(files_, text.path, tokenizer_, options_).open(), text.path);
+    }
+  }
+
+  FileSystem& files_;
+  const Tokenizer& tokenizer_;
+  const TextOptions& options_;
+  std::vector<std::shared_ptr<const TokenSource>> parts_;
+  std::vector<TextsToKeep::Text> small_;
+  int64_t small_bytes_ = 0;
+};
+
 }  // namespace
 
 TextLook look_at_text(FileSystem& file_system, const std::string& path,
@@ -126,11 +201,8 @@ std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,
                                              const Tokenizer& tokenizer,
                                              const TextOptions& options) {
-  std::vector<std::shared_ptr<const TokenSource>> parts;
-  for (const std::string& path : paths) {
-    parts.push_back(TextFile(file_system, path, tokenizer, options).open());
-    if (parts.back()->size() == 0) throw DataError(fmt::format("{}: there is no text in it", path));
-  }
+  std::vector<std::shared_ptr<const TokenSource>> parts =
+      TextOpener(file_system, tokenizer, options).open(paths);
   if (parts.size() == 1) return parts[0];
   return std::make_shared<Concatenation>(std::move(parts));
 }

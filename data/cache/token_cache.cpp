@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -27,17 +28,47 @@ constexpr int64_t kSettled = 2'000'000'000;
 
 Digest digest_of(const std::string& text) { return xxh3_128(std::as_bytes(std::span(text))); }
 
+// One text by its path.
+std::string name_of(const TextsToKeep& kept) {
+  const std::string& first = kept.texts.front().path;
+  return kept.texts.size() == 1
+             ? first
+             : fmt::format("{} to {} ({} files)", first, kept.texts.back().path, kept.texts.size());
+}
+
+// Of several files one that changes with that of each; nothing where one has none.
+std::optional<FileStamp> stamp_of(const TextsToKeep& kept) {
+  if (kept.texts.size() == 1) return ds::stamp_of(kept.texts.front().path);
+  FileStamp all;
+  std::string each;
+  for (const TextsToKeep::Text& text : kept.texts) {
+    const std::optional<FileStamp> stamp = ds::stamp_of(text.path);
+    if (!stamp) return std::nullopt;
+    each += memo_text(*stamp, {});
+    all.bytes += stamp->bytes;
+    all.modified_ns = std::max(all.modified_ns, stamp->modified_ns);
+    all.changed_ns = std::max(all.changed_ns, stamp->changed_ns);
+  }
+  const Digest digest = digest_of(each);
+  std::memcpy(&all.inode, digest.data(), sizeof all.inode);
+  return all;
+}
+
 // Parts are told apart by their lengths.
-TokenKey key_of(const TextToEncode& text, const Digest& source) {
+TokenKey key_of(const TextsToKeep& kept, const Digest& source) {
   const auto separator = [](const Separator& s) {
     return fmt::format("{} {}:{}", static_cast<int>(s.kind), s.text.size(), s.text);
   };
-  const TextOptions& options = text.options;
+  const TextOptions& options = kept.options;
+  std::string layouts;
+  for (const TextsToKeep::Text& text : kept.texts) {
+    layouts += std::to_string(static_cast<int>(layout_of(text.path)));
+  }
   const std::string all =
       fmt::format("{} {} {} {}:{} {} {} {}", kIdsVersion, hex(source), options.tokenizer_digest,
-                  options.field.size(), options.field, static_cast<int>(layout_of(text.path)),
-                  separator(options.after_json_line), separator(options.after_text_file));
-  const int64_t vocabulary = text.tokenizer.vocab_size();
+                  options.field.size(), options.field, layouts, separator(options.after_json_line),
+                  separator(options.after_text_file));
+  const int64_t vocabulary = kept.tokenizer.vocab_size();
   return {.digest = digest_of(all),
           .token_bytes = vocabulary <= 256 ? 1 : (vocabulary <= 65536 ? 2 : 4)};
 }
@@ -64,7 +95,7 @@ class WatchedFile final : public File {
   int64_t& read_up_to_;
 };
 
-// A text's ids, by the name of the text.
+// Ids of texts, by the name of these.
 class TextIds final : public TokenSource {
  public:
   TextIds(std::string path, std::vector<std::shared_ptr<const TokenSource>> segments,
@@ -95,13 +126,13 @@ void allow_many_files() {
 
 class TokenCache::Opening {
  public:
-  Opening(TokenCache& cache, FileSystem& inputs, const TextToEncode& text)
-      : cache_(cache), files_(cache.files_), inputs_(inputs), text_(text) {
-    progress_.path = text.path;
+  Opening(TokenCache& cache, FileSystem& inputs, const TextsToKeep& kept)
+      : cache_(cache), files_(cache.files_), inputs_(inputs), kept_(kept) {
+    progress_.path = name_of(kept);
   }
 
   std::shared_ptr<const TokenSource> run() {
-    key_ = key_of(text_, source_digest());
+    key_ = key_of(kept_, source_digest());
     folder_ = join_path(cache_.options_.folder, hex(key_.digest));
     FileLock lock(folder_ + ".lock");
     if (await(lock, LockKind::kShared)) {
@@ -121,7 +152,7 @@ class TokenCache::Opening {
     for (size_t i = 0; i < segments_.size(); ++i) {
       segments.push_back(open_segment(files_, path_of(i), key_));
     }
-    return std::make_shared<TextIds>(text_.path, std::move(segments), next_.documents);
+    return std::make_shared<TextIds>(progress_.path, std::move(segments), next_.documents);
   }
 
  private:
@@ -144,25 +175,41 @@ class TokenCache::Opening {
   }
 
   Digest source_digest() {
-    const std::string place = std::filesystem::absolute(text_.path).string();
+    std::string place;
+    for (const TextsToKeep::Text& text : kept_.texts) {
+      place += (place.empty() ? "" : "\n") + std::filesystem::absolute(text.path).string();
+      progress_.total_bytes += inputs_.open(text.path)->size();
+    }
     const std::string memo =
         join_path(cache_.options_.folder, "sources/" + hex(ds::digest_of(place)));
     FileLock lock(memo + ".lock");
     await(lock, std::nullopt);
-    stamp_ = stamp_of(text_.path);
-    const std::unique_ptr<File> file = inputs_.open(text_.path);
-    progress_.total_bytes = file->size();
+    stamp_ = stamp_of(kept_);
     if (stamp_ && files_.exists(memo)) {
       constexpr int64_t kLongest = 4096;
       if (const auto known = remembered(files_.read_text(memo, kLongest), *stamp_)) return *known;
     }
-    const Digest digest = digest_of_file(*file, [&](int64_t read) { tell(Work::kDigest, read); });
+    const Digest digest = digest_of_files();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const int64_t now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-    if (stamp_ && stamp_of(text_.path) == stamp_ && now_ns - stamp_->changed_ns > kSettled) {
+    if (stamp_ && stamp_of(kept_) == stamp_ && now_ns - stamp_->changed_ns > kSettled) {
       files_.write_text_atomically(memo, memo_text(*stamp_, digest));
     }
     return digest;
+  }
+
+  // One file's own; of several, that of theirs.
+  Digest digest_of_files() {
+    int64_t before = 0;
+    std::string each;
+    Digest digest{};
+    for (const TextsToKeep::Text& text : kept_.texts) {
+      const std::unique_ptr<File> file = inputs_.open(text.path);
+      digest = digest_of_file(*file, [&](int64_t read) { tell(Work::kDigest, before + read); });
+      before += file->size();
+      each += hex(digest);
+    }
+    return kept_.texts.size() == 1 ? digest : ds::digest_of(each);
   }
 
   std::string path_of(size_t number) const {
@@ -204,44 +251,65 @@ class TokenCache::Opening {
 
   void encode_rest() {
     allow_many_files();
-    int64_t read = 0;
+    ThreadPool pool(cache_.options_.threads);
     std::optional<SegmentWriter> writer;
-    int64_t segment_begin = 0;
+    Before before;
+    for (const TextsToKeep::Text& text : kept_.texts) {
+      const int64_t tokens = progress_.tokens;
+      encode_one(text, before, &text == &kept_.texts.back(), pool, writer);
+      if (progress_.tokens == tokens && kept_.texts.size() > 1) {
+        throw DataError(fmt::format("{}: there is no text in it", text.path));
+      }
+      before.bytes += inputs_.open(text.path)->size();
+      before.documents = next_.documents;
+    }
+  }
+
+  // What stands in the files that come first.
+  struct Before {
+    int64_t bytes = 0, documents = 0;
+  };
+
+  // Where a text stands alone it is cut into segments, and goes on from the last of them.
+  void encode_one(const TextsToKeep::Text& text, const Before& before, bool is_last,
+                  ThreadPool& pool, std::optional<SegmentWriter>& writer) {
+    const bool is_alone = kept_.texts.size() == 1;
     const int64_t segment_bytes =
         std::max(cache_.options_.segment_bytes, progress_.total_bytes / kMostSegments);
-    const auto stream =
-        open_byte_stream(std::make_unique<WatchedFile>(inputs_.open(text_.path), read),
-                         text_.compression, INT64_MAX);
-    const TextPlace from = next_;
-    ThreadPool pool(cache_.options_.threads);
-    encode_text(*stream, text_, from, pool,
-                [&](std::span<const int32_t> ids, const TextPlace& after) {
+    int64_t read = 0, segment_begin = 0;
+    const auto stream = open_byte_stream(
+        std::make_unique<WatchedFile>(inputs_.open(text.path), read), text.compression, INT64_MAX);
+    const TextPlace from = is_alone ? next_ : TextPlace{};
+    encode_text(*stream, {text.path, text.compression, kept_.tokenizer, kept_.options}, from, pool,
+                [&](std::span<const int32_t> ids, TextPlace after) {
                   if (!writer) writer.emplace(files_, path_of(segments_.size()), key_);
                   writer->add(ids);
                   progress_.tokens += narrow<int64_t>(ids.size());
-                  if (after.is_end || read - segment_begin >= segment_bytes) {
+                  after.documents += before.documents;
+                  after.is_end = after.is_end && is_last;
+                  if (after.is_end || (is_alone && read - segment_begin >= segment_bytes)) {
                     if (after.is_end) require_untouched();
                     writer->finish(after);
                     segments_.push_back({.tokens = writer->tokens(), .next = after});
                     writer.reset();
                     segment_begin = read;
-                    next_ = after;
                   }
-                  tell(Work::kTokenise, read, after.is_end);
+                  next_ = after;
+                  tell(Work::kTokenise, before.bytes + read, after.is_end);
                 });
   }
 
   // The key is by what was read before.
   void require_untouched() {
-    if (stamp_of(text_.path) == stamp_) return;
+    if (stamp_of(kept_) == stamp_) return;
     keep(0);
-    throw DataError(fmt::format("{}: the file was changed while it was tokenised", text_.path));
+    throw DataError(fmt::format("{}: the text was changed while it was tokenised", progress_.path));
   }
 
   TokenCache& cache_;
   FileSystem& files_;
   FileSystem& inputs_;
-  const TextToEncode& text_;
+  const TextsToKeep& kept_;
   TokenizingProgress progress_;
   std::optional<FileStamp> stamp_;
   TokenKey key_;
@@ -269,14 +337,14 @@ bool TokenCache::has_folder() {
   return true;
 }
 
-std::shared_ptr<const TokenSource> TokenCache::open(FileSystem& inputs, const TextToEncode& text) {
+std::shared_ptr<const TokenSource> TokenCache::open(FileSystem& inputs, const TextsToKeep& texts) {
   try {
-    return has_folder() ? Opening(*this, inputs, text).run() : nullptr;
+    return has_folder() ? Opening(*this, inputs, texts).run() : nullptr;
   } catch (const DiskFull& full) {
     throw DiskFull(fmt::format(
         "{}: no room for the tokens of {}; free some there, or let data.cache_folder name another "
         "folder, or \"\" to hold them in memory ({})",
-        options_.folder, text.path, full.what()));
+        options_.folder, name_of(texts), full.what()));
   }
 }
 

@@ -21,7 +21,19 @@
 
 namespace ds {
 
-// How far a text is.
+// Texts whose ids are kept together, each encoded by itself: one that is large, or small ones that
+// follow each other.
+struct TextsToKeep {
+  struct Text {
+    std::string path{};
+    Compression compression = Compression::kNone;
+  };
+  std::vector<Text> texts{};
+  const Tokenizer& tokenizer;
+  const TextOptions& options;
+};
+
+// How far texts are.
 struct TokenizingProgress {
   enum class Work {
     kDigest,    // its bytes are read, to find what is kept of it
@@ -30,9 +42,9 @@ struct TokenizingProgress {
     kWait       // for another process that makes them
   };
   Work work = Work::kTokenise;
-  std::string path{};
-  int64_t done_bytes = 0;   // of the file; of waiting: how often it was looked
-  int64_t total_bytes = 0;  // of the file
+  std::string path{};       // of several texts: the first, the last, and how many
+  int64_t done_bytes = 0;   // of the files; of waiting: how often it was looked
+  int64_t total_bytes = 0;  // of the files
   int64_t tokens = 0;
   bool is_end = false;
 };
@@ -41,7 +53,8 @@ class TokenCache {
  public:
   struct Options {
     std::string folder{};
-    // Smaller files are not worth it: every rank tokenises them in memory.
+    // Fewer are not worth it: every rank tokenises them in memory. Files that are smaller are kept
+    // together, where there are so many of them.
     int64_t least_bytes = int64_t{16} << 20;
     int threads = 1;  // that encode, the one that opens among them
     // Called by the thread that opens, many times a second.
@@ -56,15 +69,15 @@ class TokenCache {
   // The files of the cache; it outlives the cache and what that opens.
   TokenCache(FileSystem& files, Options options);
 
-  // Whether a file is large enough; a compressed one counts four times.
-  bool wants(int64_t file_bytes, Compression compression) const {
-    return file_bytes >= options_.least_bytes / (compression == Compression::kNone ? 1 : 4);
-  }
+  // Whether so much text is worth keeping, in one file or several.
+  bool wants(int64_t text_bytes) const { return text_bytes >= options_.least_bytes; }
+  // How much of small files is kept together.
+  int64_t bytes_together() const { return 4 * options_.least_bytes; }
 
-  // The text's ids, made now unless they are kept; null where they are to be held in memory.
+  // The texts' ids, made now unless they are kept; null where they are to be held in memory.
   // DataError for what is no text; DiskFull and IoError with the folder and what to do. Waits as
   // long as another process makes them.
-  std::shared_ptr<const TokenSource> open(FileSystem& inputs, const TextToEncode& text);
+  std::shared_ptr<const TokenSource> open(FileSystem& inputs, const TextsToKeep& texts);
 
  private:
   class Opening;

@@ -11,6 +11,7 @@
 #include <future>
 
 #include "core/files/input_files.h"
+#include "core/index.h"
 #include "data/cache/source_digest.h"
 #include "tests/data/compressed.h"
 #include "tests/support/catch.h"
@@ -67,7 +68,7 @@ class Place {
     seen_.clear();
     const std::string file = path(name);
     const std::string head = real_.read_text(file, int64_t{1} << 30).substr(0, 4);
-    return cache.open(real_, {file, compression_of(head), *tokenizer_, options});
+    return cache.open(real_, {{{file, compression_of(head)}}, *tokenizer_, options});
   }
   std::vector<int32_t> ids(const std::string& name, const TextOptions& options = {},
                            int threads = 1) {
@@ -87,6 +88,7 @@ class Place {
   }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<TokenizingProgress>& seen() const { return seen_; }
+  void forget() { seen_.clear(); }
   RealFileSystem& real() { return real_; }
 
  private:
@@ -188,6 +190,63 @@ TEST_CASE("documents of JSON lines are counted, also where a killed process had 
   CHECK_FALSE(place.has_made());
 }
 
+TEST_CASE("many small texts are kept together, each encoded by itself", "[data]") {
+  Place place;
+  std::vector<std::string> paths;
+  std::vector<int32_t> expected;
+  const auto expect = [&](const std::string& text) {
+    const std::vector<int32_t> ids = place.tokenizer().encode(text);
+    expected.insert(expected.end(), ids.begin(), ids.end());
+  };
+  for (int i = 0; i < 60; ++i) {
+    const std::string text = large_text().substr(to_size(i) * 977 * 3, 20000);
+    std::string valid = text.substr(text.find('\n') + 1);
+    valid.resize(valid.rfind('\n'));  // no newline at its end, so that a border is told from none
+    const std::string name = fmt::format("{:02}{}", i, i % 3 == 0 ? ".txt.gz" : ".txt");
+    place.put(name, i % 3 == 0 ? testing::gzip(valid) : valid);
+    paths.push_back(place.path(name));
+    expect(valid);
+  }
+  place.put("60.jsonl", "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\n");
+  paths.push_back(place.path("60.jsonl"));
+  for (const char* text : {"one", "\n", "two", "\n"}) expect(text);
+
+  TokenCache::Options options = place.options(2);
+  options.least_bytes = int64_t{100} << 10;  // 400 KiB together
+  const auto open = [&] {
+    place.forget();
+    TokenCache cache(place.real(), options);
+    return ids_of(*open_text(place.real(), paths, place.tokenizer(), {.cache = &cache}));
+  };
+  CHECK(open() == expected);
+  CHECK(place.has_made());
+  const size_t kept = place.segments().size();
+  CHECK(kept > 2);
+  CHECK(kept < 12);
+  {
+    TokenCache cache(place.real(), options);
+    CHECK(open_text(place.real(), paths, place.tokenizer(), {.cache = &cache})->documents() == 62);
+  }
+  place.forget();
+  CHECK(open() == expected);
+  CHECK_FALSE(place.has_made());
+
+  // Another text in one of them: those beside it are made again, and no others.
+  const auto size = fs::file_size(place.path("41.txt"));
+  place.put("41.txt", std::string(size, 'x'));
+  const auto changed = open();
+  CHECK(changed != expected);
+  CHECK(place.segments().size() == kept + 1);
+  place.put("43.txt", "\xef\xbb\xbf");
+  CHECK_THROWS_WITH(open(), Catch::Contains("43.txt: there is no text in it"));
+
+  // Few of them are held in memory.
+  paths.resize(3);
+  place.forget();
+  CHECK(open().size() < expected.size());
+  CHECK(place.seen().empty());
+}
+
 TEST_CASE("a process that is killed leaves what it has made to the next", "[data]") {
   Place place;
   const std::vector<int32_t> expected = place.ids("text.txt");
@@ -247,7 +306,7 @@ TEST_CASE("who comes while ids are made waits for them", "[data]") {
   };
   const std::string path = place.path("text.txt");
   const TextOptions options;
-  const TextToEncode text{path, Compression::kNone, place.tokenizer(), options};
+  const TextsToKeep text{{{path, Compression::kNone}}, place.tokenizer(), options};
   TokenCache one(place.real(), first), other(place.real(), second);
   auto made = std::async(std::launch::async, [&] { return one.open(place.real(), text); });
   begun.get_future().wait();
