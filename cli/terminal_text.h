@@ -17,8 +17,12 @@ namespace ds {
 // U+FFFD (pure). Of JSON it makes JSON that says the same.
 std::string terminal_text(std::string_view text);
 
-// Of a text as it is printed on one line of `columns`: the beginning that fits, whole characters
-// (pure). Characters count as one column each.
+// How many columns of a terminal a text of one line takes at most (pure): two for each character
+// that is drawn wide (East Asian scripts, pictures), one for each other. Accents on their own are
+// drawn narrower than that.
+size_t columns_of(std::string_view text);
+
+// The beginning of a text of one line that fits into `columns`, whole characters (pure).
 std::string_view fitting(std::string_view text, size_t columns);
 
 // fmt::print(), of a terminal_text().

@@ -1,7 +1,6 @@
 #include "launcher/show/console.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "cli/terminal_text.h"
 #include "core/index.h"
+#include "launcher/show/screen/terminal.h"
 
 namespace ds {
 namespace {
@@ -24,12 +24,6 @@ void write_text(int fd, std::string_view text) {
     }
     text.remove_prefix(wrote > 0 ? to_size(wrote) : 0);
   }
-}
-
-size_t terminal_width(int fd) {
-  constexpr size_t kUsual = 80;
-  winsize size{};
-  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
 bool same_place(int a, int b) {
@@ -129,7 +123,7 @@ void Console::set_live(std::string_view text) {
   if (!options_.live || errors_.writer->waiting(errors_.lane) > 0) {
     return;
   }
-  live_text_ = fitting(terminal_text(text), terminal_width(options_.error_fd) - 1);
+  live_text_ = fitting(terminal_text(text), terminal_size(options_.error_fd).columns - 1);
   send(errors_, options_.error_fd, fmt::format("{}{}", kEraseLine, live_text_), Worth::kMayDrop);
 }
 

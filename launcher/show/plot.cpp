@@ -8,8 +8,6 @@ namespace {
 
 using Point = MetricsFile::Point;
 
-constexpr size_t kMaxPoints = 600;  // about one per pixel
-
 std::vector<PlotCurve> curves_of(const std::vector<Point>& points) {
   std::vector<PlotPoint> training;
   std::vector<PlotPoint> validation;
@@ -25,8 +23,8 @@ std::vector<PlotCurve> curves_of(const std::vector<Point>& points) {
 
 }  // namespace
 
-std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
-  const size_t per_stretch = (points.size() + kMaxPoints - 1) / kMaxPoints;
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points, size_t most) {
+  const size_t per_stretch = (points.size() + most - 1) / most;
   std::vector<PlotPoint> out;
   for (size_t begin = 0; begin < points.size(); begin += per_stretch) {
     const size_t end = std::min(begin + per_stretch, points.size());

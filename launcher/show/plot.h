@@ -18,7 +18,9 @@ std::string loss_plot(std::string_view title, const std::vector<MetricsFile::Poi
 // of each point. Points may be means.
 std::vector<PlotMark> restart_marks(const std::vector<PlotPoint>& generations);
 
-// Means of equal stretches, so many that a picture has about one for each pixel.
-std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points);
+// A picture has about one for each pixel.
+inline constexpr size_t kMostPlotPoints = 600;
+// Returns the means of equal stretches, at most `most`.
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points, size_t most = kMostPlotPoints);
 
 }  // namespace ds

@@ -51,14 +51,20 @@ std::vector<const MetricRow*> rows_of_line() {
 
 }  // namespace
 
-std::string step_line(const StepMetrics& metrics, std::optional<Time> left) {
+std::vector<std::string> metric_words(const StepMetrics& metrics) {
   static const std::vector<const MetricRow*> kRows = rows_of_line();
-  std::string line = fmt::format("step {}", metrics.step);
-  if (metrics.total_steps > 0) line += fmt::format("/{}", metrics.total_steps);
+  std::vector<std::string> words;
   for (const MetricRow* row : kRows) {
     const std::optional<double> value = metrics.values.find(*row);
-    if (value && value != row->unsaid) line += "  " + shown_metric(*row, *value);
+    if (value && value != row->unsaid) words.push_back(shown_metric(*row, *value));
   }
+  return words;
+}
+
+std::string step_line(const StepMetrics& metrics, std::optional<Time> left) {
+  std::string line = fmt::format("step {}", metrics.step);
+  if (metrics.total_steps > 0) line += fmt::format("/{}", metrics.total_steps);
+  for (const std::string& word : metric_words(metrics)) line += "  " + word;
   if (left) {
     line += fmt::format("  ETA {}", format_duration(*left));
   }

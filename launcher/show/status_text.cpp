@@ -20,22 +20,6 @@ Time to_time(double seconds) {
   return std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds));
 }
 
-std::string headline_of(const RunStatus& status) {
-  std::string text = status.phase;
-  if (status.exit_code) text += fmt::format(" with code {}", *status.exit_code);
-  if (status.stop_requested && status.live()) text += ", asked to stop";
-  if (status.generation > 0) text += fmt::format(", generation {}", status.generation);
-  if (status.restarts.value_or(0) > 0) {
-    text += fmt::format(", {}", format_count(*status.restarts, "restart"));
-  }
-  if (status.elapsed_s) {
-    text += fmt::format("{}{}", status.live() ? ", for " : ", after ",
-                        format_duration(to_time(*status.elapsed_s)));
-  }
-  if (status.live()) text += fmt::format(", pid {}", status.launcher_pid);
-  return text;
-}
-
 std::string last_step_text(const RunStatus& status) {
   return step_line(*status.last_step,
                    status.left_s ? std::optional(to_time(*status.left_s)) : std::nullopt);
@@ -178,23 +162,53 @@ void expose_gpus(Exposition& out, const std::vector<RankStatus>& ranks) {
   }
 }
 
+std::string collective_text(const RankStatus& rank) {
+  const LastCollective& last = rank.progress.collective;
+  if (last.number == 0) return "";
+  return fmt::format(", {} {}", last.inside ? "inside" : "after", describe(last));
+}
+
 }  // namespace
 
 std::string place_text(const RankStatus& rank) {
-  if (rank.state != "alive") return rank.state;
-  std::string text = place_of(rank.progress);
-  const LastCollective& last = rank.progress.collective;
-  if (last.number > 0) {
-    text += fmt::format(", {} {}", last.inside ? "inside" : "after", describe(last));
+  return rank.state == "alive" ? place_of(rank.progress) + collective_text(rank) : rank.state;
+}
+
+std::string doing_text(const RankStatus& rank) {
+  if (!rank.progress.knows_step() || rank.state != "alive") return place_text(rank);
+  std::string text = rank.progress.phase + collective_text(rank);
+  if (rank.progress.micro_step > 0) {
+    text += fmt::format(", micro-step {}", rank.progress.micro_step);
   }
   return text;
+}
+
+std::string headline_text(const RunStatus& status) {
+  std::string text = status.phase;
+  if (status.exit_code) text += fmt::format(" with code {}", *status.exit_code);
+  if (status.stop_requested && status.live()) text += ", asked to stop";
+  if (status.generation > 0) text += fmt::format(", generation {}", status.generation);
+  if (status.restarts.value_or(0) > 0) {
+    text += fmt::format(", {}", format_count(*status.restarts, "restart"));
+  }
+  if (status.elapsed_s) {
+    text +=
+        fmt::format("{}{}", status.live() ? ", for " : ", after ", seconds_text(*status.elapsed_s));
+  }
+  if (status.live()) text += fmt::format(", pid {}", status.launcher_pid);
+  return text;
+}
+
+std::string seconds_text(double seconds) { return format_duration(to_time(seconds)); }
+
+bool is_silent(const RankStatus& rank) {
+  return rank.state == "alive" && rank.silent_s.value_or(0) > kSilent;
 }
 
 std::string verdict_text(const RunStatus& status) {
   const RankStatus* quietest = nullptr;
   for (const RankStatus& rank : status.ranks) {
-    if (rank.state == "alive" && rank.silent_s.value_or(0) > kSilent &&
-        (quietest == nullptr || rank.silent_s > quietest->silent_s)) {
+    if (is_silent(rank) && (quietest == nullptr || rank.silent_s > quietest->silent_s)) {
       quietest = &rank;
     }
   }
@@ -208,7 +222,7 @@ std::string verdict_text(const RunStatus& status) {
 std::string status_text(const RunStatus& status) {
   std::string text = fmt::format("run {}", status.run_dir);
   if (!status.config.empty()) text += fmt::format(" ({})", status.config);
-  text += fmt::format("\n{}\n", headline_of(status));
+  text += fmt::format("\n{}\n", headline_text(status));
   if (!status.reason.empty()) text += fmt::format("reason: {}\n", status.reason);
   if (status.last_step) text += last_step_text(status) + "\n";
   if (status.last_commit) {

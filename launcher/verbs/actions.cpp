@@ -103,6 +103,13 @@ Action watching(const VerbLine& line) {
   };
 }
 
+Action top(const VerbLine& line) {
+  return [values = line.values<TopOptions>()](const CommandContext& context) mutable {
+    values.run = meant_run(values.run).string();
+    return run_top(values, look_for(as_environment(context.environment), context.no_colour));
+  };
+}
+
 constexpr std::array kRows{
     Row{"run", train},
     Row{"generate", generate},
@@ -115,7 +122,7 @@ constexpr std::array kRows{
     Row{"elastic", alone<ElasticVerbOptions, run_elastic>},
     Row{"schema", alone<SchemaOptions, run_schema>},
     Row{"status", watching<StatusOptions, run_status>},
-    Row{"top", watching<TopOptions, run_top>},
+    Row{"top", top},
     Row{"tail", watching<TailOptions, run_tail>},
     Row{"stack", watching<StackOptions, run_stack>},
     Row{"report", watching<ReportOptions, run_report>},

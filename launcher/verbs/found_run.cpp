@@ -195,6 +195,14 @@ MetricCurves run_curves(const fs::path& directory) {
   return lines.finish();
 }
 
+// The first line of the part is torn, or the whole of it.
+MetricCurves recent_curves(const fs::path& directory) {
+  constexpr size_t kMost = 256 << 10;
+  const fs::path file = directory / "metrics.jsonl";
+  const uintmax_t size = size_of_file(file);
+  return metric_curves(read_part(file, size - std::min<uintmax_t>(size, kMost), kMost));
+}
+
 uintmax_t size_of_file(const fs::path& path) {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);

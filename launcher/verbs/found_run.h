@@ -37,6 +37,10 @@ std::string run_file(const std::filesystem::path& directory, std::string_view na
 // What its metrics.jsonl says; empty where there is none. Throws likewise.
 MetricCurves run_curves(const std::filesystem::path& directory);
 
+// The newest thousand of its steps or so, read from the end of its metrics.jsonl. Throws as
+// run_curves() does.
+MetricCurves recent_curves(const std::filesystem::path& directory);
+
 // Whether report.json of a run, whose text this is, has something under that name; null is nothing.
 bool report_has(const std::string& report, const char* name);
 

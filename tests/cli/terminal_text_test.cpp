@@ -70,6 +70,19 @@ TEST_CASE("a line is cut between characters", "[cli]") {
   CHECK(fitting("abc", 0).empty());
 }
 
+TEST_CASE("what a terminal draws wide takes two columns", "[cli]") {
+  const std::string wide = "a\xE6\xBC\xA2\xF0\x9F\x98\x80z";  // of Chinese and of pictures
+  CHECK(columns_of("") == 0);
+  CHECK(columns_of("abc") == 3);
+  CHECK(columns_of("\xC3\xA9\xE2\x96\x88") == 2);
+  CHECK(columns_of("\xFF\xFF") == 2);  // each is shown as U+FFFD
+  CHECK(columns_of(wide) == 6);
+  CHECK(fitting(wide, 2) == "a");
+  CHECK(fitting(wide, 3) == wide.substr(0, 4));
+  CHECK(fitting(wide, 5) == wide.substr(0, 8));
+  CHECK(fitting(wide, 6) == wide);
+}
+
 TEST_CASE("what is said is shown, what steers is not", "[cli]") {
   const testing::Printed printed = testing::printed_by([] {
     say("{} {}\n", "\x1b[1m", 7);

@@ -39,6 +39,19 @@ expect_text out "rank 1 was killed by signal 11"
 grep -q '"event"' out && fail "JSON before the words on a terminal"
 [ "$(grep -c '^step [12]/500  loss ' out)" -ge 1 ] || fail "the last step of a failed run does not stay"
 
+# A screen for `top`, behind which the terminal's own comes back, with what was seen last.
+dslaunch train.json --num-ranks 2 --run-dir runs/over > out 2> err || fail "the run for top"
+LC_ALL=C.UTF-8 TERM=xterm NO_COLOR= on_terminal bytes dslaunch top runs/over || fail "top on a terminal"
+grep -q $'\x1b\\[?1049h.*' bytes && grep -q $'\x1b\\[?1049l' bytes || fail "top has no screen of its own"
+grep -q $'\x1b\\[38;5;' bytes || fail "top has no colours on a terminal that has them"
+tr -d '\r' < bytes | sed -e 's/.*\x1b\[?1049l//' -e 's/\x1b\[[0-9;]*m//g' > out
+expect_text out "step 5/5  ██"
+expect_text out "steps 1-5"
+LC_ALL=C TERM=xterm NO_COLOR=1 on_terminal bytes dslaunch top runs/over || fail "top without colours"
+grep -q $'\x1b\\[[0-9;]*m' bytes && fail "colours where NO_COLOR is set"
+LC_ALL=C grep -q '[^ -~[:cntrl:]]' bytes && fail "more than ASCII where the locale has no more"
+expect_text bytes "step 5/5  ##"
+
 # is_json <file> <python expression over j>: the file is one JSON document, for which it holds.
 is_json() {
   python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$@" 2> /dev/null ||
@@ -89,6 +102,8 @@ is_json out '[p["name"] for p in j["pages"]] == ["dslaunch-status.1"]'
 FAKE_RANK="steps=100000 step_ms=5" dslaunch train.json --num-ranks 2 --run-dir runs/long > job.out 2> job.err &
 launcher=$!
 wait_until "the first step" test -s runs/long/metrics.jsonl || finish
+LC_ALL=C TERM=dumb on_terminal bytes dslaunch top runs/long -n 2 || fail "top of a run that goes on"
+expect_text bytes "rank  host"
 expect 0 stack runs/long --json
 is_json out '[r["rank"] for r in j["ranks"]] == [0, 1] and j["generation"] == 1'
 expect 0 ctl save runs/long --json

@@ -9,13 +9,14 @@
 #include "cli/verbs/status.h"
 #include "cli/verbs/tail.h"
 #include "cli/verbs/top.h"
+#include "launcher/show/screen/screen_line.h"
 
 namespace ds {
 
 // `run` is the run that is meant, see meant_run(). Each prints to standard output and returns the
 // exit code. They throw InputMissing where there is no such run, and what query_run() throws.
 int run_status(const StatusOptions& options);
-int run_top(const TopOptions& options);
+int run_top(const TopOptions& options, const ScreenLook& look);  // of standard output
 int run_tail(const TailOptions& options);
 int run_stack(const StackOptions& options);
 int run_ctl(const CtlOptions& options);

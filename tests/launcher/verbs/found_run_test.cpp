@@ -228,6 +228,27 @@ TEST_CASE("a report that is deep or no JSON is an error that names it", "[launch
   }
 }
 
+TEST_CASE("the newest steps of a run are read from the end of its metrics", "[launcher]") {
+  const RunOnDisk run;
+  CHECK(recent_curves(run.path()).empty());
+  std::string lines;
+  for (int step = 1; step <= 20000; ++step) {
+    lines += fmt::format("{{\"step\": {}, \"loss\": {}}}\n", step, 20001 - step);
+  }
+  run.put("metrics.jsonl", lines + R"({"step": 20001, "lo)");
+  const std::vector<PlotPoint> loss = recent_curves(run.path()).at("loss");
+  CHECK(loss.back().x == 20000);
+  CHECK(loss.back().y == 1);
+  CHECK(loss.front().x > 1000);
+  CHECK(loss.front().x + static_cast<double>(loss.size()) == 20001);
+  CHECK(loss.size() > 1000);
+  run.put("metrics.jsonl", lines.substr(0, 60));
+  CHECK(recent_curves(run.path()).at("loss").front().x == 1);
+  fs::remove(run.path() / "metrics.jsonl");
+  REQUIRE(mkfifo((run.path() / "metrics.jsonl").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(recent_curves(run.path()), DataError);
+}
+
 TEST_CASE("what verbs print of a run steers no terminal", "[launcher]") {
   const RunOnDisk run;
   run.launched_and_ended(0);
