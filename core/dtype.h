@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace ds {
 
@@ -31,7 +32,15 @@ struct F16 {
   constexpr explicit operator float() const;
 };
 
+// Conversions in kernels are the GPU's own instructions and have the same bits, but that a NaN loses
+// its sign and its payload there.
 constexpr BF16::BF16(float value) {
+#if defined(__CUDA_ARCH__)
+  if (!std::is_constant_evaluated()) {
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return;
+  }
+#endif
   const auto u = std::bit_cast<uint32_t>(value);
   if ((u & 0x7fffffffU) > 0x7f800000U) {
     bits = static_cast<uint16_t>((u >> 16) | 0x0040U);
@@ -41,6 +50,12 @@ constexpr BF16::BF16(float value) {
 }
 
 constexpr F16::F16(float value) {
+#if defined(__CUDA_ARCH__)
+  if (!std::is_constant_evaluated()) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return;
+  }
+#endif
   const auto u = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (u >> 16) & 0x8000U;
   const uint32_t magnitude = u & 0x7fffffffU;
@@ -58,6 +73,13 @@ constexpr F16::F16(float value) {
 }
 
 constexpr F16::operator float() const {
+#if defined(__CUDA_ARCH__)
+  if (!std::is_constant_evaluated()) {
+    float value = 0;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+#endif
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
   const uint32_t magnitude = bits & 0x7fffU;
   if (magnitude >= 0x7c00U) {
