@@ -110,6 +110,8 @@ struct KeyTile : AttentionTile<T, kDim> {
   static constexpr int kParts = kDim > 128 ? 2 : 1;
   static constexpr int kThreads = Tile::kWarps * kParts * cuda::kWarp;
   static constexpr int kColumns = kDim / kParts / cuda::kTileColumns;
+  // Blocks that a multiprocessor has registers for; ptxas would rather spill some for a fourth one.
+  static constexpr int kBlocks = kDim <= 32 ? 3 : kDim <= 128 ? 2 : 1;
 };
 
 template <class T, int kDim>
@@ -156,7 +158,8 @@ __device__ void key_gradients(const Of& a, const volatile Dropping& dropping, in
 // A block of threads per key head and block of keys; all query heads of the key head pass by, each
 // from the first query on that sees the keys.
 template <class Of, int kDim>
-__global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads)
+__global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads,
+                                  KeyTile<typename Of::Element, kDim>::kBlocks)
     key_kernel(int key_blocks, Of a) {
   using T = typename Of::Element;
   using Tile = KeyTile<T, kDim>;
