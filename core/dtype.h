@@ -32,8 +32,8 @@ struct F16 {
   constexpr explicit operator float() const;
 };
 
-// Conversions in kernels are the GPU's own instructions and have the same bits, but that a NaN loses
-// its sign and its payload there.
+// Conversions in kernels are the GPU's own instructions and have the same bits, but that a NaN
+// loses its sign and its payload there.
 constexpr BF16::BF16(float value) {
 #if defined(__CUDA_ARCH__)
   if (!std::is_constant_evaluated()) {

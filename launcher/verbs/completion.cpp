@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "cli/completion.h"
+#include "cli/completion/script.h"
 #include "cli/terminal_text.h"
 #include "launcher/decide/json_text.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "cli/completion.h"
-#include "cli/completion_keys.h"
+#include "cli/completion/keys.h"
+#include "cli/completion/script.h"
 #include "cli/manual.h"
 #include "config/explain.h"
 #include "tests/support/catch.h"

@@ -2,7 +2,7 @@
 // can read (tests/golden/cli/scripts.txt), and the rules of quoting one by one.
 #include <fmt/format.h>
 
-#include "cli/completion.h"
+#include "cli/completion/script.h"
 #include "cli/manual.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"

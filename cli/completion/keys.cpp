@@ -1,4 +1,4 @@
-#include "cli/completion_keys.h"
+#include "cli/completion/keys.h"
 
 #include <map>
 
