@@ -50,6 +50,11 @@ constexpr std::chrono::milliseconds kStreamTurn{
 constexpr std::chrono::milliseconds kStepReports{200};
 constexpr size_t kMaxQueued = 1 << 18;  // reports kept while the launcher does not read
 
+// What such a phase does is reading and writing files.
+bool moves_files(std::string_view phase) {
+  return phase == "load" || phase == "save" || phase == "export";
+}
+
 class GrpcControlClient final : public ControlClient {
  public:
   GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost,
@@ -96,10 +101,20 @@ class GrpcControlClient final : public ControlClient {
   void report_progress(const Progress& progress) override {
     const std::scoped_lock lock(mutex_);
     // A save must not outlive the word of the steps before it.
-    if (progress_.phase() != progress.phase && reports_.has_unsent()) send_reports();
+    if (progress_.phase() != progress.phase) {
+      if (reports_.has_unsent()) send_reports();
+      moved_bytes_ = 0;
+    }
     progress_.set_step(progress.step);
     progress_.set_micro_step(progress.micro_step);
     progress_.set_phase(progress.phase);
+  }
+
+  void report_moved(int64_t bytes) override {
+    const std::scoped_lock lock(mutex_);
+    if (!moves_files(progress_.phase())) return;
+    moved_bytes_ += bytes;
+    progress_.set_micro_step(moved_bytes_ >> 20);
   }
 
   void watch_collectives(std::function<CollectiveMark()> newest) override {
@@ -473,6 +488,7 @@ class GrpcControlClient final : public ControlClient {
   } received_;
   uint64_t commands_seen_ = 0;  // of any kind, known here or not
   control::Progress progress_;
+  int64_t moved_bytes_ = 0;  // in this phase
   std::shared_ptr<const LinkBoard> board_;
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;

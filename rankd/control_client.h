@@ -32,6 +32,10 @@ class ControlClient : public RunReports {
   // Called by another thread when the launcher asks what this rank does, however stuck training is.
   virtual void on_dump(std::function<void()> dump) = 0;
 
+  // By any thread: so many bytes were read or written since. Where that is what the phase does,
+  // its micro-steps are MiB.
+  virtual void report_moved(int64_t bytes) = 0;
+
   virtual void report_plan(std::string_view plan_json) = 0;    // rank 0: becomes plan.json
   virtual void report_measured(const Measured& measured) = 0;  // every rank, before it returns
 

@@ -10,6 +10,7 @@
 #include "config/load.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
+#include "core/files/watched_files.h"
 #include "core/index.h"
 #include "proto/build_info.h"
 #include "rankd/job_comm.h"
@@ -384,6 +385,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   if (config.log_level) spdlog::set_level(spdlog::level::from_str(*config.log_level));
   RealFileSystem files;
   InputFiles inputs(files);
+  WatchedFiles watched(files, [&](int64_t, int64_t bytes) { control.report_moved(bytes); });
   const ModelConfig model = model_config(config.model, inputs);
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
@@ -435,7 +437,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .data = data,
                    .workspace = device.workspace(),
                    .engine = engine,
-                   .files = files,
+                   .files = watched,
                    .memory = memory.tier(),
                    .calls = comm.calls(),
                    .ops = ops,

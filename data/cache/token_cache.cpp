@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/files/home.h"
+#include "core/files/watched_files.h"
 #include "core/index.h"
 #include "data/cache/source_digest.h"
 #include "data/tokenizer/token_parts.h"
@@ -72,28 +73,6 @@ TokenKey key_of(const TextsToKeep& kept, const Digest& source) {
   return {.digest = digest_of(all),
           .token_bytes = vocabulary <= 256 ? 1 : (vocabulary <= 65536 ? 2 : 4)};
 }
-
-// Says how far the file was read.
-class WatchedFile final : public File {
- public:
-  WatchedFile(std::unique_ptr<File> inner, int64_t& read_up_to)
-      : File(inner->path()), inner_(std::move(inner)), read_up_to_(read_up_to) {}
-  int64_t size() const override { return inner_->size(); }
-  void read(int64_t offset, std::span<std::byte> into) const override {
-    inner_->read(offset, into);
-    read_up_to_ = offset + narrow<int64_t>(into.size());
-  }
-  bool is_cached() const override { return inner_->is_cached(); }
-  void write(int64_t offset, std::span<const std::byte> from) override {
-    inner_->write(offset, from);
-  }
-  void allocate(int64_t bytes) override { inner_->allocate(bytes); }
-  void sync() override { inner_->sync(); }
-
- private:
-  std::unique_ptr<File> inner_;
-  int64_t& read_up_to_;
-};
 
 // Ids of texts, by the name of these.
 class TextIds final : public TokenSource {

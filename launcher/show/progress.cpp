@@ -86,10 +86,10 @@ std::optional<std::string> phase_line(const RankProgress& progress,
     std::string_view phase, text, unit;  // what micro-steps are of it
   };
   static constexpr std::array kWords{
-      Words{"plan", "planning", ""}, Words{"tokenize", "tokenizing", "MiB"},
-      Words{"load", "loading", ""},  Words{"evaluate", "evaluating", "batch"},
-      Words{"save", "saving", ""},   Words{"export", "writing the model", ""},
-      Words{"paused", "paused", ""}, Words{"replay", "replaying a step", ""}};
+      Words{"plan", "planning", ""},   Words{"tokenize", "tokenizing", "MiB"},
+      Words{"load", "loading", "MiB"}, Words{"evaluate", "evaluating", "batch"},
+      Words{"save", "saving", "MiB"},  Words{"export", "writing the model", "MiB"},
+      Words{"paused", "paused", ""},   Words{"replay", "replaying a step", ""}};
   const auto found = std::ranges::find(kWords, progress.phase, &Words::phase);
   if (found == kWords.end()) return std::nullopt;
   std::string line = last ? fmt::format("step {}/{}  ", last->step, last->total_steps) : "";

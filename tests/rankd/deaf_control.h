@@ -24,6 +24,7 @@ class DeafControl : public ControlClient {
   std::vector<StepMetrics> untaken_steps() const override { return {}; }
   void report_commit(const SavedTag& /*tag*/) override {}
   void report_text(std::string_view /*line*/) override {}
+  void report_moved(int64_t /*bytes*/) override {}
   void report_plan(std::string_view /*plan_json*/) override {}
   void report_measured(const Measured& /*measured*/) override {}
   void report_generated(std::string /*text*/) override {}

@@ -136,6 +136,21 @@ TEST_CASE("metrics of a step travel by name, and a name that nobody can show is 
   CHECK(heard.values.find("samples") == 0x1p53);
 }
 
+TEST_CASE("what is read and written moves the phases that do nothing else", "[launcher][rankd]") {
+  ControlPlane plane(1);
+  const std::unique_ptr<ControlClient> client = plane.connect(0);
+  join(plane, *client, 0);
+  client->report_progress({4, 2, "train"});
+  client->report_moved(int64_t{9} << 20);  // of a data set, say: micro-steps are counted
+  client->report_progress({4, 0, "save"});
+  client->report_moved((int64_t{3} << 20) - 1);
+  client->report_moved(int64_t{2} << 20);
+  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kOwn, ""));
+  const control::RankMessage last = plane.expect_message(control::RankMessage::kHeartbeat);
+  CHECK(last.heartbeat().phase() == "save");
+  CHECK(last.heartbeat().micro_step() == 4);
+}
+
 TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   ControlPlane plane(2);
   const std::unique_ptr<ControlClient> client = plane.connect(1);

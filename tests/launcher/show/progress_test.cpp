@@ -115,6 +115,9 @@ TEST_CASE("on a terminal is seen what a rank does that makes no steps", "[launch
   CHECK(line("save", 0) == "step 400/2000  saving");
   CHECK(line("tokenize", 40, false) == "tokenizing, MiB 40");
   CHECK(line("load", 0, false) == "loading");
+  CHECK(line("load", 300, false) == "loading, MiB 300");
+  CHECK(line("save", 7) == "step 400/2000  saving, MiB 7");
+  CHECK(line("export", 1) == "step 400/2000  writing the model, MiB 1");
   CHECK_FALSE(line("train", 3));
   CHECK_FALSE(line("", 0, false));
 }
