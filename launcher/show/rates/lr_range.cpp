@@ -175,7 +175,8 @@ std::string trial_lines(const LrRange& range) {
   std::vector<LrTrial> trials = range.trials;
   std::ranges::sort(trials, {}, &LrTrial::lr);
   std::string out =
-      fmt::format("trials          {} steps at one rate, loss at the end\n", range.trial_steps);
+      fmt::format("trials          {} steps at one rate, {} at the end\n", range.trial_steps,
+                  range.trials_held_out ? "loss of held-out data" : "loss");
   for (const LrTrial& trial : trials) {
     const bool best = trial.lr == range.fixed_lr();
     const std::string loss = std::isfinite(trial.loss) ? fmt::format("{:.4g}", trial.loss) : "lost";
@@ -233,6 +234,7 @@ std::string lr_range_json(const LrRange& range, const std::string& run, const st
       .number("cycle_min_lr", range.cycle_min_lr())
       .number("cycle_max_lr", range.cycle_max_lr())
       .integer("trial_steps", range.trial_steps)
+      .text("trial_loss", range.trials_held_out ? "validation_loss" : "loss")
       .raw("trials", fmt::format("[{}]", trials))
       .raw("points", fmt::format("[{}]", points))
       .str();

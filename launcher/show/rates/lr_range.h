@@ -29,8 +29,9 @@ struct LrRange {
   std::optional<double> diverged_lr;  // the loss jumped, has risen by half of its fall, or is none
   bool still_falling = false;         // the lowest is at the end, so the range is too short
 
-  std::vector<LrTrial> trials;  // runs at constant rates, made after the test; may be none
-  int64_t trial_steps = 0;      // of each
+  std::vector<LrTrial> trials;   // runs at constant rates, made after the test; may be none
+  int64_t trial_steps = 0;       // of each
+  bool trials_held_out = false;  // their losses are those of held-out data
 
   // What the curve alone says of a rate that is kept: at most half of the largest useful one, at
   // which a model is about to diverge, and a quarter of one at which the loss has diverged.

@@ -48,8 +48,11 @@ const LrTrial* best_lr_trial(const std::vector<LrTrial>& tried) {
   return best;
 }
 
-double trial_loss(const std::vector<PlotPoint>& losses, int64_t steps) {
-  const int64_t count = std::max<int64_t>(1, steps / 10);
+namespace {
+
+// Of the last `wanted` steps of `steps`, one at least.
+double mean_of_last(const std::vector<PlotPoint>& losses, int64_t wanted, int64_t steps) {
+  const int64_t count = std::max<int64_t>(1, wanted);
   double sum = 0;
   int64_t found = 0;
   for (const PlotPoint& point : losses) {
@@ -60,6 +63,14 @@ double trial_loss(const std::vector<PlotPoint>& losses, int64_t steps) {
   }
   return found == count ? sum / static_cast<double>(count)
                         : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+double trial_loss(const MetricCurves& curves, int64_t steps, bool held_out) {
+  const auto losses = curves.find(held_out ? "validation_loss" : "loss");
+  if (losses == curves.end()) return std::numeric_limits<double>::quiet_NaN();
+  return mean_of_last(losses->second, held_out ? 1 : steps / 10, steps);
 }
 
 }  // namespace ds

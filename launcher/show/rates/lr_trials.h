@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/line_plot.h"
+#include "launcher/show/page/metric_curves.h"
 
 namespace ds {
 
@@ -27,8 +27,9 @@ std::optional<double> next_trial_lr(const std::vector<LrTrial>& tried, double fi
 // one was lost.
 const LrTrial* best_lr_trial(const std::vector<LrTrial>& tried);
 
-// The mean loss of the last tenth of `steps` steps, which batches make less noisy than the last
-// loss; NaN where a step of the tenth has no finite loss.
-double trial_loss(const std::vector<PlotPoint>& losses, int64_t steps);
+// How far a trial of `steps` steps came: the loss of held-out data after the last of them, or the
+// mean loss of the last tenth of them, which batches make less noisy than the last loss. NaN where
+// there is no finite one.
+double trial_loss(const MetricCurves& curves, int64_t steps, bool held_out);
 
 }  // namespace ds

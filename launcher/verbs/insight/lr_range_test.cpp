@@ -36,10 +36,22 @@ LrRangeTestParams params_of(const LrRangeTestArgs& args, const Config& config) {
   return params;
 }
 
+bool has_held_out(const Config& config) {
+  return !config.data.validation.empty() || config.data.validation_fraction > 0;
+}
+
+// Batches of held-out data that tell trials apart; the test itself evaluates as little as it can.
+int64_t trial_eval_batches(const Config& config) {
+  constexpr int64_t kEnough = 16;
+  const int64_t asked = config.train.eval_batches;
+  return asked == 0 ? kEnough : std::min(asked, kEnough);
+}
+
 // What makes a run of so many steps with the rates of the test out of the one that a configuration
 // describes: words behind it.
 std::vector<std::string> overrides_for(const LrRangeTestArgs& args, const Config& config,
-                                       const LrRangeTestParams& params, int64_t steps) {
+                                       const LrRangeTestParams& params, int64_t steps,
+                                       int64_t most_eval_batches) {
   std::vector<std::string> out = args.run.overrides;
   std::string rates;
   for (const double rate : params.lr_range_test_min_lr) {
@@ -55,9 +67,9 @@ std::vector<std::string> overrides_for(const LrRangeTestArgs& args, const Config
                                  "train.save_at_end=false", "train.log_every=1"}) {
     out.emplace_back(word);
   }
-  if (!config.data.validation.empty() || config.data.validation_fraction > 0) {
-    out.emplace_back("train.eval_every=0");
-    out.emplace_back("train.eval_batches=1");
+  if (has_held_out(config)) {
+    out.emplace_back("train.eval_every=0");  // at the end
+    out.push_back(fmt::format("train.eval_batches={}", most_eval_batches));
   }
   out.push_back(fmt::format("train.steps={}", steps));
   return out;
@@ -118,20 +130,22 @@ int report_failure(const LrRangeTestArgs& args, const fs::path& directory, int c
 int add_trials(LrRange& range, const LrRangeTestArgs& args, const Config& config,
                const CommandContext& context, const fs::path& directory) {
   range.trial_steps = args.trial_steps;
+  range.trials_held_out = has_held_out(config);
   while (const std::optional<double> lr = next_trial_lr(range.trials, range.curve_lr())) {
     const size_t number = range.trials.size() + 1;
     say(stderr, "trial {}: {} steps at a rate of {:.3g}\n", number, args.trial_steps, *lr);
     const LrRangeTestParams constant{
         .lr_range_test_min_lr = {*lr}, .lr_range_test_step_size = 1, .lr_range_test_step_rate = 0};
     const fs::path place = directory / "trials" / fmt::format("{}", number);
-    const MeasuredRun run =
-        measure(args, context, overrides_for(args, config, constant, args.trial_steps), place);
+    const MeasuredRun run = measure(
+        args, context,
+        overrides_for(args, config, constant, args.trial_steps, trial_eval_batches(config)), place);
     if (run.end == RunEnd::kFailed) return report_failure(args, place, run.code);
-    const auto losses = run.curves.find("loss");
-    const bool is_whole = run.end == RunEnd::kDone && losses != run.curves.end();
-    range.trials.push_back({.lr = *lr,
-                            .loss = is_whole ? trial_loss(losses->second, args.trial_steps)
-                                             : std::numeric_limits<double>::quiet_NaN()});
+    range.trials.push_back(
+        {.lr = *lr,
+         .loss = run.end == RunEnd::kDone
+                     ? trial_loss(run.curves, args.trial_steps, range.trials_held_out)
+                     : std::numeric_limits<double>::quiet_NaN()});
   }
   if (best_lr_trial(range.trials) == nullptr) {
     throw DataError(
@@ -158,8 +172,9 @@ void report(const LrRangeTestArgs& args, const fs::path& run, const LrRange& ran
 int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context) {
   const fs::path directory = run_directory_of(args);
   const Config config = load_config(args.run.config, args.run.overrides);
-  MeasuredRun run = measure(
-      args, context, overrides_for(args, config, params_of(args, config), args.steps), directory);
+  MeasuredRun run =
+      measure(args, context, overrides_for(args, config, params_of(args, config), args.steps, 1),
+              directory);
   const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
   if (place && !place->is_launcher()) return run.code;  // another dslaunch has the results
   if (run.end == RunEnd::kFailed) return report_failure(args, directory, run.code);

@@ -76,11 +76,19 @@ TEST_CASE("among rates that train alike the smallest is taken", "[launcher]") {
 TEST_CASE("the loss of a trial is the mean of its last tenth", "[launcher]") {
   std::vector<PlotPoint> losses;
   for (int step = 1; step <= 20; ++step) losses.push_back({static_cast<double>(step), 21.0 - step});
-  CHECK(trial_loss(losses, 20) == 1.5);
-  CHECK(std::isnan(trial_loss(losses, 21)));  // the last step is missing
-  CHECK(std::isnan(trial_loss({}, 20)));
+  CHECK(trial_loss({{"loss", losses}}, 20, false) == 1.5);
+  CHECK(std::isnan(trial_loss({{"loss", losses}}, 21, false)));  // the last step is missing
+  CHECK(std::isnan(trial_loss({}, 20, false)));
   losses.back().y = NAN;
-  CHECK(std::isnan(trial_loss(losses, 20)));
+  CHECK(std::isnan(trial_loss({{"loss", losses}}, 20, false)));
+}
+
+TEST_CASE("the loss of a trial is that of held-out data after its last step", "[launcher]") {
+  const std::vector<PlotPoint> losses{{19, 2.0}, {20, 1.0}};
+  const MetricCurves curves{{"loss", losses}, {"validation_loss", {{10, 8.0}, {20, 7.0}}}};
+  CHECK(trial_loss(curves, 20, true) == 7);
+  CHECK(std::isnan(trial_loss(curves, 21, true)));
+  CHECK(std::isnan(trial_loss({{"loss", losses}}, 20, true)));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ def near(one, other):
 # Each trial is a run at one rate, and the rate of the best of them is what is proposed.
 def the_trials(folder, found):
     trials = found["trials"]
+    check(found["trial_loss"] == "loss", f"trial_loss: {found['trial_loss']}")
     check(found["trial_steps"] == 10 and len(trials) >= 5, f"trials: {trials}")
     best = min(trials, key=lambda trial: trial["loss"])
     check(found["lr"] == best["lr"], f"{found['lr']} is not the rate of the best trial, {best}")
@@ -52,6 +53,19 @@ def the_trials(folder, found):
         check([step["step"] for step in steps] == list(range(1, 11)), f"steps of trial {number}")
         check(all(near(step["lr"], trial["lr"]) for step in steps), f"trial {number} is not at one rate")
         check(near(steps[-1]["loss"], trial["loss"]), f"trial {number}: loss {trial['loss']}")
+
+
+# Where data are held out, they tell the trials apart.
+def the_held_out_trials(folder):
+    done = dslaunch(folder, "lr-range-test", "train.json", "data.validation_fraction=0.2", "--steps", "12", "--num-ranks", "1",
+                    "--run-dir", "held_out", "--trial-steps", "6", "--json")
+    found = json.loads(done.stdout)
+    check(found["trial_loss"] == "validation_loss", f"trial_loss: {found['trial_loss']}")
+    for number, trial in enumerate(found["trials"], 1):
+        lines = (folder / f"held_out/trials/{number}/metrics.jsonl").read_text().splitlines()
+        evaluated = [step for step in map(json.loads, lines) if "validation_loss" in step]
+        check([step["step"] for step in evaluated] == [6], f"trial {number} is evaluated at {evaluated}")
+        check(near(evaluated[0]["validation_loss"], trial["loss"]), f"held-out loss of trial {number}: {trial['loss']}")
 
 
 def the_verb(folder):
@@ -68,6 +82,7 @@ def the_verb(folder):
     check(not list((folder / "range").glob("checkpoints/global_step*")), "no state is saved")
     check(not (folder / "range/final").exists(), "no model is saved")
     the_trials(folder, found)
+    the_held_out_trials(folder)
     text = dslaunch(folder, "lr-range-test", "train.json", "--steps", "12", "--num-ranks", "1", "--staircase",
                     "--step-size", "3", "--step-rate", "1", "--min-lr", "0.001", "--trial-steps", "0").stdout
     check("OneCycle" in text and "lr-range-test.svg" in text and "trials" not in text, text)
