@@ -75,6 +75,8 @@ std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
 inline constexpr int64_t kManyTokens = int64_t{1} << 61;
 struct TextLook {
   int64_t most_tokens = 0;  // that it can hold: its bytes, or kManyTokens where it is compressed
+  int64_t text_bytes = 0;   // of the text, about: compressed text is taken for four times as long
+  bool is_plain = false;    // its bytes are the text, from the first to the last
   bool is_json_lines = false;
   std::string head = {};  // the beginning of the text, decompressed; of JSON lines nothing
 };
@@ -96,8 +98,16 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
 
 // What open_token_sources would refuse of these paths, as far as that can be told without reading
 // them through; each path and each file is looked at, and `on_problem` gets what is wrong with it.
+// Bytes of texts, about, by what can be done with them: those that are the text itself, and those
+// of compressed texts and JSON lines; files that are worth keeping each (data/text_memory.h), and
+// smaller ones.
+struct TextBytes {
+  int64_t large_plain = 0, small_plain = 0;
+  int64_t large = 0, small = 0;
+};
 struct DataLook {
-  int64_t most_tokens = 0;         // of one source: a sample never crosses from one into the next
+  int64_t most_tokens = 0;  // of one source: a sample never crosses from one into the next
+  TextBytes texts{};
   std::vector<std::string> notes;  // what is read, but looks like something else (data_notes.h)
 };
 DataLook look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,

@@ -69,6 +69,8 @@ class TextFile {
     const bool plain = compression_ == Compression::kNone;
     const bool lines = layout_of(path_) == TextLayout::kJsonLines;
     TextLook found{.most_tokens = plain ? file_->size() - mark_bytes() : kManyTokens,
+                   .text_bytes = text_bytes(),
+                   .is_plain = plain && !lines,
                    .is_json_lines = lines};
     if (plain && !lines) {
       found.head = std::move(head_);

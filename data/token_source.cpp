@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/indexed_dataset.h"
 #include "data/path_pattern.h"
+#include "data/text_memory.h"
 #include "data/tokenizer/token_parts.h"
 
 namespace ds {
@@ -240,7 +241,9 @@ class SourceLook {
     }
     notes_.add_files(named);
   }
-  DataLook found() const { return {.most_tokens = most_, .notes = notes_.texts()}; }
+  DataLook found() const {
+    return {.most_tokens = most_, .texts = bytes_, .notes = notes_.texts()};
+  }
 
  private:
   DataNotes::Form look_at(const std::string& path, bool into) {
@@ -249,6 +252,7 @@ class SourceLook {
       const TextLook text = look_at_text(file_system_, path, options_);
       texts_ = std::min(kManyTokens, texts_ + text.most_tokens);
       most_ = std::max(most_, texts_);
+      count(text);
       if (text.is_json_lines) return DataNotes::Form::kJsonLines;
       if (into) notes_.add_text(path, text.head);
       return DataNotes::Form::kText;
@@ -261,10 +265,18 @@ class SourceLook {
     return DataNotes::Form::kTokens;
   }
 
+  void count(const TextLook& text) {
+    const bool is_large = text.text_bytes >= kLeastKeptText;
+    int64_t& bytes = text.is_plain ? (is_large ? bytes_.large_plain : bytes_.small_plain)
+                                   : (is_large ? bytes_.large : bytes_.small);
+    bytes += text.text_bytes;
+  }
+
   FileSystem& file_system_;
   const TextOptions& options_;
   const std::function<void(const Error& problem)>& on_problem_;
   DataNotes notes_;
+  TextBytes bytes_;
   int64_t most_ = 0;   // tokens of a source
   int64_t texts_ = 0;  // of neighbouring text files, which are one source
 };

@@ -17,6 +17,7 @@
 #include "core/files/file.h"
 #include "data/cache/file_lock.h"
 #include "data/cache/token_segment.h"
+#include "data/text_memory.h"
 #include "data/text_tokens.h"
 
 namespace ds {
@@ -55,7 +56,7 @@ class TokenCache {
     std::string folder{};
     // Fewer are not worth it: every rank tokenises them in memory. Files that are smaller are kept
     // together, where there are so many of them.
-    int64_t least_bytes = int64_t{16} << 20;
+    int64_t least_bytes = kLeastKeptText;
     int threads = 1;  // that encode, the one that opens among them
     // Called by the thread that opens, many times a second.
     std::function<void(const TokenizingProgress&)> on_progress = [](const TokenizingProgress&) {};

@@ -122,6 +122,20 @@ int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& opt
   return static_cast<int>(table.largest() != nullptr ? ExitCode::kDone : ExitCode::kConfig);
 }
 
+// Texts that are not there count for nothing: a plan is made without them, too.
+TextMemory texts_of(const PlanArgs& args, const DataSection& data, FileSystem& files) {
+  std::vector<std::string> paths = data.train;
+  paths.insert(paths.end(), data.validation.begin(), data.validation.end());
+  const DataLook look =
+      look_at_token_sources(files, paths, {.field = data.field}, [](const Error&) {});
+  const bool takes_bytes = data.tokenizer == "byte";
+  return memory_of_texts(look.texts,
+                         {.has_cache = !data.cache_folder.value_or(default_token_cache()).empty(),
+                          .takes_bytes = takes_bytes,
+                          .reads_in_place = takes_bytes && data.separator.value_or("").empty(),
+                          .threads = args.threads * args.ranks_of_host()});
+}
+
 }  // namespace
 
 int run_plan(const PlanArgs& args) {
@@ -134,7 +148,8 @@ int run_plan(const PlanArgs& args) {
   const EngineOptions options = engine_options(config, model, ranks);
   const DeviceCeilings ceilings = planned_ceilings(args, {.config = config, .options = options});
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
-  const RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
+  RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
+  plan.texts = texts_of(args, config.data, inputs);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   say("{}", text);
   if (!args.json && options.zero.offloads_state()) {

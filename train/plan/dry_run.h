@@ -13,6 +13,7 @@
 
 #include "comm/mesh_layout.h"
 #include "core/memory/adaptors.h"
+#include "data/text_memory.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"
 #include "train/plan/pipeline_plan.h"
@@ -43,6 +44,7 @@ struct RunPlan {
   std::vector<RankPlan> classes;
   bool calibrated = false;  // time is by operations measured on this machine
   std::optional<PipelinePlan> pipeline = std::nullopt;  // where ranks lie along pipe
+  std::optional<TextMemory> texts = std::nullopt;       // where somebody has looked at them
 
   int world_size() const { return MeshLayout(mesh).world_size(); }
   const RankPlan& of_rank(int rank) const;

@@ -132,6 +132,15 @@ std::string plan_json(const RunPlan& plan) {
   out.StartArray();
   for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
   out.EndArray();
+  if (plan.texts) {
+    out.Key("texts");
+    out.StartObject();
+    out.Key("held_bytes");
+    out.Int64(plan.texts->held_bytes);
+    out.Key("tokenizing_bytes");
+    out.Int64(plan.texts->tokenizing_bytes);
+    out.EndObject();
+  }
   out.Key("communication");
   out.StartObject();
   for (const auto& [axis, ops] : largest_traffic(plan)) {
@@ -257,6 +266,20 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
          bound_text(plan);
 }
 
+// Nothing where texts are read from where they are.
+std::string texts_text(const TextMemory& texts) {
+  std::string text;
+  if (texts.held_bytes > 0) {
+    text += fmt::format("texts         at most {} of token ids in each rank\n",
+                        human_bytes(static_cast<double>(texts.held_bytes)));
+  }
+  if (texts.tokenizing_bytes > 0) {
+    text += fmt::format("tokenizing    {} in one process of each host, before training\n",
+                        human_bytes(static_cast<double>(texts.tokenizing_bytes)));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
@@ -274,7 +297,7 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
     if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
     text += class_text(one, plan.calibrated);
   }
-  return text;
+  return plan.texts ? text + texts_text(*plan.texts) : text;
 }
 
 }  // namespace ds

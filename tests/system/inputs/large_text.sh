@@ -23,6 +23,8 @@ with open("corpus.txt", "w") as out:
             line.append(words[(state >> 16) % len(words)])
         out.write(" ".join(line)[: 1 << 20])
 PY
+expect 0 plan train.json --num-ranks 2 --num-threads 1
+expect_text out "tokenizing    32.00 MiB in one process of each host, before training"
 segments() { find cache -name '*.tokens' 2>/dev/null | wc -l; }
 losses() {
   python3 -c 'import json, sys; print([(m["step"], m["loss"]) for m in map(json.loads, open(sys.argv[1]))])' \

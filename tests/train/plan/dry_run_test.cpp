@@ -193,6 +193,22 @@ TEST_CASE("a plan for programs has an entry for every rank, whose parts make its
   CHECK(json.find("seconds_from")->as_string() == "ceilings");
 }
 
+TEST_CASE("a plan tells what texts take where somebody has looked at them", "[train]") {
+  RunPlan plan = plan_of({.ranks = 2});
+  CHECK(read_config_document(plan_json(plan), "plan").find("texts") == nullptr);
+  plan.texts = {.held_bytes = 3 << 20, .tokenizing_bytes = 32 << 20};
+  const Value json = read_config_document(plan_json(plan), "plan");
+  CHECK(json.find("texts")->find("held_bytes")->as_integer() == 3 << 20);
+  CHECK(json.find("texts")->find("tokenizing_bytes")->as_integer() == 32 << 20);
+  const EngineOptions options = options_of({.ranks = 2});
+  CHECK_THAT(plan_text(plan, options),
+             Catch::EndsWith("texts         at most 3.00 MiB of token ids in each rank\n"
+                             "tokenizing    32.00 MiB in one process of each host, before "
+                             "training\n"));
+  plan.texts = TextMemory{};
+  CHECK_THAT(plan_text(plan, options), !Catch::Contains("texts"));
+}
+
 TEST_CASE("ranks are alike that have the same stage of a pipeline and as much of its layers",
           "[train]") {
   using Classes = std::vector<std::vector<int>>;
