@@ -22,8 +22,9 @@ struct TextReaders {
   int threads = 1;              // that tokenise, of one host
 };
 
-// Ids take four bytes each where they are held in memory, those that are bytes one; there is no more
-// than one for each byte. The ids of plain text that are its bytes are read from where they are.
+// Ids take four bytes each where they are held in memory, those that are bytes one; there is no
+// more than one for each byte. The ids of plain text that are its bytes are read from where they
+// are.
 TextMemory memory_of_texts(const TextBytes& texts, const TextReaders& readers);
 
 }  // namespace ds

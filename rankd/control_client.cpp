@@ -101,20 +101,20 @@ class GrpcControlClient final : public ControlClient {
   void report_progress(const Progress& progress) override {
     const std::scoped_lock lock(mutex_);
     // A save must not outlive the word of the steps before it.
-    if (progress_.phase() != progress.phase) {
+    if (standing_.progress.phase() != progress.phase) {
       if (reports_.has_unsent()) send_reports();
-      moved_bytes_ = 0;
+      standing_.moved_bytes = 0;
     }
-    progress_.set_step(progress.step);
-    progress_.set_micro_step(progress.micro_step);
-    progress_.set_phase(progress.phase);
+    standing_.progress.set_step(progress.step);
+    standing_.progress.set_micro_step(progress.micro_step);
+    standing_.progress.set_phase(progress.phase);
   }
 
   void report_moved(int64_t bytes) override {
     const std::scoped_lock lock(mutex_);
-    if (!moves_files(progress_.phase())) return;
-    moved_bytes_ += bytes;
-    progress_.set_micro_step(moved_bytes_ >> 20);
+    if (!moves_files(standing_.progress.phase())) return;
+    standing_.moved_bytes += bytes;
+    standing_.progress.set_micro_step(standing_.moved_bytes >> 20);
   }
 
   void watch_collectives(std::function<CollectiveMark()> newest) override {
@@ -302,7 +302,7 @@ class GrpcControlClient final : public ControlClient {
   }
 
   control::Progress heartbeat() const {  // under mutex_
-    control::Progress out = progress_;
+    control::Progress out = standing_.progress;
     if (newest_collective_) {
       const CollectiveMark mark = newest_collective_();
       control::Progress::Collective& last = *out.mutable_collective();
@@ -487,8 +487,11 @@ class GrpcControlClient final : public ControlClient {
     std::deque<TraceOrder> traces;  // of those among them
   } received_;
   uint64_t commands_seen_ = 0;  // of any kind, known here or not
-  control::Progress progress_;
-  int64_t moved_bytes_ = 0;  // in this phase
+  struct Standing {
+    control::Progress progress;
+    int64_t moved_bytes = 0;  // in this phase
+  };
+  Standing standing_;
   std::shared_ptr<const LinkBoard> board_;
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;

@@ -375,6 +375,23 @@ void tell_problem(RankDevice& device) {
   if (choices != nullptr && !choices->problem().empty()) spdlog::warn("{}", choices->problem());
 }
 
+DeviceCeilings ceilings_of(const JobPlan& plan, const Config& config, const EngineOptions& options,
+                           const MeshSizes& mesh) {
+  return plan.device == Device::cpu()
+             ? cpu_ceilings(options, config, mesh, plan.threads)
+             : cuda_ceilings(options, config, plan.world_size, plan.threads);
+}
+
+RankDeviceOptions device_options(const JobPlan& plan, const Config& config,
+                                 const BlockSizes& planned, const DeviceCeilings& ceilings) {
+  return {.planned = planned,
+          .overlaps_communication = ceilings.overlaps_communication,
+          .nccl = nccl_wish(config.communication.backend),
+          .limits = memory_limits(config),
+          .tunes_matmul = config.train.tune_matmul,
+          .updater_threads = updater_threads(config, plan.threads)};
+}
+
 }  // namespace
 
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener,
@@ -390,13 +407,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   const MeshSizes mesh = job_mesh(config, plan.world_size, plan.local_size);
-  const DeviceCeilings ceilings =
-      plan.device == Device::cpu() ? cpu_ceilings(options, config, mesh, plan.threads)
-                                   : cuda_ceilings(options, config, plan.world_size, plan.threads);
+  const DeviceCeilings ceilings = ceilings_of(plan, config, options, mesh);
   RunPlan run_plan = dry_run(options, mesh, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
-  const MemoryLimits limits = memory_limits(config);
-  require_within(run_plan, limits);
+  require_within(run_plan, memory_limits(config));
   DS_FAILPOINT("train.planned");
   const OpenedData opened = open_training_data(plan, control, config.data, model, inputs, files);
   const TrainingData& data = opened.data;
@@ -408,16 +422,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   OpLog ops;
   BesideLog beside;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
-  RankDevice device(plan,
-                    {.planned = own_plan.blocks,
-                     .overlaps_communication = ceilings.overlaps_communication,
-                     .nccl = nccl_wish(config.communication.backend),
-                     .limits = limits,
-                     .tunes_matmul = config.train.tune_matmul,
-                     .trace = &ops,
-                     .beside = &beside,
-                     .updater_threads = updater_threads(config, plan.threads)},
-                    comm.world(), run_plan.mesh, comm.sinks());
+  RankDeviceOptions of_device = device_options(plan, config, own_plan.blocks, ceilings);
+  of_device.trace = &ops;
+  of_device.beside = &beside;
+  RankDevice device(plan, of_device, comm.world(), run_plan.mesh, comm.sinks());
   ops.follow(device.workspace().stream());
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");

@@ -104,6 +104,41 @@ std::string pipeline_text(const PipelinePlan& pipeline) {
 
 const char* words_of(Device device) { return device.kind == Device::Kind::kCuda ? "cuda" : "cpu"; }
 
+void write_texts(Writer& out, const TextMemory& texts) {
+  out.Key("texts");
+  out.StartObject();
+  out.Key("held_bytes");
+  out.Int64(texts.held_bytes);
+  out.Key("tokenizing_bytes");
+  out.Int64(texts.tokenizing_bytes);
+  out.EndObject();
+}
+
+// Bytes of a step: those of collectives by axis, and those between tiers.
+void write_traffic(Writer& out, const RunPlan& plan) {
+  out.Key("communication");
+  out.StartObject();
+  for (const auto& [axis, ops] : largest_traffic(plan)) {
+    out.Key(axis.c_str());
+    out.StartObject();
+    for (const auto& [op, bytes] : ops) {
+      out.Key(op.c_str());
+      out.Double(bytes);
+    }
+    out.EndObject();
+  }
+  out.EndObject();
+  out.Key("links");
+  out.StartObject();
+  for (int link = 0; link < kLinks; ++link) {
+    double most = 0;
+    for (const RankPlan& one : plan.classes) most = std::max(most, nth(one.link_bytes, link));
+    out.Key(std::string(name_of(static_cast<Link>(link))).c_str());
+    out.Double(most);
+  }
+  out.EndObject();
+}
+
 std::string human_bytes(double bytes) {
   const auto [value, unit] = scale_bytes(bytes);
   return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 2, unit);
@@ -132,36 +167,8 @@ std::string plan_json(const RunPlan& plan) {
   out.StartArray();
   for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
   out.EndArray();
-  if (plan.texts) {
-    out.Key("texts");
-    out.StartObject();
-    out.Key("held_bytes");
-    out.Int64(plan.texts->held_bytes);
-    out.Key("tokenizing_bytes");
-    out.Int64(plan.texts->tokenizing_bytes);
-    out.EndObject();
-  }
-  out.Key("communication");
-  out.StartObject();
-  for (const auto& [axis, ops] : largest_traffic(plan)) {
-    out.Key(axis.c_str());
-    out.StartObject();
-    for (const auto& [op, bytes] : ops) {
-      out.Key(op.c_str());
-      out.Double(bytes);
-    }
-    out.EndObject();
-  }
-  out.EndObject();
-  out.Key("links");
-  out.StartObject();
-  for (int link = 0; link < kLinks; ++link) {
-    double most = 0;
-    for (const RankPlan& one : plan.classes) most = std::max(most, nth(one.link_bytes, link));
-    out.Key(std::string(name_of(static_cast<Link>(link))).c_str());
-    out.Double(most);
-  }
-  out.EndObject();
+  if (plan.texts) write_texts(out, *plan.texts);
+  write_traffic(out, plan);
   double flops = 0;
   for (const RankPlan& one : plan.classes) flops = std::max(flops, one.flops_per_step);
   out.Key("flops_per_step");

@@ -137,18 +137,23 @@ TEST_CASE("metrics of a step travel by name, and a name that nobody can show is 
 }
 
 TEST_CASE("what is read and written moves the phases that do nothing else", "[launcher][rankd]") {
-  ControlPlane plane(1);
-  const std::unique_ptr<ControlClient> client = plane.connect(0);
-  join(plane, *client, 0);
-  client->report_progress({4, 2, "train"});
-  client->report_moved(int64_t{9} << 20);  // of a data set, say: micro-steps are counted
-  client->report_progress({4, 0, "save"});
-  client->report_moved((int64_t{3} << 20) - 1);
-  client->report_moved(int64_t{2} << 20);
-  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kOwn, ""));
-  const control::RankMessage last = plane.expect_message(control::RankMessage::kHeartbeat);
-  CHECK(last.heartbeat().phase() == "save");
-  CHECK(last.heartbeat().micro_step() == 4);
+  const auto micro_steps_in = [](const std::string& phase) {
+    ControlPlane plane(1);
+    const std::unique_ptr<ControlClient> client = plane.connect(0);
+    join(plane, *client, 0);
+    client->report_progress({4, 0, "load"});
+    client->report_moved(int64_t{9} << 20);
+    client->report_progress({4, 1, phase});
+    client->report_moved((int64_t{3} << 20) - 1);
+    client->report_moved(int64_t{2} << 20);
+    CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kOwn, ""));
+    const control::RankMessage last = plane.expect_message(control::RankMessage::kHeartbeat);
+    CHECK(last.heartbeat().phase() == phase);
+    return last.heartbeat().micro_step();
+  };
+  CHECK(micro_steps_in("save") == 4);
+  CHECK(micro_steps_in("export") == 4);
+  CHECK(micro_steps_in("train") == 1);
 }
 
 TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
