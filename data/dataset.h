@@ -96,18 +96,19 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
     FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer,
     const TextOptions& options = {});
 
-// What open_token_sources would refuse of these paths, as far as that can be told without reading
-// them through; each path and each file is looked at, and `on_problem` gets what is wrong with it.
-// Bytes of texts, about, by what can be done with them: those that are the text itself, and those
-// of compressed texts and JSON lines; files that are worth keeping each (data/text_memory.h), and
-// smaller ones.
+// Bytes of a run of neighbouring texts, about, by what can be done with them: those that are the
+// text itself, and those of compressed texts and JSON lines; files that are worth keeping each
+// (data/text_memory.h), and smaller ones.
 struct TextBytes {
   int64_t large_plain = 0, small_plain = 0;
   int64_t large = 0, small = 0;
 };
+
+// What open_token_sources would refuse of these paths, as far as that can be told without reading
+// them through; each path and each file is looked at, and `on_problem` gets what is wrong with it.
 struct DataLook {
   int64_t most_tokens = 0;  // of one source: a sample never crosses from one into the next
-  TextBytes texts{};
+  std::vector<TextBytes> texts{};
   std::vector<std::string> notes;  // what is read, but looks like something else (data_notes.h)
 };
 DataLook look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,

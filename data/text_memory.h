@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "data/dataset.h"
 
@@ -25,6 +26,6 @@ struct TextReaders {
 // Ids take four bytes each where they are held in memory, those that are bytes one; there is no
 // more than one for each byte. The ids of plain text that are its bytes are read from where they
 // are.
-TextMemory memory_of_texts(const TextBytes& texts, const TextReaders& readers);
+TextMemory memory_of_texts(std::span<const TextBytes> runs, const TextReaders& readers);
 
 }  // namespace ds

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/index.h"
 #include "data/data_notes.h"
@@ -258,6 +259,7 @@ class SourceLook {
       return DataNotes::Form::kText;
     }
     texts_ = 0;
+    is_new_run_ = true;
     const auto source = form == DataForm::kShard
                             ? open_llmc_shard(file_system_, path)
                             : open_indexed(*indexed_prefix(file_system_, path));
@@ -266,9 +268,11 @@ class SourceLook {
   }
 
   void count(const TextLook& text) {
+    if (std::exchange(is_new_run_, false)) bytes_.emplace_back();
+    TextBytes& run = bytes_.back();
     const bool is_large = text.text_bytes >= kLeastKeptText;
-    int64_t& bytes = text.is_plain ? (is_large ? bytes_.large_plain : bytes_.small_plain)
-                                   : (is_large ? bytes_.large : bytes_.small);
+    int64_t& bytes = text.is_plain ? (is_large ? run.large_plain : run.small_plain)
+                                   : (is_large ? run.large : run.small);
     bytes += text.text_bytes;
   }
 
@@ -276,7 +280,8 @@ class SourceLook {
   const TextOptions& options_;
   const std::function<void(const Error& problem)>& on_problem_;
   DataNotes notes_;
-  TextBytes bytes_;
+  std::vector<TextBytes> bytes_;  // of each run
+  bool is_new_run_ = true;
   int64_t most_ = 0;   // tokens of a source
   int64_t texts_ = 0;  // of neighbouring text files, which are one source
 };

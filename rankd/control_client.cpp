@@ -101,10 +101,8 @@ class GrpcControlClient final : public ControlClient {
   void report_progress(const Progress& progress) override {
     const std::scoped_lock lock(mutex_);
     // A save must not outlive the word of the steps before it.
-    if (standing_.progress.phase() != progress.phase) {
-      if (reports_.has_unsent()) send_reports();
-      standing_.moved_bytes = 0;
-    }
+    if (standing_.progress.phase() != progress.phase && reports_.has_unsent()) send_reports();
+    standing_.moved_bytes = 0;
     standing_.progress.set_step(progress.step);
     standing_.progress.set_micro_step(progress.micro_step);
     standing_.progress.set_phase(progress.phase);

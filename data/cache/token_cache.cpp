@@ -21,7 +21,7 @@ namespace {
 using Work = TokenizingProgress::Work;
 
 // What decides about ids but for the text: grows by one when the same key would have others.
-constexpr int kIdsVersion = 1;
+constexpr int kIdsVersion = 2;
 constexpr int64_t kMostSegments = 64;  // of a file that is not compressed
 constexpr auto kLookAgain = std::chrono::milliseconds(50);
 // A change within one tick of a file system's clock does not show in the times of a file.
@@ -111,6 +111,7 @@ class TokenCache::Opening {
   }
 
   std::shared_ptr<const TokenSource> run() {
+    allow_many_files();
     key_ = key_of(kept_, source_digest());
     folder_ = join_path(cache_.options_.folder, hex(key_.digest));
     FileLock lock(folder_ + ".lock");
@@ -229,16 +230,11 @@ class TokenCache::Opening {
   }
 
   void encode_rest() {
-    allow_many_files();
     ThreadPool pool(cache_.options_.threads);
     std::optional<SegmentWriter> writer;
     Before before;
     for (const TextsToKeep::Text& text : kept_.texts) {
-      const int64_t tokens = progress_.tokens;
       encode_one(text, before, &text == &kept_.texts.back(), pool, writer);
-      if (progress_.tokens == tokens && kept_.texts.size() > 1) {
-        throw DataError(fmt::format("{}: there is no text in it", text.path));
-      }
       before.bytes += inputs_.open(text.path)->size();
       before.documents = next_.documents;
     }
@@ -256,14 +252,19 @@ class TokenCache::Opening {
     const int64_t segment_bytes =
         std::max(cache_.options_.segment_bytes, progress_.total_bytes / kMostSegments);
     int64_t read = 0, segment_begin = 0;
-    const auto stream = open_byte_stream(
-        std::make_unique<WatchedFile>(inputs_.open(text.path), read), text.compression, INT64_MAX);
+    const int64_t tokens = progress_.tokens;
+    auto watched = std::make_unique<WatchedFile>(
+        inputs_.open(text.path), [&read](int64_t end, int64_t /*bytes*/) { read = end; });
+    const auto stream = open_byte_stream(std::move(watched), text.compression, INT64_MAX);
     const TextPlace from = is_alone ? next_ : TextPlace{};
     encode_text(*stream, {text.path, text.compression, kept_.tokenizer, kept_.options}, from, pool,
                 [&](std::span<const int32_t> ids, TextPlace after) {
                   if (!writer) writer.emplace(files_, path_of(segments_.size()), key_);
                   writer->add(ids);
                   progress_.tokens += narrow<int64_t>(ids.size());
+                  if (after.is_end && !is_alone && progress_.tokens == tokens) {
+                    throw DataError(fmt::format("{}: there is no text in it", text.path));
+                  }
                   after.documents += before.documents;
                   after.is_end = after.is_end && is_last;
                   if (after.is_end || (is_alone && read - segment_begin >= segment_bytes)) {
@@ -301,6 +302,7 @@ TokenCache::TokenCache(FileSystem& files, Options options)
     : files_(files), options_(std::move(options)) {}
 
 bool TokenCache::has_folder() {
+  if (has_no_folder_) return false;
   const std::string sources = join_path(options_.folder, "sources");
   try {
     files_.make_directories(sources);
@@ -310,6 +312,7 @@ bool TokenCache::has_folder() {
   } catch (const Error& error) {
     const std::string why = fmt::format("data.cache_folder: {}", error.what());
     if (!options_.on_no_folder) throw ConfigError(why);
+    has_no_folder_ = true;
     options_.on_no_folder(why);
     return false;
   }

@@ -86,6 +86,7 @@ class TokenCache {
 
   FileSystem& files_;
   const Options options_;
+  bool has_no_folder_ = false;  // it was told
   std::vector<FileLock> kept_;  // shared, as long as this: nobody makes anew what is being read
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "core/index.h"
@@ -18,9 +19,18 @@ std::string describe(const LastCollective& collective) {
   return fmt::format("{} #{} of {}", collective.op, collective.sequence, collective.group);
 }
 
+std::string_view counted_in(std::string_view phase) {
+  constexpr std::array<std::string_view, 4> kMoving{"tokenize", "load", "save", "export"};
+  if (std::ranges::find(kMoving, phase) != kMoving.end()) return "MiB";
+  return phase == "evaluate" ? "batch" : "micro-step";
+}
+
 std::string place_of(const RankProgress& progress) {
   if (progress.phase.empty()) return "joined";
   if (!progress.knows_step()) return progress.phase;
+  if (counted_in(progress.phase) == "MiB") {
+    return fmt::format("at step {} {}", progress.step, progress.phase);
+  }
   return fmt::format("at step {}.{} {}", progress.step, progress.micro_step, progress.phase);
 }
 

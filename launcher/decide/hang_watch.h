@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/decide/clock_time.h"
@@ -34,6 +35,9 @@ struct RankProgress {
   bool knows_step() const { return !phase.empty() && phase != "plan" && phase != "load"; }
   bool operator==(const RankProgress&) const = default;
 };
+
+// What `micro_step` counts in this phase: "micro-step", "batch", "MiB" (read and written).
+std::string_view counted_in(std::string_view phase);
 
 std::string place_of(const RankProgress& progress);  // "at step 6.0 train", "load", "joined"
 std::string describe(

@@ -83,19 +83,19 @@ std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>&
 std::optional<std::string> phase_line(const RankProgress& progress,
                                       const std::optional<StepMetrics>& last) {
   struct Words {
-    std::string_view phase, text, unit;  // what micro-steps are of it
+    std::string_view phase, text;
   };
   static constexpr std::array kWords{
-      Words{"plan", "planning", ""},   Words{"tokenize", "tokenizing", "MiB"},
-      Words{"load", "loading", "MiB"}, Words{"evaluate", "evaluating", "batch"},
-      Words{"save", "saving", "MiB"},  Words{"export", "writing the model", "MiB"},
-      Words{"paused", "paused", ""},   Words{"replay", "replaying a step", ""}};
+      Words{"plan", "planning"}, Words{"tokenize", "tokenizing"},
+      Words{"load", "loading"},  Words{"evaluate", "evaluating"},
+      Words{"save", "saving"},   Words{"export", "writing the model"},
+      Words{"paused", "paused"}, Words{"replay", "replaying a step"}};
   const auto found = std::ranges::find(kWords, progress.phase, &Words::phase);
   if (found == kWords.end()) return std::nullopt;
   std::string line = last ? fmt::format("step {}/{}  ", last->step, last->total_steps) : "";
   line += found->text;
-  if (progress.micro_step > 0 && !found->unit.empty()) {
-    line += fmt::format(", {} {}", found->unit, progress.micro_step);
+  if (progress.micro_step > 0) {
+    line += fmt::format(", {} {}", counted_in(progress.phase), progress.micro_step);
   }
   return line;
 }

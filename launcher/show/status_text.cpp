@@ -178,7 +178,7 @@ std::string doing_text(const RankStatus& rank) {
   if (!rank.progress.knows_step() || rank.state != "alive") return place_text(rank);
   std::string text = rank.progress.phase + collective_text(rank);
   if (rank.progress.micro_step > 0) {
-    text += fmt::format(", micro-step {}", rank.progress.micro_step);
+    text += fmt::format(", {} {}", counted_in(rank.progress.phase), rank.progress.micro_step);
   }
   return text;
 }

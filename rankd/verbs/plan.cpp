@@ -8,6 +8,8 @@
 #include "core/files/input_files.h"
 #include "core/index.h"
 #include "core/number_text.h"
+#include "data/cache/token_cache.h"
+#include "data/text_memory.h"
 #include "rankd/verbs/planned_way.h"
 #include "rankd/verbs/suggest.h"
 #include "train/assemble.h"
@@ -122,14 +124,32 @@ int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& opt
   return static_cast<int>(table.largest() != nullptr ? ExitCode::kDone : ExitCode::kConfig);
 }
 
-// Texts that are not there count for nothing: a plan is made without them, too.
-TextMemory texts_of(const PlanArgs& args, const DataSection& data, FileSystem& files) {
-  std::vector<std::string> paths = data.train;
-  paths.insert(paths.end(), data.validation.begin(), data.validation.end());
-  const DataLook look =
-      look_at_token_sources(files, paths, {.field = data.field}, [](const Error&) {});
+// What is opened together: training data, each entry for itself if they have weights, and
+// validation data.
+std::vector<std::vector<std::string>> opened_together(const DataSection& data) {
+  std::vector<std::vector<std::string>> out;
+  if (data.weights.empty()) {
+    out.push_back(data.train);
+  } else {
+    for (const std::string& entry : data.train) out.push_back({entry});
+  }
+  out.push_back(data.validation);
+  return out;
+}
+
+// Nothing if one of the texts cannot be looked at: a plan is made without them, too.
+std::optional<TextMemory> texts_of(const PlanArgs& args, const DataSection& data,
+                                   FileSystem& files) {
+  std::vector<TextBytes> runs;
+  bool has_problem = false;
+  for (const std::vector<std::string>& paths : opened_together(data)) {
+    const DataLook look = look_at_token_sources(files, paths, {.field = data.field},
+                                                [&](const Error&) { has_problem = true; });
+    runs.insert(runs.end(), look.texts.begin(), look.texts.end());
+  }
+  if (has_problem) return std::nullopt;
   const bool takes_bytes = data.tokenizer == "byte";
-  return memory_of_texts(look.texts,
+  return memory_of_texts(runs,
                          {.has_cache = !data.cache_folder.value_or(default_token_cache()).empty(),
                           .takes_bytes = takes_bytes,
                           .reads_in_place = takes_bytes && data.separator.value_or("").empty(),

@@ -239,6 +239,11 @@ TEST_CASE("many small texts are kept together, each encoded by itself", "[data]"
   CHECK(place.segments().size() == kept + 1);
   place.put("43.txt", "\xef\xbb\xbf");
   CHECK_THROWS_WITH(open(), Catch::Contains("43.txt: there is no text in it"));
+  place.put("43.txt", "There is again.");
+  place.put("60.jsonl", "\n\n");  // the last one of its group
+  for (int trial = 0; trial < 2; ++trial) {
+    CHECK_THROWS_WITH(open(), Catch::Contains("60.jsonl: there is no text in it"));
+  }
 
   // Few of them are held in memory.
   paths.resize(3);
