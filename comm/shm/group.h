@@ -68,7 +68,7 @@ class ShmComm final : public Communicator {
   std::byte* inline_data(int rank) const { return slot(rank).data[exchanges_ & 1]; }
   std::byte* next_inline_data() const { return slot(rank_).data[(exchanges_ + 1) & 1]; }
 
-  // Meeting the peers (shm_group.cpp).
+  // Meeting the peers (group.cpp).
   Call describe_call(CommOp op, const Tensor& in, int64_t numel) const;
   void locate_input(Call& call, const Tensor& in) const;
   void exchange(const Call& call);  // publishes ours, waits for all, compares; fills calls_
@@ -77,7 +77,7 @@ class ShmComm final : public Communicator {
   bool all_visible() const;
   std::byte* input_of(int rank, size_t bytes) const;
 
-  // Waiting and failing (shm_wait.cpp).
+  // Waiting and failing (wait.cpp).
   enum class Lagging { kOnePeer, kAllRanks };
   void await(Flag& flag, uint32_t target, int peer, Lagging who);
   void await_slowly(Flag& flag, uint32_t target, int peer, Lagging who);
@@ -93,7 +93,7 @@ class ShmComm final : public Communicator {
   [[noreturn]] void fail(const std::string& text);
   void check_agreement(int peer);
 
-  // The work (shm_algorithms.cpp). Bounds are element or byte offsets of every rank's slice.
+  // The work (algorithms.cpp). Bounds are element or byte offsets of every rank's slice.
   void reduce_direct(Tensor& inout, const ReduceTypes& types, Stream& stream);
   void reduce_staged(Tensor& inout, const ReduceTypes& types);
   void reduce_scatter_staged(const std::byte* full, std::byte* shard, const ReduceTypes& types,
@@ -104,7 +104,7 @@ class ShmComm final : public Communicator {
   template <class Fill, class Drain>
   void pipeline(int64_t chunks, const Fill& fill, const Drain& drain);
 
-  // Sends (shm_point_to_point.cpp).
+  // Sends (point_to_point.cpp).
   void reclaim_payloads(int to);
   void drain_outboxes() noexcept;
 

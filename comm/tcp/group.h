@@ -48,7 +48,7 @@ class TcpComm final : public Communicator {
   class Call;  // one collective in progress: what everybody calls
   class StallWatch;
 
-  // Meeting the peers (tcp_group.cpp).
+  // Meeting the peers (group.cpp).
   CollectiveCall describe_call(CommOp op, const Tensor& in) const;
   void begin_point_to_point(CommOp op, const Tensor& tensor);
   void post_send(TcpBatch& batch, int to, const std::byte* data, size_t bytes) const;
@@ -64,7 +64,7 @@ class TcpComm final : public Communicator {
   [[noreturn]] void fail_silent(const std::vector<int>& awaited);
   [[noreturn]] void fail(const std::string& text);
 
-  // The work (tcp_algorithms.cpp). Bounds are offsets of every rank's slice.
+  // The work (algorithms.cpp). Bounds are offsets of every rank's slice.
   void reduce_whole(std::byte* data, const ReduceTypes& types, int64_t numel, Stream& stream);
   // Slice r of every rank's `full` is reduced on rank r into its `shard`; where `gathered` is not
   // null, every rank's reduced slice comes to it as well.

@@ -1,6 +1,6 @@
 // Memory resources: where bytes come from. A resource is handed to a Stream at construction;
 // nothing looks one up globally. Features (peak tracking, limits, replay) are adaptors in
-// memory_adaptors.h and replay_arena.h. Resources are confined to the thread of their stream unless
+// adaptors.h and replay_arena.h. Resources are confined to the thread of their stream unless
 // they say otherwise.
 #pragma once
 
