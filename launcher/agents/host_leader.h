@@ -18,7 +18,7 @@ namespace ds {
 struct SlotShare {
   int local_rank = 0;
   std::vector<int> cores;  // ascending
-  // By CUDA_VISIBLE_DEVICES, in its words; empty: nobody set that.
+  // These are the GPUs that CUDA_VISIBLE_DEVICES leaves, in its notation; empty if it is not set.
   std::vector<std::string> gpus{};
   std::vector<std::string> variables{};  // mpi_variables() of its process
   friend bool operator==(const SlotShare&, const SlotShare&) = default;

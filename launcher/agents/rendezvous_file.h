@@ -1,7 +1,8 @@
-// Where the first of many dslaunch waits for the others, as a file in a folder that they share: its
-// addresses, by what they know it, and a token that is good for this one rendezvous. Mode 0600,
-// replaced whole, gone once all have met. It is believed only if it belongs to this user and nobody
-// else may read it.
+// The rendezvous file tells the other dslaunch where the first of them waits. It lies in a folder
+// that they share, and has the addresses of the first, the name and authority by which they know
+// it, and a token that is good for this one rendezvous. It has mode 0600, is replaced whole, and is
+// removed once all have met. It is believed only if it belongs to this user and no other user may
+// read it.
 #pragma once
 
 #include <filesystem>

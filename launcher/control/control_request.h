@@ -30,8 +30,8 @@ struct ControlRequest {
 
 std::string control_request(ControlVerb verb);
 std::string control_request(const ControlRequest& request);
-// By its name, as a request and `dslaunch ctl` have it. Throws UsageError for one that there is
-// not.
+// Returns the verb of this name, as a request and `dslaunch ctl` have it. Throws UsageError if
+// there is no such verb.
 ControlVerb control_verb(std::string_view name);
 // Throws DataError naming what is wrong, UsageError for a verb there is not.
 ControlRequest parse_control_request(std::string_view line);

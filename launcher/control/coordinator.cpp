@@ -29,8 +29,8 @@ namespace {
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr int kMaxStreams = 8;  // per connection; a rank needs two
-// Of all connections together. Past that gRPC resets calls, so that no length a rank may claim for
-// a message fills the host.
+// All connections together get this much memory, and more for each rank. Past that gRPC resets
+// calls, so that no length a rank may claim for a message fills the host.
 constexpr size_t kMaxMemory = 64 << 20;
 constexpr size_t kMaxMemoryPerRank = 256 << 10;
 constexpr int kHandshakeMs = 10'000;

@@ -56,8 +56,8 @@ class Coordinator {
   Coordinator& operator=(const Coordinator&) = delete;
   ~Coordinator();  // cuts every connection
 
-  // Where ranks dial it, "10.0.0.1:4242": one for each of the addresses, in their order. Each rank
-  // needs the authority's certificate and what its certify_rank() gives for this epoch.
+  // Returns where ranks dial it, "10.0.0.1:4242": one for each of the addresses, in their order.
+  // Each rank needs the authority's certificate and what its certify_rank() gives for this epoch.
   const std::vector<std::string>& endpoints() const;
   // As what they have to address it there, so that the door knows them from strangers; empty
   // without addresses.

@@ -1,7 +1,7 @@
-// Where the coordinator can be reached from other hosts: TCP sockets on literal addresses. A thread
-// takes connections, looks at how they begin, passes them on with nothing taken away, and cuts
-// those that ConnectionRules will not have. Most of what a flood brings goes without anyone else
-// hearing of it. It refuses to know what is spoken after the beginning.
+// Other hosts reach the coordinator through the network door: TCP sockets on literal addresses. A
+// thread takes connections, looks at how they begin, passes them on with nothing taken away, and
+// cuts those that ConnectionRules does not admit. Most of a flood ends here, unseen by the rest of
+// the launcher. The door does not know what is spoken after the beginning.
 #pragma once
 
 #include <sys/epoll.h>

@@ -314,7 +314,7 @@ void add_metrics_line(std::string_view line, RunStatus& status) {
     return;
   }
   const std::optional<StepMetrics>& known = status.last_step;
-  // Of an earlier launch there may be steps that the last one went back behind.
+  // The line may be of an earlier launch, with a step that the last launch went back behind.
   const bool is_wanted = !known || (known->step == said->step && known->total_steps == 0);
   if (said->step > 0 && is_wanted) status.last_step = std::move(said);
 }

@@ -59,7 +59,7 @@ std::string status_json(const RunStatus& status);
 // Reads what status_json() wrote. Throws DataError.
 RunStatus parse_status(std::string_view json);
 RunStatus read_status(const rapidjson::Value& object);
-// Of a run that ended with this code.
+// Returns the phase of a run that ended with this code.
 std::string phase_of(int exit_code);
 // What report.json says of a run that is over, into the fields that it has. Throws DataError.
 void add_report(std::string_view report_json, RunStatus& status);

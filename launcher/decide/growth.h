@@ -18,7 +18,7 @@ class Growth {
     Time first_retry = std::chrono::seconds(5);  // after a loss; doubled with every try that fails
     Time longest_retry = std::chrono::minutes(2);
     Time settle = std::chrono::seconds(2);  // hosts that come back together grow together
-    // Of two growths; doubled for each host that was lost again.
+    // This is the least time between two growths; it doubles whenever a host is lost again.
     Time apart = std::chrono::minutes(1);
     Time longest_apart = std::chrono::minutes(30);
     Time shortest_run{};  // of a world before it grows

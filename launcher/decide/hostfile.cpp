@@ -94,8 +94,8 @@ void check_slots(const Line& line, const Entry& entry) {
                  fmt::format("{} slots, expected 1 to {}", *entry.slots, kMaxSlots));
 }
 
-// Where in `word` the host ends and ":NUMBER" may follow. Colons within an IPv6 address, which may
-// stand in brackets, are its own.
+// Returns where in `word` the host ends and ":NUMBER" may follow. Colons within an IPv6 address,
+// which may stand in brackets, are its own.
 size_t end_of_host(std::string_view word) {
   const size_t from = std::min(word.find("]:"), word.size());
   const size_t colon = word.find(':', from < word.size() ? from : 0);

@@ -93,7 +93,7 @@ class Membership {
     Time exit_grace = std::chrono::seconds(10);  // from a rank's final report to its end
     HangWatch::Options hang{};
     LinkWatch::Options links{};
-    // Of the ranks, as the hostfile calls them; empty: one machine.
+    // These are the hosts by rank, as the hostfile calls them; empty: one machine.
     std::vector<std::string> hosts{};
   };
 

@@ -1,4 +1,4 @@
-// Where one rank of an epoch runs.
+// RankPlacement says where one rank of an epoch runs.
 #pragma once
 
 #include <cstdint>

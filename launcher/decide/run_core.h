@@ -169,7 +169,7 @@ class RunCore {
   // for all that are missing. Throws Unsupported where the size of the world is fixed.
   std::vector<std::string> join(Time now, std::vector<PoolNode> listed);
 
-  // Of the epoch at hand; nothing between epochs.
+  // Returns the membership of the current epoch; null between epochs.
   Membership* membership() { return membership_ ? &*membership_ : nullptr; }
   const Membership* membership() const { return membership_ ? &*membership_ : nullptr; }
   int64_t epoch() const { return epoch_; }  // the newest

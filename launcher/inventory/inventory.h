@@ -31,7 +31,7 @@ struct LibraryFact {
   LibraryUse use = LibraryUse::kBuiltIn;
   std::optional<std::string> version{};  // none: it does not say
   std::string purpose{};
-  // Of an unused one:
+  // These three are set for an unused library only:
   std::string file{};      // where it was found
   std::string missing{};   // where it was not: what the loader said, and where to get it
   std::string unusable{};  // why nothing could be called of it: what it or the build lacks

@@ -64,7 +64,7 @@ std::string found_text(const LibraryFact& library) {
   return library.version.value_or("found, version unknown");
 }
 
-// Where an unused one lies, and why nothing could be called of it.
+// Says where an unused library lies, and why nothing could be called of it.
 std::string place_text(const LibraryFact& library) {
   if (library.unusable.empty()) return library.file;
   if (library.unusable.find(library.file) != std::string::npos) return library.unusable;

@@ -55,7 +55,7 @@ Fact bytes(std::string key, std::optional<int64_t> value, std::string note) {
   return fact;
 }
 
-// Of those that matter to training, what the kernel lists.
+// Lists the instruction sets that the kernel names and that matter to training.
 Fact instructions() {
 #if defined(__x86_64__)
   constexpr std::array kWanted{"avx2",        "avx512f",  "avx512_bf16",

@@ -1,5 +1,5 @@
-// Where hosts are on the network: names become literal addresses once, here, with a time limit, so
-// that ranks never ask a resolver. Refuses to open a connection to anybody.
+// These functions tell where hosts are on the network: names become literal addresses once, here,
+// with a time limit, so that ranks never ask a resolver. They open no connection to another host.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,8 @@ std::string local_address_towards(const std::string& literal);
 // Throws CommError for what is no literal address.
 bool is_loopback_address(const std::string& literal);
 
-// Of the interfaces that are up, link-local addresses left out. Throws IoError.
+// This is one address of an interface that is up. network_addresses() returns all of them, with
+// link-local addresses left out, and throws IoError.
 struct NetworkAddress {
   std::string interface;
   std::string address;  // literal

@@ -22,7 +22,7 @@ std::optional<int64_t> leading_number(std::string_view text) {
 
 std::string logs_in(const std::string& run_directory) { return join_path(run_directory, "logs"); }
 
-// By number; nothing for files of other names.
+// Returns the number of the epoch that a file of this name claims; nothing for other names.
 std::optional<int64_t> claimed_by(const std::string& name) {
   for (const std::string_view claim : {kClaim, kEarlierClaim}) {
     if (!name.starts_with(claim)) continue;

@@ -83,7 +83,7 @@ class LocalStarter final : public WorldStarter {
   const RankLog log_;
   const Fd memory_;
   std::optional<GpuSampler> sampler_;
-  // By rank; opened once, so that a restart asks nothing of the disk.
+  // The log files are indexed by rank, and opened once, so that a restart asks nothing of the disk.
   std::vector<AppendFile> files_;
 };
 

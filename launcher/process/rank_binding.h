@@ -28,7 +28,7 @@ struct HostCpus {
 struct RankBinding {
   // Host -> of each slot; hosts without: free.
   std::map<std::string, std::vector<std::vector<int>>> cores;
-  // Of each rank, so that none has more than its cores; none: nobody is bound.
+  // Each rank gets so many threads, none more than its cores; nothing if no rank is bound.
   std::optional<int> threads;
   std::vector<std::string> report;  // a line for each slot
 };

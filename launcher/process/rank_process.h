@@ -41,7 +41,7 @@ class RankProcess {
   using Sink = std::function<void(RankStream stream, std::string_view line)>;
 
   static constexpr int kControlFd = 3;  // in the rank
-  // Where the rank finds memory_fd.
+  // Returns the number of the descriptor at which the rank finds memory_fd.
   static int memory_fd_in(const RankProcessOptions& options) {
     return options.control_fd ? kControlFd + 1 : kControlFd;
   }

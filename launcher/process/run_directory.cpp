@@ -59,7 +59,7 @@ fs::path make_new(const fs::path& runs, const std::string& name) {
   }
 }
 
-// Of a name "20260102-100000-2": date, time, and which of that second it is.
+// Returns the numbers of a name "20260102-100000-2": date, time, and which of that second it is.
 std::vector<int64_t> numbers_of(std::string_view text) {
   const char* const end = text.data() + text.size();
   std::vector<int64_t> out;

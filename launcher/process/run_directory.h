@@ -34,7 +34,7 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text);
 std::optional<std::filesystem::path> newest_resumable_run(const std::filesystem::path& here,
                                                           std::string_view stem);
 
-// Of the newest checkpoint in a run directory; 0 where there is none.
+// Returns the size of the newest checkpoint in a run directory; 0 if there is none.
 int64_t newest_checkpoint_bytes(const std::filesystem::path& run_directory);
 
 // The path with the run that runs/latest means now in the place of that link, which a run moves to

@@ -24,7 +24,7 @@ class SendQueue {
   // Writes what goes. False once the reader is gone.
   bool flush();
   size_t waiting() const { return waiting_.size(); }
-  // Where there is something to write.
+  // Adds the descriptor if there is something to write.
   void add_poll_descriptor(std::vector<pollfd>& out) const;
   // What waits is dropped.
   void close() {

@@ -35,7 +35,7 @@ struct RankCredential {
 // host -> what its slots add to a rank's environment, "NAME=value"; "" is this machine. By
 // RankPlacement::slot; hosts without a say are not in it.
 using SlotVariables = std::map<std::string, std::vector<std::vector<std::string>>>;
-// Of one rank; empty where its host has no say.
+// Returns the variables of one rank's slot; empty if `slots` does not have that slot.
 const std::vector<std::string>& variables_of(const SlotVariables& slots, const RankPlacement& rank);
 
 // One epoch before it starts. The secrets are made anew for each.
@@ -47,8 +47,9 @@ struct WorldPlan {
   DataPlane data_plane = DataPlane::kShm;
   Time join_timeout = std::chrono::seconds(60);  // as Membership::Options has it
   std::string shm_name;  // random; names every shared-memory object of the epoch
-  // Where the coordinator listens, one for each address that reach() asked for, as what it is to be
-  // addressed there, and who each rank is. Empty where ranks inherit their connections.
+  // The coordinator listens at these endpoints, one for each address that reach() asked for; ranks
+  // address it by this name, and prove with these credentials who they are. All three are empty if
+  // ranks inherit their connections.
   std::vector<std::string> coordinator_endpoints;
   std::string coordinator_name;
   std::vector<RankCredential> credentials;

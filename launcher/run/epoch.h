@@ -21,7 +21,7 @@ namespace ds {
 
 struct EpochSetting {
   WorldStarter& starter;
-  // Of the job; made once ranks of other hosts dial us.
+  // This is the authority of the job; it is made once ranks of other hosts dial us.
   std::shared_ptr<const JobAuthority>& authority;
   spdlog::logger& log;
   std::string config_digest;

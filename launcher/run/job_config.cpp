@@ -25,7 +25,7 @@ BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
   return sizes;
 }
 
-// Of the neighbourhoods that a configuration asks for.
+// Checks the neighbourhoods that a configuration asks for.
 void check_near_ranks(const BatchRequest& batch, int ranks) {
   if (batch.near) check_near(*batch.near, data_parallel_size(ranks, batch.model_ranks));
 }

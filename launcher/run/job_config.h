@@ -45,7 +45,7 @@ struct JobConfig {
   std::vector<std::string> notes;       // worth knowing, not wrong
 };
 
-// Of the file that is meant, without its ending; "config" for a text in base64.
+// Returns the name of the file that is meant, without its ending; "config" for a text in base64.
 std::string config_stem(const std::string& path);
 
 // In which relative paths of the configuration start, absolute. Throws ConfigError for a folder
@@ -55,12 +55,12 @@ std::filesystem::path job_directory(const std::string& path);
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides);
 
-// Of ranks that generate, and have no configuration.
+// Returns what ranks that generate have in place of a configuration.
 JobConfig generation_config(const std::string& order);
 
 // What the configuration asks of the number of ranks.
 BatchRequest batch_request(const Config& config);
-// Where weights and state are swapped to, absolute, with the key that says so.
+// A swap path is where weights or state are swapped to, absolute, with the key that says so.
 struct SwapPath {
   std::string key;
   std::string path;

@@ -21,13 +21,13 @@ class JobDevices {
   JobDevices(DeviceRequest request, BuildDevices build, VisibleGpus own, SlotGpus of_slots)
       : request_(request), build_(build), own_(std::move(own)), of_slots_(std::move(of_slots)) {}
 
-  // Of ranks without hosts. Throws as choose_device().
+  // Returns the device of ranks without hosts. Throws as choose_device().
   Device local_device() const;
   // How many ranks without hosts have a GPU each; 0: they do not compute on GPUs. Throws as
   // choose_device().
   int local_gpus() const;
-  // Of ranks on this machine alone, and of those on hosts that were reached. Throw as
-  // place_on_gpus().
+  // These return the devices of ranks on this machine alone, and of ranks on hosts that were
+  // reached. They throw as choose_device() and place_on_gpus().
   RankDevices place_here(const std::vector<RankPlacement>& ranks) const;
   RankDevices place(const std::vector<RankPlacement>& ranks,
                     const std::vector<ReachedHost>& reached) const;

@@ -38,7 +38,7 @@ JobHosts gather_started_hosts(const HostOptions& options,
                               const std::vector<std::string>& environment,
                               const std::string& dslaunch, std::string_view starter, SlotMap slots);
 
-// Where the first of them can be met: --master-addr, or every address of this machine.
+// Returns where the first dslaunch can be met: --master-addr, or every address of this machine.
 std::vector<std::string> rendezvous_addresses(const HostOptions& options);
 
 }  // namespace ds

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kEraseLine = "\r\033[K";
 
-// By the thread of an outlet, which may wait. A reader that has gone is no error.
+// Writes the text, in the thread of an outlet, which may wait. A reader that has gone is no error.
 void write_text(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t wrote = write(fd, text.data(), text.size());

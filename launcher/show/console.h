@@ -45,7 +45,7 @@ class Console {
   void clear_live();
 
  private:
-  // Where some descriptors lead, which is often the same for all of them.
+  // An outlet is where some descriptors lead, which is often the same for all of them.
   struct Outlet {
     std::shared_ptr<BackgroundWriter> writer;
     BackgroundWriter::Lane lane;

@@ -1,5 +1,5 @@
-// Where the time of a run went (pure): how much of it trained steps that stand, and what took the
-// rest. All figures are seconds, and add up to the run.
+// Goodput says where the time of a run went (pure): how much of it trained steps that stand, and
+// what took the rest. All figures are seconds, and add up to the run.
 #pragma once
 
 #include <cstdint>

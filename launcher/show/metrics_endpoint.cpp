@@ -69,7 +69,7 @@ struct RequestLine {
   std::string_view path;  // without what is behind its question mark
 };
 
-// Of the three words of a request line; nothing where it is none of HTTP 1.
+// Splits a request line into its three words; returns nothing if it is not of HTTP 1.
 std::optional<RequestLine> request_line(std::string_view line) {
   const size_t first = line.find(' ');
   const size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);

@@ -26,7 +26,7 @@ std::optional<std::string> text_of(const fs::path& path, size_t most) {
   }
 }
 
-// Of a launch that did not keep committed.json.
+// Reads the progress of a launch that did not keep committed.json.
 PastProgress from_older_files(const fs::path& run_directory, PastProgress out) {
   constexpr size_t kLargestReport = 64 << 20;
   rapidjson::Document report;

@@ -9,7 +9,7 @@
 namespace ds {
 
 struct PastProgress {
-  // Of the newest checkpoint that was committed; 0: none, as far as is known.
+  // This is the step of the newest checkpoint that was committed; 0: none, as far as is known.
   int64_t committed_step = 0;
   std::string committed_by;  // who says so
   // As far as an earlier launch came that saved nothing; 0: there is none.
@@ -19,7 +19,7 @@ struct PastProgress {
   // The generation in which a launch began anew (--resume never), where no checkpoint has been
   // committed since: those of older generations are forgotten. 0: none did.
   int64_t begun_anew = 0;
-  // Of steps of which nobody knows whether they were saved; empty: there is none.
+  // This tells of steps that may or may not have been saved; empty: there are none.
   std::string trace;
 };
 

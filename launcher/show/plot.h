@@ -14,8 +14,8 @@ namespace ds {
 // Losses that are not finite leave gaps. Long runs are thinned to the mean of equal stretches.
 std::string loss_plot(std::string_view title, const std::vector<MetricsFile::Point>& points);
 
-// Where another generation of ranks goes on, after a fault or in another launch, by the generation
-// of each point. Points may be means.
+// Marks where another generation of ranks goes on, after a fault or in another launch. Each point
+// has the generation of a step; points may be means.
 std::vector<PlotMark> restart_marks(const std::vector<PlotPoint>& generations);
 
 // A picture has about one for each pixel.

@@ -22,8 +22,8 @@ constexpr int64_t kFilesForEachPeer = 2;
 constexpr int64_t kThreadsOfEachRank = 3;
 constexpr int64_t kThreadsOfEachGpu = 8;
 constexpr int64_t kThreadsOfLauncher = 2;  // the records, the starting of a rank
-// Of /dev/shm, for each rank of a host: staging buffers and mailboxes. Buckets are in nameless
-// memory.
+// Each rank of a host needs this much of /dev/shm, for staging buffers and mailboxes. Buckets are
+// in nameless memory.
 constexpr int64_t kSharedMemoryOfEachRank = int64_t{1} << 20;
 // Two checkpoints exist while the newer one is written.
 constexpr int64_t kCheckpointsAtOnce = 2;

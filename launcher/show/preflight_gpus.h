@@ -7,7 +7,7 @@
 
 namespace ds {
 
-// Of one host that has answered: whether each slot finds one, and how those are.
+// Judges the GPUs of one host that has answered: whether each slot finds one, and how those are.
 void judge_gpus(const PreflightNeeds& needs, const SurveyedHost& host,
                 std::vector<Finding>& findings);
 

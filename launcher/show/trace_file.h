@@ -18,8 +18,8 @@ struct TraceFile {
   int64_t left_out = 0;    // events that there was no room for
 };
 
-// Of what control/run_trace.h makes. Nothing where `lines` are those of another trace, or not there
-// yet. Throws DataError where they are no trace.
+// Makes the file from the lines that control/run_trace.h collects. Returns nothing if `lines` are
+// those of another trace, or not there yet. Throws DataError if they are no trace.
 std::optional<TraceFile> trace_file(std::string_view lines, int64_t number);
 
 }  // namespace ds

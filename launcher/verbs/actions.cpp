@@ -40,7 +40,7 @@ Action train(const VerbLine& line) {
   };
 }
 
-// Of ranks; in one process it is the engine's.
+// The ranks of a job generate; if one process is to generate, the verb is the engine's.
 Action generate(const VerbLine& line) {
   return [args = line.values<GenerateArgs>()](const CommandContext& context) {
     return run_generation_job(args, context);
@@ -58,8 +58,8 @@ Action check(const VerbLine& line) {
   };
 }
 
-// By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says
-// where we were started from. Empty where nobody does.
+// Returns the address by which this host was reached: sshd tells it ("CLIENT PORT SERVER PORT"),
+// and Slurm tells where we were started from. Empty if neither does.
 std::string own_address(const Environment& environment) {
   const auto by_slurm = environment.find("SLURM_LAUNCH_NODE_IPADDR");
   if (by_slurm != environment.end()) return local_address_towards(by_slurm->second);

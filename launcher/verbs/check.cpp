@@ -45,7 +45,7 @@ bool is_refused(const std::vector<Problem>& problems, std::string_view path) {
   });
 }
 
-// Where the first of the batch sizes that are given stands.
+// Returns where the first of the batch sizes that are given stands.
 Origin batch_origin(const Origins& origins) {
   for (const std::string_view path : kBatchKeys) {
     if (const auto given = origins.find(path); given != origins.end()) return given->second;
@@ -244,7 +244,7 @@ Problem swap_problem(const SwapFolderDefect& found, const std::string& path) {
               path)};
 }
 
-// Where weights and state are swapped to.
+// Checks the folders on this machine that weights and state are swapped to.
 void look_at_swap_paths(const CommandContext& context, Checked& checked) {
   const std::vector<SwapPath> swaps = swap_paths(checked.read.config.zero_optimization);
   if (swaps.empty()) return;
@@ -270,7 +270,7 @@ PlannedRun planned_run(const CheckOptions& options, const CommandContext& contex
   return {.ranks = *checked.world, .has_limits = exact};
 }
 
-// Where runs are kept, unless --run-dir says otherwise.
+// Checks the folder that runs are kept in unless --run-dir says otherwise.
 void look_at_runs(const CheckOptions& options, Checked& checked) {
   namespace fs = std::filesystem;
   const auto add = [&](Severity severity, const char* path, std::string message) {

@@ -51,8 +51,8 @@ struct RunOptions {
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;
   std::optional<std::string> metrics_listen;  // "127.0.0.1:9400"
-  // Of another verb, which prints its own results: this one prints to standard error, and the run
-  // is not runs/latest, as it leaves nothing to go on with.
+  // Another verb makes this run and prints its own results: the run prints to standard error, and
+  // does not become runs/latest, as it leaves nothing to go on with.
   bool for_another_verb = false;
   // What ranks do in place of training, without a configuration; null: they train. The run
   // directory has it in a file, too.

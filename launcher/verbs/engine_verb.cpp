@@ -19,7 +19,7 @@ namespace ds {
 
 namespace {
 
-// Of an option that is given as "--name=value" or in two words; nothing where it is not.
+// Returns the value of an option, given as "--name=value" or in two words; nothing if it is not.
 std::optional<std::string> value_of(const std::vector<std::string>& arguments,
                                     const std::string& option) {
   for (size_t i = 0; i < arguments.size(); ++i) {

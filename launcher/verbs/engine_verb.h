@@ -20,7 +20,7 @@ struct EngineVerb {
   std::vector<std::string> arguments;  // the verb first
 };
 
-// Where rankd lies: beside dslaunch where both were built, in libexec/dslaunch where they were
+// Returns where rankd lies: beside dslaunch if both were built, in libexec/dslaunch if they were
 // installed.
 std::string installed_engine(const std::filesystem::path& own_program);
 

@@ -27,7 +27,7 @@ ControlReply ask_running(const std::filesystem::path& directory, const ControlRe
 // 0 for a run that goes on or ended well, 1 otherwise.
 int code_of(const RunStatus& status);
 
-// By rank. Throws InputMissing where there is no such run.
+// Returns the log files by rank. Throws InputMissing if there is no such run.
 std::map<int, std::filesystem::path> rank_logs(const std::filesystem::path& directory);
 
 // The text of a small file of a run directory; empty where there is none. Throws DataError for what

@@ -14,7 +14,7 @@ namespace ds {
 // throw.
 int run_preflight(const PreflightOptions& options, const CommandContext& context);
 
-// Where a run with these options will lie; it need not be there yet.
+// Returns where a run with these options will lie; it need not be there yet.
 std::string future_run_directory(const RunOptions& options);
 
 // The short form: throws HostsUnusable with the report if anything is bad, else returns what is

@@ -42,7 +42,7 @@ std::string job_of(const StartedPlace& place) {
 
 // All of them come to the same answer: beside the run directory, or where they were started.
 fs::path rendezvous_path(const StartedPlace& place, const RunOptions& options) {
-  // Of ranks that generate the directory is nobody else's.
+  // If ranks generate, the run directory is the launcher's alone.
   const bool is_shared = options.run_dir && !options.generation;
   const fs::path beside = is_shared ? fs::absolute(*options.run_dir).parent_path() : fs::path();
   std::error_code error;

@@ -42,7 +42,7 @@ class StartedGroup {
   const SlotGpus& slot_gpus() const { return slot_gpus_; }
   // The same for what makes each slot a process of an MPI job ("NAME=value").
   const SlotVariables& slot_variables() const { return slot_variables_; }
-  // By which they came; nothing on one host.
+  // Returns the authority by which the other hosts joined; null on one host.
   const std::shared_ptr<const JobAuthority>& authority() const { return authority_; }
   std::string note() const;
   int size() const { return place_.size; }

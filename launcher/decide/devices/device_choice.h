@@ -51,7 +51,7 @@ struct HostGpus {
 
 struct RankDevices {
   Device device = Device::cpu();
-  // Of each rank, for its CUDA_VISIBLE_DEVICES; empty: the ranks need none.
+  // These are the GPUs of each rank, for its CUDA_VISIBLE_DEVICES; empty: the ranks need none.
   std::vector<std::string> gpus{};
   std::vector<std::string> notes{};  // what was chosen and why, for the user
 };

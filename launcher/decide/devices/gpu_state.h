@@ -32,8 +32,8 @@ struct GpuState {
   std::optional<int64_t> process_memory{};   // bytes that processes have there now
   std::vector<int64_t> processes{};          // which
   std::vector<int> unreachable{};            // GPUs whose memory it cannot read directly
-  // Of a GPU in MIG mode, each with a name and memory of its own; all else is the GPU's. How busy
-  // a part is nobody tells.
+  // These are the parts of a GPU in MIG mode, each with a name and memory of its own; all else is
+  // the GPU's. The utilization of a part is not known.
   std::vector<GpuState> parts{};
 };
 

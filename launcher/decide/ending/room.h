@@ -13,7 +13,8 @@ struct LackOfRoom {
   std::optional<int64_t> need{};
 };
 
-// By the words of core/files/file.h and checkpoint/writer.h; nothing for every other failure.
+// Recognises a lack of room by the words of core/files/file.h and checkpoint/writer.h; returns
+// nothing for every other failure.
 std::optional<LackOfRoom> lack_of_room(const Failure& cause);
 
 // Whether as much is free now that `ranks` can write what they need, or, where that is not known,

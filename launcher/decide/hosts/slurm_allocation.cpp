@@ -58,7 +58,7 @@ std::optional<int64_t> listed(std::string_view text) {
   }
 }
 
-// Where each has as many tasks, and each task as many GPUs.
+// Returns the GPUs of each node if Slurm tells those of each task and all nodes have as many tasks.
 std::optional<int64_t> by_tasks(const Environment& environment, const std::vector<int64_t>& tasks) {
   const std::optional<int64_t> each = typed_count(value_in(environment, "SLURM_GPUS_PER_TASK"));
   const bool equal = std::ranges::all_of(tasks, [&](int64_t count) { return count == tasks[0]; });

@@ -41,7 +41,7 @@ class Reader {
   }
 
  private:
-  // Where `c` stands next without a backslash before it.
+  // Returns where `c` stands next without a backslash before it; npos if it does not.
   size_t end_of(char c, size_t from) const {
     for (size_t at = from; at < text_.size(); ++at) {
       if (text_[at] == '\\') {

@@ -29,7 +29,8 @@ class GpuReader {
   GpuState identify(unsigned int index, nvmlDevice_t& device) const;
   GpuFigures figures(nvmlDevice_t device) const;
   void add_memory(nvmlDevice_t device, GpuFigures& figures) const;
-  // Of a GPU in MIG mode, as the GPU is but for what is their own; returns who they are to NVML.
+  // Adds the parts of a GPU in MIG mode: each is as the GPU is but for what is its own. Returns the
+  // handles by which NVML knows the parts.
   std::vector<nvmlDevice_t> add_parts(nvmlDevice_t device, GpuState& state) const;
   void add_health(nvmlDevice_t device, GpuState& state) const;
   void add_processes(nvmlDevice_t device, GpuState& state) const;

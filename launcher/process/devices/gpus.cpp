@@ -30,8 +30,8 @@ int device_files() {
 
 }  // namespace
 
-// By their files: a container may have that of one GPU alone, whatever its number, and CUDA counts
-// from 0 there.
+// Lists the GPUs that answer to NVML. Without NVML it numbers the device files from 0: a container
+// may have the file of one GPU alone, whatever its number, and CUDA counts from 0 there.
 std::vector<PresentGpu> present_gpus() {
   std::vector<PresentGpu> out;
   try {

@@ -20,7 +20,7 @@ class EndWatch {
   EndWatch& operator=(const EndWatch&) = delete;
   ~EndWatch();
 
-  // Where nothing may be left behind: this segment of /dev/shm goes with the process. Empty: none.
+  // This segment of /dev/shm goes with the process, so that nothing is left behind. Empty: none.
   void owns_shared_memory(const std::string& name);
 
   // It is decided how the process ends: so it does, whatever comes of the rest.

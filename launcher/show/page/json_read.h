@@ -12,7 +12,7 @@ namespace ds {
 
 using Json = rapidjson::Value;
 
-// Of an object. DataError with the name for any other text.
+// Parses a JSON object. Throws DataError with the name for any other text.
 rapidjson::Document parsed_object(std::string_view text, std::string_view name);
 
 const Json* member(const Json& object, const char* name);  // null: absent

@@ -12,7 +12,7 @@
 
 namespace ds {
 
-// By the names of the metrics. Numbers that are not finite are gaps.
+// The curves are indexed by the names of the metrics. Numbers that are not finite are gaps.
 using MetricCurves = std::map<std::string, std::vector<PlotPoint>>;
 
 // Takes the lines one by one. A line that is none of ours (it is being written), and what is no

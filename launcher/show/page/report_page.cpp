@@ -200,7 +200,7 @@ std::string plan_table(const Json& plan, const Json& report) {
   return table.finish();
 }
 
-// Of a step that was not finite.
+// Describes the first bad number of a step that was not finite; empty if the report has none.
 std::string bad_number(const Json& report) {
   const Json* bad = member(report, "first_bad_number");
   if (bad == nullptr) return "";

@@ -136,7 +136,8 @@ namespace {
 constexpr size_t kColumns = 60;
 constexpr size_t kLines = 12;
 
-// Of so many cells the one in which a share of the whole lies, also where it is none.
+// Returns the cell, of so many, in which a share of the whole lies. Shares below 0 and NaN get the
+// first cell, those above 1 the last.
 size_t cell_at(double share, size_t cells) {
   const double at = share * static_cast<double>(cells - 1);
   return at > 0 ? static_cast<size_t>(std::min(at, static_cast<double>(cells - 1))) : 0;

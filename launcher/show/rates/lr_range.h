@@ -49,7 +49,8 @@ struct LrRange {
   double cycle_min_lr() const { return cycle_max_lr() / 4; }
 };
 
-// Of the metrics of a run. DataError where there are too few steps to say anything.
+// lr_range_of() reads the metrics of a run. It throws DataError if fewer steps than this have a
+// loss, or if the first loss is not finite.
 inline constexpr size_t kFewestLrPoints = 5;
 LrRange lr_range_of(const MetricCurves& curves);
 

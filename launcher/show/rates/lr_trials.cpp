@@ -50,7 +50,7 @@ const LrTrial* best_lr_trial(const std::vector<LrTrial>& tried) {
 
 namespace {
 
-// Of the last `wanted` steps of `steps`, one at least.
+// Returns the mean of the last `wanted` steps of `steps`, at least of one; NaN if one is missing.
 double mean_of_last(const std::vector<PlotPoint>& losses, int64_t wanted, int64_t steps) {
   const int64_t count = std::max<int64_t>(1, wanted);
   double sum = 0;
