@@ -38,8 +38,8 @@ struct CatalogueEntry {
 
 std::vector<CatalogueEntry> catalogue();
 
-// Of these entries those that `config` has: parameters of its own optimizer and schedule, sizes of
-// its own family. Defaults are the same.
+// Returns those of these entries that `config` has: parameters of its own optimizer and schedule,
+// sizes of its own family. Defaults are the same.
 std::vector<CatalogueEntry> catalogue_of(const Config& config);
 
 // The entry of a concrete path ("compression_training.row_pruning.different_groups.g1.modules",

@@ -28,8 +28,8 @@ TensorSplit tensor_split(const Config& config);
 int64_t model_ranks(const Config& config);
 // data_parallel_size, where it is read: together with sequence_parallel_size.
 std::optional<int64_t> mesh_data_size(const Config& config);
-// Of a world, those that see different samples. Throws ConfigError where they do not divide it, or
-// are others than the mesh of the configuration has.
+// Returns how many ranks of a world see different samples. Throws ConfigError if the world cannot
+// be divided into them, or the mesh of the configuration has another number.
 int64_t data_ranks(const Config& config, int64_t world);
 // The batch triangle of a configuration for a data-parallel size, by the elastic rules where they
 // are switched on. Throws ConfigError, ElasticError.

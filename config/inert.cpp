@@ -192,7 +192,8 @@ void Rules::insight() {
   }
 }
 
-// Of sections whose switch stands deeper, what they say is enough.
+// Notes what stands in sections that are off. A section whose switch stands deeper is left out:
+// what it says is enough.
 void Rules::sections_off(const std::vector<SectionOff>& off) {
   for (const SectionOff& part : off) {
     const bool own_switch = part.key.find('.', part.path.size() + 1) == std::string::npos;
@@ -217,7 +218,7 @@ void add_notes(const InertKeys& rule, const Origins& origins, Problems& problems
   }
 }
 
-// Of a value that is wrong nobody asks what it would do.
+// Tells whether a value is wrong: then it does not matter what it would do.
 bool is_refused(std::string_view path, const Problems& problems) {
   return std::ranges::any_of(problems.all(), [&](const Problem& problem) {
     return problem.severity == Severity::kError && problem.path == path;

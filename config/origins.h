@@ -1,4 +1,4 @@
-// Where in a configuration something stands that is to be complained about.
+// These functions find where in a configuration something stands that is to be complained about.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ds {
 
-// Of the key itself, or of the nearest section around it that is given; without a source where
-// there is none.
+// Returns the origin of the key itself, or of the nearest section around it that is given; an
+// origin without a source if there is none.
 Origin origin_near(const Origins& origins, std::string_view path);
 
 // What a layer says that knows no places: "aio.block_size: 5, expected a multiple of 4096".

@@ -16,7 +16,7 @@ namespace ds {
 
 namespace {
 
-// Where a key of this very name exists.
+// These are the places where a key of this very name exists.
 struct Places {
   std::vector<std::string> conditions;  // of the section itself
   std::vector<std::string> sections;    // others

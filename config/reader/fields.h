@@ -65,7 +65,7 @@ class EnumRef {
 
 using Pair = std::array<double, 2>;
 
-// Where a field's value lives. Optional means that null (or absence) is a value of its own.
+// A slot is where a field's value lives. Optional: null (or absence) is a value of its own.
 using Slot =
     std::variant<bool*, int64_t*, double*, std::string*, Pair*, std::vector<int64_t>*,
                  std::vector<double>*, std::vector<std::string>*, std::optional<bool>*,
@@ -143,7 +143,7 @@ struct Section {
   std::function<void(Visitor&)> walk;
 };
 
-// Of a section that is refused as a whole where it is there and not off.
+// Tells whether a section is refused as a whole if it is there and not off.
 inline bool is_one_missing_feature(const Section& section) {
   return section.spec.effect == Effect::kNotYet && (section.optional || !section.spec.off.empty());
 }

@@ -11,8 +11,8 @@
 
 namespace ds {
 
-// Where a value comes from. `source` is a file name or a description such as "command line"; line
-// and column count from 1 and are 0 where the source has no lines.
+// An origin is where a value comes from. `source` is a file name or a description such as "command
+// line"; line and column count from 1 and are 0 if the source has no lines.
 struct Origin {
   std::shared_ptr<const std::string> source;
   int line = 0;

@@ -197,7 +197,7 @@ void schedule_rules(const RuleContext& r, const std::string& section,
   if (type == CurriculumScheduleType::kFixedRoot) need(s.root_degree.has_value(), "root_degree");
 }
 
-// Where the difficulty is a length: of sequences that matrix units work on.
+// Checks a schedule whose difficulty is the length of sequences, which matrix units work on.
 void length_rules(const RuleContext& r, const std::string& section,
                   const std::optional<CurriculumScheduleConfig>& schedule) {
   if (schedule && schedule->difficulty_step && *schedule->difficulty_step % 8 != 0) {

@@ -13,7 +13,7 @@ std::span<const EnumName> names_of(CometMode) {
 
 namespace {
 
-// Of a monitor whose files lie in a folder that the user may name.
+// Visits the fields of a monitor whose files lie in a folder that the user may name.
 template <class Section>
 void folder_fields(Visitor& v, Section& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch.", .effect = Effect::kUsed});

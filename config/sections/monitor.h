@@ -1,5 +1,5 @@
-// Where training figures go (tensorboard, wandb, comet, csv_monitor) and what is measured beside
-// them (flops_profiler, comms_logger, timers).
+// These sections say where training figures go (tensorboard, wandb, comet, csv_monitor) and what is
+// measured beside them (flops_profiler, comms_logger, timers).
 #pragma once
 
 #include <cstdint>

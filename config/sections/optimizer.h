@@ -37,7 +37,7 @@ std::span<const EnumName> names_of(CommBackend);
 enum class NewtonSchulz : int { kStandard, kGram };
 std::span<const EnumName> names_of(NewtonSchulz);
 
-// Of which numbers Newton-Schulz makes its products.
+// Newton-Schulz computes its products with numbers of this type.
 enum class NewtonSchulzType : int { kAuto, kFp32, kBf16 };
 std::span<const EnumName> names_of(NewtonSchulzType);
 enum class MomentType : int { kFp32, kBf16, kMxFp8 };
@@ -204,8 +204,8 @@ struct OptimizerConfig {
 };
 void fields(Visitor& v, OptimizerConfig& c);
 
-// Of Adam, AdamW and those of muP: weight decay apart from the gradient, else an L2 term added to
-// it.
+// Tells whether Adam, AdamW and those of muP apply weight decay apart from the gradient; else it is
+// an L2 term added to the gradient.
 bool decays_decoupled(const OptimizerConfig& c);
 
 }  // namespace ds

@@ -56,7 +56,7 @@ struct AmpConfig {
   AmpLevel opt_level = AmpLevel::kO1;
   Value others;
 
-  // Of the others, those that are heeded; what is said otherwise is a rule's to refuse.
+  // These read the others that are heeded; to refuse what is said otherwise is up to a rule.
   std::optional<double> loss_scale() const;  // nothing: none is given
   bool wants_dynamic_scale() const;          // as given, or by the level
   double bound_of_scale(std::string_view key, double otherwise) const;
