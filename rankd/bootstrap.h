@@ -18,7 +18,7 @@ struct Bootstrap {
   std::string run_dir;
   int64_t launcher_pid = 0;  // 0 where the parent is not the launcher
   std::string config_digest;
-  // Where the coordinator is an address (PEM).
+  // These three are PEM texts, and set if the coordinator is an address.
   std::string ca_certificate;
   std::string certificate;
   std::string private_key;

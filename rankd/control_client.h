@@ -32,8 +32,8 @@ class ControlClient : public RunReports {
   // Called by another thread when the launcher asks what this rank does, however stuck training is.
   virtual void on_dump(std::function<void()> dump) = 0;
 
-  // By any thread: so many bytes were read or written since. Where that is what the phase does,
-  // its micro-steps are MiB.
+  // Reports that so many bytes were read or written since the call before; any thread may call it.
+  // If the phase reads or writes files, its micro-steps are MiB.
   virtual void report_moved(int64_t bytes) = 0;
 
   virtual void report_plan(std::string_view plan_json) = 0;    // rank 0: becomes plan.json

@@ -15,11 +15,12 @@
 
 namespace ds {
 
-// Of a GPU and its host, for ranks that train so on one each, with so many threads.
+// Returns the ceilings of a GPU and its host, for ranks that train with these options on one GPU
+// each, with so many threads.
 DeviceCeilings cuda_ceilings(const EngineOptions& options, const Config& config, int ranks,
                              int threads);
 
-// Of a CPU, on which ranks of such a mesh train so.
+// Returns the ceilings of a CPU on which ranks of such a mesh train with these options.
 DeviceCeilings cpu_ceilings(const EngineOptions& options, const Config& config,
                             const MeshSizes& mesh, int threads);
 
@@ -64,7 +65,7 @@ class RankDevice {
 
   Workspace& workspace() { return workspace_; }
   Peers peers() { return connections_.peers(); }
-  // Where products have choices and are to be tuned; else null.
+  // Returns null unless products have choices and are to be tuned.
   kernels::MatmulChoices* matmul_choices() { return choices_ ? &*choices_ : nullptr; }
   // What a person is to know of it, for a job of that kind; empty on a CPU.
   std::string words(const EngineOptions& options);

@@ -39,7 +39,7 @@ struct RunParts {
   const FolderFrame& frame;  // of rank 0, for final/
 };
 
-// Where this rank's part of a batch lies.
+// Returns where this rank's part of a batch lies.
 SamplePlace place_of(const Engine& engine);
 Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSet& samples);
 Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShape& batch);

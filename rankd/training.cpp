@@ -333,7 +333,8 @@ void tell_run(const JobPlan& plan, ControlClient& control, const Config& config,
                   data.tokenizer->vocab_size(), dimensions(model).vocabulary));
 }
 
-// Where weights and optimizer state lie that are offloaded to NVMe, in files of their own.
+// Sets how swap files are opened for the weights and the optimizer state that are offloaded to
+// NVMe; each of the two has files of its own.
 void open_swaps(const JobPlan& plan, const Config& config, BesideLog& beside,
                 RankResources& resources) {
   const ZeroConfig& zero = config.zero_optimization;
@@ -369,7 +370,7 @@ class MemoryCopies {
   std::optional<MemoryTier> tier_;
 };
 
-// Of choosing among ways to multiply matrices; the run went on without.
+// Warns of a problem in choosing among ways to multiply matrices; the run went on without.
 void tell_problem(RankDevice& device) {
   const auto* const choices = device.matmul_choices();
   if (choices != nullptr && !choices->problem().empty()) spdlog::warn("{}", choices->problem());

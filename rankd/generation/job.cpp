@@ -36,7 +36,7 @@ GenerateArgs args_of(const std::string& bytes) {
   return args;
 }
 
-// By what is computed: an embedding multiplies nothing.
+// Cuts the model into stages by what is computed: an embedding multiplies nothing.
 std::vector<LayerRange> cut_in_stages(const ModelConfig& model, int stages) {
   const int64_t layers = all_layers(model).end;
   if (stages > layers) {
@@ -64,7 +64,7 @@ Prepared prepare(FileSystem& files, const std::string& order, int ranks) {
   return {std::move(args), std::move(source), std::move(task), std::move(stages)};
 }
 
-// Where there is nobody to be a stage with.
+// Generates in one rank, which has no other rank to be a stage with.
 void run_alone(const Prepared& work, const GenerationOutput& output) {
   OneStage model(work.source, work.task, work.args);
   generate(model, work.task, work.args, output);

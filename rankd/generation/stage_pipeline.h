@@ -13,8 +13,8 @@
 
 namespace ds {
 
-// Of a rank behind the first: carries out orders until the first stage has no more. `progress` is
-// called for each. `pipe`: the stages in their order.
+// Serves as a rank behind the first: carries out orders until the first stage has no more.
+// `progress` is called for each. `pipe` has the stages in their order.
 void serve_stage(StageSteps& steps, Communicator& pipe, const std::function<void()>& progress);
 
 // The first stage, for whoever wants tokens. The others are told the end by end().

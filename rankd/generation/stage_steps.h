@@ -35,7 +35,7 @@ class StageSteps {
              const Options& options);
 
   Stream& stream() { return loaded_.stream(); }
-  // Of the first stage.
+  // Returns the tokens as the input of the first stage.
   Tensor uploaded(std::span<const int32_t> tokens);  // int32 [length]
   // What goes from stage to stage: [length, width].
   Tensor empty_boundary(int64_t length);

@@ -95,7 +95,7 @@ class TextEvaluation {
   Figures& figures() { return figures_; }
 
  private:
-  // Of the text: tokens that only separate documents have none.
+  // Counts the bytes of the text: tokens that only separate documents have none.
   void count_bytes(const TokenRun& run) {
     constexpr int64_t kStep = 1 << 16;
     for (int64_t first = run.before(); first < run.size(); first += kStep) {

@@ -27,8 +27,8 @@ struct WayRead {
 // `settings` come behind those of the command line.
 WayRead read_way(const PlanArgs& args, const ModelConfig& model, const Settings& settings);
 
-// Of who trains so: measured here, or those of the GPUs that are asked for. Throws Unsupported for
-// these in a build without their kernels, and what a measurement throws.
+// Returns the ceilings of ranks that train so: measured here, or those of the GPUs that are asked
+// for. Throws Unsupported for GPUs in a build without their kernels, and what a measurement throws.
 DeviceCeilings planned_ceilings(const PlanArgs& args, const PlannedWay& way);
 
 }  // namespace ds

@@ -1,4 +1,4 @@
-// Where the tensors of `dslaunch io` and `dslaunch nvme-tune` are, and what may be asked for there.
+// IoDevice is the GPU of `dslaunch io` and `dslaunch nvme-tune`, if their tensors lie on one.
 #pragma once
 
 #include <cstdint>

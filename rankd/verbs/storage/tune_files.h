@@ -26,7 +26,7 @@ SweepSpace read_sweep(std::string_view text, const std::string& source);
 // {"aio": {...}}, to be pasted into train.json.
 Value aio_section(const IoSetting& setting, bool use_gds);
 
-// Of trials in the order in which they were made, at least one.
+// These take trials in the order in which they were made, at least one.
 const IoTrial& best_of(const std::vector<IoTrial>& trials);
 Value trials_json(const std::vector<IoTrial>& trials, bool use_gds);
 std::string trials_table(std::vector<IoTrial> trials, size_t most);
