@@ -44,7 +44,7 @@ SchedulerConfig schedule_of(const Config& config) {
   return schedule;
 }
 
-// Of weights and activations.
+// Returns the type of weights and activations.
 DType training_dtype(const Config& config) {
   if (config.amp.enabled && config.amp.opt_level >= AmpLevel::kO2) return DType::kF16;
   return config.fp16.enabled ? DType::kF16 : config.bf16.enabled ? DType::kBF16 : DType::kF32;

@@ -29,8 +29,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host);
 BatchShape batch_shape(const Config& config, int world_size);
 
-// Of those of a rank, that work on offloaded optimizer state while it computes, ahead of an update
-// or after it; 0: that is updated in turn.
+// Returns how many of a rank's threads work on offloaded optimizer state while the rank computes,
+// ahead of an update or after it; 0: the state is updated in turn.
 int updater_threads(const Config& config, int threads);
 
 // memory.device_limit and memory.host_limit.

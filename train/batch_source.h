@@ -1,5 +1,5 @@
-// Where the engine's tokens come from. The step's thread asks; a source that reads ahead of it asks
-// another one from a thread of its own.
+// A batch source is where the engine's tokens come from. The step's thread asks it; a source that
+// reads ahead of the step asks another source from a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ class BatchSource {
   // order.
   virtual void on_use(int64_t /*step*/, int /*micro_step*/) {}
 
-  // Of a source that fills ahead of time: the micro-batch, once it is there, in memory that stays
-  // as it is until give_back() and the event that is given there. Nothing: fill() is to be called.
+  // A source that fills ahead returns the micro-batch, once it is there, in memory that stays as it
+  // is until give_back() and the event that is given there. Nothing: fill() is to be called.
   virtual std::optional<HostBatch> take(int64_t /*step*/, int /*micro_step*/) {
     return std::nullopt;
   }

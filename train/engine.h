@@ -95,10 +95,10 @@ class Engine {
   HostExchange& host() { return resources_.peers.host; }
   const Mesh& mesh() const { return resources_.peers.mesh; }
   Communicator& token_group() const { return resources_.peers.tokens(); }  // who see other tokens
-  // Of a micro-batch: of its samples this rank may have parts only.
+  // Returns the tokens of a micro-batch on this rank, which may have only parts of its samples.
   int64_t tokens_here() const;
   int64_t step() const { return step_; }  // steps done, their results taken and good
-  // Of these, and of those of runs that this one goes on from.
+  // Returns the scaling state after these steps and those of runs that this one goes on from.
   const ScalingState& scaling() const { return scaling_; }
   // Whether the last of them changed no weight, because gradients overflowed.
   bool skipped_last() const { return skipped_last_; }

@@ -97,7 +97,7 @@ void begin_extras_anew(Engine& engine) { engine.store().visit_extras(Visit::kRes
 
 std::string kind_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
-// Of all that are known anywhere.
+// Lists the kinds of all extra state that is known anywhere.
 std::vector<std::string> extra_kinds(Engine& engine) {
   std::vector<std::string> kinds = engine.store().extra_names();
   kinds.insert(kinds.end(), {kNearErrors, kNearErrorScales, kFarErrors, kFarErrorScales});

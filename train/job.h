@@ -51,7 +51,7 @@ struct JobPlan {
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string shm_name;
-  // Of "tcp": every rank's data endpoint in rank order, and the secret of the epoch.
+  // These two are for "tcp": every rank's data endpoint in rank order, and the secret of the epoch.
   std::vector<std::string> data_endpoints;
   std::string data_secret;
   int memory_fd = -1;  // what the host keeps states in over epochs, inherited; -1: nothing
@@ -66,7 +66,7 @@ struct CollectiveMark {
   bool inside = false;
 };
 
-// Where a rank is; sent with every heartbeat.
+// Progress says where a rank is; it is sent with every heartbeat.
 struct Progress {
   int64_t step = 0;        // optimizer steps done
   int64_t micro_step = 0;  // micro-steps done inside the running step

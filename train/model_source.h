@@ -29,16 +29,16 @@ struct ModelSource {
   std::function<void(PlainStore&, Stream&)> load;
 };
 
-// Where training goes on, of a run directory its final model. InputMissing if there is nothing of
-// the kind.
+// Opens a tag, a Hugging Face folder or a run directory, which has its final model or the tag that
+// training goes on from. Throws InputMissing if there is nothing of the kind.
 ModelSource open_model_source(FileSystem& files, const std::string& given);
 
 // In the words of make_tokenizer: "byte" (or "bytes"), a tokenizer.json, a folder with one, a run
 // directory or a tag.
 std::string tokenizer_place(FileSystem& files, const std::string& given);
 
-// Where weights of a source lie, and who computes with them. Nothing is drawn at random: every
-// weight is read.
+// LoadedWeights has the weights of a source, and what computes with them. Nothing is drawn at
+// random: every weight is read.
 struct LoadedWeights {
   explicit LoadedWeights(const ModelPlace& place);
   // Those of all parameters that the store has by now; on meta there are none.

@@ -234,7 +234,7 @@ void StepRunner::forward(MicroSlot& slot) {
   slot.losses = stage.losses(context, std::move(in), slot.targets,
                              static_cast<float>(place_.gradient_factor / input_.tokens));
   DS_FAILPOINT("engine.forward_done");
-  // Of ranks that have the same losses one counts them.
+  // Only one of the ranks that have the same losses counts them.
   if (place_.tensor == nullptr || place_.tensor->rank() == 0) {
     kernels::sum_into(place_.stream, slot.losses, input_.tokens, kernels::Write::kAccumulate,
                       place_.loss);
@@ -242,9 +242,9 @@ void StepRunner::forward(MicroSlot& slot) {
   slot.finished = !context.differentiates();
 }
 
-// Where the chunk before is on this rank too, a message between them is a copy: what a micro-batch
-// has of a chunk lies in the memory of that chunk's buffer, because that of another may get another
-// micro-batch meanwhile.
+// Copies what the chunk before made, if that chunk is on this rank too; no message passes between
+// them. What a micro-batch has of a chunk lies in the memory of that chunk's buffer, because that
+// of another may get another micro-batch meanwhile.
 void StepRunner::take_from_chunk_before(MicroSlot& slot, int buffer) {
   if (stage_of(slot).is_first() || slot.received.defined()) return;
   const auto before = std::ranges::find_if(slots_, [&](const std::optional<MicroSlot>& other) {

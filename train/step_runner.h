@@ -29,7 +29,7 @@ struct StepProgram {
 StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage);
 StepProgram step_program(const PipelineSchedule& schedule);
 
-// Where and with what one rank computes, the same in all steps.
+// StepPlace says where and with what one rank computes; it is the same in all steps.
 struct StepPlace {
   Stream& stream;
   ParameterStore& store;

@@ -37,7 +37,7 @@ class StepRules {
 
   // Any step may be asked for, in any order. Data and dropout go by the step, rates by the update.
   StepSettings settings_at(int64_t step, int64_t update) const;
-  // Where no step was skipped.
+  // Returns the settings of a step if no step was skipped.
   StepSettings settings_at(int64_t step) const { return settings_at(step, step); }
 
  private:

@@ -43,12 +43,12 @@ struct WorkspaceOptions {
   // round a ring has that stream, or another.
   bool overlaps_communication = false;
   Trace* communication_trace = nullptr;
-  // Of what is copied between tiers beside a device, and of the disk that a meta run plans for.
+  // These trace copies between tiers beside a device, and the disk that a meta run plans for.
   Trace* saves_trace = nullptr;
   Trace* fetches_trace = nullptr;
   Trace* disk_trace = nullptr;
-  // Of the host beside a device, and of who updates ahead there; a CPU that plays both parts has
-  // one time for all. Null: that of the device.
+  // These trace the host beside a device, and the threads that update ahead there; a CPU that plays
+  // both parts has one time for all. If host_trace is null, the host has the device's trace.
   Trace* host_trace = nullptr;
   Trace* updater_trace = nullptr;
   BesideLog* beside = nullptr;  // told of what all streams do beside computing; outlives them
@@ -63,7 +63,7 @@ class Workspace {
   // What the peers refer to must outlive the workspace: on a CPU, tensors may lie in the data
   // group's memory.
   Workspace(const WorkspaceOptions& options, const Peers& peers);
-  // Of a CPU, or of meta that stands for one.
+  // Makes the workspace of a CPU, or of meta that stands for one.
   Workspace(Device device, int threads, const Peers& peers, Trace* trace = nullptr)
       : Workspace({.device = device, .threads = threads, .trace = trace}, peers) {}
 

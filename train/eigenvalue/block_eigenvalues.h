@@ -15,7 +15,7 @@ namespace ds {
 
 class BlockEigenvalues final : public StepObserver {
  public:
-  // Of an engine whose options name eigenvalues. `source`: of the batches that are trained on.
+  // The options of the engine name eigenvalues. `source` has the batches that are trained on.
   BlockEigenvalues(Engine& engine, BatchSource& source, RunReports& reports);
 
   bool is_due(int64_t steps_done) const { return steps_done > 0 && steps_done % every_ == 0; }

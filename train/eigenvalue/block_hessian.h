@@ -24,7 +24,7 @@ class HeldBatch final : public BatchSource {
 
   int64_t step() const { return step_; }
   int micro_step() const { return micro_step_; }
-  // Of that micro-step, whatever is asked for.
+  // Fills in that micro-step, whatever is asked for.
   void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
             std::span<int32_t> targets) override;
   int64_t first_sample(int micro_step) const override { return source_.first_sample(micro_step); }
@@ -43,7 +43,7 @@ class BlockHessian {
   // on meta nothing of the latter.
   BlockHessian(Engine& engine, HeldBatch& batch, HostCopy& copy, std::span<const ParamId> block);
 
-  // Of v and of products: elements of the parameters, one after the other.
+  // Returns how long v and products are: the elements of the parameters, one after the other.
   int64_t numel() const { return numel_; }
   // Collective; the same v on all ranks. On meta v and the product are empty.
   std::vector<float> times(const std::vector<float>& v);

@@ -14,7 +14,7 @@ struct Seen {
   Tensor weight{};
 };
 
-// By where they lie.
+// Returns the weights of the block in the order in which they lie in memory.
 std::vector<Seen> weights_of(ParameterStore& store, std::span<const ParamId> block) {
   std::vector<Seen> seen;
   for (const ParamId id : block) {

@@ -18,8 +18,8 @@ class ProbedStore final : public ParameterStore {
   // the stream's memory.
   ProbedStore(ParameterStore& store, std::span<const ParamId> block, Stream& stream);
 
-  // Of a parameter of the block: the weight that is seen, and its gradient once a micro-step has
-  // made one, until something else is computed.
+  // These return the weight of a parameter of the block that is seen, and its gradient once a
+  // micro-step has made one, until something else is computed.
   const Tensor& weight(ParamId id) const { return weights_.at(id); }
   const Tensor& gradient(ParamId id) const { return gradients_.at(id); }
 

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMostWaiting = size_t{32} << 20;  // bytes of events, for each monitor
 constexpr size_t kBytesPerEvent = 64;
 
-// Of what the step knows under another name.
+// Renamed is a metric that the step knows under another name.
 struct Renamed {
   std::string_view metric;
   const char* event;

@@ -43,7 +43,7 @@ struct MonitoredStep {
 std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredStep& step,
                                     const StepTimes* times);
 
-// Of blocks, in their order (BlockEigenvalues::newest()).
+// Returns the events of the blocks' eigenvalues, in their order (BlockEigenvalues::newest()).
 std::vector<MonitorEvent> events_of(std::span<const double> eigenvalues);
 
 class Monitors final : public StepObserver {

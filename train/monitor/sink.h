@@ -1,6 +1,6 @@
-// Where the figures of a run go besides its own files: TensorBoard, Weights & Biases, Comet, CSV
-// files. A sink turns batches of events into the bytes of its format, and writes what it can when
-// it is asked to. Sinks know nothing of training and of threads: monitors.h carries them.
+// A sink is where the figures of a run go besides its own files: TensorBoard, Weights & Biases,
+// Comet, CSV files. It turns batches of events into the bytes of its format, and writes what it can
+// when it is asked to. Sinks know nothing of training and of threads: monitors.h carries them.
 #pragma once
 
 #include <cstdint>

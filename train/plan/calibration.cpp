@@ -131,7 +131,7 @@ class Neighbours {
   std::vector<std::future<void>> working_;
 };
 
-// By how much the operations of rings stay below the ceilings.
+// Measures by how much the operations of rings stay below the ceilings.
 std::map<std::string, double, std::less<>> slowdown_of_rings(OneRank& rank, Stopwatch& watch) {
   constexpr int kRounds = 5;
   rank.attend_in_ring();

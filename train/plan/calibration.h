@@ -49,7 +49,7 @@ struct RanksHere {
 // As many of `ranks` as have cores of their own on this machine: the others are elsewhere.
 RanksHere ranks_here(int ranks, int threads);
 
-// Where weights or state are swapped to, and how.
+// DiskToMeasure says where weights or state are swapped to, and how.
 struct DiskToMeasure {
   std::string folder;
   IoOptions io{};

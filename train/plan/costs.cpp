@@ -51,7 +51,7 @@ namespace {
 
 // Bytes per second of one drive, and of 16 lanes of PCIe 4, as they are reached in practice.
 constexpr double kDiskRead = 3e9, kDiskWrite = 1.5e9, kPcie = 2.4e10;
-// Of the memory of a host that has GPUs of a data centre, and as many of these as most have.
+// This is the memory bandwidth of a host with data-centre GPUs, and how many GPUs most have.
 constexpr double kHostMemory = 4e11;
 constexpr int kGpusOfHost = 8;
 constexpr double kFlopsOfThread = 1e11, kBytesOfThread = 1.5e10;

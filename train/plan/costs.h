@@ -29,17 +29,18 @@ struct DeviceCeilings {
   double bytes_per_s = 2e10;
   // What passes each link to another tier.
   std::array<double, kLinks> link_bytes_per_s{1e10, 1e10, 2e9, 1e9};
-  // Of the CPU that keeps what lies beside a device and updates it there: of all threads of a rank,
-  // and of its share of the host's memory. A CPU that plays both parts has those of the device.
+  // The CPU that keeps what lies beside a device and updates it there has these: all threads of a
+  // rank, and its share of the host's memory. A CPU that plays both parts has those of the device.
   double host_flops_per_s = 1e11;
   double host_bytes_per_s = 2e10;
   double updater_share = 1;  // of those, what an update ahead of the norm has
 
-  // By operation: the time it takes over the time that the ceilings allow. What is not named here
-  // is expected to reach them.
+  // The slowdown of an operation is the time it takes over the time that the ceilings allow. What
+  // is not named here is expected to reach them.
   std::map<std::string, double, std::less<>> slowdown{};
 
-  // Of each host, to others; a rank's groups share it. How many ranks a host has; 0: there is one.
+  // This is the bandwidth of each host to others, which a rank's groups share, and how many ranks a
+  // host has; 0: there is one host.
   double network_bytes_per_s = 1.25e10;
   int ranks_of_host = 0;
 
@@ -58,8 +59,8 @@ std::optional<Link> link_of(std::string_view op);
 
 // A cautious guess for CPU threads.
 DeviceCeilings cpu_ceilings(int threads, DType dtype);
-// Likewise for a GPU of a data centre (A100 and newer), with products of fp32 in fp32, in a host of
-// which the rank has so many threads, and `ranks` have GPUs.
+// This is a cautious guess for a GPU of a data centre (A100 and newer), with products of fp32 in
+// fp32, in a host of which the rank has so many threads, and `ranks` have GPUs.
 DeviceCeilings cuda_ceilings(DType dtype, int threads = 1, int ranks = 1);
 
 // The clock of one stream: what it is given takes as long as the ceilings say, one after the other.

@@ -178,7 +178,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
       plan.wire_bytes[axis][op] = static_cast<double>(count.wire_bytes);
     }
   }
-  // Of others, which do not stand for the run, the memory counts.
+  // The other kinds of updates do not stand for the run, but their memory counts.
   for (const int64_t other : std::span(updates).subspan(1)) play_update(engine, other);
   engine.evaluate(nothing, 1);
   engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does

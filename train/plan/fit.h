@@ -13,12 +13,12 @@ namespace ds {
 
 struct MachineRoom {
   size_t device = 0;  // bytes, of each rank
-  // Of all ranks together; nothing: nobody offloads to it, and what copies take is not counted.
+  // All ranks share this; nothing: no rank offloads to it, and what copies take is not counted.
   std::optional<size_t> host{};
   size_t nvme = 0;  // likewise
 };
 bool has_room_for(const MachineRoom& room, const RunPlan& plan);
-// Of a tier, at the peak of the rank that needs most.
+// Returns the bytes of a tier at the peak of the rank that needs most.
 size_t most_bytes(const RunPlan& plan, Tier tier);
 
 // A model like this one with so many heads (groups of heads that share keys) of the same size, and
@@ -46,7 +46,7 @@ struct FitTable {
   MachineRoom room;
   int ranks = 1;
   std::vector<FitRow> rows;
-  // Of the most parameters, and of several the fastest; null where nothing fits.
+  // Returns the row with the most parameters, and of several the fastest; null if nothing fits.
   const FitRow* largest() const;
 };
 std::string fit_json(const FitTable& table);

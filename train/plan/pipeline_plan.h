@@ -12,7 +12,7 @@
 
 namespace ds {
 
-// Of one rank in one step.
+// WorkSeconds is how long one rank works in one step.
 struct WorkSeconds {
   std::map<std::pair<int, PipelineOp>, double> each;  // by (chunk, operation): of one micro-batch
   double ending = 0;                                  // of what follows the last micro-batch
@@ -30,7 +30,7 @@ struct PipelinePlan {
 // begin.
 PipelinePlan plan_pipeline(const EngineOptions& options, std::span<const WorkSeconds> work,
                            double message);
-// Of ranks that share the work of a stage: the slowest at each part of it.
+// Returns the work of ranks that share that of a stage: the slowest at each part of it.
 WorkSeconds slower_of(const WorkSeconds& one, const WorkSeconds& other);
 
 }  // namespace ds

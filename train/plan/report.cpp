@@ -41,7 +41,7 @@ void write_rank(Writer& out, const TierUsage& memory) {
   out.EndObject();
 }
 
-// Of the rank that moves most.
+// Returns, by axis and operation, the bytes of the rank that moves most.
 std::map<std::string, std::map<std::string, double>> largest_traffic(const RunPlan& plan) {
   std::map<std::string, std::map<std::string, double>> largest;
   for (const RankPlan& one : plan.classes) {
@@ -218,8 +218,8 @@ const char* words_of(Busy what) {
   throw InternalError("plan: what is busy is unknown");
 }
 
-// Of a step that has more to wait for than its own work: what takes longest, and what goes on
-// beside it.
+// Describes a step that has more to wait for than its own work: what takes longest, and what goes
+// on beside it.
 std::string bound_text(const RankPlan& plan) {
   if (std::ranges::all_of(plan.link_bytes, [](double bytes) { return bytes == 0; })) return "";
   std::string text = fmt::format("bound         {}, {:.3f} s of it", words_of(plan.bound()),

@@ -97,7 +97,7 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 1, unit);
 }
 
-// Of a step, along each axis, of the rank that sends most there.
+// Returns the bytes of a step along each axis, those of the rank that sends most there.
 std::map<std::string, double> bytes_by_axis(const RunPlan& plan) {
   std::map<std::string, double> most;
   for (const RankPlan& one : plan.classes) {

@@ -29,7 +29,7 @@ struct ProfiledParameter {
   int64_t numel = 0;
 };
 
-// Of one forward pass.
+// ProfiledOp is an operation of one forward pass.
 struct ProfiledOp {
   std::string label;  // a module's path, or "embedding", "head"
   std::string name;

@@ -33,7 +33,7 @@ StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerCo
                              int threads) {
   EngineOptions one = options;
   one.zero.micro_steps = 1;
-  // Where things lie between their uses is no part of the model.
+  // The tiers where things lie between their uses are no part of the model.
   ZeroPolicy& policy = one.zero.policy;
   policy.params.tier = policy.grads.tier = policy.state.tier = Tier::kDevice;
   one.zero.zenflow.reset();

@@ -15,7 +15,7 @@ struct ProfileFigures {
   int data_ranks = 1;
   int model_shards = 1;
   int64_t micro_batch = 1;
-  // Of one micro-step, and of the update behind them.
+  // These are the seconds of one micro-step, and of the update behind the micro-steps.
   double forward_s = 0;
   double backward_s = 0;
   double update_s = 0;

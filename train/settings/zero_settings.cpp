@@ -60,8 +60,8 @@ void set_neighbours(const ZeroConfig& config, ZeroPolicy& policy) {
   if (config.mics_shard_size > 0) policy.shard_over = Axis::kShard;
 }
 
-// Where stage 3 keeps this rank's slices of the weights, and how far ahead they are fetched: from
-// the host as far as buckets are gathered ahead, from NVMe as far as there are buffers.
+// Sets where stage 3 keeps this rank's slices of the weights, and how far ahead they are fetched:
+// from the host as far as buckets are gathered ahead, from NVMe as far as there are buffers.
 void offload_weights(const ZeroConfig& config, ZeroOptions& zero) {
   const std::optional<OffloadParamConfig>& param = config.offload_param;
   if (!param || param->device == OffloadDevice::kNone) return;

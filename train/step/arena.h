@@ -41,7 +41,7 @@ class StepArena final : public StepMemory {
   std::map<std::pair<int, PipelineOp>, Work> works_;  // by chunk
   std::vector<Room> rooms_;
   std::map<int, Room*> room_of_;  // by buffer, of micro-batches under way
-  // Of the instruction under way.
+  // These belong to the instruction under way.
   Work* work_ = nullptr;
   Room* room_ = nullptr;
   size_t next_ = 0;  // allocation

@@ -1,9 +1,10 @@
-// Where everything lies that the instructions of a step allocate (pure). What an instruction
-// allocates and frees again has its place in a part of the block that all of them share, because
-// they take turns; what a micro-batch keeps from one instruction to another lies in a room that is
-// its own from its first instruction to its last. So an address depends on (room, chunk, operation)
-// alone, however many micro-batches a step has, and what was recorded of one holds for all. Where
-// one room is enough, everything lies in it: nobody shares, and what is freed midway makes place.
+// The plan says where everything lies that the instructions of a step allocate (pure). What an
+// instruction allocates and frees again has its place in a part of the block that all of them
+// share, because they take turns; what a micro-batch keeps from one instruction to another lies in
+// a room that is its own from its first instruction to its last. So an address depends on (room,
+// chunk, operation) alone, however many micro-batches a step has, and what was recorded of one
+// holds for all. If one room is enough, everything lies in it: nothing is shared, and what is freed
+// midway makes place.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ struct ChunkPlan {
 struct StepArenaPlan {
   std::vector<ChunkPlan> chunks;
   std::map<std::pair<int, int>, int> rooms;  // (chunk, micro-batch) -> room
-  // Of one block: what passes comes first, then the rooms in turn.
+  // These are parts of one block: what passes comes first, then the rooms in turn.
   size_t passing_bytes = 0;
   std::vector<size_t> room_bytes;
   size_t bytes_total() const;

@@ -1,5 +1,5 @@
-// Where training and evaluation allocate: by a plan in one block, which they share because they
-// never run at once; upstream, recorded for a plan; or from the stream's memory.
+// StepMemories says where training and evaluation allocate: by a plan in one block, which they
+// share because they never run at once; upstream, recorded for a plan; or from the stream's memory.
 #pragma once
 
 #include <optional>

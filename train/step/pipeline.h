@@ -23,11 +23,12 @@ struct PipelinePlace {
   int stages = 1;
 };
 
-// Of a module, what the engine needs to know of it; Unsupported for what only a model has.
+// Checks what the engine needs to know of a module. Throws Unsupported for what only a model has.
 void require_module(const EngineOptions& options, const MeshLayout& mesh);
 
 PipelineShape pipeline_shape(const EngineOptions& options, int stages);
-// Of the rank's chunks, in their order in the model. ConfigError where the model cannot be cut so.
+// Returns the layers of the rank's chunks, in their order in the model. Throws ConfigError if the
+// model cannot be cut so.
 std::vector<LayerRange> layers_of_chunks(const EngineOptions& options, const PipelinePlace& place);
 // Such layers, with their parameters in the store.
 std::unique_ptr<PipelineStage> make_chunk(const EngineOptions& options, ParameterStore& store,

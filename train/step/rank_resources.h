@@ -1,4 +1,4 @@
-// Where one rank computes, and with whom.
+// RankResources says where one rank computes, and with whom.
 #pragma once
 
 #include <vector>
@@ -12,37 +12,39 @@ namespace ds {
 
 struct RankResources {
   Stream& stream;
-  // Of the CPU, whose memory is the host's beside the device: where what is offloaded lies and is
-  // updated. On a CPU the device is played, and this is the host that it copies to and from.
+  // This is the CPU's stream, with the host's memory beside the device: what is offloaded lies and
+  // is updated there. On a CPU the device is played, and this is the host that it copies to and
+  // from.
   Stream& host;
   Peers peers;
   MemoryResource& comm_memory;  // what peers can read, accounted like everything else
-  // Where weights are gathered and gradients reduced while the other computes; null: there, in
+  // Weights are gathered and gradients reduced here while `stream` computes; null: on `stream`, in
   // turn.
   Stream* communication = nullptr;
-  // Where keys and values pass round a ring while the other computes; null: there, in turn. Where
-  // there is a stream for the above it is that one: all calls to peers are in one order then, as
-  // they are without it, because who computes waits for what is passed.
+  // Keys and values pass round a ring here while `stream` computes; null: on `stream`, in turn. If
+  // `communication` is there, it is that one: all calls to peers are in one order then, as they are
+  // without it, because the stream that computes waits for what is passed.
   Stream* ring_messages = nullptr;
-  // Of a CPU, that stream's work is done on a thread of its own; null: where it is given.
+  // On a CPU this thread does the work of `communication`; null: it is done where it is given.
   PeerThread* peer_thread = nullptr;
-  // Where batches are copied to the device while the other computes; null: there, in turn.
+  // Batches are copied to the device here while `stream` computes; null: on `stream`, in turn.
   Stream* copies = nullptr;
   // Host memory that the device copies to and from while the host goes on; null on a CPU.
   MemoryResource* pinned = nullptr;
-  // Where activations are copied to the host and back, and slices of weights to the device, while
-  // the others compute and talk to peers; null: there, in turn.
+  // On these streams activations are copied to the host and back, and slices of weights to the
+  // device, while the others compute and talk to peers; null: on those, in turn.
   Stream* saves = nullptr;
   Stream* fetches = nullptr;
   // On meta, the clock of the swap file, and its books everywhere.
   Stream* disk = nullptr;
   MemoryAccount* nvme = nullptr;
-  // Of the host, and of the thread that updates offloaded state ahead of the norm; null: none does.
+  // The thread that updates offloaded state ahead of the norm has this stream of the host; null: no
+  // thread does.
   Stream* updater = nullptr;
   // Make the files that weights and optimizer state are swapped to; null: there is none.
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_weight_swap = nullptr;
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_state_swap = nullptr;
-  // Where groups tell what of their calls is recorded into graphs; null: nowhere.
+  // Groups tell this what of their calls is recorded into graphs; null: they tell nothing.
   RecordedCalls* recorded = nullptr;
   // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
   // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.

@@ -13,7 +13,7 @@ std::span<std::byte> bytes_of(int64_t& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-// Of rank 0: the other rank's clock minus its own.
+// Measures on rank 0 the other rank's clock minus its own.
 int64_t read_clock(HostExchange& host, int peer, const std::function<int64_t()>& now) {
   std::vector<ClockReading> readings(kReadings);
   for (ClockReading& reading : readings) {

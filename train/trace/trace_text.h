@@ -37,7 +37,7 @@ struct TracedPhase {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-// By this rank's clock.
+// TracedBeside is what is moved or updated beside computing, timed by this rank's clock.
 struct TracedBeside {
   BesideKind kind = BesideKind::kToDevice;
   std::string name;

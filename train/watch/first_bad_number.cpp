@@ -118,7 +118,7 @@ BadNumber off_wire(const WireNumber& number) {
           .looks = number.looks};
 }
 
-// Of a rank's chunks, in the chain of those of all ranks.
+// Returns the stages that a rank's chunks are in the chain of the chunks of all ranks.
 std::vector<int> stages_of(const Engine& engine) {
   const int stages = engine.mesh().size(Axis::kPipe);
   if (stages == 1) return {0};

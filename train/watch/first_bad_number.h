@@ -29,8 +29,8 @@ struct BadNumber {
   std::string place;    // of that: "[3, 17]"
   std::string value;    // "nan", "inf", "-inf"
   int64_t bad = 0, numel = 0;
-  // By which ranks compare: stages of a pipeline in the order in which a micro-batch passes them,
-  // forward and back, and then how many looks there were before it.
+  // Ranks compare by these: `passed` is the place of the stage in the order in which a micro-batch
+  // passes the pipeline, forward and back, and `looks` is the number of the look.
   int64_t passed = 0;
   int64_t looks = 0;
 };
@@ -38,8 +38,8 @@ struct BadNumber {
 // What one rank sees of the step: it stops looking at the first bad number.
 class NumberCheck final : public NumberWatch, public StepObserver {
  public:
-  // Of a rank whose chunks are the virtual stages `stages_here` of `stages`. `progress`: called as
-  // micro-steps begin.
+  // Checks a rank whose chunks are the virtual stages `stages_here` of `stages`. `progress` is
+  // called as micro-steps begin.
   NumberCheck(Stream& stream, std::vector<int> stages_here, int stages,
               std::function<void(int micro_step)> progress)
       : copy_(stream),

@@ -8,7 +8,7 @@
 
 namespace ds {
 
-// By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
+// The step alone decides: ranks may see differently whether a checkpoint was saved if one fails.
 bool MemorySaver::needs_edge(int64_t steps_done) const {
   return (steps_done % options_.every == 0 || put_off_) && steps_done < options_.last_step;
 }

@@ -18,7 +18,7 @@ Breakdown divided(Breakdown sum, double by) {
   return sum;
 }
 
-// Of the ranks' figures.
+// Spread is the least, the mean and the most of one figure of the ranks.
 struct Spread {
   double least = 0, mean = 0, most = 0;
   size_t most_of = 0;  // the rank
