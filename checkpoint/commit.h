@@ -47,8 +47,8 @@ struct CommitRequest {
   EpochClaim epoch = 0;
   int64_t step = 0;
   std::vector<FileVote> votes;  // one per rank, all ranks of the epoch
-  // Where each host keeps its own files: the hosts by rank, and the ranks whose files lie here.
-  // Else empty.
+  // These are set if each host keeps its own files: the hosts by rank, and the ranks whose files
+  // lie here. Else they are empty.
   std::vector<std::string> hosts{};
   std::vector<int> here{};
   int64_t begun_in = 0;  // the epoch that began the line of training
@@ -88,7 +88,7 @@ void go_back(FileSystem& file_system, const std::string& root, const std::string
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch);
 
-// Of the tags up to `step` deletes all but the newest `keep` (>= 1) that are progress (surplus_of),
+// Deletes the tags up to `step`, all but the newest `keep` (>= 1) that are progress (surplus_of),
 // after reading the newest of them through; deletes nothing if that fails. Returns the tags
 // deleted. Tags of later steps are of a run that was left behind (--resume never, a training that
 // went back, or one of them does not hold): they stay, and crowd out nothing.

@@ -9,8 +9,8 @@
 namespace ds {
 namespace {
 
-// Of the bits of a magnitude in fp32, the least that the type rounds to infinity: halfway between
-// its largest number and what would be the next, which is even.
+// Returns the bits of the least magnitude in fp32 that the type rounds to infinity: it is halfway
+// between the type's largest number and what would be the next, which is even.
 constexpr uint32_t least_bad(DType as) {
   switch (as) {
     case DType::kF16:
@@ -22,8 +22,9 @@ constexpr uint32_t least_bad(DType as) {
   }
 }
 
-// By bits, because compilers turn that into wide instructions: the largest of a block, and only in
-// a block that has a bad one the first of these.
+// Finds the first magnitude that is `least` or more. It compares bits, because compilers turn that
+// into wide instructions: the largest of a block, and only in a block that has a bad one the first
+// of these.
 template <class Bits, Bits kMagnitude>
 std::optional<int64_t> first_from(const std::byte* bytes, int64_t numel, Bits least) {
   constexpr int64_t kBlock = 4096;

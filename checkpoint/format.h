@@ -117,7 +117,7 @@ struct Manifest {
   int64_t step = 0;
   int64_t epoch = 0;
   std::vector<FileVote> files;  // by rank
-  // Where each host keeps its own files: the name of the host that saved each of them. Else empty.
+  // If each host keeps its own files, these name the host that saved each of them. Else empty.
   std::vector<std::string> hosts{};
   int64_t begun_in = 0;  // the epoch that began the line of training
   std::vector<Ancestor> after{};

@@ -39,7 +39,7 @@ const CommittedTag* chosen_of(const TagList& list, const ResumeWish& wish, Chose
   if (wish.oldest_epoch > 0 || list.tags.empty()) return nullptr;
   const CommittedTag& newest = list.tags.front();
   const CommittedTag* const named = find(list.tags, list.latest);
-  // Where `latest` never named the newest, it was left behind when that was committed.
+  // If `latest` never named the newest, it was left behind when that was committed.
   if (named == nullptr || named == &newest || !newest.named) return nullptr;
   by = ChosenBy::kLatest;
   return named;
@@ -52,7 +52,7 @@ bool is_of_line(const RejectedTag& trace, const Resumable& out, const ResumeWish
   return !out.line.until || (trace.step && *trace.step <= *out.line.until);
 }
 
-// Where there is nothing to go on from: why the tag that was asked for is none.
+// If there is nothing to go on from, this says why the tag that was asked for is none.
 Resumable only_wish(TagList list, const ResumeWish& wish, Resumable out) {
   std::erase_if(list.rejected, [&](const RejectedTag& trace) { return trace.name != wish.tag; });
   out.rejected = std::move(list.rejected);

@@ -13,7 +13,7 @@
 
 namespace ds {
 
-// Of the line that began in that epoch, the tags up to that step.
+// An ancestor stands for the tags up to that step, of the line that began in that epoch.
 struct Ancestor {
   int64_t begun_in = 0;
   int64_t step = 0;
@@ -94,9 +94,9 @@ struct Resumable {
 };
 Resumable resumable_of(TagList list, const ResumeWish& wish = {});
 
-// Of the tags up to `step`, newest first, those that are to be deleted so that the newest `keep`
-// stay. One of a skipped step takes the place of none: it stays beside them while it is the newest.
-// What is of another line than the newest goes first.
+// Returns which of the tags up to `step`, newest first, are to be deleted so that the newest `keep`
+// stay. A tag of a skipped step takes the place of none: it stays beside them while it is the
+// newest. What is of another line than the newest goes first.
 std::vector<std::string> surplus_of(const std::vector<CommittedTag>& tags, int64_t keep,
                                     int64_t step);
 

@@ -9,7 +9,8 @@
 namespace ds {
 namespace {
 
-// Where each host keeps its own files, one that lacks the others' is no defect, and easily helped.
+// Throws InputMissing if files are not here. If each host keeps its own files, a folder that lacks
+// the others' is no defect, and easily helped.
 void require_files(FileSystem& file_system, const std::string& directory,
                    const Manifest& manifest) {
   std::vector<int> missing;

@@ -34,7 +34,7 @@ struct FoundTag {
   std::vector<RejectedTag> rejected;
   std::string newer{};  // the newest of all, where `latest` was set to another one
 };
-// Of the resumable ones. No tag if there is none that holds.
+// Finds the newest of the resumable tags that holds; returns no tag if there is none.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
 
 // An empty file in the directory of a tag that `latest` has named; older tags count as named.

@@ -33,7 +33,7 @@ class BadPiece : public ValidationError {
   using ValidationError::ValidationError;
 };
 
-// Where one rank saves.
+// SaveTarget says where one rank saves.
 struct SaveTarget {
   std::string root;
   std::string tag;

@@ -260,7 +260,7 @@ int64_t CheckpointMemory::room_for(int rank, int buffer) const {
     const off_t end = ::lseek(memory_.get(), first, SEEK_HOLE);
     held = std::max<int64_t>(0, end - first);
   }
-  // Where the kernel does not say, it will when the memory is used.
+  // If the kernel does not say how much there is, it will when the memory is used.
   return available_memory().value_or(std::numeric_limits<int64_t>::max() / 2) + held;
 }
 

@@ -122,8 +122,8 @@ TagList DistributedTags::list(const std::vector<HostFile>& kept) {
   return out;
 }
 
-// Of whole sets their tags. What their manifests say, any host tells that has them; whether
-// `latest` has named them, rank 0's, whose `latest` counts.
+// Adds the tags of whole sets. Any host that has their manifests tells what these say; rank 0 tells
+// whether `latest` has named them, because its `latest` counts.
 void DistributedTags::add_tags(const std::vector<WholeSet>& whole, TagList& list) {
   std::vector<WireTag> mine;
   if (sets_.is_host_leader()) {

@@ -18,8 +18,8 @@ class KeptFiles {
 
   // In a fixed order. Data are not read, and may not hold.
   virtual std::vector<KeptFile> files() const = 0;
-  // Of the file's set, as text. ValidationError if it is not the one that the file's identity
-  // speaks of.
+  // Returns the manifest of the file's set, as text. Throws ValidationError if it is not the one
+  // that the file's identity speaks of.
   virtual std::string manifest(const KeptFile& file) const = 0;
   virtual std::unique_ptr<File> open(const KeptFile& file, Caching caching) const = 0;
   std::unique_ptr<File> open(const KeptFile& file) const { return open(file, Caching::kCached); }

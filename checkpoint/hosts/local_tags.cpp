@@ -70,7 +70,8 @@ void LocalTags::look() {
   }
 }
 
-// Of marked names only what holds is worth a word: the others are left of interrupted commits.
+// Adds the tag in a directory. A marked name that does not hold is not worth a word: it is left of
+// an interrupted commit.
 void LocalTags::add(const std::string& directory, Tag::Stage stage) {
   const std::string path = join_path(join_path(root_, directory), kManifestName);
   try {

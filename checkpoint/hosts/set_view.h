@@ -15,7 +15,7 @@
 
 namespace ds {
 
-// Of a pieces file; ValidationError if it is none.
+// Reads the trailer of a pieces file. Throws ValidationError if the file is none.
 Trailer read_trailer(const File& file);
 int64_t tail_of(const File& file);  // where the page begins in which its index begins
 
