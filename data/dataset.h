@@ -1,6 +1,6 @@
-// Where training tokens come from, and how they become samples. A TokenSource is a run of tokens
-// with random access; a SampleSet cuts sources into samples. Every read goes through File::read, so
-// a file that shrinks while in use is an error with its name, not a SIGBUS.
+// This says where training tokens come from, and how they become samples. A TokenSource is a run of
+// tokens with random access; a SampleSet cuts sources into samples. Every read goes through
+// File::read, so a file that shrinks while in use is an error with its name, not a SIGBUS.
 #pragma once
 
 #include <functional>
@@ -26,11 +26,11 @@ class TokenSource {
   virtual std::optional<int64_t> documents() const { return std::nullopt; }
   // Tokens offset .. offset + out.size() - 1, which must exist. DataError if the file shrank.
   virtual void read(int64_t offset, std::span<int32_t> out) const = 0;
-  // Where a token lies, for messages: "corpus.bin at byte 1024".
+  // Says where a token lies, for messages: "corpus.bin at byte 1024".
   virtual std::string locate(int64_t token) const = 0;
 };
 
-// Of all of them; nothing where one does not know.
+// Returns the documents of all sources together; nothing if one does not know.
 std::optional<int64_t> sum_of_documents(
     std::span<const std::shared_ptr<const TokenSource>> sources);
 
@@ -57,8 +57,8 @@ struct TextOptions {
   std::string field = "text";  // of a JSON line
   Separator after_json_line = {"\n"};
   Separator after_text_file = {};
-  // Where ids of large files are kept (data/cache/token_cache.h), by a tokenizer with this digest.
-  // Not owned; null: they are held in memory.
+  // The cache keeps ids of large files (data/cache/token_cache.h), made by a tokenizer with this
+  // digest. It is not owned; null: they are held in memory.
   TokenCache* cache = nullptr;
   std::string tokenizer_digest = {};
 };
@@ -136,8 +136,8 @@ class SampleSet {
   int64_t size() const { return size_; }
   int64_t sequence_length() const { return sequence_length_; }
   int64_t vocab_size() const { return vocab_size_; }
-  // Of all sources, those that a split keeps for validation among them; nothing where one does not
-  // know.
+  // Returns the documents of all sources, those that a split keeps for validation among them;
+  // nothing if one source does not know.
   std::optional<int64_t> documents() const { return sum_of_documents(sources_); }
   // Fills T + 1 tokens. DataError naming file, offset and id for an id outside the vocabulary.
   void read(int64_t sample, std::span<int32_t> tokens) const;

@@ -32,7 +32,7 @@ class Sampler {
  public:
   Sampler(int64_t samples, SampleOrder order, uint64_t seed)
       : Sampler(samples, order, seed, samples) {}
-  // Of each epoch the first so many are taken, in its own order; the others are left out.
+  // Takes the first `taken` samples of each epoch, in its own order; the others are left out.
   Sampler(int64_t samples, SampleOrder order, uint64_t seed, int64_t taken);
   // The sample at a position of the endless sequence of epochs; position = step * global batch +
   // index.

@@ -17,7 +17,7 @@ char ascii_lower(char c);  // the small letter of a capital one, else the charac
 // empty where it has none.
 std::string ending_of(std::string_view path);
 enum class TextLayout { kPlain, kJsonLines };
-// By that ending: .jsonl, .jsonlines, .jl, .ndjson and .json hold JSON lines.
+// Returns the layout by that ending: .jsonl, .jsonlines, .jl, .ndjson and .json hold JSON lines.
 TextLayout layout_of(std::string_view path);
 
 // UTF-8's byte order mark, which editors put before a text, is no part of it.

@@ -112,7 +112,7 @@ class TextFile {
   }
 
  private:
-  // Of a plain file that begins with a byte order mark.
+  // Returns the bytes of the byte order mark that a plain file begins with; 0 if it has none.
   int64_t mark_bytes() const { return narrow<int64_t>(head_.size() - without_mark(head_).size()); }
 
   FileSystem& file_system_;

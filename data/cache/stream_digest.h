@@ -33,7 +33,7 @@ class StreamDigest {
       if (block_.size() == kBlock) close_block();
     }
   }
-  // Of all that was added.
+  // Returns the digest of all that was added.
   Digest finish() {
     if (!block_.empty()) close_block();
     return xxh3_128(digests_);

@@ -37,7 +37,7 @@ std::string name_of(const TextsToKeep& kept) {
              : fmt::format("{} to {} ({} files)", first, kept.texts.back().path, kept.texts.size());
 }
 
-// Of several files one that changes with that of each; nothing where one has none.
+// Returns a stamp that changes, for several files, with the stamp of each; nothing if one has none.
 std::optional<FileStamp> stamp_of(const TextsToKeep& kept) {
   if (kept.texts.size() == 1) return ds::stamp_of(kept.texts.front().path);
   FileStamp all;
@@ -245,7 +245,7 @@ class TokenCache::Opening {
     int64_t bytes = 0, documents = 0;
   };
 
-  // Where a text stands alone it is cut into segments, and goes on from the last of them.
+  // A text that stands alone is cut into segments, and goes on from the last of them.
   void encode_one(const TextsToKeep::Text& text, const Before& before, bool is_last,
                   ThreadPool& pool, std::optional<SegmentWriter>& writer) {
     const bool is_alone = kept_.texts.size() == 1;

@@ -60,7 +60,7 @@ class TokenCache {
     int threads = 1;  // that encode, the one that opens among them
     // Called by the thread that opens, many times a second.
     std::function<void(const TokenizingProgress&)> on_progress = [](const TokenizingProgress&) {};
-    // Of the file, after which a segment ends; that of large files is larger.
+    // A segment ends after this much of the file; that of large files is larger.
     int64_t segment_bytes = int64_t{16} << 20;
     // Called where nothing can be made in the folder, which nobody asked for: ids are held in
     // memory then. Empty: that is a ConfigError.
@@ -90,8 +90,8 @@ class TokenCache {
   std::vector<FileLock> kept_;  // shared, as long as this: nobody makes anew what is being read
 };
 
-// Where a user's caches are, with the folder of this one: $XDG_CACHE_HOME/dslaunch/tokens or
-// ~/.cache/dslaunch/tokens; empty: nowhere.
+// Returns the folder of this cache among a user's caches: $XDG_CACHE_HOME/dslaunch/tokens or
+// ~/.cache/dslaunch/tokens; empty: there is none.
 std::string default_token_cache();
 
 }  // namespace ds

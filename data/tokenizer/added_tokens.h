@@ -26,7 +26,7 @@ class AddedTokens {
  public:
   static constexpr size_t kLongest = 1024;  // bytes
 
-  // Of two tokens with the same content the first one counts.
+  // If two tokens have the same content the first one counts.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   // Calls `on_text` and `on_token` for the sections of the text in order. A section of text comes
@@ -64,8 +64,8 @@ class AddedTokens {
 
  private:
   static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-  // Where whatever follows the text changes nothing about which tokens begin, nor about what white
-  // space is theirs.
+  // Returns up to where whatever follows the text changes nothing about which tokens begin, nor
+  // about what white space is theirs.
   size_t certain_bytes(std::string_view text) const;
   // The longest token that the text begins with, or null.
   const AddedToken* match(std::string_view text) const;

@@ -71,7 +71,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::st
 // without any. Writes nothing.
 std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path);
 
-// Of what decides about its ids: equal for tokenizers that are read from equal files.
+// The digest is of what decides about ids: equal for tokenizers that are read from equal files.
 std::string tokenizer_digest(FileSystem& file_system, const std::string& name_or_path);
 
 // ConfigError with both numbers where the tokenizer has ids that a model of `vocabulary` tokens has
