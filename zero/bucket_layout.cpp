@@ -38,7 +38,7 @@ void BucketLayout::place_in_slices(Bucket& bucket, std::span<const LayoutParam> 
   bucket.numel = slice * group_size_;
 }
 
-// By less than one part in (most_per_run / kSliceAlignment).
+// Pads by less than one part in (most_per_run / kSliceAlignment).
 int64_t BucketLayout::padded_slice(int64_t numel) const {
   if (!most_per_run_) return round_up(numel, kSliceAlignment);
   const int64_t runs = std::max<int64_t>((numel + *most_per_run_ - 1) / *most_per_run_, 1);

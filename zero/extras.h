@@ -12,11 +12,12 @@
 
 namespace ds {
 
-// Of several ranks that hold the same slices one writes them and counts them in the norm: the one
-// whose coordinate is 0 along every axis that repeats them. All of them are restored.
+// This says what a visit is for. If several ranks hold the same slices, only the one whose
+// coordinate is 0 along every axis that repeats them saves them and counts them in the norm. All of
+// them are restored.
 enum class Visit : uint8_t { kSave, kRestore };
 
-// Of it, what this rank saves and restores.
+// An ExtraPart is what this rank saves and restores of one piece of such state.
 struct ExtraPart {
   const ExtraSpec& spec;
   Tensor values;    // fp32, or codes of 8 bits
@@ -37,7 +38,7 @@ class GroupExtras {
   std::span<const Tensor> values() const { return values_; }  // one for each of the specs
   // In the same order every time. saves_shared: this rank shows at kSave those that all have alike.
   void visit(Visit what, bool saves_shared, const std::function<void(ExtraPart&)>& visitor);
-  // Of those that were lost since, the ones that begin as a slot, which is whole by now.
+  // Copies slots, which are whole by now, into the lost values that begin as a slot.
   void begin_lost(std::span<const Shard> shards);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kUnit = BucketLayout::kSliceAlignment;
 
-// Where a share of a slice ends.
+// Returns where a share of a slice ends.
 int64_t end_of(double share, int64_t numel) {
   if (share >= 1) return numel;
   return static_cast<int64_t>(std::floor(share * static_cast<double>(numel))) / kUnit * kUnit;

@@ -132,7 +132,7 @@ StagingPool::Lease OffloadedWeights::take_buffer(const Slice& slice, Stream& by)
   return pool_->take(bytes_of(slice), slice.key);
 }
 
-// Of writes at most one is of this slice.
+// Waits until no write of this slice is under way; there is at most one.
 void OffloadedWeights::await_write(int slice, Stream& by) {
   const auto writes = [slice](const Busy& busy) { return busy.writes_slice == slice; };
   while (std::ranges::any_of(busy_, writes)) release_oldest(by);
@@ -236,7 +236,7 @@ void OffloadedWeights::wrote(int number, int64_t numel, Stream& by) {
   if (open_->numel >= nth(slices_, number).numel) write_open(by);
 }
 
-// Of a slice that is not made in one go what is not made now stays as it is.
+// If a slice is not made in one go, the elements that are not made now stay as they are.
 void OffloadedWeights::open(int number, int64_t numel, Stream& by) {
   if (open_ && open_->slice == number) return;
   write_open(by);

@@ -26,7 +26,8 @@ namespace ds {
 struct WeightOffload {
   // Elements that stay in memory of the host; what is added after them goes to the swap file.
   int64_t host_numel = std::numeric_limits<int64_t>::max();
-  // Of the host, that slices of the swap file pass through: how many, and the most elements of one.
+  // Slices of the swap file pass through so many buffers of the host, each of which takes at most
+  // so many elements.
   int buffers = 5;
   int64_t buffer_numel = 100'000'000;
   Pinning pinning = Pinning::kNone;  // of all of this memory, where the device does not do it

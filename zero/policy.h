@@ -17,7 +17,8 @@ struct Placement {
   Tier tier = Tier::kDevice;
 };
 
-// Of what codes of gradients lose (zero/reduce/code_errors.h); the default: nothing is fed back.
+// This says how what codes of gradients lose is fed back (zero/reduce/code_errors.h). By default
+// nothing is.
 struct ErrorFeedback {
   bool on = false;
   float beta = 0.8F;           // of the average: how much of the one before stays

@@ -361,7 +361,7 @@ void ShardGroup::add_sum_of_squares(const Tensor& total) {
   if (options_.offloads_state()) {
     return kernels::add_in_order(streams_.compute, grads_->squares(), total);
   }
-  // Of gradients that nobody sums, each rank's own count.
+  // If gradients are not summed over ranks, each rank counts its own.
   const bool apart = grads_->gradients() == GradientsOf::kOwnRank;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
     kernels::sum_of_squares_into(streams_.compute, apart ? grads_->whole(b) : grads_->slice(b),
@@ -383,7 +383,7 @@ void ShardGroup::publish() {
   streams_.compute.wait(streams_.peers.mark());
 }
 
-// Of state on the device; what the host updates, it writes there itself.
+// Stores weights whose state is on the device. The host itself writes those that it updates.
 void ShardGroup::store_offloaded() {
   if (offloaded_ == nullptr) return;
   home_->each_on_device([&](const HomePart& part, const Shard& shard) {

@@ -50,8 +50,8 @@ struct ZeroOptions {
   // In which dtype gradients travel, of all modules or of some; nothing: as they are written.
   std::optional<DType> grad_wire_dtype = std::nullopt;
   std::vector<ModuleKind> wire_modules = {};  // none: all
-  // Of tables that are looked up others are sent the rows that so many tokens of a micro-batch
-  // touch, where that is less than the whole; 0: always the whole.
+  // Other ranks are sent only the rows of a looked-up table that so many tokens of a micro-batch
+  // touch, if that is less than the whole table; 0: they are always sent the whole.
   int64_t sparse_tokens = 0;
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
@@ -59,19 +59,21 @@ struct ZeroOptions {
   std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
   Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
   Masters masters = Masters::kFp32;
-  // Of the random numbers by which weights in bf16 are rounded that are masters; nothing: they are
+  // This seeds the random numbers that round weights in bf16 which are masters; nothing: they are
   // rounded to nearest.
   std::optional<uint64_t> rounding_seed = std::nullopt;
   // Elements of offloaded state that are updated, and handed to checkpoints, in one piece; 0: as
   // many as the rank has of its largest parameter. On the device a rank's slice of a bucket is one:
   // there is nothing that cutting it would save.
   int64_t sub_group_numel = INT64_MAX;
-  // Where policy.state is on the host: its update begins as soon as gradients are final, before
-  // their norm is known, and is undone where it turns out to have been another one.
+  // If policy.state is not on the device, its update begins as soon as gradients are final, before
+  // their norm is known, and is undone if the norm asks for another update.
   bool update_ahead = false;
-  // Likewise: important weights are updated on the device, the others now and then.
+  // If policy.state is on the host, important weights are updated on the device, and the others now
+  // and then.
   std::optional<ZenflowOptions> zenflow = std::nullopt;
-  // Where policy.state is not on the device: the share of each slice that is offloaded, and how.
+  // If policy.state is not on the device, these say which share of each slice is offloaded, and
+  // how.
   double offload_ratio = 1;
   bool pin_memory = false;
   RollingHomeOptions rolling{};
@@ -86,7 +88,7 @@ struct ZeroOptions {
   }
 };
 
-// Where state lies that is not on the device; what it names outlives the store.
+// This says where state lies that is not on the device. What it names outlives the store.
 struct OffloadPlace {
   Stream* host = nullptr;            // null: nothing is offloaded here
   Stream* updater = nullptr;         // of the host, and of who works ahead; null: nobody does
@@ -97,7 +99,8 @@ struct OffloadPlace {
 };
 
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
-// Of a parameter with so many uses per micro-step, with whose key `ranks` reduce its gradient.
+// Returns what travels of a table's gradient if only touched rows do, else nothing. The parameter
+// has `uses` uses per micro-step, and `ranks` ranks reduce its gradient as `key` says.
 TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
                          const ZeroOptions& options, int ranks);
 
@@ -144,8 +147,8 @@ class ShardGroup {
   bool is_gathered_on_use(int bucket) const { return nth(weights_, bucket).sharded; }
   bool shards_weights() const;
   bool offloads_weights(int bucket) const { return nth(weights_, bucket).offloaded >= 0; }
-  // Of a bucket that is not whole on every rank: this rank's slice is brought to the device, where
-  // it is offloaded; gathered; and released again.
+  // These are for a bucket that is not whole on every rank: this rank's slice is brought to the
+  // device if it is offloaded, gathered, and released again.
   void fetch(int bucket);
   void gather(int bucket);
   void release(int bucket);
@@ -208,7 +211,8 @@ class ShardGroup {
   void show(const OpenPart& open, Visit what, const std::function<void(OwnedPart&)>& visitor);
   bool has_whole_state() const;
   int shard_rank() const { return has_whole_state() ? -1 : comm_.rank(); }
-  // Of the slice `rank`, or of the whole bucket with rank < 0; parameters as the store counts them.
+  // Returns the fields of slice `rank`, or of the whole bucket if rank < 0. Parameters are numbered
+  // as the store counts them.
   std::vector<ShardField> fields_of(int bucket, int rank) const;
   struct OwnedRange {
     int64_t begin = 0;      // of this rank's own, in the tensors of a part

@@ -80,17 +80,17 @@ class ShardHome {
 
   // Keeps a gradient, in the order of the stream's work: that of this rank's slice of a bucket.
   virtual void store_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
-  // Likewise; it is that of the whole step.
+  // Keeps a gradient in the same way; it is that of the whole step.
   virtual void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) {
     store_gradient(bucket, slice, stream);
   }
   // What was stored last of the bucket.
   virtual void load_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
 
-  // Where a home can, parts are worked on before the visit with kUpdate, as soon as their gradients
-  // are final, and what they were is kept. `work` is called on another thread; a copy is to be made
-  // where there is a place, which is not where others see it. What was begun before has to be ended
-  // first.
+  // If a home can, it works on parts before the visit with kUpdate, as soon as their gradients are
+  // final, and keeps what they were. It calls `work` on another thread. `work` makes a copy if
+  // there is a place for one, which is not where others see it. What was begun before has to be
+  // ended first.
   virtual void begin_ahead(const Work& /*work*/) {}
   // Waits for gradients on their way, not for the work on them.
   virtual void hand_over_ahead() {}
@@ -134,14 +134,14 @@ std::unique_ptr<ShardHome> make_device_home(const HomeOptions& options,
 struct HostPlace {
   Stream& stream;          // of the CPU, whose memory is the host's
   MemoryResource* pinned;  // where there is some; null: the stream's memory
-  // Of the CPU as well, and nobody else's: who works ahead. Null: nobody does.
+  // This stream of the CPU belongs to the thread that works ahead, or late, alone. Null: none does.
   Stream* updater = nullptr;
 };
 std::unique_ptr<ShardHome> make_host_home(const HomeOptions& options,
                                           std::span<const HomeSlice> slices, Stream& compute,
                                           const HostPlace& host);
 
-// Where a rank may swap to.
+// A SwapSpace is where a rank may swap to.
 struct SwapSpace {
   // Makes a swap file; null on meta. Throws what Swapper() throws.
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open;

@@ -200,7 +200,7 @@ void ShardedStore::begin_step(GradientsOf gradients, int64_t step) {
 void ShardedStore::expect(const ExpectedUpdate& update) {
   DS_CHECK(updates_ahead() && options_.optimizer != nullptr,
            "parameter store: an update is expected, and none is made ahead");
-  // Of a step that was not ended some may still be under way, by what was expected of it.
+  // Work ahead for a step that was not ended may still be under way, with the expected scalars.
   for (const auto& group : groups_) group->home().end_ahead(WorkAhead::Verdict::kUndo);
   expected_scalars_->upload(update.inputs, 0);
   expected_scalars_->write({.grad_scale = update.grad_scale});

@@ -88,13 +88,13 @@ class ShardedStore final : public ParameterStore {
   void visit_owned(Visit what, const std::function<void(OwnedPart&)>& visitor);
   // Whether a visit has failed because of what is swapped, and not of the visitor.
   bool has_swap_failed() const { return has_swap_failed_; }
-  // Likewise of the optimizer's state that is no number per weight.
+  // Visits the optimizer's state that is no number per weight in the same way.
   void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
   // Which elements the parts hold, in the order of the visit: known without opening them.
   std::vector<std::vector<ShardField>> owned_fields(Visit what) const;
   // That extras may have, the optimizer's and others.
   std::vector<std::string> extra_names() const;
-  // Of the state that is kept of a parameter.
+  // Returns the names of the slots that are kept of a parameter.
   std::vector<std::string> slot_names(ParamId id) const;
   // All parameters of the model: those that are here, where nothing else is known. Of each what
   // slot_names() are, and of one that is here which of them it is.
@@ -111,7 +111,7 @@ class ShardedStore final : public ParameterStore {
   std::vector<bool> offloaded_buckets() const;  // empty: none is
   const std::vector<GatherEvent>& recorded_events() const { return recorded_; }
   void follow(GatherPlan plan) { plan_ = std::move(plan); }
-  // Likewise for the places of buckets; a micro-step is a round of theirs.
+  // The places of buckets are planned in the same way; a micro-step is one of their rounds.
   BucketSlots& slots() { return slots_; }
   const std::vector<std::unique_ptr<ShardGroup>>& groups() const { return groups_; }
 

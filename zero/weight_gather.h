@@ -44,9 +44,9 @@ class WeightGather {
   void end_micro_step() { in_micro_step_ = false; }
   // slice: this rank's. Given to the stream of the peers.
   void gather(int bucket, const Tensor& slice, Tensor& whole);
-  // Of what was gathered and has arrived, before it is used.
+  // Makes weights of gathered codes that have arrived. It is called before the bucket is used.
   void unpack(int bucket, const Tensor& whole);
-  // Of what was gathered and is used no more, or never was.
+  // Gives back codes that are left of a gathered bucket which is used no more, or never was.
   void release(int bucket);
 
  private:

@@ -18,11 +18,11 @@ namespace ds {
 // Confined to one thread.
 class WeightsOut {
  public:
-  // Of parts of these slices. `pinned` as StagingRing has it.
+  // Sends the weights of parts of these slices. `pinned` is as StagingRing has it.
   WeightsOut(std::span<const HomePart> parts, std::span<const HomeSlice> slices, Stream& compute,
              MemoryResource* pinned);
 
-  // Where the weights of the part are to be written, by that stream of the host.
+  // Returns where that stream of the host is to write the weights of the part.
   Tensor place(const HomePart& part, Stream& host);
   // What that stream has written there goes out, in the order of the computing stream.
   void send(const HomePart& part, Stream& host);

@@ -84,8 +84,8 @@ void WorkAhead::run() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      // Of what comes after an error nothing is worked on, and nothing that it holds is kept from
-      // others.
+      // After an error no part is worked on, and nothing that the parts still given hold is kept
+      // from others.
       if (part) failed ? parts_.undo(*part, stream_) : work_on(*part);
       finishes = part || parts_.finish_one();
     } catch (...) {

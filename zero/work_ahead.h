@@ -31,17 +31,18 @@ class AheadParts {
   virtual int count() const = 0;
   virtual int64_t bytes(int part) const = 0;  // of what the work may change
 
-  // By the thread that works: calls the work, which may change masters, slots and scales.
+  // The working thread calls this. It calls `work`, which may change masters, slots and scales.
   using Work = std::function<void(int part, Stream& stream)>;
   virtual void work_on(int part, Stream& stream, const Work& work) = 0;
-  // By the same while it has no work: waits for the oldest of what is still under way of parts that
-  // were worked on, and says whether there may be more.
+  // The same thread calls this while it has no work. It waits for the oldest transfer under way of
+  // parts that were worked on, and returns whether there may be more.
   virtual bool finish_one() { return false; }
 
-  // By who ends the work, of a part that was worked on: from now on it is what it has become.
+  // WorkAhead::end() calls this for a part that was worked on: the part is now what it has become.
   virtual void keep(int /*part*/) {}
-  // Likewise, of one that was added, whether or not the work on it has begun or failed: it is what
-  // it was. By the thread, too, of one that it has no work on any more, since some has failed.
+  // WorkAhead::end() calls this for a part that was added, whether or not the work on it has begun
+  // or failed: the part is what it was. The thread calls it, too, for a part that it no longer
+  // works on since other work has failed.
   virtual void undo(int part, Stream& stream) = 0;
 };
 

@@ -33,7 +33,7 @@ class PeerThread {
   // Until the first `number` works are done. Throws what went wrong with one of them, or before
   // them; nothing is begun after that.
   void wait(int64_t number);
-  // Likewise of all work, and throws nothing: who waits for what failed is told.
+  // Waits until all work is done, and throws nothing: wait() throws what went wrong.
   void idle() noexcept;
   // What has not begun never will; waits for what has. Nobody asks what became of it.
   void abandon() noexcept;

@@ -1,4 +1,4 @@
-// Where a store's work is given: what computes, and what talks to peers.
+// StoreStreams says where a store's work is given: what computes, and what talks to peers.
 #pragma once
 
 #include "core/tensor.h"

@@ -9,7 +9,8 @@ namespace ds {
 
 class CodeErrors {
  public:
-  // Of so many slices, which are sent in this format. Zeros, in memory of the stream that computes.
+  // Keeps the errors of so many slices, which are sent in this format. They begin as zeros, in
+  // memory of the stream that computes.
   CodeErrors(const SliceFormat& sent, int64_t slices, float beta, Stream& compute);
 
   // Makes codes of slice `slice`, plus its error, and keeps what they lose. work: of these codes.

@@ -155,7 +155,7 @@ void GradReducer::begin_step(GradientsOf gradients) {
            "gradients: a step with those of one rank, where all are reduced");
   micro_step_ = 0;
   gradients_ = gradients;
-  // Of a step that was not ended, as the dry run's are not.
+  // Counts may be left of a step that was not ended, as the dry run's are not.
   std::ranges::fill(written_, 0);
   for (State& state : states_) state.contributions = 0;
 }

@@ -78,9 +78,10 @@ class GradReducer {
   void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
   GradSlot slot(int param, const Shape& shape);
   void ready(int param);
-  // Of a table, before its ready(): the tokens by whose order the contribution was made.
+  // This is called for a table before its ready(). order: the tokens by whose order the
+  // contribution was made.
   void rows_touched(int param, const Tensor& order);
-  // Where reduction is due each micro-step, checks that every bucket was reduced.
+  // Checks that every bucket was reduced, if reduction is due each micro-step.
   void end_micro_step();
   // A micro-step like one before it has been given to the streams by others.
   void repeat_micro_step() { ++micro_step_; }
@@ -91,15 +92,15 @@ class GradReducer {
   // reduction is not due each micro-step.
   Tensor summed(int param, const Shape& shape) const;
 
-  // Where sums are kept elsewhere: the squares of this rank's slices, fp64 [buckets], after the
-  // last micro-step.
+  // If sums are kept elsewhere, these are the squares of this rank's slices, fp64 [buckets], after
+  // the last micro-step.
   const Tensor& squares() const { return squares_; }
   // This rank's reduced slice of a bucket: [slice_numel], slice_dtype.
   const Tensor& slice(int bucket) const { return nth(states_, bucket).slice; }
   // The reduced whole bucket, after end_step() with whole state.
   const Tensor& whole(int bucket) const { return nth(states_, bucket).reduced; }
   int micro_step() const { return micro_step_; }
-  // Of the step that was begun last.
+  // Says whose gradients the step has that was begun last.
   GradientsOf gradients() const { return gradients_; }
 
  private:

@@ -65,10 +65,10 @@ class QuantizedReduce {
                 const kernels::IntCodes& received);
   void requantize(CodeWork& work, const SliceFormat& format, Errors* errors,
                   const kernels::IntCodes& received, const kernels::IntCodes& sums);
-  // Of what so many ranks have sent, one slice each.
+  // Adds up what so many ranks have sent, one slice each.
   void add_up(CodeWork& work, const SliceFormat& format, const kernels::IntCodes& codes, int ranks,
               const Tensor& slice);
-  // Of slice `first` and those `apart` from it, one of each rank.
+  // Adds up slice `first` and those that follow it `apart` slices apart, one of each rank.
   void sum_slices(CodeWork& work, const SliceFormat& format, const kernels::IntCodes& codes,
                   int64_t first, int64_t apart, int ranks, const Tensor& sum);
 

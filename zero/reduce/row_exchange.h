@@ -12,7 +12,7 @@
 
 namespace ds {
 
-// Of a table of `columns` columns a rank's micro-batch touches at most so many rows; the default:
+// A rank's micro-batch touches at most `at_most` rows of a table of `columns` columns. By default
 // nothing is known of it.
 struct TouchedRows {
   int64_t columns = 0;

@@ -12,7 +12,7 @@ namespace ds {
 // that runs are equal, and nearly as long (BucketLayout).
 inline constexpr int64_t kMostPerScale = 2048;
 
-// Of one slice.
+// A SliceFormat says how one slice is made codes.
 struct SliceFormat {
   int bits = 8;
   int64_t numel = 0;

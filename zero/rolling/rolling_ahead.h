@@ -35,8 +35,8 @@ class RollingAhead final : public AheadParts {
   RollingAhead(std::vector<Part> parts, const Place& place);
   ~RollingAhead() override;  // waits for what is under way
 
-  // By the thread of the step:
-  // Where the state of the part lies now.
+  // The thread of the step calls what follows, up to plan_start().
+  // key() says where the state of the part lies now.
   std::string key(int part) const;
   // Until nothing of the part is under way, or of any.
   void await(int part);
@@ -49,7 +49,7 @@ class RollingAhead final : public AheadParts {
   // On meta, likewise: when the stream has come so far, and there is a buffer.
   void plan_start(int part, Stream& stream);
 
-  // By the thread that works:
+  // The thread that works calls this:
   std::byte* buffer() const { return buffer_; }  // of the part that is worked on
 
   int count() const override { return narrow<int>(states_.size()); }
@@ -64,7 +64,7 @@ class RollingAhead final : public AheadParts {
     Part part;
     bool is_other = false;  // where it lies now
     Event read{};           // on meta
-    // Of what follows the mutex_ is.
+    // The mutex_ guards what follows.
     StagedBuffer buffer{};  // until somebody works on it
     bool is_started = false;
     bool is_busy = false;  // something is under way, or will be

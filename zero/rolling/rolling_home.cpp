@@ -349,8 +349,8 @@ class RollingHome final : public ShardHome {
     pass_disk(Link::kNvmeWrite, from.bytes(), stream, rolling_.pipeline_write);
   }
 
-  // Of what this thread has under way the oldest is the first to give its buffer back; others are
-  // given back by who works ahead.
+  // The oldest store that this thread has under way gives its buffer back first. The thread that
+  // works ahead gives others back.
   StagingPool::Lease take_buffer(int64_t bytes, const std::string& holder) {
     const auto in_use = [this] {
       return narrow<int>(stored_.size()) + (ahead_ ? ahead_->in_use() : 0);

@@ -20,7 +20,7 @@ class ColumnSums {
              std::span<const std::vector<ShardField>> slices, Communicator& ranks, Stream& compute,
              Stream& host);
 
-  // Of the slice's gradient, all that is of matrices; in the order of the stream.
+  // Adds the squares of the matrices' part of the slice's gradient, in the order of the stream.
   void add(std::span<const ShardField> fields, const Tensor& slice, Stream& stream);
   // What was added last, of all ranks in rank order; each rank of the group has to call it. Waits.
   // Nothing on meta.

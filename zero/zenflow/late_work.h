@@ -19,7 +19,7 @@ class LateWork {
   LateWork(const LateWork&) = delete;  // its thread refers to it
   LateWork& operator=(const LateWork&) = delete;
 
-  // Of what was given to other streams until `after`.
+  // Begins work that comes after what other streams were given until `after`.
   void begin(std::function<void(Stream& stream)> work, const Event& after = {});
   // Waits for it, and throws its error; nothing where none has begun.
   void end();

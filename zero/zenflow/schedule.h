@@ -15,9 +15,10 @@ struct ZenflowOptions {
   // Columns are chosen at update 1, 1 + select_every ... of those after the warm-up, and at the
   // first of these; 0: then alone.
   int64_t select_every = 0;
-  // Of the epochs whose updates select_every is yet to be; 0: it is known.
+  // If not 0, select_every will be the number of updates in so many epochs; 0: it is known.
   int64_t select_epochs = 0;
-  // Of the rest; nothing: when its gradients have grown as large as those of what is important.
+  // The rest is updated every so many updates; nothing: when its gradients have grown as large as
+  // those of what is important.
   std::optional<int64_t> update_every = std::nullopt;
   double auto_ratio = 0.99;  // of matrices for which that has to be so
   int64_t warm_up = 0;       // first updates, which are of everything, on the host

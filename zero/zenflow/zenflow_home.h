@@ -55,7 +55,7 @@ class ZenflowHome final : public ShardHome {
   // Collective where columns are chosen, and where their gradients say when the interval ends.
   void update(const ZenflowUpdate& update);
 
-  // Of each matrix, the same on all ranks.
+  // Returns the extra of each matrix, which is the same on all ranks.
   std::vector<ExtraSpec> extras() const;
   void write_extras(std::span<const Tensor> extras);
   void read_extras(std::span<const Tensor> extras);
@@ -68,7 +68,7 @@ class ZenflowHome final : public ShardHome {
     std::unique_ptr<ImportantPart> important;
     bool has_rest() const { return important->has_rest(); }
   };
-  // Of a matrix, since the rest was updated last: sums over updates.
+  // These sizes of a matrix's gradients are sums over updates since the rest was updated last.
   struct Sizes {
     float important = 0, rest = 0;
   };
