@@ -23,7 +23,7 @@ struct AttentionShape {
 struct AttentionDropout {
   float p = 0;         // 0: none
   DropoutMask mask{};  // with p > 0
-  // Where other ranks have the other heads: of how many those here are, and after how many.
+  // If other ranks have the other heads, all_heads counts all, and first_head those before these.
   int64_t all_heads = 0;  // 0: those of the shape are all
   int64_t first_head = 0;
 

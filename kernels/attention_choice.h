@@ -59,7 +59,7 @@ AttentionChoice choose_attention_kernel(const AttentionFacts& facts);
 
 struct AttentionKernels {
   AttentionChoice forward, backward;
-  // Of both, under MemoryTag::kScratch while a call lasts; our own backward's counts, too.
+  // These are bytes under MemoryTag::kScratch while a call lasts; our own backward's count, too.
   int64_t scratch_forward = 0;
   int64_t scratch_backward = 0;
 };

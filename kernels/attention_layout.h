@@ -1,5 +1,5 @@
-// Where the heads of attention's operands lie (pure): dimensions and strides, as libraries ask for
-// them that know nothing of a packed projection. Internal to kernels/.
+// AttentionLayout says where the heads of attention's operands lie (pure): dimensions and strides,
+// for libraries that know nothing of a packed projection. Internal to kernels/.
 #pragma once
 
 #include <array>

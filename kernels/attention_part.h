@@ -9,7 +9,7 @@
 
 namespace ds::kernels {
 
-// Of each sequence of a tensor, rows [first, first + count) of `length`.
+// A part is rows [first, first + count) of each sequence of a tensor, which has `length` rows.
 struct SequencePart {
   int64_t length = 0;
   int64_t first = 0;

@@ -36,8 +36,8 @@ std::string name_of(dnnl::cpu_isa isa) {
   }
 }
 
-// Of what kernels/cpu/simd.h chose; the table of versions has two more entries than targets, one at
-// each end.
+// Names what kernels/cpu/simd.h chose. The table of versions has two more entries than targets, one
+// at each end.
 std::string vector_target() {
 #if HWY_ARCH_X86
   const auto index = static_cast<int>(simd_target().GetIndex());

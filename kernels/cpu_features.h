@@ -9,8 +9,8 @@ namespace ds::kernels {
 struct CpuFeatures {
   std::string onednn_version;  // of the library that was loaded: "2.6.3"
   std::string onednn_isa;      // the widest instructions it uses here: "AVX512-BF16"
-  // Of our own code: "AVX-512", "AVX2", "NEON", "plain C++"; "AVX-512, AVX512-BF16 in attention"
-  // where attention on bf16 multiplies bf16 (kernels/cpu/attention_bf16.h).
+  // Our own code uses these: "AVX-512", "AVX2", "NEON", "plain C++"; "AVX-512, AVX512-BF16 in
+  // attention" if attention on bf16 multiplies bf16 (kernels/cpu/attention_bf16.h).
   std::string vectors;
   // Products in bf16 have instructions of their own and use them; else fp32's.
   bool bf16_products = false;

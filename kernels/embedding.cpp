@@ -73,7 +73,7 @@ void sort_tokens(std::span<const int32_t> tokens, std::span<int32_t> order) {
            2 * rows);
   const auto sorted = order.first(rows);
   for (size_t i = 0; i < rows; ++i) sorted[i] = static_cast<int32_t>(i);
-  // By token and row: stable, and without the memory that std::stable_sort asks for.
+  // This sorts by token and row: stable, and without the memory that std::stable_sort asks for.
   std::ranges::sort(sorted, [&](int32_t a, int32_t b) {
     return tokens[to_size(a)] != tokens[to_size(b)] ? tokens[to_size(a)] < tokens[to_size(b)]
                                                     : a < b;

@@ -40,8 +40,8 @@ struct SoftmaxCrossEntropyArgs {
 // DeviceFlag::kTargetOutsideVocabulary is set (core/cuda/device_flags.h).
 void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args);
 
-// Where each rank of a group has some columns of the logits, of a vocabulary that is cut: those of
-// [first, first + columns). Ranks tell each other three numbers of each row, and no logits.
+// If a vocabulary is cut, each rank of a group has some columns of the logits: those of [first,
+// first + columns). Ranks tell each other three numbers of each row, and no logits.
 struct VocabularyPart {
   int64_t first = 0;
   int64_t vocabulary = 0;  // of all ranks

@@ -43,7 +43,7 @@ struct GeluTanh {
     const auto du =
         hn::MulAdd(hn::Mul(x, x), hn::Set(d, 3 * 0.044715F * kTwice), hn::Set(d, kTwice));
     const auto bell = hn::NegMulAdd(s, s, s);
-    // Where s is exactly 0 or 1 the second term is 0, also for infinite x.
+    // If s is exactly 0 or 1, the second term is 0, also for infinite x.
     const auto flat = hn::Eq(bell, hn::Zero(d));
     return hn::Add(s, hn::IfThenZeroElse(flat, hn::Mul(hn::Mul(x, bell), du)));
   }

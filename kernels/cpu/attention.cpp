@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-// Of a cache of keys and values, each row is read once, far from the one before, where the hardware
-// does not look ahead.
+// Each row of a cache of keys and values is read once, far from the one before, so that the
+// hardware does not look ahead.
 constexpr int64_t kKeysAtOnce = 4;
 constexpr int64_t kAheadKeys = 16;
 
@@ -124,7 +124,7 @@ void attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t 
   store_row(out, 1.0F / total, y, dim);
 }
 
-// Where the operands of one head lie.
+// A Head says where the operands of one head lie.
 template <class T>
 struct Head {
   const T* queries;  // row t at t * packed()

@@ -88,7 +88,7 @@ HWY_INLINE void multiply_tile(const Pair* HWY_RESTRICT a, const Pair* HWY_RESTRI
   }
 }
 
-// Of the three products below, only the first `rows` queries are computed, whole tiles of them.
+// The three products below compute only the first `rows` queries, whole tiles of them.
 
 // scores [kBlock, kBlock] = queries * keys^T over `depth` pairs, both packed by depth. Tiles above
 // the diagonal are left alone.
@@ -212,7 +212,7 @@ inline void pack_by_row(const BF16* from, int64_t stride, int64_t count, int64_t
       const BF16* const row = from + 2 * k * stride + j;
       __builtin_prefetch(row + kAhead * stride);
       __builtin_prefetch(row + (kAhead + 1) * stride);
-      // Of a row that is not there, nothing is read.
+      // Nothing is read of a row that is not there.
       const __m512i first = _mm512_maskz_loadu_epi16(2 * k < count ? there : 0, row);
       const __m512i second = _mm512_maskz_loadu_epi16(2 * k + 1 < count ? there : 0, row + stride);
       Pair* const out = to + j * kPairRows + k * kPanel;

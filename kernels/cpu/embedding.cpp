@@ -189,7 +189,7 @@ std::span<const int32_t> ids_of(const Tensor& tensor) {
   return {tensor.data<int32_t>(), to_size(tensor.numel())};
 }
 
-// Where a part has a row, or -1.
+// Returns where a part has a row, or -1.
 int64_t place_of(std::span<const int32_t> part, int32_t row) {
   const auto found = std::ranges::lower_bound(part, row);
   return found == part.end() || *found != row ? -1 : found - part.begin();

@@ -71,7 +71,7 @@ void moments_typed(const LambArgs& a, const LambFactors& factors, float grad_sca
     put(m, d, exp_avg + i, count);
     put(v, d, exp_avg_sq + i, count);
     if (sums == nullptr) continue;
-    // Where there is no weight there is no gradient, and 0 / 0 is no direction.
+    // Lanes without a weight have no gradient, and 0 / 0 is no direction.
     const auto u =
         hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), direction(k, w, m, v));
     weights = add_squares(w, weights);

@@ -113,7 +113,7 @@ HWY_INLINE uint8_t* codes_of(const StateSpan& state, int64_t block) {
   return static_cast<uint8_t*>(state.values) + block * kMomentBlock;
 }
 
-// Of a last block that has less than kMomentBlock numbers, what is missing is 0.
+// Reads a last block that has less than kMomentBlock numbers; what is missing is 0.
 HWY_INLINE void read_last(const StateSpan& state, int64_t block, int64_t count, float* to) {
   uint8_t codes[kMomentBlock] = {};
   std::copy_n(codes_of(state, block), count, codes);
@@ -301,7 +301,7 @@ void read_states_span(const StateSpan& state, float* to, int64_t count) {
   }
 }
 
-// Of a chunk.
+// Writes the state of a chunk.
 void write_states_span(const float* from, const StateSpan& state, int64_t count) {
   StateNumbers numbers;
   for (int64_t i = 0; i < count; ++i) {

@@ -143,7 +143,7 @@ void part_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part, 
 
 namespace {
 
-// Of a whole row, from what all ranks have of it.
+// A WholeRow is made of what all ranks have of the row.
 struct WholeRow {
   float largest, total, at_target;
 };

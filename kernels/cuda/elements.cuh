@@ -1,4 +1,4 @@
-// Where the elements of a tensor lie on the device.
+// elements() says where the elements of a tensor lie on the device.
 #pragma once
 
 #include "core/tensor.h"

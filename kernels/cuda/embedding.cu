@@ -177,7 +177,7 @@ __global__ void take_rows_kernel(int64_t count, int64_t columns, int64_t vocabul
   }
 }
 
-// Where an ascending list has a row, or -1.
+// Returns where an ascending list has a row, or -1.
 __device__ inline int64_t place_of(const int32_t* list, int64_t count, int32_t row) {
   int64_t low = 0, high = count;
   while (low < high) {

@@ -139,7 +139,7 @@ TruncatedSums::~TruncatedSums() { sums_are_truncated = false; }
 
 void load_matrices(const void* row, bool transposed, std::array<uint32_t, 4>& words) {
   require_shared(row, 16, "ldmatrix");
-  // By each lane, and not by the one that will execute it.
+  // Each lane reads its own row here, before one lane executes the load for all.
   sanitizers::reads(row, 16, __builtin_return_address(0));
   MatrixRows own{.row = row, .words = words};
   together(kWholeWarp, transposed ? load_for_all<true> : load_for_all<false>, &own);

@@ -43,7 +43,7 @@ Gemm without_backward(const Gemm& gemm);
 
 // The product that `args` ask for, wherever its operands lie.
 Gemm gemm_of(const MatmulArgs& args);
-// By the fastest of those below, as the machine and the shape say.
+// Computes the product by the fastest of those below, as the machine and the shape say.
 void gemm(Stream& stream, const Gemm& gemm);
 
 // A block of c: rows [row, row + rows), columns [column, column + columns).

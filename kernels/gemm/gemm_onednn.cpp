@@ -14,8 +14,8 @@
 #include "kernels/cpu/spans.h"
 #include "kernels/gemm/gemm.h"
 
-// Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole
-// layer.
+// This is of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the
+// whole layer.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace ds::kernels::detail {

@@ -20,7 +20,7 @@ constexpr int64_t kDepth = 256;  // of a panel of b: kDepth * 48 floats are a fi
 
 HWY_INLINE int64_t tile_columns() { return kTileVectors * lane_count(); }
 
-// Where the panels and the fp32 block of one thread lie.
+// This says where the panels and the fp32 block of one thread lie.
 struct GemmPanels {
   float* a;     // [rows rounded up to kTileRows, kDepth]
   float* b;     // [columns rounded up to tile_columns(), kDepth]

@@ -35,7 +35,7 @@ struct MatmulArgs {
   Tensor bias = {};                           // [N] or undefined; added to every row
   Activation activation = Activation::kNone;  // applied after the bias
   Tensor pre_activation = {};  // [M, N] or undefined: receives a*b + bias before activation
-  // Of a backward: c = a*b f'(activation_input), the gradient before this activation where a*b is
+  // In a backward pass c = a*b f'(activation_input) is the gradient before this activation, and a*b
   // that behind it. The input is [M, N], of the dtype of c, whose rows then lie end to end.
   Activation activation_backward = Activation::kNone;
   Tensor activation_input = {};

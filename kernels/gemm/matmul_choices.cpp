@@ -117,7 +117,7 @@ void MatmulChoices::read() {
   }
 }
 
-// By a file of its own that takes the place of the other: several ranks of a host may do so.
+// Writes a file of its own that takes the place of the other: several ranks of a host may do so.
 void MatmulChoices::write() {
   if (path_.empty()) return;
   const std::string own = fmt::format("{}.{}", path_, getpid());

@@ -86,7 +86,7 @@ struct FakeMagnitude {
 constexpr float mean_of(Magnitudes m) {
   return m.count > 0 ? finite_or_nan(static_cast<float>(m.sum / m.count)) : 0.0F;
 }
-// Of ternary; its level is known when the magnitudes above it are.
+// Returns the threshold of ternary, whose level is known when the magnitudes above it are.
 constexpr float ternary_threshold(Magnitudes all) { return 0.7F * mean_of(all); }
 constexpr FakeMagnitude ternary_of(float threshold, Magnitudes above) {
   return {threshold, is_finite(threshold) ? mean_of(above) : threshold};

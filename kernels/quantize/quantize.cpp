@@ -53,7 +53,7 @@ struct Operand {
   std::string_view op, q, scale, offset;  // names
 };
 
-// Of `ranks` ranks that have `numel` numbers each.
+// Checks the codes of `ranks` ranks that have `numel` numbers each.
 detail::CodesView checked(const Operand& name, const Stream& stream, const IntCodes& codes,
                           const IntQuant& how, int64_t ranks, int64_t numel) {
   how.check();

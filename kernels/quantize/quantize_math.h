@@ -116,7 +116,7 @@ class BitSchedule {
     int bits = 16;
     int64_t period = 1;
     int64_t steps = 0;
-    // Of the mixed weight: w * share + quantized(w) * (1 - share).
+    // The mixed weight is w * share + quantized(w) * (1 - share).
     double full_precision_share = 1.0;
   };
   // `factor` slows blocks with large eigenvalues down. change_ratio: how much the share falls a

@@ -47,7 +47,7 @@ constexpr double trust_ratio(double weight_norm, double update_norm, double leas
   return clamped > least ? clamped : least;
 }
 
-// Of one parameter what lies in a shard.
+// These are the parts of one parameter that lie in a shard.
 struct LambArgs {
   Tensor master;      // fp32 [n]
   Tensor grad;        // [n] fp32, bf16 or fp16
@@ -63,7 +63,7 @@ inline constexpr int64_t kLambSums = 2;  // squares of the weights, of the direc
 void lamb_moments(Stream& stream, const LambArgs& args, const LambRule& rule,
                   const StepScalars& scalars, const Tensor& sums);
 
-// Where a parameter's sums are among those of all ranks.
+// This says where a parameter's sums are among those of all ranks.
 struct LambSums {
   Tensor gathered;  // fp64 [ranks * params * 2]
   int64_t params = 0;

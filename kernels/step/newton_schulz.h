@@ -38,8 +38,8 @@ class NewtonSchulz {
   NewtonSchulz(NewtonSchulzForm form, DType dtype, std::span<const MatrixSize> sizes,
                Stream& stream);
 
-  // Of x [rows * columns], which is overwritten; what is returned is x or memory of this object's,
-  // until the next call.
+  // Makes x [rows * columns] orthogonal; x is overwritten. What is returned is x or memory of this
+  // object's, until the next call.
   Tensor orthogonalize(const Tensor& x, int64_t rows, int64_t columns);
 
  private:

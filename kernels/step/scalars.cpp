@@ -17,7 +17,7 @@ static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) =
 static_assert(offsetof(StepOutcome, found) == offsetof(StepOutcome, skip) + sizeof(uint32_t));
 static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
 
-// Where the parts of the block begin, in bytes.
+// The parts of the block begin here, in bytes.
 constexpr int64_t kSkipAt = offsetof(StepOutcome, skip);
 constexpr int64_t kInputsAt = sizeof(StepOutcome);
 constexpr int64_t kAfterSkipAt = kInputsAt + static_cast<int64_t>(sizeof(StepInputs));
@@ -39,7 +39,7 @@ void* at(const Tensor& block, int64_t bytes) {
   return static_cast<std::byte*>(block.address()) + bytes;
 }
 
-// Of a dry run for a CUDA device the halves take addresses, which nobody reads.
+// In a dry run for a CUDA device the halves take addresses, which are never read.
 void* part_of(const Tensor& block, const Stream& stream, int64_t bytes) {
   DS_CHECK(!stream.device().is_meta() || stream.stands_for().kind == Device::Kind::kCuda,
            "step scalars: those on meta have no bytes");

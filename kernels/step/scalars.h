@@ -23,7 +23,7 @@ struct alignas(64) StepInputs {
   int64_t step = 1;                         // number of the update, counts from 1
 };
 
-// Of one rank while a step runs, of all ranks when it is finished.
+// These sums are one rank's while a step runs, and all ranks' when it is finished.
 struct StepSums {
   double loss = 0;
   double squares = 0;  // of the gradients
@@ -101,7 +101,7 @@ class StepScalars {
   StepInputs& inputs() const;
   const StepInputs& inputs_after_skip() const;
   StepOutcome& outcome() const;
-  // Of the step to come; null on meta.
+  // Returns the loss scale of the step to come; null on meta.
   const double* loss_scale() const;
 
  private:

@@ -321,8 +321,8 @@ constexpr void update_element(const ZeroOneFactors& k, float& weight, float grad
                                           : grad;
 }
 
-// Of 1-bit LAMB, what its coefficients are made of; none moves a weight. State: two averages, and
-// t, which receives it.
+// Each part makes what the coefficients of 1-bit LAMB follow from; none moves a weight. State: two
+// averages, and t, which receives it.
 //   kDirection   t = m / (sqrt(v) + eps) + weight_decay w, of m and v
 //   kRatio       t = (sqrt(v) + eps) / (sqrt(f) + eps), of the frozen v and the fresh f
 //   kFresh       f = beta2 f + (1 - beta2) g^2, g = (m - beta1 t) / (1 - beta1), of m and f; t is m

@@ -17,11 +17,11 @@ struct WeightNoise {
   bool operator==(const WeightNoise&) const = default;
 };
 
-// Of one step: what the noise of its elements starts from.
+// Returns what the noise of a step's elements starts from.
 constexpr uint32_t weight_salt(uint64_t key, int64_t step) {
   return static_cast<uint32_t>(spread(key ^ spread(static_cast<uint64_t>(step) + 1)) >> 32);
 }
-// Of an element, by the lower 32 bits of its number: what is that far apart shares its noise.
+// Returns an element's noise, by the lower 32 bits of its number: elements that far apart share it.
 constexpr uint32_t weight_noise(uint32_t salt, uint32_t element) {
   uint32_t hash = (element + salt) * 0x9e3779b1U;
   hash ^= hash >> 16;

@@ -15,7 +15,7 @@
 namespace ds::kernels::detail {
 namespace {
 
-// Of the smaller side: r, z, q, t; of x's size: its two packings, and the next one.
+// The smaller side's squares are r, z, q and t; as large as x are its two packings, and the next x.
 constexpr int64_t kSquares = 4, kWholes = 3;
 constexpr int64_t kUnit = 64;  // rows and columns of a block
 
@@ -37,7 +37,7 @@ OpCost bf16_iteration_cost(NewtonSchulzForm form, const Bf16Iteration& args) {
       (kNewtonSchulzSteps + kNewtonSchulzStepsOfGram - 1) / kNewtonSchulzStepsOfGram;
   const bool by_gram = form == NewtonSchulzForm::kGram;
   const int of_x = by_gram ? kTimesAnew : kNewtonSchulzSteps;
-  // By gram, of n steps n squares, n - 1 times two products for the next r, and n - 1 for q.
+  // In Gram form n steps take n squares, n - 1 times two products for the next r, and n - 1 for q.
   const int of_squares = by_gram ? 4 * kNewtonSchulzSteps - 3 * kTimesAnew : kNewtonSchulzSteps;
   return {.flops = side * (3 * of_x * numel + of_squares * side * side),
           .bytes = 4 * static_cast<double>(args.x.bytes())};
@@ -114,7 +114,7 @@ bool is_on_diagonal(const Product& p, const Block& block) {
   return p.result == Result::kSymmetric && block.row == block.column;
 }
 
-// Of a block on the diagonal what lies above it, by whole tiles, is what lies below.
+// In a block on the diagonal, whole tiles above it receive what lies below.
 void mirror(float* c) {
   for (int64_t j = kPanel; j < kBlock; ++j) {
     for (int64_t i = 0; i < j / kPanel * kPanel; ++i) c[i * kBlock + j] = c[j * kBlock + i];

@@ -23,7 +23,7 @@ using detail::PartOperands;
 
 namespace {
 
-// Where the queries of one head lie, and the keys and values that they look at.
+// A PartHead says where the queries of one head lie, and the keys and values that they look at.
 struct PartHead {
   int64_t batch = 0, head = 0, keys_head = 0;
   const AttentionPart& part;
@@ -31,7 +31,7 @@ struct PartHead {
   int64_t width() const { return part.heads * part.head_dim; }
   int64_t keys_width() const { return 2 * part.kv_heads * part.head_dim; }
   int64_t packed() const { return width() + keys_width(); }
-  // Of the first query: its row, and its number among those of all heads.
+  // These are the row of the first query, and its number among the queries of all heads.
   int64_t row() const { return batch * part.queries.length + part.queries.first; }
   int64_t number() const {
     return (batch * part.heads + head) * part.queries.length + part.queries.first;

@@ -18,7 +18,7 @@ void pack_signs_span(float scale, std::span<float> error, std::span<uint8_t> pac
 void expand_signs_span(std::span<const uint8_t> packed, float scale, std::span<float> out);
 void add_signs_span(std::span<const uint8_t> packed, float scale, std::span<float> out);
 
-// Of both zeros either is the smallest or the largest.
+// Either zero may be the smallest or the largest number.
 Range range_span(std::span<const float> x);
 void int_codes_span(std::span<const float> x, int bits, IntScale scale, std::span<int8_t> q);
 void int_values_span(std::span<const int8_t> q, IntScale scale, std::span<float> out);

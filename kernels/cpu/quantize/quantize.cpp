@@ -85,7 +85,7 @@ void for_groups(Stream& stream, const GroupParts& parts, const Source& source, S
 }
 
 Range range_in(int64_t /*group*/, std::span<const float> chunk) { return range_of(chunk); }
-// Where it makes no difference which zero is meant.
+// This is for callers to whom it makes no difference which zero is meant.
 Range any_range_in(int64_t /*group*/, std::span<const float> chunk) { return range_span(chunk); }
 
 void find_scales(Stream& stream, const FakeOperands& o) {

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kSignChunk = 4096;  // whole bytes of signs
 
-// Of a thread's share, the last piece first: what a pass in order has gone over just now, the cache
-// still has. A piece is long enough for the processor to see what comes next.
+// A thread takes the last piece of its share first: the cache still has what a pass in order has
+// gone over just now. A piece is long enough for the processor to see what comes next.
 constexpr int64_t kPiece = 64 * kSignChunk;
 
 // use(first, count, their bytes) on chunks of `numel` numbers.

@@ -7,7 +7,7 @@
 
 namespace ds::kernels::detail {
 
-// Of a sample.
+// This is what dropout of one sample follows from.
 struct Dropping {
   uint64_t key;        // of the generator of this place in the model
   int64_t first_head;  // of those that are here, counted through the global batch

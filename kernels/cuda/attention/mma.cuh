@@ -156,7 +156,7 @@ struct FloatMma {
  private:
   static __device__ int group() { return lane_of_warp() / 4; }
   static __device__ int in_group() { return lane_of_warp() % 4; }
-  // Of an infinity the rest is NaN, and so is the product.
+  // The rest of an infinity is NaN, and so is the product.
   static __device__ Split split(float x) {
     const uint32_t large = rounded(x);
     return {large, rounded(x - std::bit_cast<float>(large))};

@@ -156,7 +156,7 @@ __device__ void add_weighted_rows(const Sums (&weights)[kTiles], const T* others
   }
 }
 
-// Where in the 16 rows and 8 * kTiles columns of sums this lane has its element i of tile n.
+// These say where this lane's element i of tile n is in the 16 rows and 8 * kTiles columns of sums.
 __device__ inline int row_of(int i) { return cuda::lane_of_warp() / 4 + i / 2 * 8; }
 __device__ inline int column_of(int n, int i) {
   return n * cuda::kTileColumns + cuda::lane_of_warp() % 4 * 2 + i % 2;

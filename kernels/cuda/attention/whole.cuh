@@ -10,7 +10,8 @@
 
 namespace ds::kernels::detail {
 
-// Of the packed projection, or its gradient; head: queries, then keys, then values.
+// Returns a head of the packed projection, or of its gradient. Heads of queries come first, then
+// those of keys, then those of values.
 template <class T>
 __device__ HeadRows<T> packed_head(const AttentionShape& s, T* packed, int64_t sample,
                                    int64_t head) {
@@ -48,7 +49,7 @@ struct AttentionKernel {
   // The last key that a query sees, and the first query that sees a key.
   __device__ int last_key(int query) const { return query; }
   __device__ int first_query(int key) const { return key; }
-  // Of the first query, among those of all heads: its place in log_sum_exp and delta.
+  // Returns the first query's number among those of all heads: its place in log_sum_exp and delta.
   __device__ int64_t number(int64_t sample, int64_t head) const {
     return (sample * shape.heads + head) * shape.length;
   }

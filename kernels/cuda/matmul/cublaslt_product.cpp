@@ -15,7 +15,7 @@ struct ProductsOfStream {
   std::optional<CublasLtProducts> products;
 };
 
-// Of work that the stream is given while it has no other.
+// Returns how long work takes that the stream is given while it has no other.
 double seconds_of(const Stream& stream, const std::function<void()>& give) {
   using Clock = std::chrono::steady_clock;
   stream.synchronize();

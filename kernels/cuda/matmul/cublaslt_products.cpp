@@ -46,7 +46,7 @@ bool is_aux_matrix(const Gemm& g, const void* data) { return g.n % 8 == 0 && is_
 // The library may make its GELU of an approximate tanh, whose error 16 bits hide and fp32 does not.
 bool has_gelu(const Gemm& g) { return g.c.dtype != DType::kF32; }
 
-// Of a product of a backward.
+// Returns the epilogue of a product of a backward pass; nothing if the library has none for it.
 std::optional<LtEpilogue> backward_of(const Gemm& g) {
   const bool undoes = g.activation_backward != Activation::kNone;
   const bool sums = g.bias_gradient != nullptr;

@@ -5,7 +5,8 @@
 
 namespace ds::kernels::detail {
 
-// Of the product that lies in gemm.c already: pre_activation = c + bias, c = activation(c + bias).
+// Finishes the product that lies in gemm.c already: pre_activation = c + bias, c = activation(c +
+// bias).
 void finish_product(Stream& stream, const Gemm& gemm);
 
 }  // namespace ds::kernels::detail

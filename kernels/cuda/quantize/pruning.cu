@@ -117,7 +117,8 @@ __global__ void positions_kernel(int64_t chunks, int64_t* of_chunks) {
   }
 }
 
-// Of the threads of the block that come before this one; `counts` is shared memory for one each.
+// Returns the sum of `own` over the threads of the block that come before this one; `counts` is
+// shared memory for one each.
 __device__ int sum_before(int own, int* counts) {
   counts[threadIdx.x] = own;
   __syncthreads();
