@@ -32,7 +32,7 @@ class ManualClock final : public Clock {
 
 inline constexpr double kMillisecond = 1e-3;  // in seconds
 
-// By this machine's own clock, for what is reported and decides nothing.
+// This goes by the machine's own clock, for what is reported and decides nothing.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

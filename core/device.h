@@ -1,5 +1,5 @@
-// Where a tensor lives. Meta tensors have a shape and a dtype but no bytes: kernels on them check
-// and report their cost, which is how the dry run plans memory and communication.
+// A Device is where a tensor lives. Meta tensors have a shape and a dtype but no bytes: kernels on
+// them check and report their cost, which is how the dry run plans memory and communication.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ struct Range {
 struct Cut {
   std::vector<std::vector<Range>> axes;  // one entry per axis; none at all: the whole tensor
   bool is_whole() const { return axes.empty(); }
-  // Of what is kept. InternalError unless the cut fits the tensor.
+  // Returns the shape of what is kept. InternalError unless the cut fits the tensor.
   Shape shape_in(const Shape& logical) const;
   bool operator==(const Cut&) const = default;
 };

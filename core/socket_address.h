@@ -1,5 +1,5 @@
-// Where a socket is: a literal IPv4 or IPv6 address with a port. Nothing here asks a name server,
-// and nothing here opens a connection.
+// A SocketAddress says where a socket is: a literal IPv4 or IPv6 address with a port. Nothing here
+// asks a name server, and nothing here opens a connection.
 #pragma once
 
 #include <netinet/in.h>
@@ -19,8 +19,8 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
 
-  // Of IPv4 and IPv6 only; an IPv4 address in IPv6 clothes (::ffff:10.0.0.1) is told by what it
-  // maps.
+  // These are for IPv4 and IPv6 only; an IPv4-mapped IPv6 address (::ffff:10.0.0.1) is told by what
+  // it maps.
   int port() const;
   std::string host() const;      // "10.0.0.1", "fd00::1"
   std::string endpoint() const;  // "10.0.0.1:4711", "[fd00::1]:4711"

@@ -35,7 +35,7 @@ constexpr std::array kTable{
               .shown = "scale {:g}",
               .place = 4,
               .unsaid = 1},
-    // Of all ranks together.
+    // These are tokens of all ranks together.
     MetricRow{.name = "tokens_per_s",
               .unit = MetricUnit::kTokensPerSecond,
               .gauge = "dslaunch_tokens_per_second",
@@ -54,7 +54,7 @@ constexpr std::array kTable{
               .shown = "mem {}",
               .place = 7,
               .unsaid = 0},
-    // Where the step ended with an evaluation.
+    // This is present if the step ended with an evaluation.
     MetricRow{.name = "validation_loss",
               .in_files = MetricInFiles::kWherePresent,
               .shown = "validation loss {:.4f}",
@@ -77,10 +77,11 @@ constexpr std::array kTable{
               .in_files = MetricInFiles::kWherePresent,
               .gauge = "dslaunch_step_time_seconds",
               .help = "When the last step ended, in Unix time."},
-    // Of the world that made the step: it rises with every restart and every launch that goes on.
+    // This is that of the world that made the step: it rises with every restart and every launch
+    // that goes on.
     MetricRow{.name = "generation", .in_files = MetricInFiles::kWherePresent},
-    // Where the time went of rank 0, in seconds: in the step, in the evaluation after it, in pauses
-    // since the step before, and before the first step of an epoch.
+    // These say where the time of rank 0 went, in seconds: in the step, in the evaluation after it,
+    // in pauses since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},
     MetricRow{.name = "evaluation_s", .in_files = MetricInFiles::kNever},
     MetricRow{.name = "paused_s", .in_files = MetricInFiles::kNever},

@@ -28,7 +28,7 @@ struct MetricRow {
   // What stands for it where nobody said it; nothing: then it is absent.
   std::optional<double> if_absent = std::nullopt;
   MetricInFiles in_files = MetricInFiles::kAlways;
-  // Of the Prometheus endpoint; empty: it is not there.
+  // The Prometheus endpoint has it by this name, with this help; empty: it is not there.
   std::string_view gauge{};
   std::string_view help{};
   // On the line of a step, a format of the number or of its words ("412 MiB"), at its place from 1;

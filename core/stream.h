@@ -24,7 +24,7 @@ struct StreamOptions {
   ThreadPool* pool = nullptr;        // not owned; required for CPU streams
   Trace* trace = nullptr;            // not owned; may be null
   AccessGate* gate = nullptr;        // not owned; of tests that guard the memory, else null
-  // Of meta streams: the device whose run they plan.
+  // This is the device whose run a meta stream plans.
   Device stands_for = Device::cpu();
 };
 
@@ -85,7 +85,7 @@ class Stream {
   // to wait for it on the host.
   bool is_recorded() const { return queue_ != nullptr && queue_->is_recorded(); }
 
-  // Of a CUDA stream alone: where its kernels are given to.
+  // Returns the queue that kernels of a CUDA stream are given to; only a CUDA stream has one.
   DeviceQueue& queue() const { return *queue_; }
 
   // What the work given to it now is for: the innermost Span, empty outside of any.

@@ -25,7 +25,7 @@ class StreamMoment {
     return moment;
   }
 
-  // Of two of one stream, or of streams of one device; waits for the device.
+  // Both are moments of one stream, or of streams of one device; waits for the device.
   double seconds_since(const StreamMoment& earlier) const {
     if (in_queue_ && earlier.in_queue_) return in_queue_->seconds_since(*earlier.in_queue_);
     return std::chrono::duration<double>(at_ - earlier.at_).count();

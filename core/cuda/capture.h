@@ -8,20 +8,20 @@
 
 namespace ds {
 
-// Of one recording. Confined to the thread that records.
+// A Capture is one recording. It is confined to the thread that records.
 struct Capture {
   virtual ~Capture() = default;
   bool over = false;
 };
 
-// Of what an event was marked in, null outside of captures: nobody can wait on the host for what is
-// recorded and not done, nor ask whether it is.
+// Throws if an event was marked in a capture; `of_event` is null outside of captures. The host
+// cannot wait for what is recorded and not done, nor ask whether it is.
 void require_on_time_line(const Capture* of_event, std::string_view what);
 
 // A stream took part and was not waited for at the end: the graph would end before its work does.
 [[noreturn]] void refuse_unjoined();
 
-// Of one queue: the capture that it takes part in.
+// A CapturePart says which capture one queue takes part in.
 class CapturePart {
  public:
   // The capture, null outside of any.

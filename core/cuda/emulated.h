@@ -24,13 +24,13 @@ namespace ds::emulated {
 enum class Orders : uint8_t { kOne, kAll };
 void execute_in(Orders orders);  // kOne unless this is called
 Orders orders();
-// Of so many, the one whose turn it is.
+// Returns which of so many orders has its turn.
 size_t next_order(size_t count);
 
 // Work for the queue of this stream, which is one of an emulated device.
 void enqueue(const Stream& stream, std::function<void()> work);
 
-// Of all devices, which are one: what their memory resources can have in all.
+// All devices are one: their memory resources can have so many bytes in all.
 inline constexpr size_t kDeviceBytes = size_t{512} << 20;
 
 // For a queue's work alone: what all allocated blocks hold, and that put back.

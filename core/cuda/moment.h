@@ -11,7 +11,7 @@ namespace ds {
 class QueueMoment {
  public:
   virtual ~QueueMoment() = default;
-  // Of two of one device; waits until the work has come to both. Negative where this was first.
+  // Both are of one device; waits until the work has come to both. Negative if this was first.
   virtual double seconds_since(QueueMoment& earlier) = 0;
 };
 

@@ -146,7 +146,7 @@ class CudaQueue final : public DeviceQueue {
     part_.begin(std::make_shared<Capture>());
     try {
       choose(device_);
-      // Of this thread alone: others go on, with what does not concern the recording.
+      // Only this thread is limited: others go on, with what does not concern the recording.
       check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin_capture");
     } catch (...) {
       part_.end();

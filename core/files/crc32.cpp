@@ -7,7 +7,7 @@ namespace {
 
 using Table = std::array<uint32_t, 256>;
 
-// Of a polynomial with its bits reversed: what a byte makes of the register.
+// Returns what each byte makes of the register, for a polynomial with its bits reversed.
 constexpr Table table_of(uint32_t polynomial) {
   Table table{};
   for (uint32_t byte = 0; byte < table.size(); ++byte) {

@@ -139,8 +139,8 @@ class Fd {
   int fd_ = -1;
 };
 
-// Of an open descriptor, whatever the kernel moves at a time. Errors name `path` and the offset:
-// IoError, also when there are fewer bytes than asked for; DiskFull.
+// These read and write all bytes, whatever the kernel moves at a time. Errors name `path` and the
+// offset: IoError, also when there are fewer bytes than asked for; DiskFull.
 void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_view path);
 void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::string_view path);
 

@@ -11,8 +11,8 @@ namespace ds {
 // that user's. Other paths are given back as they are, and nothing where there is no such user.
 std::optional<std::string> expand_home(const std::string& path);
 
-// Where a user's programs keep what they can do without: $XDG_CACHE_HOME/dslaunch or
-// ~/.cache/dslaunch; empty where neither variable names a folder.
+// Returns where a user's programs keep what they can do without: $XDG_CACHE_HOME/dslaunch or
+// ~/.cache/dslaunch; empty if neither variable names a folder.
 std::string user_cache_folder();
 
 // What is to be said of a path of which expand_home() made nothing.

@@ -81,8 +81,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                                                      nvmlProcessInfo_t* processes);
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other,
                                     nvmlGpuP2PCapsIndex_t index, nvmlGpuP2PStatus_t* status);
-// Of a GPU in MIG mode. The parts that exist have handles of their own, for names, memory and
-// processes; there may be fewer than at most.
+// These are for a GPU in MIG mode. The parts that exist have handles of their own, for names,
+// memory and processes; there may be fewer than at most.
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* count);
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
                                                  nvmlDevice_t* part);
@@ -98,8 +98,8 @@ nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set);
 namespace ds {
 
 inline constexpr unsigned long long kNvmlXidEvent = 0x8;
-// Of the reasons why clocks are lower than they could be: it is too hot, or power runs short, as
-// hardware and driver see it. Idling, limits that somebody set and the like are everyday life.
+// These reasons for lower clocks matter: it is too hot, or power runs short, as hardware and driver
+// see it. Idling, limits that a user set and the like are everyday life.
 inline constexpr unsigned long long kNvmlSoftwareThermal = 0x20;
 inline constexpr unsigned long long kNvmlHardwareThermal = 0x40;
 inline constexpr unsigned long long kNvmlPowerBrake = 0x80;

@@ -58,7 +58,8 @@ class BesideLog {
   bool is_on() const { return is_on_; }
   void turn(bool on);
   void add(BesideWork work);
-  // Of work that ends later, without a stream: its number, for end(); 0 where nobody wants to know.
+  // Begins work that ends later, without a stream. Returns its number, for end(); 0 if the log is
+  // off.
   uint64_t begin(BesideWork work);
   void end(uint64_t number, StreamMoment::Clock::time_point at);
   std::vector<BesideWork> take();            // what has ended

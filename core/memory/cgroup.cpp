@@ -9,7 +9,7 @@
 namespace ds {
 namespace {
 
-// Where systemd and everybody else mounts them.
+// These are the usual mount points, systemd's among them.
 constexpr std::string_view kVersion1Root = "/sys/fs/cgroup/memory";
 constexpr std::string_view kVersion2Root = "/sys/fs/cgroup";
 // Version 1 says "no limit" by a number as large as pages allow.

@@ -17,7 +17,7 @@ struct MemoryCgroup {
   std::optional<int64_t> oom_kills;  // so far
 };
 
-// Of process `pid` (0: of this one), which need not live when it is read again by name.
+// Returns the group of `pid` (0: this process), which need not live when it is read again by name.
 MemoryCgroup memory_cgroup_of(int pid);
 // The same group, read again.
 MemoryCgroup read_again(const MemoryCgroup& group);
@@ -32,8 +32,8 @@ struct MemoryPressure {
   std::optional<int64_t> high;         // bytes: memory.high, where there is one
   std::optional<int64_t> high_events;  // how often it was exceeded so far
 };
-// Of this process: of its cgroup where that has such a file (version 2), else of the machine.
-// Nothing where the kernel does not count it.
+// Returns the pressure on this process: that of its cgroup if it has such a file (version 2), else
+// the machine's. Nothing if the kernel does not count it.
 std::optional<MemoryPressure> memory_pressure();
 
 // Pure parts.

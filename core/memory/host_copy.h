@@ -19,8 +19,8 @@ class HostCopy {
   // What it takes of pinned memory with parts of that size.
   static constexpr size_t pinned_bytes() { return 2 * kPartBytes; }
 
-  // Of a CUDA stream it takes pinned memory for two parts; of others it takes nothing. The stream
-  // has to outlive it. `part_bytes`: a multiple of what an element has.
+  // It takes pinned memory for two parts if the stream is CUDA's, else nothing. The stream has to
+  // outlive it. `part_bytes`: a multiple of what an element has.
   explicit HostCopy(Stream& stream, size_t part_bytes = kPartBytes);
   ~HostCopy();                         // waits for the copies that are under way
   HostCopy(const HostCopy&) = delete;  // owns pinned memory

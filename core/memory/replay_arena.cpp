@@ -13,13 +13,13 @@ namespace {
 
 size_t aligned(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kMemoryAlignment); }
 
-// Of an allocation that has its place.
+// This is an allocation that has its place.
 struct Placed {
   size_t begin = 0, end = 0;    // bytes of the block
   int64_t from = 0, until = 0;  // events
 };
 
-// Where `bytes` fit best among those that are alive in this time, given by ascending begin.
+// Returns where `bytes` fit best among those alive in this time, given by ascending begin.
 size_t best_fit(const std::vector<Placed>& placed, const AllocationSpan& span, size_t bytes) {
   size_t cursor = 0;
   size_t best = SIZE_MAX;

@@ -24,7 +24,7 @@ enum class MemoryTag : uint8_t {
 inline constexpr int kMemoryTags = 6;
 std::string_view name_of(MemoryTag tag);  // "parameters", "gradients", ...
 
-// Where bytes lie. On a CPU what the device has is the host's memory, and counts as that.
+// A tier is where bytes lie. On a CPU what the device has is the host's memory, and counts as that.
 enum class Tier : uint8_t { kDevice, kHost, kPinned, kNvme };
 inline constexpr int kTiers = 4;
 std::string_view name_of(Tier tier);  // "device", "host", ...
@@ -54,7 +54,7 @@ class MetaMemory final : public MemoryResource {
  public:
   void* allocate(size_t bytes, MemoryTag tag) override;
   void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
-  // Of the smallest block (core/memory/slab.h) that had room for all of it.
+  // Returns the bytes of the smallest block (core/memory/slab.h) that had room for all of it.
   size_t block_bytes() const { return block_bytes_; }
 
  private:

@@ -29,8 +29,8 @@ class Slab {
     if (bytes_ > 0) free_.emplace(0, bytes_);
   }
 
-  // Where the first free run begins that has room for `bytes`; nothing where none has. First fit
-  // leaves the far end of the slab in one piece, for what is large and comes late.
+  // Takes the first free run that has room for `bytes` and returns where it begins; nothing if none
+  // has. First fit leaves the far end of the slab in one piece, for what is large and comes late.
   std::optional<size_t> take(size_t bytes) {
     if (bytes > bytes_) return std::nullopt;
     const size_t wanted = rounded(bytes);

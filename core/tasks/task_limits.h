@@ -33,7 +33,7 @@ TaskLimits task_limits();
 // Which limit is reached, and how to raise it, as Error(kClusterUnusable). `starting`: "a thread
 // for the log files".
 Error no_further_task(std::string_view starting, const std::error_code& why);
-// Of an exception of the standard library: nothing where it tells of something else.
+// Explains an exception of the standard library; nothing if it tells of something else.
 std::optional<Error> no_further_task(const std::system_error& error);
 
 // Throws no_further_task() where there may be none.
