@@ -70,8 +70,8 @@ using Backward = std::function<void(GradientFlow&)>;
 // One forward pass, consumed by one backward pass. Confined to one thread.
 class Tape {
  public:
-  // Where what is saved waits for the backward pass is for `saves` to say, which has to outlive the
-  // tape; null: it stays where it is. `numbers` looks at what flows; null: nobody does.
+  // `saves` says where saved values wait for the backward pass, and has to outlive the tape; null:
+  // they stay where they are. `numbers` looks at what flows; null: nothing does.
   explicit Tape(SavePolicy* saves = nullptr, NumberWatch* numbers = nullptr)
       : policy_(saves), numbers_(numbers) {}
   Tape(const Tape&) = delete;  // closures hold activations: a copy would double their life

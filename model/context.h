@@ -25,7 +25,7 @@ struct Recompute {
   RecomputedPart part = RecomputedPart::kNone;
   bool synchronize = false;       // the host waits for the stream wherever a segment begins
   SegmentTimes* times = nullptr;  // null: nobody wants to know; otherwise the host waits, too
-  // Of what a segment keeps each of the ranks that share layers has a part.
+  // Each of the ranks that share layers keeps a part of what a segment keeps.
   bool partitions = false;
   bool again = false;  // a segment's second run: its outputs are there, only gradients are wanted
 };
@@ -61,13 +61,13 @@ struct Context {
   // (model/parallel/sequence.h), and those round which keys and values go (ring.h); null: nobody.
   Communicator* trade = nullptr;
   Communicator* ring = nullptr;
-  // Where keys and values travel while `stream` computes; null: there, in turn.
+  // Keys and values travel on this while `stream` computes; null: on `stream`, in turn.
   Stream* ring_messages = nullptr;
   // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
   // layers are whole.
   Communicator* tensor = nullptr;
-  // Of what lies between such layers each of these ranks has a part of the rows: as many, those of
-  // the first rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
+  // Each of these ranks has some rows of what lies between such layers: as many, those of the first
+  // rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
   bool shares_rows = false;
   Recompute recompute{};  // of the block that is being run
   // What functions give nobody reads, but their gradients are wanted: they may give unread_value()s

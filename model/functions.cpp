@@ -133,7 +133,7 @@ Tensor rows_of(const Tensor& matrix, int64_t first, int64_t count) {
   return matrix.narrow(first * width, count * width).reshape({count, width});
 }
 
-// Of the gradient of positions, the rows from a block's first one on are those of its rows of dy.
+// A block's rows of dy are added to the gradient of positions, from the block's first position on.
 void add_positions(Stream& stream, const Tensor& dy, int64_t length, const Positions& positions,
                    const GradSlot& slot) {
   Tensor grad = slot.grad;

@@ -57,8 +57,8 @@ void check_cache(const Context& context, const AttentionShape& shape) {
            cache.capacity());
 }
 
-// Of the ranks that have heads of the same sequences: first they are cut among those that share the
-// layer, then among those that trade them around attention.
+// This is a rank's place among those that have heads of the same sequences: heads are first cut
+// among those that share the layer, then among those that trade them around attention.
 struct HeadPlace {
   int64_t place = 0, places = 1;
 };
@@ -71,7 +71,7 @@ HeadPlace place_among_heads(const Context& context) {
   return at;
 }
 
-// Of the rows and heads that are here.
+// Computes attention of the rows and heads that are here.
 Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
                   const DropoutSpec& dropout) {
   Stream& stream = context.stream;

@@ -144,7 +144,7 @@ Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& s
   Tensor dx = Tensor::empty({rows, spec.in}, dy.dtype(), stream);
   const MatrixView whole = kernels::matrix(as_operand(stream, dy, operands), rows, spec.out());
   const LeasedParts leased(store, spec, LeasedParts::Biases::kNo);
-  // Of a sum of several products the activation is undone when it is whole.
+  // If several products are summed, the activation is undone when the sum is whole.
   const bool at_once = leased.joined().size() == 1;
   int64_t column = 0;
   for (const PartMemory& part : leased.joined()) {

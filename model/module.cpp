@@ -131,7 +131,7 @@ ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions
 
 namespace {
 
-// Of a norm each rank sees its own rows, or all see all.
+// Each rank sees its own rows of a norm, or all ranks see all.
 ParamPart norm_part(const BuildContext& build) {
   if (!build.tensor || !build.tensor->shares_rows) return {};
   return {.summed = {Axis::kTensor}};

@@ -35,7 +35,7 @@ struct BuildContext {
   // What all that share layers have whole is known to be the same.
   ParamId param(std::string_view name, const Shape& shape, Initializer init,
                 ModuleKind module = ModuleKind::kOther, ParamPart part = {}) const;
-  // Of an embedding of tokens: [vocabulary, width].
+  // Adds the table of an embedding of tokens: [vocabulary, width].
   ParamId table(std::string_view name, const Shape& shape, Initializer init) const;
 };
 

@@ -78,8 +78,9 @@ class Lease {
   std::function<void()> release_;
 };
 
-// Where the gradient of one parameter goes. The first writer of a backward pass overwrites, later
-// ones (a tied weight, a further micro-step into the same memory) accumulate; the store says which.
+// A GradSlot is where the gradient of one parameter goes. The first writer of a backward pass
+// overwrites, later ones (a tied weight, a further micro-step into the same memory) accumulate; the
+// store says which.
 struct GradSlot {
   Tensor grad;  // the parameter's shape and dtype (or fp32, if the store accumulates so)
   kernels::Write write = kernels::Write::kOverwrite;

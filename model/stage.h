@@ -44,9 +44,9 @@ struct RecomputedBlocks {
   Recompute recompute{};
   int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
   std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
-  // Of several segments the last one of the model keeps what it has: where its gradients come as
-  // soon as the head is done, to make that again would take time, and save memory while the head
-  // runs alone.
+  // If there are several segments, the last one of the model keeps what it has. This is for
+  // gradients that come as soon as the head is done: to make that again would take time, and save
+  // memory only while the head runs alone.
   bool keeps_last = false;
 };
 

@@ -29,7 +29,7 @@ Saved keep(const Tensor& tensor);  // where it is
 class SavePolicy {
  public:
   virtual ~SavePolicy() = default;
-  // Of any tensor, also of an undefined one.
+  // Saves any tensor, also an undefined one.
   virtual Saved save(const Tensor& tensor) = 0;
 };
 

@@ -19,11 +19,11 @@ void add_blocks(Stage::Parts& parts, const Config& config, const BuildContext& b
   }
 }
 
-// Where the table of an embedding is added. Of one that is tied to the head, in a stage that has
-// not both of them, the other end of the pipeline has a copy.
+// Returns where the table of an embedding is added. If it is tied to the head, and a stage has only
+// one of them, the other end of the pipeline has a copy.
 BuildContext of_table(const BuildContext& embedding, const ModelConfig& config, LayerRange layers);
 
-// Where the head's weight [V, C] is, and how it starts.
+// This says where the head's weight [V, C] is, and how it starts.
 struct HeadWeight {
   BuildContext table;  // of the embedding: the weight where the two are tied
   BuildContext own;    // the weight where they are not

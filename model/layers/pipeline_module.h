@@ -73,7 +73,8 @@ SpecOf<Built> tied(std::string_view key, SpecOf<Built> spec) {
   return spec;
 }
 
-// Of one sample: fp32, or int32 (tokens, labels). Inputs in fp32 are rounded to the module's dtype.
+// This describes one sample: fp32, or int32 (tokens, labels). Inputs in fp32 are rounded to the
+// module's dtype.
 struct SampleSpec {
   Shape shape;  // rows first: {1, 784} for a vector, {128} for a text of tokens
   DType dtype = DType::kF32;

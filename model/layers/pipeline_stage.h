@@ -10,8 +10,8 @@
 
 namespace ds {
 
-// Where the rows of [N, C] values come from: `batch` sequences of which `length` positions are
-// here, sequence b in the rows from b * length on.
+// This says where the rows of [N, C] values come from: `batch` sequences of which `length`
+// positions are here, sequence b in the rows from b * length on.
 struct SequenceRows {
   int64_t batch = 0;
   int64_t length = 0;

@@ -1,4 +1,4 @@
-// Where a model is cut into pipeline stages.
+// This file cuts a model into pipeline stages.
 #include "model/parallel/pipeline_cut.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Where a model is cut into pipeline stages (pure): evenly by layers, by trainable parameters, or
-// by the layers whose class name matches a pattern. Works on names and counts; knows no module.
+// This says where a model is cut into pipeline stages (pure): evenly by layers, by trainable
+// parameters, or by the layers whose class name matches a pattern. It works on names and counts; it
+// knows no module.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ struct PipelineShape {
   int chunks = 1;  // model chunks per rank: kInterleaved 1 or more, kZeroBubbleV 2, the others 1
 };
 
-// Where a chunk sits in the chain of virtual stages 0 .. stages * chunks - 1, and back.
+// These say where a chunk sits in the chain of virtual stages 0 .. stages * chunks - 1, and back.
 int virtual_stage(PipelineKind kind, const PipelineShape& shape, int stage, int chunk);
 int stage_of(PipelineKind kind, const PipelineShape& shape, int virtual_stage);
 

@@ -15,8 +15,9 @@ namespace ds {
 // before them, nothing of one from behind. `here`: what each rank has, with all heads of it.
 kernels::AttentionPart zigzag_part(const kernels::AttentionShape& here, int rank, int owner);
 
-// Where one rank computes, and where its messages travel: of a device they have a stream of their
-// own, where they may overlap, or both are the same. Memory is that of the stream that computes.
+// This says where one rank computes, and where its messages travel: on a device they have a stream
+// of their own if they may overlap, or both are the same. Memory is that of the stream that
+// computes.
 struct RingPlace {
   Stream& stream;
   Stream& messages;

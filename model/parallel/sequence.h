@@ -26,7 +26,7 @@ struct SamplePart {
   bool is_whole() const { return kept.size() == 1 && kept.front().numel() == sample_numel; }
 };
 SamplePart sample_part(const Context& context, int64_t length, int64_t width);
-// Of the rows of a sequence of which `length` are here, in training.
+// Returns the positions of a sequence's rows, of which `length` are here, in training.
 Positions positions_here(const Context& context, int64_t length);
 
 // qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and

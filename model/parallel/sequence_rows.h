@@ -18,9 +18,9 @@ struct Positions {
   int64_t first;
   std::optional<int64_t> second;
 };
-// Of part `part` of `parts`, `length` rows each, of which `ring` ranks have pieces. Where there are
-// more parts, neighbours share what a rank of the ring has, front piece first (USP; Fang and Zhao,
-// arXiv 2405.07719). What they share is even.
+// Returns the positions of part `part` of `parts`, of `length` rows each; `ring` ranks have pieces
+// of them. If there are more parts, neighbours share what a rank of the ring has, front piece first
+// (USP; Fang and Zhao, arXiv 2405.07719). What they share is even.
 Positions positions_of_part(int ring, int part, int parts, int64_t length);
 
 // Rows that lie together and whose positions follow each other, sequence by sequence of `length`.
@@ -30,8 +30,8 @@ struct RowBlock {
   int64_t length = 0;
   int64_t first_position = 0;
 };
-// Of `rows` that are sequences of `length` each: all of them where positions follow, otherwise the
-// halves of each, front pieces first.
+// Returns the blocks of `rows` that are sequences of `length` each: all of them if positions
+// follow, otherwise the halves of each, front pieces first.
 std::vector<RowBlock> row_blocks(int64_t rows, int64_t length, const Positions& positions);
 
 }  // namespace ds

@@ -75,7 +75,7 @@ bool adds_what_all_have(const Context& context) {
 
 namespace {
 
-// Of the rows of x, which all ranks have.
+// Returns the shape of a rank's share of the rows of x, which all ranks have.
 Shape shape_of_share(const Communicator& group, const Tensor& x) {
   const int64_t rows = x.shape()[0];
   DS_CHECK(rows % group.size() == 0, "tensor parallelism: {} ranks cannot share {} rows equally",

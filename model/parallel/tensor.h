@@ -54,8 +54,8 @@ kernels::TablePart table_part(const ParamSpec& table);
 // own. Collective over context.tensor.
 Var enter_tensor(Context& context, Var x);
 Var leave_tensor(Context& context, Var y);
-// Of rows x [N, C] of a sum those that this rank has between layers; all of them where rows are not
-// shared, summed in place. And of such rows those of all ranks.
+// These return rows x [N, C] of a sum: those that this rank has between layers, or all of them if
+// rows are not shared, summed in place; and, of such rows, those of all ranks.
 Tensor sum_of_tensor(Context& context, Tensor x);
 Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x);
 // What lies between layers where rows are not shared is alike on all ranks: this rank's part of
@@ -63,7 +63,7 @@ Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x);
 bool has_parts(const Context& context);
 Tensor part_of(Context& context, const Tensor& alike);
 Tensor whole_of(Context& context, const Tensor& part, const Shape& shape);
-// Of what lies between layers, those that ranks before this one have, where it has so many.
+// Returns how many rows between layers the ranks before this one have, if it has `rows`.
 int64_t rows_before(const Context& context, int64_t rows);
 // Whether this rank is the one that adds what all have whole (a bias, positions) to its part of a
 // sum.
