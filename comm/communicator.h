@@ -32,7 +32,8 @@ enum class SumOrder : uint8_t {
   kAny,
 };
 
-// Of one rank in a round of messages: what it sends, and what comes to it at the same time.
+// This is one rank's part of a round of messages: what it sends, and what comes to it at the same
+// time.
 struct Exchange {
   const Tensor& out;
   int to;
@@ -85,9 +86,9 @@ class Communicator {
   // Unblocks every pending call of this rank with CommError, and tells the peers. Thread-safe.
   virtual void abort() noexcept = 0;
 
-  // Where buffers for collectives are best allocated: memory that peers can read directly, where
-  // the transport has such (shared memory, registered memory). Never null; may be the plain heap.
-  // Blocks must be freed before the communicator dies.
+  // Buffers for collectives are best allocated here. Peers can read this memory directly if the
+  // transport has such memory (shared memory, registered memory). Never null; may be the plain
+  // heap. Blocks must be freed before the communicator dies.
   virtual MemoryResource& memory() = 0;
 };
 

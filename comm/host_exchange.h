@@ -38,7 +38,7 @@ class HostExchange {
   // Lists of any length, by rank.
   template <class Value>
   std::vector<std::vector<Value>> gather_lists(std::vector<Value> mine);
-  // Where each rank runs, by rank; long names are cut.
+  // Returns the names of the hosts on which ranks run, by rank; long names are cut.
   std::vector<std::string> gather_host_names();
   // Throws the first rank's error as IoError on every rank, so that all of them take the same way;
   // as PeerIoError on those that did not fail themselves. `error`: what went wrong here, or

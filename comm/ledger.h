@@ -42,7 +42,7 @@ class Ledger {
   // It is left when `done` is reached, a mark of the device's stream behind the call.
   void exit(uint64_t number, Event done);
 
-  // Where the rank is: in the oldest that a device has still to do, or else in the newest.
+  // Returns where the rank is: in the oldest that a device has still to do, or else in the newest.
   std::optional<LedgerEntry> current() const;
   std::vector<LedgerEntry> entries() const;  // oldest first: `capacity`, and what is still to do
   std::string to_text() const;               // one line per entry, oldest first

@@ -31,8 +31,8 @@ class Connections {
   // `world` must outlive this. Collective over it.
   static Connections over(Communicator& world, const MeshSizes& sizes,
                           const TracedComm::Sinks& sinks = {});
-  // Where another transport carries the tensors: `tensors` has the same ranks as `world`, and must
-  // outlive this, too.
+  // This is for tensors that another transport carries: `tensors` has the same ranks as `world`,
+  // and must outlive this, too.
   static Connections over(Communicator& world, Communicator& tensors, const MeshSizes& sizes,
                           const TracedComm::Sinks& sinks = {});
   // What rank `rank` would have, made of groups of nobody. ranks_of_host: of each; 0: all are on

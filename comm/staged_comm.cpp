@@ -58,7 +58,7 @@ Communicator& existing(const std::unique_ptr<Communicator>& group) {
   return *group;
 }
 
-// Where a second region of a chunk begins behind the first.
+// Returns where a second region of a chunk begins behind the first.
 size_t aligned(size_t bytes) { return round_up(bytes, kMemoryAlignment); }
 
 size_t chunk_bytes_of(const StagedOptions& options, int ranks) {

@@ -24,11 +24,11 @@ struct StagedCall;
 }
 
 struct StagedOptions {
-  // Of the device: what memory() gives. Not owned; outlives this and all groups split off.
+  // memory() gives this memory of the device. Not owned; outlives this and all groups split off.
   MemoryResource* memory = nullptr;
-  // Of the threads that reduce. Not owned; outlives this and all groups split off.
+  // These threads reduce. Not owned; outlives this and all groups split off.
   ThreadPool* pool = nullptr;
-  // Of each group, taken when it is made: two chunks, of which one is copied while the other is
+  // Each group takes this when it is made: two chunks, of which one is copied while the other is
   // sent. Equal on all ranks, as the pieces are.
   size_t pinned_bytes = size_t{16} << 20;
 };
@@ -37,7 +37,7 @@ class StagedComm final : public Communicator {
  public:
   // Unsupported without CUDA in the build, as pinned memory is.
   StagedComm(std::unique_ptr<Communicator> inner, const StagedOptions& options);
-  // Of a group that is used for tensors of the host, too, and must outlive it.
+  // `inner` is used for tensors of the host, too, and must outlive this.
   StagedComm(Communicator& inner, const StagedOptions& options);
   // Waits for the copies that are under way.
   ~StagedComm() override;

@@ -154,7 +154,7 @@ void TracedComm::recv(Tensor& tensor, int from, Stream& stream) {
   traced(CommOp::kRecv, tensor.bytes(), &stream, [&] { inner_.recv(tensor, from, stream); });
 }
 
-// Where a device's stream makes the calls, the group has to know of both before either is made, and
+// If a device's stream makes the calls, the group has to know of both before either is made, and
 // what is meanwhile takes no time; elsewhere that is no part of the messages' time.
 void TracedComm::exchange(const Exchange& messages, Stream& stream,
                           const std::function<void()>& meanwhile) {

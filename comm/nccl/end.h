@@ -33,7 +33,7 @@ class NcclEnd {
   NcclEnd(const NcclEnd&) = delete;  // NCCL writes into it
   NcclEnd& operator=(const NcclEnd&) = delete;
 
-  // Where NCCL writes the handle; when that is done, await() is to be called.
+  // NCCL writes the handle here; when that is done, await() is to be called.
   NcclHandle** slot() { return &handle_; }
   // Gives NCCL a call, and waits until NCCL has taken it, which is not until it is done. CommError
   // names `what`.

@@ -72,7 +72,7 @@ struct alignas(4096) Header {
   char failure_text[512];
 };
 
-// Where the parts lie, for a group of `size` ranks.
+// This says where the parts lie, for a group of `size` ranks.
 struct ShmLayout {
   explicit ShmLayout(int size);
   int size;

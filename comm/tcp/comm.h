@@ -22,8 +22,8 @@
 
 namespace ds {
 
-// Where this rank can be reached. Opened before the ranks know each other; closed once they are
-// connected. Accepts nobody by itself.
+// This rank can be reached here. It is opened before the ranks know each other, and closed once
+// they are connected. It accepts no connection by itself.
 class TcpListener {
  public:
   TcpListener() = default;  // listens nowhere

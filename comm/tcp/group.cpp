@@ -27,8 +27,8 @@ void check_on_host(CommOp op, const Tensor& tensor) {
            tensor.defined() ? tensor.device().to_string() : std::string("an undefined one"));
 }
 
-// Of a group by its parent and the split that made it: any two groups of a world differ in their
-// ids but for a chance of 2^-64 (the finaliser of MurmurHash3).
+// Returns a group's id by its parent and the split that made it: any two groups of a world differ
+// in their ids but for a chance of 2^-64 (the finaliser of MurmurHash3).
 uint64_t id_of_split(uint64_t parent, uint64_t sequence) {
   uint64_t x = parent * 0x9e3779b97f4a7c15ULL + sequence;
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
@@ -54,8 +54,8 @@ Frame message_frame(const Tensor& tensor) {
 
 }  // namespace
 
-// Of one wait: once a second it looks whether the connections carry anything, the first time with
-// something to carry. Short waits cost nothing.
+// A StallWatch belongs to one wait: once a second it looks whether the connections carry anything,
+// the first time with something to carry. Short waits cost nothing.
 class TcpComm::StallWatch {
  public:
   StallWatch(TcpWire& wire, const TcpGroupState& group)

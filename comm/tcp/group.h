@@ -84,7 +84,7 @@ class TcpComm final : public Communicator {
   const int rank_;
   const int size_;
   HostMemory memory_;
-  // Of the collective in progress or last made; changes under the wire's lock.
+  // This is the number of the collective in progress or last made; changes under the wire's lock.
   uint64_t sequence_ = 0;
   Call* call_ = nullptr;  // the one in progress; changes under the wire's lock
   CommOp op_ = CommOp::kBarrier;

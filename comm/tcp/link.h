@@ -41,7 +41,7 @@ std::string frame_error(const Frame& frame);
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Where the payload goes: frame.bytes of memory, or null to drop it.
+  // Returns where the payload goes: frame.bytes of memory, or null to drop it.
   virtual std::byte* begin_frame(int peer, const Frame& frame) = 0;
   virtual void end_frame(int peer) = 0;
 };

@@ -13,7 +13,8 @@ namespace ds::detail {
 
 using ProofBytes = std::array<std::byte, 32>;
 
-// Of the concatenation of the parts, whose lengths must be fixed by the protocol.
+// Returns the HMAC-SHA256 of the concatenation of the parts, whose lengths must be fixed by the
+// protocol.
 ProofBytes prove(std::string_view secret, std::initializer_list<std::span<const std::byte>> parts);
 // Takes the same time wherever the first difference is.
 bool equal_proofs(const ProofBytes& a, const ProofBytes& b);

@@ -9,8 +9,9 @@
 
 namespace ds::detail {
 
-// By rank; none for ourselves. Nonblocking. The listener is closed when this returns.
-// Throws CommError naming the ranks that did not come within the timeout, and why.
+// Returns connections by rank; none for ourselves. They are nonblocking. The listener is closed
+// when this returns. Throws CommError naming the ranks that did not come within the timeout, and
+// why.
 std::vector<Fd> meet_peers(TcpListener listener, const TcpWorld& world, const TcpOptions& options);
 
 }  // namespace ds::detail
