@@ -98,8 +98,8 @@ class Lamb final : public GroupedOptimizer {
             .lr_scale = options.lr_scale};
   }
 
-  // Where every rank has all of the shard, each counts its own slice: the sums are those of ranks
-  // that have nothing else.
+  // If every rank has all of the shard, each counts its own slice: the sums are those of ranks that
+  // have nothing else.
   void move_moments(const Shard& shard, const ShardField& field, const UpdateGroup& group,
                     const StepScalars& scalars, const Tensor& sums, Stream& stream) const {
     const kernels::LambRule rule = rule_of(group, field);

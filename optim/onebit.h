@@ -14,8 +14,8 @@
 
 namespace ds {
 
-// By the section of the configuration that `type` names. Unsupported for state in fewer bits than
-// fp32.
+// Each is made by the section of the configuration that `type` names. Unsupported for state in
+// fewer bits than fp32.
 std::unique_ptr<Optimizer> make_onebit_adam(const OptimizerConfig& config);
 std::unique_ptr<Optimizer> make_zero_one_adam(const OptimizerConfig& config);
 std::unique_ptr<Optimizer> make_onebit_lamb(const OptimizerConfig& config);

@@ -74,7 +74,7 @@ class OneBitAdam final : public GroupedOptimizer {
  private:
   OneBitStage stage(int64_t update) const { return onebit_stage(update, params_.freeze_step); }
 
-  // Of parts of one kind.
+  // The parts are of one kind.
   static bool is_whole(std::span<const Shard> parts, const UpdateGroup& group) {
     for (const Shard& shard : parts) {
       if (shard.fields.empty() || group.params.empty()) continue;

@@ -85,15 +85,15 @@ struct ExtraSpec {
   int64_t numel = 0;
   ExtraScope scope = ExtraScope::kOwn;
   float initial = 0;  // of an optimizer that has made no step
-  // Of a parameter's own numbers, one per weight: the slot that they begin as where they are lost;
-  // -1: as `initial`.
+  // If a parameter's own numbers, one per weight, are lost, they begin as this slot; -1: as
+  // `initial`.
   int like_slot = -1;
   // Numbers per unit of a gradient as it is reduced: a loss scale that is larger by a factor makes
   // them smaller by it.
   bool per_gradient = false;
 };
 
-// Of an update, where the optimizer is_staged().
+// This numbers an update, if the optimizer is_staged().
 struct UpdateNumber {
   int64_t update = 1;
   std::function<double(int64_t update)> rate = nullptr;  // that another one had
@@ -125,7 +125,7 @@ class Optimizer {
   // Parameters of different kinds have different state, and share no bucket.
   virtual int kinds() const { return 1; }
   virtual std::vector<SlotSpec> slots_of(int kind) const = 0;
-  // Of a kind whose updates need whole parameters: these are not cut by slices then.
+  // Says whether updates of a kind need whole parameters: these are not cut by slices then.
   virtual bool needs_whole_parameters(int /*kind*/) const { return false; }
   // Numbers per parameter that ranks add up before weights can be moved. 0: there are none, and
   // step() may be given one part after the other; whole parameters, where it needs them.
@@ -146,8 +146,8 @@ class Optimizer {
   // Whether the last slot has the weights on which ranks agree, where between two exchanges each
   // trains with its own: what checkpoints call the weights.
   virtual bool has_agreed_weights() const { return false; }
-  // Where it has: from masters that are the agreed weights to this rank's own, after state has been
-  // restored.
+  // If it has, this turns masters that are the agreed weights into this rank's own, after state has
+  // been restored.
   virtual void own_weights(std::span<Shard> /*parts*/, const UpdateGroup& /*group*/,
                            Stream& /*stream*/) const {}
   std::vector<SlotSpec> slots() const { return slots_of(0); }

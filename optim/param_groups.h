@@ -57,8 +57,8 @@ class ParamGroups {
 // of these. No patterns: every name.
 bool name_fits(std::span<const std::string> patterns, std::string_view name);
 
-// Of muP (Yang et al., arXiv 2203.03466) the part of the optimizer, as the package mup has it: by
-// how much the width of a parameter is that of the base model, axis by axis. An axis of the base
+// These are the optimizer's part of muP (Yang et al., arXiv 2203.03466), as the package mup has it:
+// by how much the width of a parameter is that of the base model, axis by axis. An axis of the base
 // model's size counts as finite.
 struct WidthFactors {
   int infinite_axes = 0;

@@ -16,7 +16,7 @@ struct ShardRange {
 // where nothing is said of parameters. Neighbours are of different groups.
 std::vector<ShardRange> ranges_by_group(const Shard& shard, std::span<const ParamPlace> params);
 
-// Likewise; where weights are rounded at random, a range for each parameter.
+// Returns the same; if weights are rounded at random, a range for each parameter.
 std::vector<ShardRange> ranges_of(const Shard& shard, const UpdateGroup& group);
 
 // Those elements of every tensor of the shard; no fields. Bounds are multiples of what a scale of

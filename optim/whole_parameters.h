@@ -7,8 +7,8 @@
 
 namespace ds {
 
-// By the sections `lamb` and `muon` of the configuration. Both throw Unsupported for state in fewer
-// bits than fp32.
+// These are made by the sections `lamb` and `muon` of the configuration. Both throw Unsupported for
+// state in fewer bits than fp32.
 std::unique_ptr<Optimizer> make_lamb(const OptimizerConfig& config);
 std::unique_ptr<Optimizer> make_muon(const OptimizerConfig& config);
 

@@ -63,7 +63,7 @@ class ZeroOneAdam final : public GroupedOptimizer {
   }
 
  private:
-  // Of a parameter: its part of the shard, and what is this rank's own.
+  // This is a parameter's part of the shard, and what is this rank's own.
   struct Param {
     Shard part;
     int options = 0;
@@ -186,7 +186,7 @@ void ZeroOneAdam::agree(kernels::Agreement agreement, const Update& update) {
   }
 }
 
-// Of weights that all ranks have moved alike.
+// Keeps weights that all ranks have moved alike.
 void ZeroOneAdam::keep_agreed(const Update& update) {
   for (const Param& param : update.params) {
     const Tensor& from = param.part.master;
