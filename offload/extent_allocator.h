@@ -18,7 +18,7 @@ struct Extent {
 // Confined to one thread at a time.
 class ExtentAllocator {
  public:
-  // Of the bytes [0, bytes), less what is left over of the last unit of `alignment`.
+  // It has the bytes [0, bytes), less what is left over of the last unit of `alignment`.
   ExtentAllocator(int64_t bytes, int64_t alignment);
 
   // OutOfMemory, saying what was asked for, what is free and what the longest free run is.

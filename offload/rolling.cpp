@@ -65,7 +65,7 @@ class Planner {
     if (reads(options_)) add(RollingStep::kRead, part);
   }
 
-  // Of all parts up to and including `last`.
+  // Awaits the writes of all parts up to and including `last`.
   void await_writes(int last) {
     if (!writes(options_)) return;
     for (; written_ <= last; ++written_) add(RollingStep::kAwaitWrite, written_);

@@ -16,7 +16,7 @@ struct StagedBuffer {
   // Waits for all of it; throws the first error, or that of a transfer that timed out: the buffer
   // is lost to its pool then.
   void await(Swapper& swapper);
-  // Likewise, for who has an error already or will meet it again.
+  // Does the same, for callers that have an error already or will meet it again.
   void await_quietly(Swapper& swapper) noexcept;
 };
 

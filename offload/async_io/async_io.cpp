@@ -177,7 +177,7 @@ Ticket AsyncIo::read(const IoFile& file, int64_t offset, std::span<std::byte> in
 }
 
 Ticket AsyncIo::write(const IoFile& file, int64_t offset, std::span<const std::byte> from) {
-  // Of one type with what is read; nobody writes to it.
+  // Reads and writes have memory of one type; this memory is not written to.
   auto* memory = const_cast<std::byte*>(from.data());
   return lanes_->begin(IoKind::kWrite, file, {offset, memory, std::ssize(from)});
 }

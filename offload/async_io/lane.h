@@ -110,7 +110,7 @@ class Lane {
   std::unique_ptr<IoEngine> engine_;
   const EngineTraits traits_;
 
-  // Of the lane's thread alone.
+  // The lane's thread alone uses what follows, up to the mutex.
   AlignedBuffer bounce_memory_;  // a block for each slot, once one was needed
   std::vector<IoBlock> blocks_;  // taken, not yet begun
   Round round_;

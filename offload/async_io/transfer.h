@@ -35,7 +35,7 @@ class Transfer {
 
   const Place& place() const { return place_; }
 
-  // Of the failures, the first in the file is kept. What has not begun is dropped from then on.
+  // Keeps the failure that is first in the file. What has not begun is dropped from then on.
   void fail(TransferFailure failure);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   // Nothing of `pieces` pieces is under way any more. The transfer may be gone when this returns.

@@ -83,7 +83,7 @@ class IoHandle {
   const HandleOptions options_;
 };
 
-// By the best engine of the machine (offload/async_io/choose_engine.h).
+// An AioHandle uses the best engine of the machine (offload/async_io/choose_engine.h).
 class AioHandle : public IoHandle {
  public:
   // stream: of the device whose tensors are moved, too; null: the host's alone. It has to outlive
