@@ -61,7 +61,7 @@ TEST_CASE("a set is whole when each of its files is kept somewhere", "[checkpoin
   CHECK(sets[0].buffer == 1);
   CHECK(sets[0].files[1].hosts == std::vector<int>{0, 1});
 
-  // Of another epoch, or under another manifest, it is another set.
+  // With another epoch, or under another manifest, it is another set.
   const std::array<HostFile, 2> torn{kept(0, 0, 1, 7, 2), kept(1, 1, 2, 7, 2)};
   CHECK(whole_sets(torn).empty());
   CHECK(whole_sets({}).empty());

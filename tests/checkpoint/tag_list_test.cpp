@@ -242,7 +242,7 @@ TEST_CASE("traces of an older training are no concern of the one that goes on", 
     return out;
   };
   CHECK(kept(0) == "same unknown ");
-  // Where a training was begun anew on purpose, what nobody can date is of the one before.
+  // If a training was begun anew on purpose, tags that cannot be dated are of the one before.
   CHECK(kept(3) == "same ");
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("nothing of nobody is no call", "[comm]") {
   HostExchange exchange(nobody);
   CHECK(exchange.gather(std::vector<int>{}).empty());
   CHECK(volume.totals().empty());
-  // Of absent ranks come zeros, which a dry run can add up.
+  // Absent ranks give zeros, which a dry run can add up.
   CHECK(exchange.gather(std::vector{4}) == std::vector{0, 0, 0});
   CHECK(volume.totals().at("host").at("all_gather").calls == 1);
 }

@@ -1,6 +1,7 @@
-// Where the reader says that things stand. Documents are generated together with the place of every
-// key and value, in all spellings that the reader takes; what it says is compared with that. Then
-// the rules of quoteless and block strings one by one, and the limits.
+// These tests are of where the reader says that things stand. Documents are generated together with
+// the place of every key and value, in all spellings that the reader takes; what it says is
+// compared with that. Then come the rules of quoteless and block strings one by one, and the
+// limits.
 #include <fmt/format.h>
 
 #include <random>

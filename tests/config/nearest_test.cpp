@@ -59,7 +59,7 @@ TEST_CASE("a name is found by the words of it that were written", "[config]") {
   CHECK(nearest_name("size_batch", kKeys) == "train_batch_size");
   CHECK(nearest_name("clipping", kKeys) == "gradient_clipping");
   CHECK(nearest_name("accumulation_steps", kKeys) == "gradient_accumulation_steps");
-  // Of several that have all the words, the shortest.
+  // If several have all the words, the shortest is the nearest.
   CHECK(nearest_name("batch_size", kKeys) == "train_batch_size");
   CHECK(nearest_name("batch_size", {"a_batch_size_of_b", "x_batch_size"}) == "x_batch_size");
 }

@@ -336,7 +336,7 @@ TEST_CASE("an update ahead of the norm is element by element", "[config]") {
 
 namespace {
 
-// Of a file with ZenFlow at stage 3, and with more in its sections.
+// Returns a file with ZenFlow at stage 3, and with more in its sections.
 std::string with_zenflow(const std::string& zenflow, const std::string& offload = "",
                          const std::string& zero = "", const std::string& more = "") {
   return fmt::format(

@@ -79,7 +79,7 @@ class OptimizerSteps {
       extras_.push_back(Tensor::zeros({spec.numel}, DType::kF32, stream_));
     }
   }
-  // Of one tensor each.
+  // Each gradient is that of one tensor.
   void step(std::vector<Floats>& grads, int64_t step, double lr) {
     for (size_t i = 0; i < grads.size(); ++i) shards_[i].grad = borrow(grads[i]);
     scalars_.upload(optimizer_->inputs({.lr = lr}, step), 0);

@@ -55,8 +55,9 @@ Work conv_work(Dims x, const ConvShape& conv, Bias bias);
 // is what the reference does although a transposed convolution has more positions.
 Work transposed_conv_work(Dims x, const ConvShape& conv, Bias bias);
 
-// By size: the product of the sizes; by scale: elements of x times the scale per spatial axis (one
-// number, or one per axis), rounded down. Throws ConfigError when neither is given.
+// If there is a size, this is the product of the sizes, else elements of x times the scale per
+// spatial axis (one number, or one per axis), rounded down. Throws ConfigError when neither is
+// given.
 Work interpolate_work(Dims x, std::span<const int64_t> size, std::span<const double> scale);
 
 // One or two operands: the product of all index sizes, twice that when an index is summed away,

@@ -316,7 +316,7 @@ TEST_CASE("cuBLASLt is asked once for products of one shape, whose places may ch
       require_equal(args.c.tensor, expected.c.tensor);
       require_equal(args.pre_activation, expected.pre_activation);
     }
-    // Of less alignment, though: an algorithm may need what it was told of.
+    // It is asked again for less alignment, though: an algorithm may need what it was told of.
     CHECK(fake.heuristics() - before <= 3);
     CHECK(fake.live() > live);
   }

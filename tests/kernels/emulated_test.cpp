@@ -22,7 +22,7 @@
 namespace ds::cuda {
 namespace {
 
-// Of this program's kernels, which are small.
+// This program's kernels run in all orders, since they are small.
 const bool launches_in_all_orders = [] {
   emulated::execute_in(emulated::Orders::kAll);
   return true;

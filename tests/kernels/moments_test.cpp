@@ -295,7 +295,7 @@ TEST_CASE("numbers that no scale reaches are kept as the largest", "[kernels][de
   CHECK(kept[40] == 1);  // of another block
 }
 
-// Of 32-blocks the tail that is not full, views, gradients of every dtype.
+// The cases have a last 32-block that is not full, views, and gradients of every dtype.
 TEST_CASE("a step with state in 8 bits is near that with fp32, in every gradient dtype",
           "[kernels][device]") {
   TestStream s(3);

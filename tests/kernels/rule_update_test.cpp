@@ -136,7 +136,7 @@ TEST_CASE("a step by a rule on views is that on whole tensors", "[kernels][devic
   const StepScalars scalars = testing::scalars_of(s.stream, inputs_of(2));
   const LionRule rule{.weight_decay = 0.1};
   for (const DType dtype : float_dtypes()) {
-    // Where weights, state, gradient begin.
+    // These are where weights, state and gradient begin.
     for (const std::array<int64_t, 3>& at :
          {std::array<int64_t, 3>{0, 0, 0}, {1, 1, 1}, {0, 0, 2}, {4, 8, 4}, {0, 3, 0}}) {
       for (const int64_t n : {1, 4, 7, 33, 1023, 1024, 1025}) {

@@ -66,7 +66,7 @@ TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scala
     cast(s.stream, nan, y);
     for (const double v : values_of(y)) REQUIRE(std::isnan(v));
   }
-  // Of this one nothing is left where it is rounded as a number.
+  // Nothing is left of this one if it is rounded as a number.
   const std::vector<float> full(20, std::bit_cast<float>(0x7fffffffU));
   const Tensor full_nan = Tensor::empty({20}, DType::kF32, s.stream);
   s.stream.copy(full.data(), full_nan.address(), full_nan.bytes());

@@ -92,7 +92,7 @@ TEST_CASE("ten Adam steps follow the formula, in every gradient and copy dtype",
   }
 }
 
-// Of rounded moments each step is that of the formula; the weights see moments not yet rounded.
+// With rounded moments each step is that of the formula; the weights see moments not yet rounded.
 TEST_CASE("moments of bf16 are rounded once a step", "[kernels][device]") {
   TestStream s(3);
   for (const DType dtype : float_dtypes()) {
@@ -144,14 +144,15 @@ TEST_CASE("an Adam step leaves everything as it is where the scalars say skip",
   CHECK(all() != before);
 }
 
-// Where packs cannot be used, for one operand or all, and lengths around a pack, a warp, a block.
+// In some cases packs cannot be used, for one operand or all; lengths are around a pack, a warp, a
+// block.
 TEST_CASE("an Adam step on views is that on whole tensors, and leaves what lies beside",
           "[kernels][device]") {
   TestStream s;
   constexpr int64_t kMost = 1100;
   const StepScalars scalars =
       testing::scalars_of(s.stream, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999}, {.grad_scale = 2});
-  // Of weights, moments, gradient, copy.
+  // These are the dtypes of weights, both moments, gradient and copy.
   using enum DType;
   for (const std::array<DType, 5>& dtypes : {std::array<DType, 5>{kF32, kF32, kF32, kF32, kBF16},
                                              {kF32, kF32, kF32, kF16, kF16},

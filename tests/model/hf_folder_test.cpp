@@ -139,7 +139,7 @@ TEST_CASE("stored names may lack the body's prefix, one by one", "[model]") {
   CHECK(stored_name_of("transformer.ln_f.bias", stored) == "transformer.ln_f.bias");
   CHECK(stored_name_of("model.norm.weight", stored) == "norm.weight");
   CHECK(stored_name_of("lm_head.weight", stored) == "lm_head.weight");
-  // Of both, the full name wins.
+  // If both are there, the full name wins.
   CHECK(stored_name_of("model.a", {"a", "model.a"}) == "model.a");
 }
 

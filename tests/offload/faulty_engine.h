@@ -17,7 +17,8 @@ namespace ds::test {
 
 enum class IoFault { kNone, kNothingMoved, kOneByte, kAllButOneByte, kError, kLate };
 
-// Of one or several engines, which count their transfers together. Must outlive them.
+// One or several engines have these faults, and count their transfers together. It must outlive
+// them.
 struct IoFaults {
   IoFault fault = IoFault::kNone;
   int64_t first = 0;       // the transfer, counted from 0, that it happens to

@@ -100,7 +100,7 @@ TEST_CASE("the search comes to 0.97 of the best in a quarter of the trials", "[o
 }
 
 TEST_CASE("axes that matter only together are found by beginning again elsewhere", "[offload]") {
-  // Of two threads alone, of singly submitted blocks alone nothing comes; together they are best.
+  // Two threads alone, or singly submitted blocks alone, gain nothing; together they are best.
   const Surface valley = [](const IoSetting& s) {
     const bool far = s.io_parallel == 8 && s.block_size > 1 << 20 && s.single_submit;
     return far ? 2.0 : 1.0 / (s.io_parallel + (s.single_submit ? 1 : 0));

@@ -55,7 +55,7 @@ class TableModel {
     std::ofstream(path, std::ios::binary) << text;
     return path.string();
   }
-  // Of this byte, wherever it stands.
+  // Returns the nats of this byte, wherever it stands.
   double nats_of(unsigned char byte) const {
     double sum = 0;
     for (const double logit : logits_) sum += std::exp(logit);

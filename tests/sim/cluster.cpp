@@ -304,7 +304,7 @@ bool Cluster::in_contact(const Process& process) const {
   return l.alive && !l.paused && hosts_[static_cast<size_t>(process.host)].reachable();
 }
 
-// Of the rank; and its agent's watch over the launcher, which runs whether or not the rank does.
+// The rank sends a heartbeat, and its agent watches the launcher, whether or not the rank runs.
 void Cluster::beat(const std::shared_ptr<Process>& process) {
   if (!process->alive || over_) return;
   if (in_contact(*process)) process->contact = now_;
@@ -391,7 +391,7 @@ void Cluster::computed(const Process& process, int64_t step, int64_t value) {
   }
 }
 
-// Of no other launcher's model, and of no other step.
+// The content must be of no other launcher's model, and of no other step.
 void Cluster::check_content(const CommittedTag& tag, std::span<const float> values) {
   const auto expected = values_.find({tag.epoch, tag.step});
   const bool right = expected != values_.end() && std::ranges::all_of(values, [&](float value) {

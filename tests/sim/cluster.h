@@ -231,8 +231,8 @@ class Cluster {
   // be in the tag.
   void computed(const Process& process, int64_t step, int64_t value);
   void check_content(const CommittedTag& tag, std::span<const float> values);
-  // Of the numbers that are trained, by the schedule's seed: whether a step changes nothing, as
-  // gradients overflow, and whether weights are finite after it.
+  // These are about the numbers that are trained, by the schedule's seed: whether a step changes
+  // nothing, as gradients overflow, and whether weights are finite after it.
   bool skips(int64_t step) const;
   bool is_finite(int64_t step) const { return bad_from_ == 0 || step < bad_from_; }
   bool mutant(Mutant which) const { return disk_.mutants.has(which); }

@@ -18,7 +18,7 @@ int host_number(const std::string& name) { return name.empty() ? 0 : std::stoi(n
 
 }  // namespace
 
-// Where there is only one, it is the launcher's own machine, on which there is no agent.
+// If there is only one host, it is the launcher's own machine, on which there is no agent.
 std::string Cluster::host_name(int host) const {
   return has_hosts() ? fmt::format("host{}", host) : "";
 }
@@ -221,7 +221,7 @@ void Cluster::launcher_step(Launcher& l) {
   }
 }
 
-// Of hosts that were found and are gone again before they were in a world.
+// Drops hosts that were found and are gone again before they were in a world.
 void Cluster::miss_hosts(Launcher& l) {
   if (!l.core->looks_for_hosts()) return;
   std::erase_if(l.back, [&](const std::string& host) {
@@ -240,7 +240,7 @@ void Cluster::kill_rest(Launcher& l) {
       });
     }
   }
-  // Of hosts that cannot be reached nobody will ever hear the end.
+  // The launcher will never hear the end of ranks on hosts that cannot be reached.
   for (size_t rank = 0; rank < l.gone.size(); ++rank) {
     if (!l.gone[rank] && !hosts_[static_cast<size_t>(l.hosts_of_ranks[rank])].reachable()) {
       l.gone[rank] = true;
@@ -353,7 +353,7 @@ void Cluster::check_link_verdict(const std::vector<std::string>& without) {
   }
 }
 
-// Where only launchers had trouble, no rank is blamed.
+// If only launchers had trouble, no rank is blamed.
 void Cluster::check_blame(const Launcher& l, const Decision& decision, bool excused) {
   if (!l.innocent) return;
   const bool fenced = opened_epoch_ > l.epoch;  // by another launcher

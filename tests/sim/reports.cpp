@@ -97,7 +97,7 @@ void Cluster::report_final(Process& process, int code, Blame blame, const std::s
   report(process, std::move(message));
 }
 
-// Of a launch that ended well: every step since it began stands there once, in order.
+// After a launch that ended well, every step since it began stands there once, in order.
 void Cluster::check_metrics(const Launcher& l) {
   if (l.reports_lost || l.followed || !l.loaded) return;
   int64_t next = *l.loaded + 1;

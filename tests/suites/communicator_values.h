@@ -118,10 +118,10 @@ inline double as_double(const Tensor& t, int64_t i) {
   return out;
 }
 
-// Where element i of a sum, an average or a product over `size` ranks may lie when it is made in
-// any order, every step rounded to the dtype of the result (Higham, Accuracy and Stability of
-// Numerical Algorithms, section 4.2): |error| <= n u sum |x| for sums, n u |product| for products;
-// twice that covers the terms of higher order and the reference's own rounding.
+// A Reach is where element i of a sum, an average or a product over `size` ranks may lie if it is
+// made in any order, every step rounded to the dtype of the result (Higham, Accuracy and Stability
+// of Numerical Algorithms, section 4.2): |error| <= n u sum |x| for sums, n u |product| for
+// products; twice that covers the terms of higher order and the reference's own rounding.
 struct Reach {
   double exact = 0;
   double slack = 0;

@@ -98,7 +98,7 @@ TEST_CASE("zenflow says what is important, and when the rest is updated", "[rank
     count_epochs(options, of, samples, 2);
     return *options.zero.zenflow;
   };
-  // Of 7 samples, 4 of which make a batch.
+  // There are 7 samples, 4 of which make a batch.
   REQUIRE(samples.size() == 7);
   CHECK(counted("") == ZenflowOptions{.select_every = 2});
   CHECK(counted(R"("select_strategy": "epoch", "select_interval": 3)").select_every == 6);

@@ -419,7 +419,7 @@ TEST_CASE("a training goes back on every host, by latest or by name, and nobody 
       CAPTURE(ranks.size(), by_name);
       const Machines machines(ranks);
       live(machines, {.number = 1, .until = 4});
-      // Of the first host, with rank 0; what others say counts for nothing.
+      // The first host's word counts, which has rank 0; what others say counts for nothing.
       if (!by_name)
         machines.disks[0]->write_text_atomically(join_path(kTags, "latest"), "global_step2");
       Life life{.number = 2, .until = 2, .save_from = 9};

@@ -22,7 +22,7 @@ struct Guarded {
   Stream stream{{.memory = &memory, .pool = &pool, .gate = &memory}};
 };
 
-// By which signal a process ends that does this; 0: by none.
+// Returns the signal by which a process ends that does this; 0: none.
 template <class Act>
 int signal_that_ends(const Act& act) {
   const pid_t child = fork();

@@ -147,7 +147,7 @@ TEST_CASE("a plan counts errors, a byte for each number of a rank's codes, and n
     return static_cast<double>(
         plan.of_rank(0).memory[0].tag_bytes_at_peak[static_cast<size_t>(MemoryTag::kOptimizer)]);
   };
-  // Of the whole gradient, and of the half that neighbours sum up here.
+  // Errors are those of the whole gradient, and of the half that neighbours sum up here.
   const double numbers = 1.5 * static_cast<double>(plain.parameters());
   CHECK(state(fed_back) - state(plain) >= numbers);
   CHECK(state(fed_back) - state(plain) < 1.05 * numbers);

@@ -60,7 +60,7 @@ struct Epoch {
   int stage = 2;
   int64_t every = 1;   // states in memory
   int64_t copied = 1;  // of them on another host
-  // Where optimizer state and weights lie.
+  // Optimizer state and weights lie in these tiers.
   Tier state = Tier::kDevice, params = Tier::kDevice;
   double ratio = 1;
   std::optional<int64_t> disk_at = {};  // a checkpoint after this step

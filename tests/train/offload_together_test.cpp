@@ -125,7 +125,7 @@ TEST_CASE("the plan counts no way for weights that are made where they lie", "[t
   both.state = state.state = Tier::kHost;
   state.params = Tier::kDevice;
   const auto of_params = links_of(params), of_both = links_of(both), of_state = links_of(state);
-  // Of the weights that lie beside the device nothing goes up but what is fetched; small ones do.
+  // Weights that lie beside the device go up only when they are fetched; small ones go up, too.
   CHECK(nth(of_both, Link::kToDevice) >= nth(of_params, Link::kToDevice));
   CHECK(nth(of_both, Link::kToDevice) <
         nth(of_params, Link::kToDevice) + 0.1 * nth(of_state, Link::kToDevice));

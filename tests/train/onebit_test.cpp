@@ -33,7 +33,7 @@ OptimizerConfig onebit_lamb(int64_t freeze_step) {
   params.freeze_step = freeze_step;
   return {.type = OptimizerType::kOneBitLamb, .onebit_lamb = with_rates(params)};
 }
-// Of whose updates 6 and 9 have a gradient in one bit, and from 11 on ranks agree at every fourth.
+// Its updates 6 and 9 have a gradient in one bit, and from 11 on ranks agree at every fourth.
 OptimizerConfig zero_one_adam() {
   ZeroOneAdamParams params;
   params.var_freeze_step = 9;

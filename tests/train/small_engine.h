@@ -20,7 +20,7 @@ namespace ds::testing {
 // Sample k of the endless sequence is the same tokens for everyone.
 class CountingSource final : public BatchSource {
  public:
-  // Of each sample this rank has part `part` of `parts`.
+  // This rank has part `part` of `parts` of each sample.
   CountingSource(const EngineOptions& options, int rank, int ranks, int part = 0, int parts = 1,
                  int ring = 1)
       : options_(options), rank_(rank), ranks_(ranks), part_(part), parts_(parts), ring_(ring) {}
@@ -84,7 +84,7 @@ struct Setting {
   Tier params = Tier::kDevice;  // at stage 3
   int64_t host_numel = 6000;    // of weights on NVMe, those that stay on the host
   double clipping = 1.0;
-  // Where optimizer state is, the share of it that is there, and how it is cut and swapped.
+  // These say where optimizer state is, which share of it, and how it is cut and swapped.
   Tier state = Tier::kDevice;
   double offload_ratio = 1;
   int64_t sub_group_numel = INT64_MAX;
@@ -100,7 +100,7 @@ struct Setting {
   int ring = 1;              // of `sequence`
 };
 
-// Of the rate of the optimizer itself.
+// This warms up to the rate of the optimizer itself.
 inline SchedulerConfig warmup_of(int64_t steps) {
   return {.type = SchedulerType::kWarmupLR, .warmup = {.warmup_num_steps = steps}};
 }

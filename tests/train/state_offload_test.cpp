@@ -91,7 +91,7 @@ TEST_CASE("offloaded state of gradients that travel in other bits, and of fp16",
   }
 }
 
-// By norms of whole parameters, and by products of matrices.
+// LAMB needs norms of whole parameters, and Muon products of matrices.
 TEST_CASE("optimizers that see whole parameters update offloaded state as they update their own",
           "[train]") {
   const OptimizerConfig lamb{.type = OptimizerType::kLamb, .lamb = {.lr = 0.01}};

@@ -27,7 +27,7 @@ class CountingMemory final : public MemoryResource {
   MemoryResource& upstream_;
 };
 
-// Of the second step, and of a second evaluation of two micro-batches after it.
+// Checks the second step, and a second evaluation of two micro-batches after it.
 void check_second_step(const Setting& setting) {
   const EngineOptions options = options_of(setting);
   const RunPlan plan = dry_run(options, {.data = setting.ranks}, {});

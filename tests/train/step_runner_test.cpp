@@ -232,7 +232,7 @@ void check_same_gradients(const Outcome& cut, const Outcome& expected) {
   }
 }
 
-// Of a table that is summed in another order.
+// This is for a table that is summed in another order.
 void check_close(const std::vector<std::byte>& sum, const std::vector<std::byte>& expected) {
   const auto floats = [](const std::vector<std::byte>& bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));

@@ -51,7 +51,7 @@ TEST_CASE("top-p keeps the fewest tokens that make up the probability", "[rankd]
   CHECK(drawn({.temperature = 1, .top_k = 0, .top_p = 0.5}) == std::set<int32_t>{1, 4});
   CHECK(drawn({.temperature = 1, .top_k = 0, .top_p = 0.7}) == std::set<int32_t>{1, 2, 4});
   CHECK(drawn({.temperature = 1, .top_k = 0, .top_p = 1e-9}) == std::set<int32_t>{1});
-  // Of the two that top-k leaves, the first has 4/7: temperature and top-k come before top-p.
+  // The first of the two that top-k leaves has 4/7: temperature and top-k come before top-p.
   CHECK(drawn({.temperature = 1, .top_k = 2, .top_p = 0.55}) == std::set<int32_t>{1});
   CHECK(drawn({.temperature = 1, .top_k = 2, .top_p = 0.6}) == std::set<int32_t>{1, 4});
   CHECK(drawn({.temperature = 0.1, .top_k = 0, .top_p = 0.9}) == std::set<int32_t>{1});

@@ -36,7 +36,7 @@ std::vector<Tier> places_of(const Setting& setting) {
   return {Tier::kHost, Tier::kNvme};
 }
 
-// Of a run with state on the device and of those that update it ahead.
+// Compares runs that update state ahead with one whose state is on the device.
 void check_like_on_device(const Setting& plain) {
   MemoryFileSystem plain_disk;
   const Outcome expected = train(plain, plain_disk, 3);

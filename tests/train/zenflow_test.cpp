@@ -18,7 +18,7 @@ Setting with(Setting setting, const ZenflowOptions& zenflow) {
   return setting;
 }
 
-// Of the slots that both have.
+// Compares the slots that both have.
 void check_same(const Outcome& got, const Outcome& expected) {
   CHECK(got.losses == expected.losses);
   CHECK(got.validation_loss == expected.validation_loss);
@@ -94,7 +94,7 @@ TEST_CASE("ZenFlow goes on from any step as if it had not stopped", "[train]") {
       CAPTURE(stop);
       MemoryFileSystem disk;
       const Outcome first = train(setting, disk, stop);
-      // By one rank, which goes no step on, and saves what it has found.
+      // One rank goes no step on, and saves what it has found.
       Setting alone = setting;
       alone.ranks = 1;
       alone.stage = 3;

@@ -74,7 +74,7 @@ struct Rounds {
   Hops hops;
   ErrorFeedback feedback{.on = true, .beta = kBeta};
   std::function<Floats(int rank, int round)> gradient = nullptr;
-  // Of the finished step, after each round.
+  // Returns the outcome of the finished step, after each round.
   std::function<StepOutcome(int round)> outcome = [](int) { return StepOutcome{.sums = {}}; };
 };
 struct Seen {

@@ -28,7 +28,7 @@ TEST_CASE("parts are never more than tables can hold, however small they were to
   CHECK(std::ssize(parts) > kMostHomeParts / 2);
   CHECK(parts.back().begin + parts.back().numel == numel);
   CHECK(parts.front().numel % 32 == 0);
-  // Where there are few enough it is as was asked.
+  // If there are few enough parts, the size is as was asked.
   CHECK(home_parts(std::array{int64_t{1} << 18}, {}, 32).front().numel == 32);
 }
 

@@ -30,7 +30,7 @@ const std::vector<std::pair<std::string, Shape>>& params() {
   return kParams;
 }
 
-// Of few bits, so that sums over 1, 2 or 4 ranks are exact.
+// The numbers have few bits, so that sums over 1, 2 or 4 ranks are exact.
 float start(int64_t p, int64_t i) {
   return static_cast<float>(BF16(static_cast<float>(std::sin(0.7 * static_cast<double>(i + p)))));
 }
@@ -219,7 +219,7 @@ TEST_CASE("another seed rounds otherwise, and to nearest is another rounding", "
   CHECK(one != train({.optimizer = adam}, 1, 1));
 }
 
-// By the definition of torch.optim.AdamW over a bf16 parameter that is widened for the step.
+// The formula is torch.optim.AdamW's over a bf16 parameter that is widened for the step.
 TEST_CASE("AdamW over bf16 weights is the formula in fp64, rounded after each step",
           "[zero][device]") {
   const AdamParams adam{.lr = kRate, .weight_decay = 0.1};
@@ -242,7 +242,7 @@ TEST_CASE("AdamW over bf16 weights is the formula in fp64, rounded after each st
       }
       equal += nth(weights, i) == static_cast<float>(w) ? 1 : 0;
       ++all;
-      // Where fp32 and fp64 are on two sides of a middle, a last bit is another from there on.
+      // If fp32 and fp64 are on two sides of a middle, a last bit is another from there on.
       CHECK(std::abs(static_cast<double>(nth(weights, i)) - w) <= std::abs(w) / 64 + 1e-4);
     }
   }

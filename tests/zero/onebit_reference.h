@@ -11,7 +11,7 @@ namespace ds::testing {
 
 const std::vector<int64_t>& onebit_sizes();
 float onebit_start(int64_t param, int64_t at);
-// Of the samples of one rank.
+// Returns the gradient of the samples of one rank.
 float onebit_gradient(int rank, int64_t param, int64_t at, int64_t step);
 double onebit_rate(int64_t step);
 
@@ -24,7 +24,7 @@ class OneBitRun {
   std::vector<std::vector<Floats>> weights() const;  // by rank and parameter
 
  private:
-  // Of one rank and parameter.
+  // This is the state of one rank and parameter.
   struct State {
     Floats w, m, v, moved, agreed, fresh, last;
   };

@@ -110,7 +110,7 @@ std::map<std::string, OptimizerConfig> cases() {
   return all;
 }
 
-// Of tests/golden/optimizers.txt.
+// Reads tests/golden/optimizers.txt.
 std::map<std::string, Floats> golden_weights() {
   std::ifstream file(testing::source_directory() + "/tests/golden/optimizers.txt");
   std::map<std::string, Floats> all;

@@ -286,7 +286,7 @@ TEST_CASE("the factor for buffers is on host memory alone, in every case", "[zer
             three(1, ParameterHome::kHost).device_bytes);
     }
   }
-  // Where the optimizer is on the device, the home of parameters is not looked at.
+  // If the optimizer is on the device, the home of parameters is not looked at.
   const auto on_device = [&](ParameterHome params) {
     return estimate_stage3(3000, 300, OptimizerHome::kDevice, params, ModelInit::kWhole, with(1));
   };

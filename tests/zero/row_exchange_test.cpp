@@ -48,7 +48,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Of a rank's micro-batch: some of them again and again, some shared with other ranks.
+// Returns the tokens of a rank's micro-batch: some come again and again, some are shared with
+// others.
 std::vector<int32_t> tokens_of(int rank, int micro) {
   std::vector<int32_t> tokens;
   const Rng rng(to_size(100 * rank + micro), "tokens");

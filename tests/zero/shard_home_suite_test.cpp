@@ -176,7 +176,7 @@ std::vector<Floats> trained(const Kind& kind, DType dtype, int64_t part_numel, i
     outcome.grad_scale = 0.5F;
     scalars.write(outcome);
     scalars.copy_to(on_host);
-    // Of each second step it turns out that it should not have been made ahead.
+    // Each second step turns out to be one that should not have been made ahead.
     home->begin_ahead([&](OpenPart& open) {
       optimizer->step({&open.shard, 1}, on_host, alone, open.stream);
     });

@@ -46,7 +46,7 @@ struct Place {
       std::memset(tensor.address(), value, tensor.bytes());
     }
   }
-  // By what each part was written; 0: not all of it by one value.
+  // Returns what each part was written with; 0: not all of it with one value.
   Values values() const {
     Values values;
     for (const Shard& shard : parts) {

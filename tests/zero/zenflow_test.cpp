@@ -312,7 +312,7 @@ TEST_CASE("a step that is skipped leaves all that ZenFlow has as it was", "[zero
     test::run_ranks(run.ranks, [&](Communicator& world) {
       Rank rank(run, world);
       for (int64_t step = 1; step <= 8; ++step) {
-        // Of other gradients.
+        // The skipped step has other gradients.
         rank.make_step(step + 50, {.skip = static_cast<uint32_t>(Skip::kOverflow)});
         rank.make_step(step, {});
       }

@@ -155,7 +155,7 @@ struct Setting {
   Times times{};
 };
 
-// Of 1F1B's step, at the sizes that the goals are for; 0: no goal.
+// Returns the least ratio of 1F1B's step to this one, at the sizes that goals are for; 0: no goal.
 double goal_of(const Setting& setting, PipelineKind kind) {
   if (setting.stages != 4 || setting.micro_batches != 8) return 0;
   if (kind == PipelineKind::kZeroBubbleH1) return 1.18;

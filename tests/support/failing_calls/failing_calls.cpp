@@ -172,7 +172,7 @@ DS_CALL(posix_spawn, "posix_spawn", int, errno,
 DS_CALL(pthread_create, "pthread_create", int, errno,
         (pthread_t * a, const pthread_attr_t* b, void* (*c)(void*), void* d), (a, b, c, d))
 
-// Of system calls that have no name in the C library one is of interest; the others may be our own.
+// Only one system call without a name in the C library is of interest; the others may be our own.
 extern "C" __attribute__((visibility("default"))) long failing_syscall(long number, long a, long b,
                                                                        long c, long d, long e,
                                                                        long f) __asm__("syscall");

@@ -91,7 +91,8 @@ std::vector<float> unit(std::vector<float> v) {
   return v;
 }
 
-// Of a symmetric matrix, by rotations that clear one element after the other (Jacobi).
+// Returns the eigenvalue of largest magnitude of a symmetric matrix, by rotations that clear one
+// element after the other (Jacobi).
 double largest_of_all(std::vector<std::vector<double>> a) {
   const size_t n = a.size();
   for (int sweep = 0; sweep < 8; ++sweep) {

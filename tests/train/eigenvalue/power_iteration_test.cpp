@@ -72,7 +72,7 @@ TEST_CASE("power iteration ends at the tolerance and not before, and at the most
 }
 
 TEST_CASE("the stability is added to the lengths that vectors are divided by", "[train]") {
-  // Of 4 I: v = 1/(1+1), lambda = 4/4; v = 2/(2+1), lambda = 4 * 4/9.
+  // The matrix is 4 I: v = 1/(1+1), lambda = 4/4; v = 2/(2+1), lambda = 4 * 4/9.
   std::vector<double> told;
   largest_eigenvalue(
       {1, 0}, {.most = 2, .tolerance = 0, .stability = 1},

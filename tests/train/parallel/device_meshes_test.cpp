@@ -131,7 +131,7 @@ TEST_CASE("two ranks that share samples on a device have the losses of one", "[.
   }
 }
 
-// Of the same model without dropout of probabilities, which a ring does not have.
+// This is the same model without dropout of probabilities, which a ring does not have.
 ModelConfig model_of_ring(bool tied) {
   Gpt2Config with_learned_positions = gpt2(tied);
   with_learned_positions.attn_pdrop = 0;

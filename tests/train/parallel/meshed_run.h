@@ -115,7 +115,7 @@ struct Moved {
   std::map<std::string, std::map<std::string, double>> planned;
 };
 
-// By rank. Each has the memory that was planned for it.
+// Returns what ranks moved, by rank. Each has the memory that was planned for it.
 inline std::vector<Moved> moved_by(const Setting& setting, const EngineOptions& options) {
   const RunPlan plan = dry_run(options, mesh_of(setting), {});
   std::vector<Moved> moved(to_size(setting.ranks));

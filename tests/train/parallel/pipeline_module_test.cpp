@@ -72,7 +72,8 @@ Module tokens(int blocks = 4, int64_t interval = 0) {
   return std::make_shared<const PipelineModule>(parts_of_tokens(blocks, interval));
 }
 
-// Of vectors, whose widths change from layer to layer; more elements in than labels.
+// This module is of vectors, whose widths change from layer to layer; it has more elements in than
+// labels.
 Module vectors() {
   PipelineModuleParts parts{.input = {.shape = {2, 4}},
                             .label = {.shape = {2, 3}},

@@ -91,7 +91,7 @@ TEST_CASE("an interval asks for checkpoints of so many blocks", "[train]") {
 }
 
 TEST_CASE("a model that cannot be cut is refused where its sizes are known", "[train]") {
-  // Of a folder, which nobody has opened when the file is read.
+  // The model is in a folder, which has not been opened when the file is read.
   const auto refused = [](const std::string& keys, int ranks) {
     const Config config = parse_config(fmt::format(
         R"({{"model": {{"folder": "/m"}}, "data": {{"train": ["/t.txt"]}}, "train_batch_size": 6,

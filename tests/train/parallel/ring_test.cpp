@@ -94,9 +94,9 @@ TEST_CASE("a ring moves keys and values P - 1 times a pass, as planned", "[train
       setting.recomputed = {.recompute = {.part = part}};
       const EngineOptions options = options_with(setting, llama(true));
       const Moved moved = moved_by(setting, options).front();
-      // Of two layers and three micro-steps: keys and values of the tokens here, two heads of 8.
-      // The forward passes them on, the backward both them and their gradients. The first layer is
-      // run again, the last one is not.
+      // There are two layers and three micro-steps: keys and values of the tokens here, two heads
+      // of 8. The forward passes them on, the backward both them and their gradients. The first
+      // layer is run again, the last one is not.
       const int64_t ranks = mesh.sequence;
       const int64_t tokens = options.micro_batch * options.length / ranks;
       const int64_t bytes = tokens * 2 * 2 * 8 * 4;

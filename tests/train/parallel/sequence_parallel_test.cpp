@@ -122,7 +122,7 @@ TEST_CASE("attention moves 4 N h / P, as planned, and gradients go over both axe
       const int64_t ranks = mesh.sequence;
       const int64_t tokens = options.micro_batch * options.length;
       const int64_t bytes = 4 * tokens * 32 / ranks * 4;
-      // Of two layers, the first of which is run again.
+      // There are two layers, the first of which is run again.
       const int64_t passes = 2 * 2 + (part == RecomputedPart::kBlock ? 1 : 0);
       const int64_t expected = bytes * (ranks - 1) / ranks * passes * 3;
       CHECK(moved.traffic.at("sequence").at("all_to_all").wire_bytes == expected);

@@ -29,7 +29,7 @@ TEST_CASE("ranks that share rows between layers have the losses of one that has 
         ModelConfig(llama_with_biases(false, 0, 2))}) {
     const Outcome alone = run_model(setting_of({1, 1}, 0, 2), model);
     for (const Meshed mesh : {Meshed{2, 2}, Meshed{4, 4}, Meshed{4, 2}, Meshed{4, 2, 2}}) {
-      // Of one head of keys on each rank Ulysses has nothing to share out.
+      // If each rank has one head of keys, Ulysses has nothing to share out.
       if (dimensions(model).kv_heads % (mesh.tensor * mesh.sequence) != 0 && mesh.sequence > 1) {
         continue;
       }

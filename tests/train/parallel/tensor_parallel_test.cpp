@@ -191,7 +191,7 @@ TEST_CASE("what checkpoints keep is shared out where that is asked for, as plann
   const int64_t gathered = moved.traffic.at("tensor").at("all_gather").wire_bytes;
   CHECK(gathered == 3 * (bytes / mesh.tensor + losses) * (mesh.tensor - 1));
   check_as_planned(moved);
-  // Where ranks have rows, there is nothing left to share out.
+  // If ranks have rows, there is nothing left to share out.
   const auto traffic = [&](bool partitions) {
     return dry_run(options_that(partitions, true).second, mesh_of(setting), {})
         .of_rank(0)
@@ -231,8 +231,8 @@ TEST_CASE("gradients of keys that ranks have several times go over these once a 
       const Setting setting = setting_of(mesh, 2, 3);
       const EngineOptions options = options_with(setting, llama_with_biases(true, 0, key_heads));
       const Moved moved = moved_by(setting, options).front();
-      // Of each of two layers keys and values of one head of 4 elements: weights of 32 inputs, and
-      // biases, each of which begins at a multiple of 32 elements. Ranks that see other samples
+      // Each of two layers sums keys and values of one head of 4 elements: weights of 32 inputs,
+      // and biases, each of which begins at a multiple of 32 elements. Ranks that see other samples
       // have a slice of them.
       const int64_t replicas = 4 / key_heads, slices = mesh.ranks / mesh.tensor;
       const int64_t bytes = 2 * 2 * (32 * 4 + 32) / slices * 4;

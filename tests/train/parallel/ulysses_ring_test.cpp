@@ -42,7 +42,7 @@ TEST_CASE("ranks that trade heads inside of a ring have the losses of one", "[tr
   }
 }
 
-// Of three that trade, the one in the middle has rows of both pieces.
+// If three ranks trade, the one in the middle has rows of both pieces.
 TEST_CASE("an odd number of ranks can trade heads inside of a ring", "[train]") {
   Gpt2Config model = gpt2(0.2);
   model.n_head = 3;
@@ -83,7 +83,7 @@ TEST_CASE("trades move what they do among so many ranks, rings a share of the ke
     const Setting setting = setting_of(mesh, 2, 3);
     const EngineOptions options = options_with(setting, gpt2());
     if (dimensions(options.model).heads % (mesh.sequence / mesh.ring) != 0) continue;
-    // Of N tokens of width h a rank has N / P. A trade of U ranks moves 4 N h / P each pass, of
+    // A rank has N / P of N tokens of width h. A trade of U ranks moves 4 N h / P each pass, of
     // which a U-th stays where it is; keys and values of N / R tokens and h / U columns are as much
     // as those of a rank, and go round R - 1 times, three times with the backward's gradients.
     const int64_t ring = mesh.ring, trading = mesh.sequence / mesh.ring, layers = 2, passes = 2;

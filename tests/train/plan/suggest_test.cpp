@@ -17,8 +17,8 @@ using testing::options_of;
 TEST_CASE("so many ranks make every mesh that multiplies to them, once", "[train]") {
   CHECK(meshes_of(1).size() == 1);
   CHECK(meshes_of(7).size() == 5);
-  // Of 12 = 2^2 * 3, the ways to write it as a product of five in order, of which rings and trades
-  // are two: 15 * 5.
+  // There are 15 * 5 ways to write 12 = 2^2 * 3 as a product of five in order, of which rings and
+  // trades are two.
   const std::vector<MeshSizes> meshes = meshes_of(12);
   CHECK(meshes.size() == 75);
   std::set<std::tuple<int, int, int, int, int>> seen;

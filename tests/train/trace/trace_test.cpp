@@ -77,7 +77,7 @@ ReadTrace read(const std::string& text) {
   return out;
 }
 
-// Of two slices of a track, one is within the other or they have no time in common.
+// If two slices of a track have time in common, one is within the other.
 void check_nesting(std::vector<TraceEvent> events) {
   std::ranges::stable_sort(events, [](const TraceEvent& a, const TraceEvent& b) {
     return std::tuple(a.track, a.begin, -a.end) < std::tuple(b.track, b.begin, -b.end);
