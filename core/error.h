@@ -1,5 +1,5 @@
 // Errors of the whole product: one hierarchy, each class carrying the exit code a process ends with
-// when nobody handles it (docs/architecture.md, "Exit codes"). IoError and CommError are
+// when nobody handles it (docs/run-directory.md, "Faults and restarts"). IoError and CommError are
 // recoverable: rankd may catch them and ask for a restart plan. Everything else ends the rank with
 // its message.
 #pragma once

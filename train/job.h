@@ -80,8 +80,7 @@ struct SavedTag {
   double seconds = 0;  // that saving took
 };
 
-// What the rank measured; the fields of a plan's ranks[] entry (docs/architecture.md, run
-// directory).
+// What the rank measured; the fields of a plan's ranks[] entry (docs/run-directory.md).
 struct Measured {
   int64_t steps = 0;
   int64_t device_bytes_peak = 0;

@@ -1,5 +1,5 @@
-// The directory of one run: where it lies and how its files are written. docs/architecture.md lists
-// what is in it; that list is a stable interface.
+// The directory of one run: where it lies and how its files are written. docs/run-directory.md
+// lists what is in it; that list is a stable interface.
 #pragma once
 
 #include <filesystem>

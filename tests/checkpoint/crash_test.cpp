@@ -1,5 +1,5 @@
 // Every crash state and every failing call of a save: a committed tag always loads, an uncommitted
-// one never does (the save protocol of docs/architecture.md).
+// one never does (the save protocol of checkpoint/commit.h).
 #include <functional>
 
 #include "tests/checkpoint/fixture.h"
