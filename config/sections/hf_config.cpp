@@ -241,6 +241,7 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   const rapidjson::Document document = parse_object(json, path);
   const std::string name = architecture(document, path);
   constexpr std::array kReaders{read_family<Gpt2Config>, read_family<LlamaConfig>};
+  static_assert(kReaders.size() == kNames.size(), "each family of kNames has a reader");
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i].class_name || name == kNames[i].type_name)
       return kReaders[i](document, path);

@@ -1,4 +1,4 @@
-// docs/config.md and docs/train.schema.json are generated; these tests fail when they are stale. To
+// docs/config.md is generated; these tests fail when it is stale. To
 // renew them: DS_REWRITE_GOLDEN=1 build/bin/config_tests "[generated]".
 #include "config/documentation.h"
 
