@@ -131,21 +131,24 @@ class TextOpener {
       : files_(files), tokenizer_(tokenizer), options_(options) {}
 
   std::vector<std::shared_ptr<const TokenSource>> open(std::span<const std::string> paths) {
-    const bool keeps_small = options_.cache != nullptr && are_many(paths);
-    for (const std::string& path : paths) {
-      TextFile file(files_, path, tokenizer_, options_);
-      const int64_t bytes = file.text_bytes();
-      const bool is_small = options_.cache == nullptr || !options_.cache->wants(bytes);
-      if (file.is_raw() || (is_small && !keeps_small)) {
+    if (options_.cache == nullptr) {
+      for (const std::string& path : paths) give_opened(path);
+      return std::move(parts_);
+    }
+    const std::vector<Found> found = look_at(paths);
+    const bool keeps_small = are_many(found);
+    for (const Found& file : found) {
+      const bool is_small = !options_.cache->wants(file.bytes);
+      if (file.is_raw || (is_small && !keeps_small)) {
         give_small();
-        give(file.open(), path);
+        give_opened(file.text.path);
       } else if (!is_small) {
         give_small();
-        keep({file.to_keep()});
+        keep({file.text});
       } else {
-        if (small_bytes_ + bytes > options_.cache->bytes_together()) give_small();
-        small_.push_back(file.to_keep());
-        small_bytes_ += bytes;
+        if (small_bytes_ + file.bytes > options_.cache->bytes_together()) give_small();
+        small_.push_back(file.text);
+        small_bytes_ += file.bytes;
       }
     }
     give_small();
@@ -153,14 +156,32 @@ class TextOpener {
   }
 
  private:
-  // Whether files that are too small for the cache are enough for it together.
-  bool are_many(std::span<const std::string> paths) const {
-    int64_t bytes = 0;
+  struct Found {
+    TextsToKeep::Text text{};
+    int64_t bytes = 0;  // of text, about
+    bool is_raw = false;
+  };
+
+  std::vector<Found> look_at(std::span<const std::string> paths) const {
+    std::vector<Found> out;
     for (const std::string& path : paths) {
       const TextFile file(files_, path, tokenizer_, options_);
-      if (!file.is_raw() && !options_.cache->wants(file.text_bytes())) bytes += file.text_bytes();
+      out.push_back({.text = file.to_keep(), .bytes = file.text_bytes(), .is_raw = file.is_raw()});
+    }
+    return out;
+  }
+
+  // Whether files that are too small for the cache are enough for it together.
+  bool are_many(std::span<const Found> found) const {
+    int64_t bytes = 0;
+    for (const Found& file : found) {
+      if (!file.is_raw && !options_.cache->wants(file.bytes)) bytes += file.bytes;
     }
     return bytes > 0 && options_.cache->wants(bytes);
+  }
+
+  void give_opened(const std::string& path) {
+    give(TextFile(files_, path, tokenizer_, options_).open(), path);
   }
 
   void give(std::shared_ptr<const TokenSource> part, const std::string& path) {
@@ -179,9 +200,7 @@ class TextOpener {
       give(std::move(part), kept.texts.front().path);
       return;
     }
-    for (const TextsToKeep::Text& text : kept.texts) {
-      give(TextFile(files_, text.path, tokenizer_, options_).open(), text.path);
-    }
+    for (const TextsToKeep::Text& text : kept.texts) give_opened(text.path);
   }
 
   FileSystem& files_;
