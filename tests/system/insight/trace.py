@@ -135,6 +135,9 @@ def check_errors(binaries):
         [f"{binaries}/dslaunch", "status", "run", "--json"], capture_output=True, text=True).stdout)["trace"]["state"]
         == "recording")
     check("under way already" in trace(binaries, code=69), "a second trace beside the first")
+    for _ in range(2):  # steps are told some at a time: those told first may be older than the trace
+        made = steps_made()
+        wait_until("steps of the trace", lambda: steps_made() > made)
     long.send_signal(signal.SIGINT)
     said = json.loads(long.communicate(timeout=60)[0])
     check(long.returncode == 0 and 0 < said["steps"] < 1000, f"Ctrl-C: {long.returncode}, {said}")
