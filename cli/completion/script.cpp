@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <functional>
 #include <map>
 
 namespace ds {
@@ -27,19 +27,24 @@ std::vector<std::string> option_names(const VerbOutline& verb) {
   return names;
 }
 
+// One word of each, as shells split lists.
+template <class Range, class Word = std::identity>
+std::string word_list(const Range& range, Word word = {}) {
+  std::string out;
+  for (const auto& each : range) {
+    if (!out.empty()) out += ' ';
+    out += std::invoke(word, each);
+  }
+  return out;
+}
+
 std::string verb_names(std::span<const VerbOutline> verbs) {
-  std::vector<std::string_view> names;
-  for (const VerbOutline& verb : verbs) names.emplace_back(verb.name);
-  return fmt::format("{}", fmt::join(names, " "));
+  return word_list(verbs, &VerbOutline::name);
 }
 
 using Keys = std::span<const CompletedKey>;
 
-std::string key_paths(Keys keys) {
-  std::vector<std::string_view> paths;
-  for (const CompletedKey& key : keys) paths.emplace_back(key.path);
-  return fmt::format("{}", fmt::join(paths, " "));
-}
+std::string key_paths(Keys keys) { return word_list(keys, &CompletedKey::path); }
 
 // Paths of the keys that have the same words as values, by these words.
 std::map<std::vector<std::string>, std::vector<std::string>> keys_by_values(Keys keys) {
@@ -54,8 +59,7 @@ std::map<std::vector<std::string>, std::vector<std::string>> keys_by_values(Keys
 std::string bash_values(const OptionOutline& option) {
   switch (option.kind) {
     case ValueKind::kChoice:
-      return fmt::format("__dslaunch_words {}",
-                         shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+      return fmt::format("__dslaunch_words {}", shell_quoted(word_list(option.choices)));
     case ValueKind::kFile:
       return "__dslaunch_paths -f";
     case ValueKind::kDirectory:
@@ -160,7 +164,7 @@ std::string bash_options_and_places(std::span<const VerbOutline> verbs) {
   std::string places = "__dslaunch_place() {\n  case \"$1 $2\" in\n";
   for (const VerbOutline& verb : verbs) {
     options += fmt::format("    {}) __dslaunch_words {} ;;\n", verb.name,
-                           shell_quoted(fmt::format("{}", fmt::join(option_names(verb), " "))));
+                           shell_quoted(word_list(option_names(verb))));
     for (size_t i = 0; i < verb.places.size(); ++i) {
       const std::string pattern = verb.places[i].repeats
                                       ? fmt::format("{}[{}-9]*", shell_quoted(verb.name + " "), i)
@@ -175,7 +179,7 @@ std::string bash_key_values(Keys keys) {
   std::string text = "__dslaunch_key_values() {\n  case \"$1\" in\n";
   for (const auto& [values, paths] : keys_by_values(keys)) {
     text += fmt::format("    {}) __dslaunch_words {} ;;\n", fmt::join(paths, "|"),
-                        shell_quoted(fmt::format("{}", fmt::join(values, " "))));
+                        shell_quoted(word_list(values)));
   }
   return text + "  esac\n}\n";
 }
@@ -288,8 +292,7 @@ std::string fish_values(const OptionOutline& option) {
     case ValueKind::kNone:
       return "";
     case ValueKind::kChoice:
-      return fmt::format(" -x -a {}",
-                         shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+      return fmt::format(" -x -a {}", shell_quoted(word_list(option.choices)));
     case ValueKind::kFile:
       return " -r -F";
     case ValueKind::kDirectory:
@@ -322,7 +325,7 @@ std::string fish_verb(const VerbOutline& verb) {
   for (const OptionOutline& place : verb.places) {
     if (place.kind == ValueKind::kChoice) {
       text += fmt::format("complete -c dslaunch -n {} -f -a {}\n", condition,
-                          shell_quoted(fmt::format("{}", fmt::join(place.choices, " "))));
+                          shell_quoted(word_list(place.choices)));
     } else if (place.kind == ValueKind::kKey || place.kind == ValueKind::kKeyValue) {
       text += fmt::format("complete -c dslaunch -n {}{}\n", condition, fish_values(place));
     }

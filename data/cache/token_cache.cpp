@@ -234,8 +234,7 @@ class TokenCache::Opening {
     std::optional<SegmentWriter> writer;
     Before before;
     for (const TextsToKeep::Text& text : kept_.texts) {
-      encode_one(text, before, &text == &kept_.texts.back(), pool, writer);
-      before.bytes += inputs_.open(text.path)->size();
+      before.bytes += encode_one(text, before, &text == &kept_.texts.back(), pool, writer);
       before.documents = next_.documents;
     }
   }
@@ -246,8 +245,9 @@ class TokenCache::Opening {
   };
 
   // A text that stands alone is cut into segments, and goes on from the last of them.
-  void encode_one(const TextsToKeep::Text& text, const Before& before, bool is_last,
-                  ThreadPool& pool, std::optional<SegmentWriter>& writer) {
+  // Returns the bytes of its file.
+  int64_t encode_one(const TextsToKeep::Text& text, const Before& before, bool is_last,
+                     ThreadPool& pool, std::optional<SegmentWriter>& writer) {
     const bool is_alone = kept_.texts.size() == 1;
     const int64_t segment_bytes =
         std::max(cache_.options_.segment_bytes, progress_.total_bytes / kMostSegments);
@@ -255,6 +255,7 @@ class TokenCache::Opening {
     const int64_t tokens = progress_.tokens;
     auto watched = std::make_unique<WatchedFile>(
         inputs_.open(text.path), [&read](int64_t end, int64_t /*bytes*/) { read = end; });
+    const int64_t file_bytes = watched->size();
     const auto stream = open_byte_stream(std::move(watched), text.compression, INT64_MAX);
     const TextPlace from = is_alone ? next_ : TextPlace{};
     encode_text(*stream, {text.path, text.compression, kept_.tokenizer, kept_.options}, from, pool,
@@ -277,6 +278,7 @@ class TokenCache::Opening {
                   next_ = after;
                   tell(Work::kTokenise, before.bytes + read, after.is_end);
                 });
+    return file_bytes;
   }
 
   // The key is by what was read before.
