@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/memory/adaptors.h"
+#include "core/memory/kept_memory.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -27,6 +28,29 @@ class CountingMemory final : public MemoryResource {
 };
 
 constexpr MemoryTag kTag = MemoryTag::kBuckets;
+
+TEST_CASE("what is kept goes to later allocations, and back at the end alone", "[core]") {
+  CountingMemory upstream;
+  {
+    KeptMemory kept(upstream);
+    void* const large = kept.allocate(1000, kTag);
+    void* const small = kept.allocate(100, kTag);
+    kept.deallocate(large, 1000, kTag);
+    kept.deallocate(small, 100, kTag);
+    CHECK(upstream.bytes_held == 1100);
+    CHECK(kept.allocate(90, kTag) == small);  // the smallest that has room
+    CHECK(kept.allocate(101, kTag) == large);
+    CHECK(upstream.allocations == 2);
+    CHECK(kept.allocate(1, kTag) != small);
+    CHECK(upstream.allocations == 3);
+    for (int bucket = 0; bucket < 10; ++bucket) {  // one after the other
+      kept.deallocate(large, 1000, kTag);
+      CHECK(kept.allocate(1000, kTag) == large);
+    }
+    CHECK(upstream.bytes_held_peak == 1101);
+  }
+  CHECK(upstream.bytes_held == 0);
+}
 
 TEST_CASE("a planned block has room for what is alive at once, at its places", "[core]") {
   HostMemory heap;

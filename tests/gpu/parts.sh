@@ -289,7 +289,8 @@ settle() {
 }
 
 # Waits until fewer than `at_once` of the files' processes are running.
-at_once=4
+at_once=$(($(nproc) / 2))
+if [ "$at_once" -lt 4 ]; then at_once=4; fi
 of_files=()
 wait_for_room() {
   local pid running
@@ -485,6 +486,7 @@ stage() {
   unpack
   find_libraries
   if [ -d "$bundle/golden" ]; then export DS_GOLDEN_DIR=$bundle/golden; fi
+  if [ -d "$here/../tests/golden" ]; then DS_SOURCE_DIR=$(cd "$here/.." && pwd) && export DS_SOURCE_DIR; fi
   threads=$(nproc)
   cd "$work" || exit 1
   "call_$call"

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/libraries/gpu_libraries.h"
+#include "core/stream.h"
 #include "kernels/cuda/attention/cudnn.h"
 #include "tests/support/catch.h"
 
@@ -72,6 +73,16 @@ TEST_CASE("cuDNN has engines for packed causal attention on A100, H100 and B200"
       }
     }
   }
+}
+
+TEST_CASE("attention is planned with our own kernels for a GPU that is not here", "[kernels]") {
+  MetaMemory memory;
+  Stream stream({.device = Device::meta(), .memory = &memory, .stands_for = Device::cuda(99)});
+  const AttentionKernels planned =
+      detail::attention_kernels_of(stream, {2, 1024, 12, 12, 64}, DType::kBF16, 0, {});
+  CHECK(planned.backward.kind == AttentionKind::kFlash);
+  CHECK_THAT(planned.backward.why, Catch::Contains("there is no cuda:99 here"));
+  CHECK(planned.scratch_backward == int64_t{2} * 12 * 1024 * 4);
 }
 
 TEST_CASE("what cuDNN has no attention for it refuses with a reason", "[kernels]") {

@@ -94,6 +94,49 @@ TEST_CASE("a product works on column ranges inside larger tensors", "[kernels][d
   }
 }
 
+TEST_CASE("products with an odd vocabulary, as a head has them, match the reference",
+          "[kernels][device]") {
+  TestStream s;
+  constexpr int64_t kRows = 24, kWidth = 16, kWords = 1031, kStride = 1088;
+  const auto yes = Transpose::kYes;
+  for (const DType dtype : reference::float_dtypes()) {
+    const Tensor x = reference::random_tensor({kRows, kWidth}, dtype, 1, s.stream);
+    const Tensor table = reference::random_tensor({kWords, kWidth}, dtype, 2, s.stream);
+    const Tensor room = reference::random_tensor({kRows, kStride}, dtype, 3, s.stream);
+    const MatrixView logits{room, kRows, kWords, kStride, 0};
+    const auto in_room = [&] {
+      const Values all = values_of(room);
+      Values out;
+      for (int64_t row = 0; row < kRows; ++row) {
+        out.insert(out.end(), all.begin() + row * kStride, all.begin() + row * kStride + kWords);
+      }
+      return out;
+    };
+    const Values factor = in_room();
+    Tensor dx = Tensor::empty({kRows, kWidth}, dtype, s.stream);
+    Tensor dtable = Tensor::empty({kWords, kWidth}, dtype, s.stream);
+    matmul(s.stream,
+           {.a = logits, .b = matrix(table, kWords, kWidth), .c = matrix(dx, kRows, kWidth)});
+    matmul(s.stream, {.a = logits,
+                      .b = matrix(x, kRows, kWidth),
+                      .c = matrix(dtable, kWords, kWidth),
+                      .transpose_a = yes});
+    const double allowed = 2 * reference::tolerance_of(dtype);
+    const Values vx = values_of(x), vt = values_of(table);
+    INFO(name_of(dtype));
+    CHECK(error_of(dx, reference::matmul(factor, vt, kRows, kWidth, kWords, false, false)) <
+          allowed);
+    CHECK(error_of(dtable, reference::matmul(factor, vx, kWords, kWidth, kRows, true, false)) <
+          allowed);
+    matmul(s.stream, {.a = matrix(x, kRows, kWidth),
+                      .b = matrix(table, kWords, kWidth),
+                      .c = logits,
+                      .transpose_b = yes});
+    const Values expected = reference::matmul(vx, vt, kRows, kWords, kWidth, false, true);
+    CHECK(error_of(tensor_of(in_room(), {kRows, kWords}, dtype, s.stream), expected) < allowed);
+  }
+}
+
 TEST_CASE("bias and activation are applied in the store, and the value before it is kept",
           "[kernels][device]") {
   TestStream s;

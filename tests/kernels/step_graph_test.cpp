@@ -326,7 +326,12 @@ TEST_CASE("what cannot be recorded is refused by name, and the stream goes on",
   refuses(
       stream, [&] { stream.wait(before); }, "an event from before");
   refuses(
-      stream, [&] { other.stream.wait(stream.mark()); }, "not waited for");
+      stream,
+      [&] {
+        other.stream.wait(stream.mark());
+        other.stream.fill_bytes(place.address(), 0, 4);
+      },
+      "not waited for");
   refuses(
       stream, [&] { inner.replay(stream); }, "replay");
   refuses(

@@ -12,7 +12,8 @@
 
 namespace ds::testing {
 
-// The root of the checkout that the tests were built from.
+// The root of the checkout that the tests were built from, or of the one that the environment's
+// DS_SOURCE_DIR names, for programs that were carried to another machine.
 std::string source_directory();
 
 // `name` is relative to tests/golden. The answer's blank lines come back as "." lines, so that a

@@ -8,6 +8,8 @@
 #include "comm/peers.h"
 #include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
+#include "core/index.h"
+#include "kernels/gemm/matmul.h"
 #include "tests/support/gated_comm.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/test_device.h"
@@ -116,7 +118,10 @@ class DeviceRank {
   }
 
   const Device device_;
-  DeviceBlocks blocks_{device_, {.device = size_t{24} << 20, .pinned = size_t{8} << 20}};
+  DeviceBlocks blocks_{
+      device_,
+      {.device = (size_t{24} << 20) + to_size(kernels::matmul_scratch_bytes(device_)),
+       .pinned = size_t{8} << 20}};
   ThreadPool pool_{1};
   const std::unique_ptr<Communicator> group_;
   Connections connections_;

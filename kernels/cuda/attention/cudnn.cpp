@@ -12,7 +12,9 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "core/error.h"
 #include "core/index.h"
@@ -205,24 +207,33 @@ Key key_of(const Request& r) {
           static_cast<int64_t>(r.deterministic)};
 }
 
-int capability_of(Device device) {
+// Returns nothing where there is no such GPU, for which a run may be planned all the same.
+std::optional<int> capability_of(Device device) {
   int major = 0;
   int minor = 0;
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index),
-             "capability");
-  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index),
-             "capability");
+  for (const auto& [number, attribute] : {std::pair(&major, cudaDevAttrComputeCapabilityMajor),
+                                          std::pair(&minor, cudaDevAttrComputeCapabilityMinor)}) {
+    if (cudaDeviceGetAttribute(number, attribute, device.index) == cudaSuccess) continue;
+    cudaGetLastError();
+    return std::nullopt;
+  }
   return 10 * major + minor;
 }
 
 AttentionFacts facts_of(const Request& r, Device device) {
+  const std::optional<int> capability = capability_of(device);
   AttentionFacts facts{.pass = r.pass,
-                       .capability = capability_of(device),
+                       .capability = capability.value_or(0),
                        .dtype = r.dtype,
                        .head_dim = r.shape.head_dim,
                        .dropout = r.dropout,
                        .aligned = r.aligned,
                        .deterministic = r.deterministic};
+  if (!capability) {
+    facts.no_cudnn =
+        fmt::format("there is no {} here that cuDNN could be asked about", device.to_string());
+    return facts;
+  }
   size_t free = 0, total = 0;
   if (cudaSetDevice(device.index) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess) {
     facts.device_bytes = narrow<int64_t>(total);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/matmul/matmul.h"
 
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/matmul/aligned_parts.h"
 #include "kernels/cuda/matmul/finish.h"
 #include "kernels/cuda/matmul/library_product.h"
 #include "kernels/cuda/reduce.h"
@@ -12,6 +13,14 @@ namespace {
 struct ScratchOfStream {
   Tensor tensor;
 };
+
+// Returns what the library has left to do.
+Gemm multiply(Stream& stream, const Gemm& gemm) {
+  if (stream.device().is_meta()) return library_product(stream, gemm);
+  Gemm left = gemm;
+  for (const Gemm& part : aligned_parts(gemm)) left = library_product(stream, part);
+  return left;
+}
 
 }  // namespace
 
@@ -24,7 +33,7 @@ const Tensor& product_scratch(Stream& stream) {
 }
 
 void matmul_cuda(Stream& stream, const MatmulArgs& args) {
-  const Gemm left = library_product(stream, gemm_of(args));
+  const Gemm left = multiply(stream, gemm_of(args));
   if (has_epilogue(left)) finish_product(stream, left);
   if (left.activation_backward != Activation::kNone) {
     Tensor c = args.c.tensor.narrow(args.c.offset, args.c.rows * args.c.columns);

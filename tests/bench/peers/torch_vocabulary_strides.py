@@ -1,6 +1,7 @@
 """What the stride of a vocabulary's rows costs the three products of a language model's head, in bf16 by PyTorch: the
 logits, the gradient of their input and that of the table. Rows of 50257 elements begin at odd places in memory; padded
-to 50304 they do not, with the table as it is or padded as well. Prints one JSON object of milliseconds.
+to 50304 they do not, with the table as it is or padded as well, or with each product cut in two, of which the first has
+a multiple of 8 or 64 elements of the vocabulary. Prints one JSON object of milliseconds.
 """
 import argparse
 import json
@@ -43,6 +44,16 @@ def main():
         products = (lambda: torch.mm(x, table.T, out=logits), lambda: torch.mm(logits, table, out=dx),
                     lambda: torch.mm(logits.T, x, out=dtable))
         figures[name] = [milliseconds(args.device, product, args.rounds) for product in products]
+    table = torch.randn(WORDS, WIDTH)
+    logits = torch.randn(args.rows, PADDED)
+    dx, dtable = torch.empty_like(x), torch.empty_like(table)
+    for unit in (8, 64):
+        cut = WORDS // unit * unit
+        parts = [(logits[:, :cut], table[:cut], dtable[:cut]), (logits[:, cut:WORDS], table[cut:], dtable[cut:])]
+        products = (lambda: [torch.mm(x, rows.T, out=columns) for columns, rows, _ in parts],
+                    lambda: (torch.mm(*parts[1][:2], out=dx), dx.addmm_(*parts[0][:2])),
+                    lambda: [torch.mm(columns.T, x, out=rows) for columns, _, rows in parts])
+        figures[f"parts_of_{unit}"] = [milliseconds(args.device, product, args.rounds) for product in products]
     print(json.dumps(figures))
 
 
