@@ -105,11 +105,8 @@ struct Slopes {
 };
 
 template <int N, class T>
-__device__ Slopes<N> slopes_of(const BackwardPointers<T>& p, int64_t at, int64_t c, float mean,
-                               float inv) {
-  const Pack<T, N> dy = cuda::load<N>(p.dy + at + c);
-  const Pack<T, N> gamma = cuda::load<N>(p.gamma + c);
-  const Pack<T, N> x = cuda::load<N>(p.x + at + c);
+__device__ Slopes<N> slopes_of(const Pack<T, N>& x, const Pack<T, N>& dy, const Pack<T, N>& gamma,
+                               float mean, float inv) {
   Slopes<N> out;
   for (int i = 0; i < N; ++i) {
     out.dy[i] = static_cast<float>(dy.values[i]);
@@ -117,6 +114,25 @@ __device__ Slopes<N> slopes_of(const BackwardPointers<T>& p, int64_t at, int64_t
     out.h[i] = (static_cast<float>(x.values[i]) - mean) * inv;
   }
   return out;
+}
+
+template <int N, class T>
+__device__ Slopes<N> slopes_at(const BackwardPointers<T>& p, int64_t at, int64_t c, float mean,
+                               float inv) {
+  return slopes_of<N>(cuda::load<N>(p.x + at + c), cuda::load<N>(p.dy + at + c),
+                      cuda::load<N>(p.gamma + c), mean, inv);
+}
+
+template <int N, class T>
+__device__ Pack<T, N> gradients_of(const Slopes<N>& s, const Pack<T, N>& residual,
+                                   bool has_residual, float mean_g, float mean_gh, float inv) {
+  Pack<T, N> result;
+  for (int i = 0; i < N; ++i) {
+    float dx = fmaf(-s.h[i], mean_gh, s.g[i] - mean_g) * inv;
+    if (has_residual) dx += static_cast<float>(residual.values[i]);
+    result.values[i] = static_cast<T>(dx);
+  }
+  return result;
 }
 
 template <Norm kKind>
@@ -154,7 +170,7 @@ __device__ void backward_row(int64_t row, const BackwardPointers<T>& p,
   const float inv = p.inv[row];
   float sum_g = 0, sum_gh = 0;
   for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
-    const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
+    const Slopes<N> s = slopes_at<N>(p, at, c, mean, inv);
     for (int i = 0; i < N; ++i) {
       sum_g += s.g[i];
       sum_gh = fmaf(s.g[i], s.h[i], sum_gh);
@@ -166,15 +182,11 @@ __device__ void backward_row(int64_t row, const BackwardPointers<T>& p,
   const float mean_g = kKind == Norm::kLayer ? cuda::block_sum(sum_g) * scale : 0.0F;
   const float mean_gh = cuda::block_sum(sum_gh) * scale;
   for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
-    const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
-    Pack<T, N> residual{}, result;
+    const Slopes<N> s = slopes_at<N>(p, at, c, mean, inv);
+    Pack<T, N> residual{};
     if (p.residual != nullptr) residual = cuda::load<N>(p.residual + at + c);
-    for (int i = 0; i < N; ++i) {
-      float dx = fmaf(-s.h[i], mean_gh, s.g[i] - mean_g) * inv;
-      if (p.residual != nullptr) dx += static_cast<float>(residual.values[i]);
-      result.values[i] = static_cast<T>(dx);
-    }
-    cuda::store(result, p.dx + at + c);
+    cuda::store(gradients_of(s, residual, p.residual != nullptr, mean_g, mean_gh, inv),
+                p.dx + at + c);
   }
 }
 
@@ -202,6 +214,90 @@ __global__ void backward_kernel(int64_t rows, int64_t rows_of_group, int64_t col
   }
 }
 
+// What a thread has of a row of which each thread has one pack.
+template <int N, class T>
+struct PackOfRow {
+  Pack<T, N> x{}, dy{}, residual{};
+  float mean = 0, inv = 0;
+
+  template <Norm kKind>
+  static __device__ PackOfRow read(const BackwardPointers<T>& p, int64_t row, int64_t columns,
+                                   int64_t c) {
+    PackOfRow out;
+    if (kKind == Norm::kLayer) out.mean = p.mean[row];
+    out.inv = p.inv[row];
+    if (c >= columns) return out;
+    const int64_t at = row * columns + c;
+    out.x = cuda::load<N>(p.x + at);
+    out.dy = cuda::load<N>(p.dy + at);
+    if (p.residual != nullptr) out.residual = cuda::load<N>(p.residual + at);
+    return out;
+  }
+};
+
+struct RowSums {
+  float g = 0, gh = 0;
+};
+
+// As block_sum() of either number. Rounds take turns with two places, so that a round waits once:
+// who writes to a place has met all who read what was there two rounds before.
+__device__ inline RowSums sum_of_block(const RowSums& own, int round) {
+  DS_SHARED(RowSums, of_warps, 2 * cuda::kWarp);
+  const int lane = static_cast<int>(threadIdx.x) % cuda::kWarp;
+  const int warps = static_cast<int>(blockDim.x) / cuda::kWarp;
+  RowSums* const here = of_warps + round % 2 * cuda::kWarp;
+  const RowSums of_warp{.g = cuda::warp_reduce(own.g, cuda::Plus{}),
+                        .gh = cuda::warp_reduce(own.gh, cuda::Plus{})};
+  if (lane == 0) here[threadIdx.x / cuda::kWarp] = of_warp;
+  __syncthreads();
+  const RowSums one = lane < warps ? here[lane] : RowSums{};
+  return {.g = cuda::warp_reduce(one.g, cuda::Plus{}),
+          .gh = cuda::warp_reduce(one.gh, cuda::Plus{})};
+}
+
+// As backward_kernel(), with its bits, for rows of which each thread has one pack at most: that is
+// read once, a row ahead of the one that is summed, and stays in registers, as do the sums for the
+// gradients of weights.
+template <Norm kKind, int N, class T>
+__global__ void backward_of_packs_kernel(int64_t rows, int64_t rows_of_group, int64_t columns,
+                                         BackwardPointers<T> p, float* parts) {
+  constexpr int kSums = kWeightSums<kKind>;
+  const int64_t c = int64_t{threadIdx.x} * N;
+  const bool is_inside = c < columns;
+  const float scale = 1.0F / static_cast<float>(columns);
+  Pack<T, N> gamma{};
+  if (is_inside) gamma = cuda::load<N>(p.gamma + c);
+  int round = 0;
+  for (int64_t group = blockIdx.x; group * rows_of_group < rows; group += gridDim.x) {
+    float sums[kSums][N] = {};
+    const int64_t first = group * rows_of_group;
+    const int64_t last = first + rows_of_group < rows ? first + rows_of_group : rows;
+    auto next = PackOfRow<N, T>::template read<kKind>(p, first, columns, c);
+    for (int64_t row = first; row < last; ++row, ++round) {
+      const PackOfRow<N, T> own = next;
+      if (row + 1 < last) next = PackOfRow<N, T>::template read<kKind>(p, row + 1, columns, c);
+      const Slopes<N> s = slopes_of(own.x, own.dy, gamma, own.mean, own.inv);
+      RowSums of_thread;
+      for (int i = 0; i < N; ++i) {
+        of_thread.g += s.g[i];
+        of_thread.gh = fmaf(s.g[i], s.h[i], of_thread.gh);
+        sums[0][i] = fmaf(s.dy[i], s.h[i], sums[0][i]);
+        if constexpr (kKind == Norm::kLayer) sums[1][i] += s.dy[i];
+      }
+      const RowSums total = sum_of_block(of_thread, round);
+      const float mean_g = kKind == Norm::kLayer ? total.g * scale : 0.0F;
+      if (!is_inside) continue;
+      cuda::store(
+          gradients_of(s, own.residual, p.residual != nullptr, mean_g, total.gh * scale, own.inv),
+          p.dx + row * columns + c);
+    }
+    if (!is_inside) continue;
+    for (int sum = 0; sum < kSums; ++sum) {
+      for (int i = 0; i < N; ++i) parts[(group * kSums + sum) * columns + c + i] = sums[sum][i];
+    }
+  }
+}
+
 // Rows enough that their sums are little beside them, and groups enough for every processor of a
 // GPU.
 int64_t rows_of_group(int64_t rows) { return std::clamp<int64_t>(rows / 1024, 16, 64); }
@@ -225,6 +321,15 @@ void forward(Stream& stream, std::string_view name, const NormForward& a, int64_
                columns, a.eps, p);
 }
 
+template <Norm kKind>
+void write_weights(Stream& stream, const cuda::ColumnParts<kWeightSums<kKind>>& sums,
+                   LayerNormGrads& grads) {
+  on_float(grads.dgamma.dtype(), [&]<class G>() {
+    sums.write(stream, 0, grads.write_gamma, elements<G>(grads.dgamma));
+    if (kKind == Norm::kLayer) sums.write(stream, 1, grads.write_beta, elements<G>(grads.dbeta));
+  });
+}
+
 template <Norm kKind, class T>
 void backward(Stream& stream, std::string_view name, const NormBackward& a, int64_t rows,
               LayerNormGrads& grads) {
@@ -243,15 +348,17 @@ void backward(Stream& stream, std::string_view name, const NormBackward& a, int6
   const cuda::ColumnParts<kSums> sums(name, stream, groups, columns);
   const bool packed = cuda::rows_are_packs<kPack>(columns, p.x, p.gamma, p.dy, p.residual, p.dx);
   cuda::LaunchShape shape = cuda::shape_for_rows(groups, packed ? columns / kPack : columns);
+  if (packed && columns / kPack <= shape.threads) {
+    cuda::launch(name, backward_of_packs_kernel<kKind, kPack, T>, shape, stream, rows, group,
+                 columns, p, sums.parts());
+    return write_weights<kKind>(stream, sums, grads);
+  }
   const size_t sum_bytes = sizeof(float) * kSums * static_cast<size_t>(columns);
   const bool sums_are_shared = sum_bytes <= cuda::kMostSharedBytes;
   if (sums_are_shared) shape.shared_bytes = sum_bytes;
   cuda::launch(name, packed ? backward_kernel<kKind, kPack, T> : backward_kernel<kKind, 1, T>,
                shape, stream, rows, group, columns, sums_are_shared, p, sums.parts());
-  on_float(grads.dgamma.dtype(), [&]<class G>() {
-    sums.write(stream, 0, grads.write_gamma, elements<G>(grads.dgamma));
-    if (kKind == Norm::kLayer) sums.write(stream, 1, grads.write_beta, elements<G>(grads.dbeta));
-  });
+  write_weights<kKind>(stream, sums, grads);
 }
 
 }  // namespace

@@ -192,6 +192,39 @@ void ends(const KernelBench& bench, const Sizes& sizes) {
   bench("loss with its products", [&] { kernels::linear_cross_entropy(s, loss); });
 }
 
+// What the loss with its products is made of, for a block of rows.
+void head(const KernelBench& bench, const Sizes& sizes) {
+  Stream& s = bench.stream();
+  const int64_t words = sizes.vocabulary, width = sizes.width();
+  const int64_t rows =
+      std::min(sizes.rows(), kernels::linear_cross_entropy_rows(s.device(), DType::kBF16, words));
+  const int64_t stride = kernels::logits_stride(s.device(), words);
+  const Tensor x = random_numbers(s, {rows, width}), table = random_numbers(s, {words, width});
+  const Tensor targets = random_tokens(s, rows, words);
+  const Tensor dx = room(s, {rows, width}), dtable = room(s, {words, width});
+  const kernels::MatrixView logits{random_numbers(s, {rows, stride}), rows, words, stride, 0};
+  const kernels::MatrixView of_x = kernels::matrix(x, rows, width),
+                            of_table = kernels::matrix(table, words, width);
+  bench("matmul logits", [&] {
+    kernels::matmul(
+        s, {.a = of_x, .b = of_table, .c = logits, .transpose_b = kernels::Transpose::kYes});
+  });
+  bench("matmul logits dx", [&] {
+    kernels::matmul(s, {.a = logits, .b = of_table, .c = kernels::matrix(dx, rows, width)});
+  });
+  bench("matmul logits dw", [&] {
+    kernels::matmul(s, {.a = logits,
+                        .b = of_x,
+                        .c = kernels::matrix(dtable, words, width),
+                        .transpose_a = kernels::Transpose::kYes});
+  });
+  const kernels::SoftmaxCrossEntropyArgs loss{.logits = logits,
+                                              .targets = targets,
+                                              .losses = room(s, {rows}, DType::kF32),
+                                              .gradients = DType::kBF16};
+  bench("softmax with gradients", [&] { kernels::softmax_cross_entropy(s, loss); });
+}
+
 void updates(const KernelBench& bench, const Sizes& sizes) {
   Stream& s = bench.stream();
   const kernels::AdamArgs args{.master = room(s, {sizes.shard}, DType::kF32),
@@ -213,7 +246,8 @@ void run(const Args& args) {
   BenchDevice on(args.device, args.tiny ? size_t{160} << 20 : size_t{12} << 30);
   const Ceilings ceilings = measure_ceilings(on.stream, ceiling_sizes, duration);
   const KernelBench bench(on, ceilings, duration);
-  for (const auto part : {products, attention, norms, streams, ends, updates}) part(bench, sizes);
+  for (const auto part : {products, attention, norms, streams, ends, head, updates})
+    part(bench, sizes);
 }
 
 }  // namespace
