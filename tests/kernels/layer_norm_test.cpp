@@ -122,15 +122,17 @@ TEST_CASE("norm gradients match numeric ones", "[kernels][device]") {
   }
 }
 
-// Rows of several groups whose sums are added; rows whose sums have no room in shared memory.
+// Rows of several groups whose sums are added: of one pack a thread, of one warp or of several, and
+// of more; rows whose sums have no room in shared memory.
 TEST_CASE("gradients of a norm's weights are sums over all rows", "[kernels][device]") {
   TestStream s;
   struct Size {
     int64_t rows, columns;
     DType dtype;
   };
-  for (const Size& size : {Size{83, 48, DType::kF32}, Size{83, 48, DType::kBF16},
-                           Size{35, 7, DType::kF16}, Size{2, 44000, DType::kF32}}) {
+  for (const Size& size :
+       {Size{83, 48, DType::kF32}, Size{83, 48, DType::kBF16}, Size{83, 776, DType::kBF16},
+        Size{35, 7, DType::kF16}, Size{18, 2056, DType::kBF16}, Size{2, 44000, DType::kF32}}) {
     CAPTURE(size.rows, size.columns, name_of(size.dtype));
     Setting t = setting(size.rows, size.columns, size.dtype, s.stream);
     LayerNormGrads grads{.dgamma = Tensor::empty({size.columns}, DType::kF32, s.stream),
@@ -150,17 +152,20 @@ TEST_CASE("gradients of a norm's weights are sums over all rows", "[kernels][dev
 TEST_CASE("the gradient through a norm may overwrite the gradient it came from",
           "[kernels][device]") {
   TestStream s;
-  Setting t = setting(70, 33, DType::kF32, s.stream);
-  LayerNormGrads grads{.dgamma = Tensor::empty({33}, DType::kF32, s.stream),
-                       .dbeta = Tensor::empty({33}, DType::kF32, s.stream)};
-  layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
-  layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dx, grads);
-  LayerNormGrads again{.dgamma = Tensor::empty({33}, DType::kF32, s.stream),
-                       .dbeta = Tensor::empty({33}, DType::kF32, s.stream)};
-  layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dy, again);
-  REQUIRE(same_bits(t.dx, t.dy));
-  REQUIRE(same_bits(grads.dgamma, again.dgamma));
-  REQUIRE(same_bits(grads.dbeta, again.dbeta));
+  for (const int64_t width : {33, 160}) {
+    CAPTURE(width);
+    Setting t = setting(70, width, DType::kF32, s.stream);
+    LayerNormGrads grads{.dgamma = Tensor::empty({width}, DType::kF32, s.stream),
+                         .dbeta = Tensor::empty({width}, DType::kF32, s.stream)};
+    layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
+    layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dx, grads);
+    LayerNormGrads again{.dgamma = Tensor::empty({width}, DType::kF32, s.stream),
+                         .dbeta = Tensor::empty({width}, DType::kF32, s.stream)};
+    layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dy, again);
+    REQUIRE(same_bits(t.dx, t.dy));
+    REQUIRE(same_bits(grads.dgamma, again.dgamma));
+    REQUIRE(same_bits(grads.dbeta, again.dbeta));
+  }
 }
 
 TEST_CASE("norms give equal bits for any number of threads, and refuse wrong shapes",
