@@ -58,7 +58,7 @@ AttentionChoice choose_attention_kernel(const AttentionFacts& facts) {
 }
 
 void set_attention_rules(Stream& stream, const AttentionRules& rules) {
-  if (stream.device().kind == Device::Kind::kCuda) stream.state<AttentionRules>() = rules;
+  if (stream.stands_for().kind == Device::Kind::kCuda) stream.state<AttentionRules>() = rules;
 }
 
 std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionShape& shape,

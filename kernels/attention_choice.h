@@ -19,7 +19,8 @@ struct AttentionRules {
   // always; without it, its sums go by atomic additions.
   bool deterministic = true;
 };
-// Told before the first pass. Streams of CPUs do nothing with it.
+// Told before the first pass, also to streams of meta that stand for CUDA, since what a library
+// takes of memory depends on it. Streams of CPUs do nothing with it.
 void set_attention_rules(Stream& stream, const AttentionRules& rules);
 
 enum class AttentionPass { kForward, kBackward };

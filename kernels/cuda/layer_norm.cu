@@ -299,8 +299,12 @@ __global__ void backward_of_packs_kernel(int64_t rows, int64_t rows_of_group, in
 }
 
 // Rows enough that their sums are little beside them, and groups enough for every processor of a
-// GPU.
-int64_t rows_of_group(int64_t rows) { return std::clamp<int64_t>(rows / 1024, 16, 64); }
+// GPU: as many as Hopper's 132 have blocks at once, six each of narrow rows, or a whole multiple of
+// it, for three, two or one.
+int64_t rows_of_group(int64_t rows) {
+  constexpr int64_t kGroups = 132 * 6;
+  return std::max<int64_t>((rows + kGroups - 1) / kGroups, 16);
+}
 
 template <Norm kKind, class T>
 void forward(Stream& stream, std::string_view name, const NormForward& a, int64_t rows) {

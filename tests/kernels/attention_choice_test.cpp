@@ -45,6 +45,17 @@ double score(const Values& qkv, const AttentionLayout& at, const AttentionShape&
 
 }  // namespace
 
+TEST_CASE("rules of attention reach a plan for a GPU as they reach the GPU", "[kernels]") {
+  MetaMemory memory;
+  const auto is_deterministic = [&](Device stands_for) {
+    Stream stream({.device = Device::meta(), .memory = &memory, .stands_for = stands_for});
+    set_attention_rules(stream, {.deterministic = false});
+    return stream.state<AttentionRules>().deterministic;
+  };
+  CHECK_FALSE(is_deterministic(Device::cuda(0)));
+  CHECK(is_deterministic(Device::cpu()));
+}
+
 TEST_CASE("cuDNN computes attention where nothing speaks against it", "[kernels]") {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const int capability : {80, 90, 100, 120}) {

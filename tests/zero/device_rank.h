@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "comm/staged_comm.h"
+#include "core/index.h"
+#include "kernels/gemm/matmul.h"
 #include "tests/support/test_stream.h"
 
 namespace ds::testing {
@@ -14,7 +16,7 @@ namespace ds::testing {
 class DeviceRank {
  public:
   explicit DeviceRank(Communicator& world, int threads = 1)
-      : own_(threads, kDeviceBytes), comm_(&world) {
+      : own_(threads, device_bytes()), comm_(&world) {
     if (!is_on_device()) return;
     comm_ = &staged_.emplace(
         world, StagedOptions{
@@ -25,7 +27,9 @@ class DeviceRank {
   Stream& stream() { return own_.stream; }
 
  private:
-  static constexpr size_t kDeviceBytes = size_t{8} << 20;
+  static size_t device_bytes() {
+    return (size_t{8} << 20) + to_size(kernels::matmul_scratch_bytes(test_device().device));
+  }
   static constexpr size_t kPinnedBytes = size_t{64} << 10;
 
   TestStream own_;
