@@ -32,27 +32,41 @@ __global__ void column_parts_kernel(int64_t rows, int64_t columns, Term term, fl
 // A block sums a warp's columns; each of its warps is a slice of the groups.
 inline constexpr int64_t kMostSlices = 32;
 
-// y = (or +=) sum number `sum` of all groups.
+// Where a sum of each column goes.
 template <class Y>
-__global__ void column_totals_kernel(int64_t groups, int64_t columns, int sums, int sum,
-                                     const float* parts, bool accumulate, Y* y) {
+struct ColumnTotal {
+  Y* y = nullptr;
+  bool accumulate = false;
+};
+template <int kSums, class Y>
+struct ColumnTotals {
+  ColumnTotal<Y> of[kSums];
+};
+
+// y = (or +=) the sum of all groups. Blocks go over the columns of the first sum, then over those of
+// the next.
+template <int kSums, class Y>
+__global__ void column_totals_kernel(int64_t groups, int64_t columns, const float* parts,
+                                     ColumnTotals<kSums, Y> totals) {
   DS_SHARED(float, of_slices, kMostSlices* kWarp);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int slice = static_cast<int>(threadIdx.x) / kWarp;
   const int slices = static_cast<int>(blockDim.x) / kWarp;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kWarp;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kWarp; first < columns; first += step) {
-    const int64_t column = first + lane;
+  const int64_t blocks_of_sum = (columns + kWarp - 1) / kWarp;
+  for (int64_t block = blockIdx.x; block < kSums * blocks_of_sum; block += gridDim.x) {
+    const int64_t sum = block / blocks_of_sum;
+    const int64_t column = block % blocks_of_sum * kWarp + lane;
+    const ColumnTotal<Y> to = totals.of[sum];
     float total = 0;
     for (int64_t group = slice; column < columns && group < groups; group += slices) {
-      total += parts[(group * sums + sum) * columns + column];
+      total += parts[(group * kSums + sum) * columns + column];
     }
     of_slices[threadIdx.x] = total;
     __syncthreads();
     if (slice == 0 && column < columns) {
-      total = accumulate ? static_cast<float>(y[column]) : 0.0F;
+      total = to.accumulate ? static_cast<float>(to.y[column]) : 0.0F;
       for (int i = 0; i < slices; ++i) total += of_slices[i * kWarp + lane];
-      y[column] = static_cast<Y>(total);
+      to.y[column] = static_cast<Y>(total);
     }
     __syncthreads();  // before the next columns' sums are written there
   }
@@ -73,11 +87,11 @@ class ColumnParts {
   float* parts() const { return static_cast<float*>(parts_.address()); }
 
   template <class Y>
-  void write(Stream& stream, int sum, kernels::Write how, Y* y) const {
+  void write(Stream& stream, const ColumnTotals<kSums, Y>& totals) const {
     const auto threads = static_cast<int>(std::min(groups_, kMostSlices)) * kWarp;
-    const int64_t blocks = (columns_ + kWarp - 1) / kWarp;
-    launch(name_, column_totals_kernel<Y>, shape_for(blocks * threads, threads), stream, groups_,
-           columns_, kSums, sum, parts(), how == kernels::Write::kAccumulate, y);
+    const int64_t blocks = kSums * ((columns_ + kWarp - 1) / kWarp);
+    launch(name_, column_totals_kernel<kSums, Y>, shape_for(blocks * threads, threads), stream,
+           groups_, columns_, parts(), totals);
   }
 
  private:

@@ -329,8 +329,12 @@ template <Norm kKind>
 void write_weights(Stream& stream, const cuda::ColumnParts<kWeightSums<kKind>>& sums,
                    LayerNormGrads& grads) {
   on_float(grads.dgamma.dtype(), [&]<class G>() {
-    sums.write(stream, 0, grads.write_gamma, elements<G>(grads.dgamma));
-    if (kKind == Norm::kLayer) sums.write(stream, 1, grads.write_beta, elements<G>(grads.dbeta));
+    cuda::ColumnTotals<kWeightSums<kKind>, G> totals;
+    totals.of[0] = {elements<G>(grads.dgamma), grads.write_gamma == Write::kAccumulate};
+    if constexpr (kKind == Norm::kLayer) {
+      totals.of[1] = {elements<G>(grads.dbeta), grads.write_beta == Write::kAccumulate};
+    }
+    sums.write(stream, totals);
   });
 }
 

@@ -164,7 +164,10 @@ void column_sum_cuda(Stream& stream, const MatrixView& x, Write write, Tensor& y
   on_float(x.tensor.dtype(), [&]<class TX>() {
     const ElementTerm<TX> term{elements<const TX>(x.tensor) + x.offset, x.row_stride};
     const cuda::ColumnSums<1> sums("column_sum", stream, x.rows, x.columns, term);
-    on_float(y.dtype(), [&]<class TY>() { sums.write(stream, 0, write, elements<TY>(y)); });
+    on_float(y.dtype(), [&]<class TY>() {
+      const bool accumulate = write == Write::kAccumulate;
+      sums.write(stream, cuda::ColumnTotals<1, TY>{{{elements<TY>(y), accumulate}}});
+    });
   });
 }
 

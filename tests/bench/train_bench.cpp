@@ -77,6 +77,7 @@ EngineOptions options_of(const Args& args) {
                         .gradient_clipping = 1.0,
                         .micro_batch = args.batch / mesh_of(args).data,
                         .length = args.length};
+  options.attention.deterministic = !args.any_order;  // for the plan, too: it decides on scratch
   if (args.recomputed > 0)
     options.recomputed = {.recompute = {.part = RecomputedPart::kBlock},
                           .per_segment = args.recomputed};
@@ -140,7 +141,6 @@ class BenchRank {
   EngineOptions with_rules(EngineOptions options, const Args& args) {
     options.cuda_graphs = args.graphs;
     options.matmul.allow_tf32 = args.tf32;
-    options.attention.deterministic = !args.any_order;
     const auto place = kernels::matmul_place(device_);
     if (args.tune && place) options.matmul.choices = &choices_.emplace(files_, *args.tune, *place);
     return options;

@@ -256,8 +256,9 @@ check_second() {
   grep -q -- '--nondeterministic' "$work/second/log-A" || fail "attention is deterministic always"
   plan '*comm_tests*' nothing 'ncu *' refused '*racecheck*' fails
   call 1 "$patience" tools second.sh B "$patience"
-  expect tools ncu skipped 'ERR_NVGPUCTRPERM' "memcheck softmax" passed '' "memcheck layer_norm" passed '' \
-    "memcheck part" passed '' "racecheck attention" failed '2 failed' nccl skipped 'no such case'
+  expect tools "ncu norms" skipped 'ERR_NVGPUCTRPERM' "ncu softmax" skipped '' "memcheck softmax" passed '' \
+    "memcheck layer_norm" passed '' "memcheck part" passed '' "racecheck attention" failed '2 failed' \
+    nccl skipped 'no such case'
   call 0 "$patience" emulated second.sh A "$patience" --device emulated --only '124m of 64 tuned,torch 124m,llama-7b'
   expect emulated "124m of 64 tuned" passed '' "torch 124m" skipped 'emulated' llama-7b passed ''
   grep -q -- '--model tiny .*--tune ' "$work/emulated/log-A" || fail "an emulated device trains what is not tiny"

@@ -101,7 +101,8 @@ cp "$out/manifest.json" "$bundle/manifest.json"
 cp "${scripts[@]}" "$out/"
 # Most programs hold the same kernels. A dictionary as long as several of them says so once, and threads would each
 # begin with an empty one.
-tar -C "$bundle" --sort=name -c . | xz -T1 --lzma2=preset=1,dict=128MiB > "$out/bundle.tar.xz"
+tar -C "$bundle" --sort=name -c . | xz -T1 --lzma2=preset=1,dict=128MiB > "$out/bundle.tar.xz.new"
+mv "$out/bundle.tar.xz.new" "$out/bundle.tar.xz"  # who carries it away too early takes the one before, or none
 
 mib() { awk -v bytes="$1" 'BEGIN { printf("%.1f MiB", bytes / 1048576) }'; }
 say() { printf '%-18s %10s  %s\n' "$1" "$(mib "$2")" "${3-}"; }

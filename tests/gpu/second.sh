@@ -33,17 +33,25 @@ call_A() {
   needs=100 torch_training "torch llama-1.5b" 150 --model llama-1.5b --batch 16 --steps 8 --by-blocks
 }
 
-# memcheck and others of compute-sanitizer on one selection of cases of the kernels.
+# memcheck and others of compute-sanitizer on one selection of cases of the kernels. cuDNN's kernels are its own affair:
+# racecheck does not understand how they wait for copies.
 sanitize() {
   local tool=$1 name=$2 limit=$3 cases=$4
   tool_of "$tool $name" compute-sanitizer "$limit" --tool "$tool" --error-exitcode 3 \
+    --kernel-regex-exclude kns=cudnn \
     "$bundle/bin/kernels_tests" -# -d yes --device "$device" "$cases"
 }
 
-call_B() {
-  needs=14 tool_of ncu ncu 90 --clock-control none --set basic -c 12 \
-    -k 'regex:key_kernel|query_kernel|gradient_kernel|rule_kernel|backward_kernel|column_totals' \
+# count_in NAME KERNELS COUNT: hardware counters of that many launches of kernels with such names.
+count_in() {
+  needs=14 tool_of "ncu $1" ncu 60 --clock-control none --set basic --section WarpStateStats \
+    --section MemoryWorkloadAnalysis --launch-skip 4 -c "$3" -k "regex:$2" \
     "$bundle/bin/device_kernels" --device "$device"
+}
+
+call_B() {
+  count_in norms 'backward_of_packs_kernel|column_totals' 3
+  count_in softmax gradient_kernel 1
   sanitize memcheck softmax 60 "[#softmax_test][device]"
   sanitize memcheck layer_norm 60 "[#layer_norm_test][device]"
   sanitize memcheck part 60 "[#part_test][device]"
