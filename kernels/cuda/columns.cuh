@@ -32,7 +32,7 @@ __global__ void column_parts_kernel(int64_t rows, int64_t columns, Term term, fl
 // A block sums a warp's columns; each of its warps is a slice of the groups.
 inline constexpr int64_t kMostSlices = 32;
 
-// Where a sum of each column goes.
+// A ColumnTotal says where the sum of each column goes.
 template <class Y>
 struct ColumnTotal {
   Y* y = nullptr;
@@ -40,11 +40,12 @@ struct ColumnTotal {
 };
 template <int kSums, class Y>
 struct ColumnTotals {
+  static_assert(kSums <= 2, "column_totals_kernel() tells the first from the last");
   ColumnTotal<Y> of[kSums];
 };
 
-// y = (or +=) the sum of all groups. Blocks go over the columns of the first sum, then over those of
-// the next.
+// y = (or +=) the sum of all groups. Blocks go over the columns of the first sum, then over those
+// of the next.
 template <int kSums, class Y>
 __global__ void column_totals_kernel(int64_t groups, int64_t columns, const float* parts,
                                      ColumnTotals<kSums, Y> totals) {
@@ -56,7 +57,8 @@ __global__ void column_totals_kernel(int64_t groups, int64_t columns, const floa
   for (int64_t block = blockIdx.x; block < kSums * blocks_of_sum; block += gridDim.x) {
     const int64_t sum = block / blocks_of_sum;
     const int64_t column = block % blocks_of_sum * kWarp + lane;
-    const ColumnTotal<Y> to = totals.of[sum];
+    // An index that is known at run time alone would bring the operands to local memory.
+    const ColumnTotal<Y> to = sum == 0 ? totals.of[0] : totals.of[kSums - 1];
     float total = 0;
     for (int64_t group = slice; column < columns && group < groups; group += slices) {
       total += parts[(group * kSums + sum) * columns + column];
