@@ -78,7 +78,8 @@ std::string escaped(std::string_view text) {
 
 std::string default_text(const CatalogueEntry& entry) {
   if (entry.required) return "required";
-  if (!entry.unset_meaning.empty()) return entry.unset_meaning;
+  const bool is_set = entry.kind == EntryKind::kField && !entry.default_value.is_null();
+  if (!is_set && !entry.unset_meaning.empty()) return entry.unset_meaning;
   if (entry.kind == EntryKind::kSection) return entry.optional_section ? "absent" : "";
   if (entry.kind != EntryKind::kField || entry.default_value.is_null()) return "";
   return fmt::format("`{}`", escaped(to_compact_json(entry.default_value)));

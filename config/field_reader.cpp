@@ -28,7 +28,7 @@ class ConditionFinder : public Visitor {
   std::string message() const {
     constexpr size_t kMostListed = 3;
     if (values_.size() > kMostListed) {
-      return fmt::format("has a meaning only beside \"{}\"", key_of_condition_);
+      return fmt::format("has a meaning only with certain values of \"{}\"", key_of_condition_);
     }
     return fmt::format("has a meaning only where {} is {}", key_of_condition_,
                        fmt::join(values_, " or "));

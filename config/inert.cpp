@@ -136,10 +136,8 @@ void Rules::precision() {
 }
 
 bool ties_embedding(const ModelSection& model) {
-  if (model.folder) return false;  // its config.json says it
-  return model.family == ModelFamily::kGpt2    ? model.gpt2.tie_word_embeddings
-         : model.family == ModelFamily::kLlama ? model.llama.tie_word_embeddings
-                                               : false;
+  const std::optional<ModelConfig> described = described_model(model);  // a folder's says it itself
+  return described && ties_embeddings(*described);
 }
 
 void Rules::reduction() {

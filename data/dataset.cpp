@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "config/sections/model_limits.h"
+#include "config/families/limits.h"
 #include "core/index.h"
 
 namespace ds {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "core/index.h"
 #include "core/stream.h"
 #include "core/tensor.h"

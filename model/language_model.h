@@ -2,7 +2,7 @@
 // the next token for generation. Weights live in the ParameterStore of the Context, never here.
 #pragma once
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "model/context.h"
 #include "model/kv_cache.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "model/functions.h"
 #include "model/layers/pipeline_stage.h"
 #include "model/parallel/pipeline_cut.h"

@@ -3,7 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "config/sections/hf_config.h"
+#include "config/families/hf_config.h"
 
 namespace ds {
 namespace {

@@ -294,21 +294,12 @@ FolderFrame frame_of(const JobPlan& plan, const Config& config, const ModelConfi
                       final_dtype(config));
 }
 
-static_assert(
-    std::is_same_v<std::variant_alternative_t<static_cast<size_t>(ModelFamily::kGpt2), ModelConfig>,
-                   Gpt2Config> &&
-        std::is_same_v<
-            std::variant_alternative_t<static_cast<size_t>(ModelFamily::kLlama), ModelConfig>,
-            LlamaConfig>,
-    "a model's alternative has the number of its family");
-
 RunOutline outline_of(const Config& config, const ModelConfig& model, const EngineOptions& options,
                       const RunPlan& run_plan, const TrainingData& data) {
-  auto family = static_cast<ModelFamily>(model.index());
   std::optional<OptimizerType> optimizer = config.optimizer.type;
   const BatchShape batch = batch_shape(config, run_plan.world_size());
   const int64_t samples = samples_per_epoch(config, batch, data.train);
-  return {.family = std::string(EnumRef(family).name()),
+  return {.family = std::string(family_name(model)),
           .parameters = run_plan.parameters(),
           .dtype = std::string(name_of(options.dtype)),
           .optimizer = std::string(EnumRef(optimizer).name()),

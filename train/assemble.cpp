@@ -8,8 +8,8 @@
 #include <span>
 
 #include "config/elastic_options.h"
-#include "config/sections/hf_config.h"
-#include "config/sections/model_limits.h"
+#include "config/families/hf_config.h"
+#include "config/families/limits.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/partition_rules.h"
@@ -152,14 +152,10 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
   if (model.folder) return read_hf_model(files, *model.folder);
-  switch (model.family.value_or(ModelFamily::kGpt2)) {
-    case ModelFamily::kGpt2:
-      return model.gpt2;
-    case ModelFamily::kLlama:
-      return model.llama;
-    default:
-      throw Unsupported("model.family: this build has gpt2 and llama");
-  }
+  if (!model.family) return Gpt2Config{};
+  if (const auto described = described_model(model)) return *described;
+  throw Unsupported(
+      fmt::format("model.family: this build has {}", fmt::join(built_families(), ", ")));
 }
 
 BatchShape batch_shape(const Config& config, int world_size) {

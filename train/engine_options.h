@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "kernels/attention_choice.h"
 #include "kernels/gemm/matmul.h"
 #include "model/context.h"

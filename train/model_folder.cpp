@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "config/sections/hf_config.h"
+#include "config/families/hf_config.h"
 #include "core/dispatch.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"

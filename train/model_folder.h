@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/reader.h"
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "core/files/file.h"
 #include "model/param.h"
 

@@ -27,9 +27,8 @@ void model_rules(const RuleContext& r) {
       r.refuse_early(fmt::format("model.{}", conflict.key), conflict.why);
     }
   };
-  if (model.family == ModelFamily::kGpt2) refuse_conflicts(model.gpt2);
-  if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(model.moe_gpt.gpt2);
-  if (model.family == ModelFamily::kLlama) refuse_conflicts(model.llama);
+  if (const auto described = described_model(model)) refuse_conflicts(*described);
+  if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(ModelConfig(model.moe_gpt.gpt2));
   if (model.family == ModelFamily::kBert) refuse_conflicts(model.bert);
   if (model.family == ModelFamily::kResNet &&
       model.resnet.depths.size() != model.resnet.hidden_sizes.size()) {
@@ -382,8 +381,7 @@ void eigenvalue_rules(const RuleContext& r) {
       r.refuse_early(fmt::format("eigenvalue.{}", conflict.key), conflict.why);
     }
   };
-  if (c.model.family == ModelFamily::kGpt2) refuse_conflicts(c.model.gpt2);
-  if (c.model.family == ModelFamily::kLlama) refuse_conflicts(c.model.llama);
+  if (const auto described = described_model(c.model)) refuse_conflicts(*described);
   const bool is_watched = c.tensorboard.enabled || c.wandb.enabled || c.comet.enabled ||
                           c.csv_monitor.enabled || c.eigenvalue.verbose;
   if (!is_watched) {

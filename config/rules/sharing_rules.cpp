@@ -41,8 +41,7 @@ void sequence_rules(const RuleContext& r) {
         sizes, c.data.sequence_length.value_or(sizes.positions), sequence_sharing(c));
     if (!why.empty()) r.refuse_early(key, why);
   };
-  if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);
-  if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
+  if (const auto described = described_model(c.model)) refuse_conflict(*described);
 }
 
 void partition_rules(const RuleContext& r, const ModelConfig& model) {
@@ -101,8 +100,7 @@ void tensor_rules(const RuleContext& r) {
     if (!why.empty()) r.refuse_early(key, why);
     partition_rules(r, model);
   };
-  if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);
-  if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
+  if (const auto described = described_model(c.model)) refuse_conflict(*described);
 }
 
 bool is_known_partition(std::string_view method) {
@@ -198,8 +196,7 @@ void pipeline_rules(const RuleContext& r) {
     const std::string why = pipeline_conflict(model, split);
     if (!why.empty()) r.refuse_early("pipeline.stages", why);
   };
-  if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);
-  if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
+  if (const auto described = described_model(c.model)) refuse_conflict(*described);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 
 namespace ds {
 

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "config/families/list.h"
 #include "config/reader/fields.h"
-#include "config/sections/model_families.h"
 
 namespace ds {
 

@@ -1,5 +1,11 @@
 #include "config/sections/training.h"
 
+#include <fmt/format.h>
+
+#include <tuple>
+
+#include "core/index.h"
+
 namespace ds {
 
 std::span<const EnumName> names_of(DataOrder) {
@@ -30,6 +36,37 @@ std::span<const EnumName> names_of(CommunicationBackend) {
   return kNames;
 }
 
+namespace {
+
+// visit(family, "family is NAME", config) for each family that this build has.
+template <class Section, class Visit>
+void each_built(Section& section, const Visit& visit) {
+  static const std::vector<std::string> conditions = [] {
+    std::vector<std::string> out;
+    for (const std::string_view name : built_families()) {
+      out.push_back(fmt::format("family is {}", name));
+    }
+    return out;
+  }();
+  std::apply(
+      [&](auto&... config) {
+        int place = 0;
+        ((visit(static_cast<ModelFamily>(place), nth(conditions, place), config), ++place), ...);
+      },
+      section.built);
+}
+
+}  // namespace
+
+std::optional<ModelConfig> described_model(const ModelSection& c) {
+  std::optional<ModelConfig> found;
+  if (c.folder) return found;
+  each_built(c, [&](ModelFamily family, std::string_view /*condition*/, const auto& config) {
+    if (c.family == family) found = config;
+  });
+  return found;
+}
+
 void fields(Visitor& v, ModelSection& c) {
   v.field("folder", c.folder,
           {.meaning = "Hugging Face folder with config.json and safetensors weights; short form: "
@@ -38,10 +75,11 @@ void fields(Visitor& v, ModelSection& c) {
   v.field("family", c.family,
           {.meaning = "Kind of model to build from the fields below.",
            .effect = Effect::kUsed,
-           .only = {"gpt2", "llama"}});
+           .only = built_families()});
   const auto is = [&](ModelFamily family) { return c.family == family; };
-  v.when(is(ModelFamily::kGpt2), "family is gpt2", [&] { fields(v, c.gpt2); });
-  v.when(is(ModelFamily::kLlama), "family is llama", [&] { fields(v, c.llama); });
+  each_built(c, [&](ModelFamily family, std::string_view condition, auto& config) {
+    v.when(is(family), condition, [&] { fields(v, config); });
+  });
   v.when(is(ModelFamily::kBert), "family is bert", [&] { fields(v, c.bert); });
   v.when(is(ModelFamily::kMoeGpt), "family is moe_gpt", [&] { fields(v, c.moe_gpt); });
   v.when(is(ModelFamily::kResNet), "family is resnet", [&] { fields(v, c.resnet); });

@@ -1,6 +1,6 @@
 // What a DeepSpeed JSON file leaves to a Python script: which model, which data, how long to train,
 // over what ranks talk, how much memory they may take.
-// The families of models are in model_families.h.
+// The families of models are in config/families.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "config/families/list.h"
+#include "config/families/planned.h"
 #include "config/reader/fields.h"
-#include "config/sections/model_families.h"
 #include "config/sections/precision.h"
 
 namespace ds {
@@ -21,13 +22,14 @@ struct ModelSection {
   std::optional<std::string>
       folder;  // Hugging Face folder: config.json, *.safetensors, tokenizer.json
   std::optional<ModelFamily> family;
-  Gpt2Config gpt2;
-  LlamaConfig llama;
+  FamilyConfigs built;  // one of which `family` names, if it is no planned one
   BertConfig bert;
   MoeGptConfig moe_gpt;
   ResNetConfig resnet;
 };
 void fields(Visitor& v, ModelSection& c);
+// The model that a section describes; nothing if it names a folder, no family or a planned one.
+std::optional<ModelConfig> described_model(const ModelSection& c);
 
 enum class DataOrder : int { kShuffled, kSequential };
 std::span<const EnumName> names_of(DataOrder);

@@ -9,7 +9,7 @@
 namespace ds {
 namespace {
 
-struct Family {
+struct StarterNames {
   std::string_view starter;
   std::string_view rank;
   std::string_view size;
@@ -21,15 +21,16 @@ struct Family {
 // What PyTorch's launchers say. torchrun (and accelerate, by its means) and DeepSpeed's launcher
 // leave marks: where they are, these have started this process, and whoever has started them, such
 // as srun with one task on each node, says nothing of it.
-constexpr std::array<Family, 2> kMarked = {{
+constexpr std::array<StarterNames, 2> kMarked = {{
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
     {"deepspeed", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_SIZE"},
 }};
-constexpr Family kPyTorch{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr StarterNames kPyTorch{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 
 // Hydra's rank variable is also that of Slurm's PMI, so its local one tells it.
-constexpr Family kHydra{"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
-constexpr std::array<Family, 3> kMpi = {{
+constexpr StarterNames kHydra{"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+                              "MPI_LOCALNRANKS"};
+constexpr std::array<StarterNames, 3> kMpi = {{
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mpirun", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
@@ -37,8 +38,8 @@ constexpr std::array<Family, 3> kMpi = {{
     {"mpirun", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
 }};
 // The number of tasks of a step: a job script has SLURM_NTASKS too, and is one process.
-constexpr Family kSlurm{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-                        "SLURM_STEP_TASKS_PER_NODE"};
+constexpr StarterNames kSlurm{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+                              "SLURM_STEP_TASKS_PER_NODE"};
 
 int read_number(std::string_view name, const std::string& text) {
   int value = 0;
@@ -50,9 +51,9 @@ int read_number(std::string_view name, const std::string& text) {
   return value;
 }
 
-int required(const Environment& environment, const Family& family, std::string_view name) {
+int required(const Environment& environment, const StarterNames& names, std::string_view name) {
   if (!environment.contains(name)) {
-    throw UsageError(fmt::format("{} has set {}, but not {}", family.starter, family.rank, name));
+    throw UsageError(fmt::format("{} has set {}, but not {}", names.starter, names.rank, name));
   }
   return read_number(name, value_in(environment, name));
 }
@@ -72,17 +73,17 @@ void require_agreement(const Environment& environment, std::string_view name, in
   }
 }
 
-bool is_whole(const Environment& environment, const Family& family) {
-  return environment.contains(family.rank) && environment.contains(family.size) &&
-         environment.contains(family.local_rank) && environment.contains(family.local_size);
+bool is_whole(const Environment& environment, const StarterNames& names) {
+  return environment.contains(names.rank) && environment.contains(names.size) &&
+         environment.contains(names.local_rank) && environment.contains(names.local_size);
 }
 
-const Family* family_of(const Environment& environment) {
-  for (const Family& family : kMarked) {
-    if (environment.contains(family.mark) && is_whole(environment, family)) return &family;
+const StarterNames* names_set_in(const Environment& environment) {
+  for (const StarterNames& names : kMarked) {
+    if (environment.contains(names.mark) && is_whole(environment, names)) return &names;
   }
-  for (const Family& family : kMpi) {
-    if (environment.contains(family.rank)) return &family;
+  for (const StarterNames& names : kMpi) {
+    if (environment.contains(names.rank)) return &names;
   }
   if (environment.contains(kHydra.local_rank) && environment.contains(kHydra.rank)) return &kHydra;
   if (environment.contains(kSlurm.size) && environment.contains(kSlurm.rank)) return &kSlurm;
@@ -135,14 +136,14 @@ int slurm_local_size(const Environment& environment) {
   return static_cast<int>(tasks[node]);
 }
 
-void require_agreement_of_all(const Environment& environment, const Family& family,
+void require_agreement_of_all(const Environment& environment, const StarterNames& names,
                               const StartedPlace& place) {
-  require_agreement(environment, family.rank, place.rank, {"RANK", "PMIX_RANK", "PMI_RANK"});
-  require_agreement(environment, family.size, place.size, {"WORLD_SIZE", "PMI_SIZE"});
-  if (&family == &kSlurm) {
-    require_agreement(environment, family.size, place.size, {"SLURM_NTASKS"});
+  require_agreement(environment, names.rank, place.rank, {"RANK", "PMIX_RANK", "PMI_RANK"});
+  require_agreement(environment, names.size, place.size, {"WORLD_SIZE", "PMI_SIZE"});
+  if (&names == &kSlurm) {
+    require_agreement(environment, names.size, place.size, {"SLURM_NTASKS"});
   }
-  require_agreement(environment, family.local_rank, place.local_rank, {"LOCAL_RANK"});
+  require_agreement(environment, names.local_rank, place.local_rank, {"LOCAL_RANK"});
 }
 
 // Whether it says a number above one. In "2:4", as torchrun has it, the last one counts.
@@ -157,26 +158,26 @@ bool is_several(const Environment& environment, std::string_view name) {
 }  // namespace
 
 std::optional<StartedPlace> discover_start(const Environment& environment) {
-  const Family* const family = family_of(environment);
-  if (!family) return std::nullopt;
-  const bool by_slurm = family == &kSlurm;
-  const bool by_pytorch = family->rank == kPyTorch.rank;
+  const StarterNames* const names = names_set_in(environment);
+  if (!names) return std::nullopt;
+  const bool by_slurm = names == &kSlurm;
+  const bool by_pytorch = names->rank == kPyTorch.rank;
   StartedPlace place;
-  place.starter = family->starter;
-  place.size = required(environment, *family, family->size);
+  place.starter = names->starter;
+  place.size = required(environment, *names, names->size);
   if (place.size == 1) return std::nullopt;  // whatever else is set: `srun --pty` is no job of many
-  place.rank = required(environment, *family, family->rank);
-  place.local_rank = required(environment, *family, family->local_rank);
+  place.rank = required(environment, *names, names->rank);
+  place.local_rank = required(environment, *names, names->local_rank);
   place.local_size =
-      by_slurm ? slurm_local_size(environment) : required(environment, *family, family->local_size);
-  if (!by_pytorch) require_agreement_of_all(environment, *family, place);
+      by_slurm ? slurm_local_size(environment) : required(environment, *names, names->local_size);
+  if (!by_pytorch) require_agreement_of_all(environment, *names, place);
   const bool possible = place.rank < place.size && place.local_rank < place.local_size &&
                         place.local_size <= place.size && place.local_rank <= place.rank;
   if (!possible) {
     throw UsageError(
         fmt::format("environment: {}={}, {}={}, {}={} and {} processes on this host "
                     "contradict each other",
-                    family->rank, place.rank, family->size, place.size, family->local_rank,
+                    names->rank, place.rank, names->size, place.size, names->local_rank,
                     place.local_rank, place.local_size));
   }
   place.host = by_slurm ? value_in(environment, "SLURMD_NODENAME") : "";
@@ -203,7 +204,7 @@ void require_start_alone(const Environment& environment) {
                                            {"PET_NODE_RANK", "PET_NNODES"},
                                            {"NODE_RANK", "NNODES"},
                                            {"PMI_RANK", "PMI_SIZE"}}};
-  if (family_of(environment) != nullptr) return;
+  if (names_set_in(environment) != nullptr) return;
   for (const auto& [number, of] : kSigns) {
     if (!environment.contains(number) || !is_several(environment, of)) continue;
     throw UsageError(fmt::format(

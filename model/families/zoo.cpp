@@ -4,23 +4,10 @@
 
 #include "core/index.h"
 #include "model/decoder.h"
-#include "model/families/gpt.h"
-#include "model/families/llama.h"
+#include "model/families/decoder_parts.h"
 
 namespace ds {
 namespace {
-
-struct Maker {
-  const BuildContext& root;
-  LayerRange layers;
-  Stage::Parts operator()(const Gpt2Config& c) const { return gpt2_stage(c, root, layers); }
-  Stage::Parts operator()(const LlamaConfig& c) const { return llama_stage(c, root, layers); }
-};
-
-struct BlockType {
-  std::string operator()(const Gpt2Config&) const { return "GPT2Block"; }
-  std::string operator()(const LlamaConfig&) const { return "LlamaDecoderLayer"; }
-};
 
 // Has the parameters' specs and no bytes: enough to build a stage that never runs.
 class SpecList final : public ParameterStore {
@@ -63,7 +50,7 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
            "make_stage: weights of {}", name_of(dtype));
   BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
   if (tensor.is_shared()) root.tensor = tensor_share(dimensions(config), tensor);
-  return std::make_unique<Stage>(std::visit(Maker{root, layers}, config), recomputed);
+  return std::make_unique<Stage>(decoder_parts(config, root, layers), recomputed);
 }
 
 std::vector<ParamSpec> specs_of_model(const ModelConfig& config, DType dtype,
@@ -82,7 +69,7 @@ std::vector<CutLayer> layers_of(const ModelConfig& config) {
     CutLayer& added = layers.emplace_back();
     added.type = layer == 0           ? "Embedding"
                  : layer == count - 1 ? "Head"
-                                      : std::visit(BlockType{}, config);
+                                      : std::string(hf_classes(config).block);
     for (ParamId id = 0; id < specs.count(); ++id) {
       added.parameters += specs.spec(id).shape.numel();
     }

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "config/sections/hf_config.h"
+#include "config/families/hf_config.h"
 #include "core/dispatch.h"
 #include "core/index.h"
 
@@ -14,8 +14,10 @@ namespace {
 constexpr int64_t kChunkNumel = 1 << 18;  // converted at a time: bounded memory, large enough reads
 
 std::string without_body_prefix(const std::string& name) {
-  for (const std::string_view prefix : {"transformer.", "model."}) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  for (const std::string_view body : model_bodies()) {
+    if (name.starts_with(body) && name.substr(body.size()).starts_with('.')) {
+      return name.substr(body.size() + 1);
+    }
   }
   return name;
 }
@@ -62,10 +64,6 @@ std::vector<Run> in_chunks(std::span<const Run> runs) {
   return chunks;
 }
 
-bool is_embedding(const std::string& parameter) {
-  return parameter == "transformer.wte.weight" || parameter == "model.embed_tokens.weight";
-}
-
 template <class From, class To>
 void convert(const std::vector<std::byte>& bytes, int64_t count, To* to) {
   const auto* from = reinterpret_cast<const From*>(bytes.data());
@@ -91,15 +89,15 @@ int64_t layer_of(const std::string& stored, std::string_view list) {
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
   ModelConfig config = read_hf_config(file_system, folder);
   if (!has_hf_weights(file_system, folder)) return config;
-  const bool gpt2 = std::holds_alternative<Gpt2Config>(config);
+  const std::string list = fmt::format("{}.", decoder_spec(config).names.blocks);
   int64_t layers = 0;
   for (const std::string& name : SafetensorsFolder::open(file_system, folder).names()) {
-    layers = std::max(layers, layer_of(name, gpt2 ? "h." : "layers.") + 1);
+    layers = std::max(layers, layer_of(name, list) + 1);
   }
   if (const int64_t wanted = dimensions(config).layers; wanted != layers) {
     throw DataError(
         fmt::format("{}: config.json says \"{}\": {}, but the weights beside it have {} layers",
-                    folder, gpt2 ? "n_layer" : "num_hidden_layers", wanted, layers));
+                    folder, layers_key(config), wanted, layers));
   }
   return config;
 }
@@ -125,7 +123,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
       continue;
     }
     check_stored(folder, spec, folder_.info(stored));
-    if (is_embedding(spec.name) && !has_head && present.contains(kHead)) {
+    if (is_token_table(spec.name) && !has_head && present.contains(kHead)) {
       check_stored(folder,
                    {.name = kHead, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
                    folder_.info(kHead));

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "comm/mesh_layout.h"
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "core/region.h"
 #include "kernels/embedding.h"
 #include "kernels/softmax.h"

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "cli/terminal_text.h"
+#include "config/families/hf_config.h"
 #include "config/reader/value.h"
-#include "config/sections/hf_config.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer/tokenizer.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "core/error.h"
 
 namespace ds::bench {

@@ -1,5 +1,5 @@
 // config.json in and out: defaults, synonyms of versions, and refusals by name.
-#include "config/sections/hf_config.h"
+#include "config/families/hf_config.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"
@@ -47,6 +47,24 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
   CHECK(dimensions(c).kv_heads == 2);
   CHECK(dimensions(c).head_dim == 16);
   CHECK_FALSE(c.tie_word_embeddings);
+}
+
+TEST_CASE("a window of keys ends the positions, unless it is null or off", "[model]") {
+  const auto positions = [](const std::string& json) {
+    return dimensions(parse_hf_config(json, "c")).positions;
+  };
+  CHECK(positions(R"({"model_type": "mistral"})") == 4096);
+  CHECK(positions(R"({"model_type": "mistral", "sliding_window": null})") == 131072);
+  CHECK(positions(R"({"model_type": "mistral", "sliding_window": 64,
+                      "layer_types": ["sliding_attention"]})") == 64);
+  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64})") == 32768);
+  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true})") ==
+        64);
+  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true,
+                      "max_window_layers": 32, "layer_types": ["full_attention"]})") == 32768);
+  const std::string text = format_hf_config(MistralConfig{.sliding_window = {}}, DType::kF32);
+  CHECK_THAT(text, Catch::Contains("\"sliding_window\": null") && !Catch::Contains("head_dim"));
+  CHECK(dimensions(parse_hf_config(text, "c")).positions == 131072);
 }
 
 TEST_CASE("rope_parameters of newer configs give theta", "[model]") {
@@ -142,8 +160,13 @@ TEST_CASE("features that are not built are refused by name", "[model]") {
              Contains("rope_scaling"));
   CHECK_THAT(refusal(llama_with(R"(, "hidden_act": "gelu")")), Contains("hidden_act"));
   CHECK_THAT(refusal(llama_with(R"(, "attention_dropout": 1)")), Contains("attention_dropout"));
-  CHECK_THAT(refusal(R"({"architectures": ["MistralForCausalLM"]})"),
-             Contains("MistralForCausalLM") && Contains("LlamaForCausalLM"));
+  CHECK_THAT(refusal(R"({"architectures": ["FalconForCausalLM"]})"),
+             Contains("FalconForCausalLM") && Contains("LlamaForCausalLM"));
+  CHECK_THAT(refusal(R"({"model_type": "qwen2", "layer_types": ["sliding_attention"]})"),
+             Contains("\"sliding_attention\" among \"layer_types\""));
+  CHECK_THAT(refusal(R"({"model_type": "mistral", "layer_types": ["chunked_attention"]})"),
+             Contains("chunked_attention"));
+  CHECK_THAT(refusal(R"({"model_type": "llama", "layer_types": 1})"), Contains("must be a list"));
 }
 
 TEST_CASE("impossible or malformed configs are refused with the key", "[model]") {

@@ -39,8 +39,10 @@ TEST_CASE("an engine's keys arrive as typed fields", "[config]") {
     "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e7,
         "stage3_prefetch_bucket_size": "1000"}
   })");
-  CHECK(config.model.family == ModelFamily::kGpt2);
-  CHECK(config.model.gpt2.n_embd == 384);
+  const std::optional<ModelConfig> model = described_model(config.model);
+  REQUIRE(model);
+  CHECK(family_name(*model) == "gpt2");
+  CHECK(std::get<Gpt2Config>(*model).n_embd == 384);
   CHECK(config.data.train == std::vector<std::string>{"corpus.txt"});
   CHECK(config.data.order == DataOrder::kSequential);
   CHECK(config.train.steps == 2000);

@@ -1,9 +1,11 @@
 // Sizes of models: what follows from others, and what does not fit together.
-#include "config/sections/model_families.h"
+#include <algorithm>
 
+#include "config/families/list.h"
 #include "config/load.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/tiny_models.h"
 
 namespace ds {
 namespace {
@@ -50,6 +52,43 @@ TEST_CASE("a model section is refused for the same sizes", "[config]") {
   // A number out of its own range is said once, and nothing is derived from it.
   CHECK_THROWS_WITH(parse_config(R"({"model": {"family": "gpt2", "n_head": 0}})"),
                     Catch::Contains("got 0") && !Catch::Contains("divide"));
+}
+
+TEST_CASE("every family is asked alike", "[config]") {
+  CHECK(built_families() == std::vector<std::string_view>{"gpt2", "llama", "mistral", "qwen2"});
+  for (const ModelConfig& model : testing::tiny_models(3)) {
+    CAPTURE(family_name(model));
+    CHECK(refusal(model) == "accepted");
+    const ModelDimensions dims = dimensions(model);
+    CHECK(dims.layers == 3);
+    const DecoderSpec spec = decoder_spec(model);
+    CHECK(block_list(model) == fmt::format("{}.{}", spec.names.body, spec.names.blocks));
+    CHECK(is_token_table(token_table(model)));
+    CHECK(std::ranges::count(model_bodies(), spec.names.body) > 0);
+    // Wider, deeper, and the same again.
+    ModelDimensions other = dims;
+    other.layers = 5;
+    other.heads = other.kv_heads = 8;
+    other.width = other.heads * other.head_dim;
+    other.inner = 7;
+    const ModelConfig changed = with_dimensions(model, other);
+    CHECK(refusal(changed) == "accepted");
+    CHECK(dimensions(changed).width == other.width);
+    CHECK(dimensions(changed).inner == 7);
+    CHECK(dimensions(changed).layers == 5);
+    CHECK(dimensions(with_dimensions(changed, dims)).width == dims.width);
+    // A section that names it describes it; a planned one describes nothing.
+    const auto described = described_model(
+        parse_config(fmt::format(R"({{"model": {{"family": "{}"}}}})", family_name(model))).model);
+    REQUIRE(described);
+    CHECK(family_name(*described) == family_name(model));
+  }
+  CHECK_FALSE(is_token_table("model.layers.0.weight"));
+  ModelSection other;
+  other.family = ModelFamily::kBert;
+  CHECK_FALSE(described_model(other));
+  other.folder = "x";
+  CHECK_FALSE(described_model(other));
 }
 
 }  // namespace

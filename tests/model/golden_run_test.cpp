@@ -1,13 +1,15 @@
-// The golden PyTorch runs of ../shared/golden, by the plain training loop: losses, gradient norms
-// and final weights. Skipped where the folder is absent.
+// Golden runs of PyTorch, by the plain training loop: losses, gradient norms and final weights.
+// Those of ../shared/golden are skipped where the folder is absent; those of tests/golden/families
+// were made by Hugging Face's models.
 #include <rapidjson/document.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
-#include "config/sections/hf_config.h"
+#include "config/families/hf_config.h"
 #include "core/files/file.h"
+#include "core/index.h"
 #include "model/hf/weights.h"
 #include "tests/model/plain_trainer.h"
 #include "tests/support/catch.h"
@@ -99,6 +101,16 @@ class GoldenRun {
     return trainer_.step(shard_from(first), shard_from(first + 1), hyper_, micro_steps);
   }
 
+  PlainTrainer& trainer() { return trainer_; }
+  std::vector<int32_t> tokens(int64_t count) const {
+    return {tokens_.begin(), tokens_.begin() + count};
+  }
+  std::vector<int32_t> generated() const {
+    std::vector<int32_t> out;
+    for (const auto& token : golden_["generated"].GetArray()) out.push_back(token.GetInt());
+    return out;
+  }
+
   // Largest absolute difference to the weights after the last step.
   double final_difference() {
     double largest = 0;
@@ -174,6 +186,40 @@ TEST_CASE("the bf16 GPT-2 run of PyTorch is reproduced to bf16's precision", "[m
     INFO("step " << step);
     CHECK(got.loss == Approx(run.golden("losses", step)).epsilon(1e-2));
   }
+}
+
+namespace {
+
+// The tokens that follow `prompt` where each is the likeliest.
+std::vector<int32_t> continuation(PlainTrainer& trainer, std::vector<int32_t> prompt,
+                                  size_t count) {
+  std::vector<int32_t> out;
+  while (out.size() < count) {
+    const Tensor tokens = testing::upload(prompt, {1, std::ssize(prompt)}, trainer.own.stream);
+    Context context{.stream = trainer.own.stream, .store = trainer.store};
+    const std::vector<float> logits =
+        testing::floats_of(trainer.model->next_logits(context, tokens));
+    out.push_back(narrow<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+    prompt.push_back(out.back());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("families compute what Hugging Face's models compute", "[model][device]") {
+  const std::string family = GENERATE("mistral", "qwen2");
+  CAPTURE(family);
+  GoldenRun run(testing::source_directory() + "/tests/golden/families/" + family, DType::kF32);
+  const std::vector<int32_t> generated = run.generated();
+  CHECK(continuation(run.trainer(), run.tokens(2), generated.size()) == generated);
+  for (int step = 0; step < run.steps(); ++step) {
+    const auto got = run.step(step, 1);
+    CAPTURE(step);
+    CHECK(got.loss == Approx(run.golden("losses", step)).epsilon(1e-6));
+    CHECK(got.grad_norm == Approx(run.golden("grad_norms", step)).epsilon(1e-5));
+  }
+  if (run.makes_all_steps()) CHECK(run.final_difference() < 1e-5);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// GPT-2 and Llama as whole models: names, numeric gradients through every layer, evaluation,
+// Models of every family as a whole: names, numeric gradients through every layer, evaluation,
 // memory, the dry run on meta, and generation with and without a cache.
 #include <set>
 
@@ -43,10 +43,11 @@ std::vector<Case> every_case() {
   biased.attention_bias = biased.mlp_bias = true;
   biased.num_key_value_heads.reset();
   biased.head_dim = 6;
-  return {{"gpt2", tiny_gpt2()},
-          {"gpt2 untied", untied},
-          {"llama", tiny_llama()},
-          {"llama tied, biased", biased}};
+  std::vector<Case> cases{{"gpt2 untied", untied}, {"llama tied, biased", biased}};
+  for (const ModelConfig& model : testing::tiny_models(2)) {
+    cases.push_back({std::string(family_name(model)), model});
+  }
+  return cases;
 }
 
 struct Bench {

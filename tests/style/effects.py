@@ -14,7 +14,6 @@ USED_IN_CONFIG = {
     ("Config", "vocabulary_size"): "a rule warns of sizes that matrix units dislike",
     ("AdamParams", "adam_w_mode"): "decays_decoupled() in config/sections/optimizer.cpp asks it",
     ("AdamParams", "torch_adam"): "config/load.cpp takes the default of weight_decay from it",
-    ("LlamaConfig", "hidden_act"): "it has one value, which check() in config/sections/model_families.cpp asks for",
     ("DataTypesConfig", "param_dtype"): "a rule compares it with the precision of training",
     ("PartitionConfig", "use_default_specs"): "follow_rules() in config/sections/split compares rules with the family",
     ("LayerSpecConfig", "partition_type"): "follow_rules() in config/sections/split compares rules with the family",
@@ -32,8 +31,8 @@ USED_IN_CONFIG = {
     ("ZeroConfig", "stage3_gather_16bit_weights_on_model_save"): "gathered_dtype() in config/config.cpp asks it",
 }
 
-# What the model is built from beside the sections themselves: dimensions() stands next to the structs.
-RESOLVERS = ["config/sections/model_families.cpp"]
+# What families say of themselves beside their fields(): dimensions() and decoder(), of which the model is built.
+FAMILIES = "config/families/*.[hc]*"
 
 FUNCTION = re.compile(r"^void (\w+)\(Visitor& \w+, (\w+)& \w+\) \{$(.*?)^\}$", re.M | re.S)
 FIELD = re.compile(r"\bv\.field\(\s*\"[^\"]+\",\s*(?:\w+\.)?(\w+),\s*\{(.*?)\}\);", re.S)
@@ -42,7 +41,8 @@ MENTION = re.compile(r"""(?:(?<=[\w)\]]\.)|(?<=[\w)\]]->)|(?<="))(\w+)""")
 
 
 def used_members(root):
-    for path in [root / "config/config.cpp", *sorted((root / "config/sections").glob("*.cpp"))]:
+    sections = sorted((root / "config/sections").glob("*.cpp"))
+    for path in [root / "config/config.cpp", *sections, *sorted(root.glob(FAMILIES))]:
         for function in FUNCTION.finditer(path.read_text()):
             for field in FIELD.finditer(function.group(3)):
                 if "Effect::kUsed" in field.group(2):
@@ -55,8 +55,8 @@ def words_outside(root):
         for path in (root / layer).rglob("*"):
             if path.suffix in (".cpp", ".h"):
                 words.update(MENTION.findall(path.read_text()))
-    for name in RESOLVERS:
-        words.update(MENTION.findall(FUNCTION.sub("", (root / name).read_text())))
+    for path in root.glob(FAMILIES):
+        words.update(MENTION.findall(FUNCTION.sub("", path.read_text())))
     return words
 
 

@@ -30,11 +30,11 @@ ALLOWED = {
 
 # Rooms of a folder, from the lowest floor up: each may include those before it. What is not named here is above.
 FLOORS = {
-    "config": ["reader", "sections"],
+    "config": ["reader", "families", "sections"],
     "launcher": ["decide", "process", "control", "show", "agents", "run"],
 }
 
-# Folders that may include of config/ only the plain structs of sections: headers that include no reader.
+# Folders that may include of config/ only the plain structs of sections and families: headers that include no reader.
 PLAIN_SECTIONS = ["model", "optim"]
 
 # header prefix -> paths that may include it
@@ -75,7 +75,7 @@ def climbs(name, header):
 
 def is_plain_section(root, header):
     included = [found.group(1) for found in map(INCLUDE.match, (root / header).read_text().splitlines()) if found]
-    return header.startswith("config/sections/") and all(
+    return header.startswith(("config/sections/", "config/families/")) and all(
         is_plain_section(root, name) for name in included if name.startswith("config/"))
 
 

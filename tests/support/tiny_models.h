@@ -1,7 +1,9 @@
 // Models that are small enough for every bit of them to be looked at.
 #pragma once
 
-#include "config/sections/model_families.h"
+#include <vector>
+
+#include "config/families/list.h"
 
 namespace ds::testing {
 
@@ -19,8 +21,10 @@ inline Gpt2Config tiny_gpt2(int64_t layers, double dropout = 0) {
   return c;
 }
 
-inline LlamaConfig tiny_llama(int64_t layers) {
-  LlamaConfig c;
+// A model of a family whose config.json has Llama's words.
+template <class Config>
+Config tiny_like_llama(int64_t layers) {
+  Config c;
   c.vocab_size = kTinyVocabulary;
   c.max_position_embeddings = 12;
   c.hidden_size = 16;
@@ -30,6 +34,14 @@ inline LlamaConfig tiny_llama(int64_t layers) {
   c.num_key_value_heads = 2;
   c.initializer_range = 0.2;
   return c;
+}
+
+inline LlamaConfig tiny_llama(int64_t layers) { return tiny_like_llama<LlamaConfig>(layers); }
+
+// One model of each family.
+inline std::vector<ModelConfig> tiny_models(int64_t layers) {
+  return {tiny_gpt2(layers), tiny_llama(layers), tiny_like_llama<MistralConfig>(layers),
+          tiny_like_llama<Qwen2Config>(layers)};
 }
 
 }  // namespace ds::testing

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "config/families/list.h"
 #include "config/sections/eigenvalue.h"
-#include "config/sections/model_families.h"
 #include "train/eigenvalue/power_iteration.h"
 
 namespace ds {

@@ -28,32 +28,19 @@ int64_t heads_within(int64_t heads, int64_t width) {
   return std::clamp<int64_t>(kMostWidth / head, 1, heads);
 }
 
-void reduce(Gpt2Config& model) {
-  const int64_t inner = model.n_inner.value_or(4 * model.n_embd);
-  const int64_t heads = heads_within(model.n_head, model.n_embd);
-  const int64_t width = model.n_embd / model.n_head * heads;
-  model.n_inner = std::max<int64_t>(inner * width / model.n_embd, 1);
-  model.n_embd = width;
-  model.n_head = heads;
-  model.n_layer = 1;
-  model.vocab_size = std::min(model.vocab_size, kMostVocabulary);
-}
-
-void reduce(LlamaConfig& model) {
-  const int64_t key_heads = model.num_key_value_heads.value_or(model.num_attention_heads);
-  const int64_t per_key_head = model.num_attention_heads / key_heads;
-  const int64_t head = model.head_dim.value_or(model.hidden_size / model.num_attention_heads);
-  const int64_t most = heads_within(model.num_attention_heads, model.hidden_size);
-  const int64_t kept = std::max<int64_t>(most / per_key_head, 1);  // key-value heads
-  const int64_t width = model.hidden_size * kept / key_heads / 2 * 2;
-  model.intermediate_size =
-      std::max<int64_t>(model.intermediate_size * width / model.hidden_size, 1);
-  model.head_dim = head;
-  model.hidden_size = width;
-  model.num_attention_heads = kept * per_key_head;
-  model.num_key_value_heads = kept;
-  model.num_hidden_layers = 1;
-  model.vocab_size = std::min(model.vocab_size, kMostVocabulary);
+ModelDimensions reduced(const ModelDimensions& dims) {
+  const int64_t sharers = dims.heads / dims.kv_heads;  // query heads of a key-value head
+  const int64_t most = heads_within(dims.heads, dims.width);
+  ModelDimensions out = dims;
+  out.kv_heads = std::max<int64_t>(most / sharers, 1);
+  out.heads = out.kv_heads * sharers;
+  out.width = dims.width == dims.heads * dims.head_dim
+                  ? out.heads * dims.head_dim
+                  : dims.width * out.kv_heads / dims.kv_heads / 2 * 2;
+  out.inner = std::max<int64_t>(dims.inner * out.width / dims.width, 1);
+  out.layers = 1;
+  out.vocabulary = std::min(dims.vocabulary, kMostVocabulary);
+  return out;
 }
 
 class AnyTokens final : public BatchSource {
@@ -173,7 +160,7 @@ DeviceCeilings Stopwatch::end() {
 
 EngineOptions reduced_for_calibration(const EngineOptions& options) {
   EngineOptions out = options;
-  std::visit([](auto& model) { reduce(model); }, out.model);
+  out.model = with_dimensions(out.model, reduced(dimensions(out.model)));
   out.zero.policy = zero_policy(0);
   out.offload_activations = false;
   out.zero.micro_steps = 1;

@@ -21,28 +21,19 @@ int64_t in_proportion(int64_t value, int64_t heads, int64_t of) {
                                            static_cast<double>(of)));
 }
 
-int64_t groups_of(const LlamaConfig& model) {
-  return model.num_key_value_heads.value_or(model.num_attention_heads);
-}
-
-void widen(Gpt2Config& model, int64_t heads) {
-  const int64_t before = model.n_head;
-  if (model.n_inner) model.n_inner = in_proportion(*model.n_inner, heads, before);
-  model.n_embd = model.n_embd / before * heads;
-  model.n_layer = in_proportion(model.n_layer, heads, before);
-  model.n_head = heads;
-}
-
-void widen(LlamaConfig& model, int64_t groups) {
-  const int64_t before = groups_of(model);
-  const int64_t shared_by = model.num_attention_heads / before;
-  model.head_dim = model.head_dim.value_or(model.hidden_size / model.num_attention_heads);
-  model.intermediate_size = in_proportion(model.intermediate_size, groups, before);
-  model.hidden_size =
-      std::max<int64_t>(2, in_proportion(model.hidden_size, groups, before) / 2 * 2);
-  model.num_hidden_layers = in_proportion(model.num_hidden_layers, groups, before);
-  model.num_key_value_heads = groups;
-  model.num_attention_heads = groups * shared_by;
+// Depth and width in proportion to the heads, each of which keeps its size.
+ModelDimensions widened(const ModelDimensions& dims, int64_t key_value_heads) {
+  const int64_t before = dims.kv_heads;
+  const auto scaled = [&](int64_t value) { return in_proportion(value, key_value_heads, before); };
+  ModelDimensions out = dims;
+  out.kv_heads = key_value_heads;
+  out.heads = key_value_heads * (dims.heads / before);
+  out.layers = scaled(dims.layers);
+  out.inner = scaled(dims.inner);
+  out.width = dims.width == dims.heads * dims.head_dim
+                  ? out.heads * dims.head_dim
+                  : std::max<int64_t>(2, scaled(dims.width) / 2 * 2);
+  return out;
 }
 
 size_t on_machine(const RunPlan& plan, Tier tier) {
@@ -107,15 +98,10 @@ bool has_room_for(const MachineRoom& room, const RunPlan& plan) {
          on_machine(plan, Tier::kNvme) <= room.nvme;
 }
 
-int64_t heads_of(const ModelConfig& model) {
-  if (const auto* const gpt2 = std::get_if<Gpt2Config>(&model)) return gpt2->n_head;
-  return groups_of(std::get<LlamaConfig>(model));
-}
+int64_t heads_of(const ModelConfig& model) { return dimensions(model).kv_heads; }
 
 ModelConfig with_heads(const ModelConfig& model, int64_t heads) {
-  ModelConfig other = model;
-  std::visit([heads](auto& one) { widen(one, heads); }, other);
-  return other;
+  return with_dimensions(model, widened(dimensions(model), heads));
 }
 
 std::optional<Fit> largest_fit(const EngineOptions& like, const MeshSizes& sizes,

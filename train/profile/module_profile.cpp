@@ -1,7 +1,6 @@
 #include "train/profile/module_profile.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "core/error.h"
 
@@ -32,17 +31,15 @@ Node& node_at(Node& root, std::string_view path) {
   return *node;
 }
 
-bool is_llama(const ModelConfig& config) { return std::holds_alternative<LlamaConfig>(config); }
-
 // Which module of a block does what has no parameters of its own.
-std::string path_of(const ProfiledOp& op, const ProfiledModel& model) {
+std::string path_of(const ProfiledOp& op, const DecoderNames& names) {
   if (op.label == "head") return "lm_head";
-  if (op.label == "embedding") return is_llama(model.config) ? "model" : "transformer";
+  if (op.label == "embedding") return std::string(names.body);
   const bool attends = op.name.starts_with("attention") || op.name == "rope";
-  if (attends) return op.label + (is_llama(model.config) ? ".self_attn" : ".attn");
+  if (attends) return fmt::format("{}.{}", op.label, names.attention);
   const bool activates = op.name.starts_with("activation") || op.name.starts_with("swiglu");
   const bool of_block = op.label.find_last_not_of("0123456789") + 1 < op.label.size();
-  return activates && of_block ? op.label + ".mlp" : op.label;
+  return activates && of_block ? fmt::format("{}.{}", op.label, names.mlp) : op.label;
 }
 
 bool is_product(std::string_view name) { return name == "matmul"; }
@@ -64,8 +61,9 @@ double counted_flops(const ProfiledOp& op, const ProfiledModel& model) {
   return op.name == "dropout" || op.name == "softmax_cross_entropy" ? 0 : op.flops;
 }
 
-void hand_out(const ProfiledOp& op, const ProfiledModel& model, Node& root) {
-  Node& node = node_at(root, path_of(op, model));
+void hand_out(const ProfiledOp& op, const ProfiledModel& model, const DecoderNames& names,
+              Node& root) {
+  Node& node = node_at(root, path_of(op, names));
   const double share = op.label == "head" && model.is_trained ? 1.0 / 3 : 1;
   const double flops = counted_flops(op, model) * share;
   const bool multiplies = is_product(op.name) || op.name.starts_with("attention");
@@ -101,31 +99,35 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// As Hugging Face calls the classes.
-std::string kind_of(const Node& node, bool llama, int depth) {
-  const std::string& name = node.name;
-  if (depth == 0) return llama ? "LlamaForCausalLM" : "GPT2LMHeadModel";
-  if (name == "transformer" || name == "model") return llama ? "LlamaModel" : "GPT2Model";
-  if (name == "h" || name == "layers") return "ModuleList";
-  if (is_number(name)) return llama ? "LlamaDecoderLayer" : "GPT2Block";
-  if (name == "attn" || name == "self_attn") return llama ? "LlamaAttention" : "GPT2Attention";
-  if (name == "mlp") return llama ? "LlamaMLP" : "GPT2MLP";
-  if (name.find("norm") != std::string::npos || name.starts_with("ln_")) {
-    return llama ? "LlamaRMSNorm" : "LayerNorm";
-  }
-  if (name == "wte" || name == "wpe" || name == "embed_tokens") return "Embedding";
-  return llama || name == "lm_head" ? "Linear" : "Conv1D";
-}
+// How Hugging Face calls modules and their classes.
+struct ModuleNames {
+  DecoderNames names;
+  HfClasses classes;
 
-ModuleProfile profile_of(const Node& node, bool llama, int depth) {
+  std::string_view class_of(std::string_view name, int depth) const {
+    if (depth == 0) return classes.model;
+    if (name == names.body) return classes.body;
+    if (name == names.blocks) return "ModuleList";
+    if (is_number(name)) return classes.block;
+    if (name == names.attention) return classes.attention;
+    if (name == names.mlp) return classes.mlp;
+    if (name == names.attention_norm || name == names.mlp_norm || name == names.last_norm) {
+      return classes.norm;
+    }
+    if (name == names.table || name == names.positions) return "Embedding";
+    return name == "lm_head" ? "Linear" : classes.linear;
+  }
+};
+
+ModuleProfile profile_of(const Node& node, const ModuleNames& names, int depth) {
   ModuleProfile out{.name = node.name,
-                    .kind = kind_of(node, llama, depth),
+                    .kind = std::string(names.class_of(node.name, depth)),
                     .parameters = node.own_parameters,
                     .macs = node.macs,
                     .flops = node.flops,
                     .seconds = node.seconds};
   for (const Node& child : node.children) {
-    out.modules.push_back(profile_of(child, llama, depth + 1));
+    out.modules.push_back(profile_of(child, names, depth + 1));
     const ModuleProfile& one = out.modules.back();
     out.parameters += one.parameters;
     out.macs += one.macs;
@@ -147,9 +149,11 @@ ModuleProfile module_profile(const ProfiledModel& model,
     node_at(root, std::string_view(parameter.name).substr(0, dot)).own_parameters +=
         parameter.numel;
   }
-  for (const ProfiledOp& op : ops) hand_out(op, model, root);
+  const ModuleNames names{.names = decoder_spec(model.config).names,
+                          .classes = hf_classes(model.config)};
+  for (const ProfiledOp& op : ops) hand_out(op, model, names.names, root);
   share_joined_products(root);
-  return profile_of(root, is_llama(model.config), 0);
+  return profile_of(root, names, 0);
 }
 
 }  // namespace ds

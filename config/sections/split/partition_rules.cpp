@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "config/reader/enum_name.h"
 #include "core/error.h"
@@ -14,28 +15,8 @@
 namespace ds {
 namespace {
 
-struct Part {
-  std::string_view name;  // below a block
-  PartitionType split;
-};
 constexpr auto kColumn = PartitionType::kColumn;
 constexpr auto kRow = PartitionType::kRow;
-
-std::vector<Part> parts_of(const Gpt2Config& /*model*/) {
-  return {
-      {"attn.c_attn", kColumn}, {"attn.c_proj", kRow}, {"mlp.c_fc", kColumn}, {"mlp.c_proj", kRow}};
-}
-std::vector<Part> parts_of(const LlamaConfig& /*model*/) {
-  return {{"self_attn.q_proj", kColumn}, {"self_attn.k_proj", kColumn},
-          {"self_attn.v_proj", kColumn}, {"self_attn.o_proj", kRow},
-          {"mlp.gate_proj", kColumn},    {"mlp.up_proj", kColumn},
-          {"mlp.down_proj", kRow}};
-}
-
-std::string_view table_of(const Gpt2Config& /*model*/) { return "transformer.wte.weight"; }
-std::string_view table_of(const LlamaConfig& /*model*/) { return "model.embed_tokens.weight"; }
-std::string_view type_of(const Gpt2Config& /*model*/) { return "gpt2"; }
-std::string_view type_of(const LlamaConfig& /*model*/) { return "llama"; }
 
 // A rule as it is looked for; of other models it has no patterns.
 std::vector<std::vector<NamePattern>> patterns_of(const PartitionConfig& rules,
@@ -71,29 +52,31 @@ std::string conflict_of(const SplitWeight& weight, const PartitionConfig& rules,
 }  // namespace
 
 std::vector<SplitWeight> split_weights(const ModelConfig& model) {
-  return std::visit(
-      [&](const auto& family) {
-        std::vector<SplitWeight> weights{
-            {.name = std::string(table_of(family)), .split = kRow, .needs_rule = false}};
-        for (int64_t layer = 0; layer < dimensions(model).layers; ++layer) {
-          for (const Part& part : parts_of(family)) {
-            weights.push_back(
-                {.name = fmt::format("{}.{}.{}.weight", block_list(model), layer, part.name),
-                 .split = part.split});
-          }
-        }
-        if (!ties_embeddings(model)) {
-          weights.push_back({.name = "lm_head.weight", .split = kColumn, .needs_rule = false});
-        }
-        return weights;
-      },
-      model);
+  const DecoderSpec spec = decoder_spec(model);
+  const std::string blocks = block_list(model);
+  std::vector<SplitWeight> weights{
+      {.name = token_table(model), .split = kRow, .needs_rule = false}};
+  for (int64_t layer = 0; layer < dimensions(model).layers; ++layer) {
+    const auto add = [&](std::string_view branch, const ProjectionSpec& part, PartitionType split) {
+      weights.push_back(
+          {.name = fmt::format("{}.{}.{}.{}.weight", blocks, layer, branch, part.name),
+           .split = split});
+    };
+    for (const auto& [name, branch] :
+         {std::pair(spec.names.attention, &spec.attention), std::pair(spec.names.mlp, &spec.mlp)}) {
+      for (const ProjectionSpec& part : branch->in) add(name, part, kColumn);
+      add(name, branch->out, kRow);
+    }
+  }
+  if (!ties_embeddings(model)) {
+    weights.push_back({.name = "lm_head.weight", .split = kColumn, .needs_rule = false});
+  }
+  return weights;
 }
 
 PartitionFindings follow_rules(const ModelConfig& model, const PartitionConfig& rules) {
   PartitionFindings findings;
-  const std::string_view type =
-      std::visit([](const auto& family) { return type_of(family); }, model);
+  const std::string_view type = family_name(model);
   std::vector<std::vector<NamePattern>> patterns;
   try {
     patterns = patterns_of(rules, type);

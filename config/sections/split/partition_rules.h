@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "config/sections/parallel.h"
 
 namespace ds {

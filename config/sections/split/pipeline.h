@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "config/sections/parallel.h"
 
 namespace ds {

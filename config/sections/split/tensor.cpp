@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 
 namespace ds {
 namespace {

@@ -169,7 +169,7 @@ TEST_CASE("the vocabulary of a new model covers the tokenizer, padded", "[launch
   const TrainingChoices choices =
       choose_training({.data = {"a.txt"}, .tokenizer = "bpe"}, two_ranks(), nullptr);
   const Config config = parse_config(train_file(choices, "train.json"));
-  CHECK(config.model.llama.vocab_size == 1024);
+  CHECK(std::get<LlamaConfig>(config.model.built).vocab_size == 1024);
 }
 
 TEST_CASE("a model folder brings its tokenizer, or has 256 ids, or one has to be named",

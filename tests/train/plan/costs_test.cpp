@@ -81,7 +81,7 @@ TEST_CASE("the job that is measured has the operations of the other, and less of
   CHECK(gpt2.n_embd / gpt2.n_head == 64);
   CHECK(gpt2.n_embd <= 1024);
   CHECK(gpt2.n_embd > 900);
-  CHECK(gpt2.n_inner == 4 * gpt2.n_embd);
+  CHECK(dimensions(gpt2).inner == 4 * gpt2.n_embd);
   CHECK(less.micro_batch == 1);
   CHECK(less.length == 512);
 

@@ -1,15 +1,16 @@
-#include "config/sections/hf_config.h"
+#include "config/families/hf_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 
+#include "config/families/hf_object.h"
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/error.h"
@@ -23,36 +24,6 @@ using Json = rapidjson::Value;
 
 constexpr int64_t kLargestConfig = 1 << 20;
 
-// What Hugging Face calls a family; in the order of ModelConfig.
-struct HfNames {
-  std::string_view class_name;
-  std::string_view type_name;
-};
-constexpr std::array<HfNames, std::variant_size_v<ModelConfig>> kNames{
-    {{"GPT2LMHeadModel", "gpt2"}, {"LlamaForCausalLM", "llama"}}};
-
-// Another name of a key.
-struct Alias {
-  std::string_view other;
-  std::string_view key;
-};
-// GPT2Config.attribute_map; LlamaConfig has none.
-constexpr std::array kGpt2Aliases{
-    Alias{"hidden_size", "n_embd"}, Alias{"max_position_embeddings", "n_positions"},
-    Alias{"num_attention_heads", "n_head"}, Alias{"num_hidden_layers", "n_layer"}};
-
-std::span<const Alias> aliases_of(const Gpt2Config&) { return kGpt2Aliases; }
-std::span<const Alias> aliases_of(const LlamaConfig&) { return {}; }
-
-// Null pointer where the key is silent or null, which mean the same to transformers.
-const Json* find(const Json& object, std::string_view key) {
-  const auto found = object.FindMember(
-      Json(rapidjson::StringRef(key.data(), static_cast<rapidjson::SizeType>(key.size()))));
-  return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
-}
-
-std::string_view text_of(const Json& value) { return {value.GetString(), value.GetStringLength()}; }
-
 // What a field can be made of; of a list or an object only that it is one.
 Value scalar(const Json& value) {
   if (value.IsBool()) return Value::boolean(value.GetBool());
@@ -64,13 +35,18 @@ Value scalar(const Json& value) {
 
 class FamilyReader final : public Visitor {
  public:
-  FamilyReader(const Json& object, const std::string& path, std::span<const Alias> aliases)
-      : object_(object), path_(path), aliases_(aliases) {}
+  FamilyReader(const HfObject& object, std::span<const HfAlias> aliases)
+      : object_(object), path_(object.path()), aliases_(aliases) {}
 
   void on_field(const Field& field) override {
     std::string_view key = field.key;
     const Json* const json = find_by_any_name(key);
-    if (json == nullptr) return;
+    if (json == nullptr) {
+      // transformers has None then, whatever the default is.
+      const bool can_be_unset = std::holds_alternative<std::optional<int64_t>*>(field.slot);
+      if (can_be_unset && object_.is_null(field.key)) store(Value::null(), field);
+      return;
+    }
     const Value value = scalar(*json);
     Spec as_written = field.spec;
     as_written.refuse_text = as_written.refuse_boolean = true;
@@ -87,9 +63,9 @@ class FamilyReader final : public Visitor {
  private:
   // transformers lets the alias win where both are given, which nobody can have meant.
   const Json* find_by_any_name(std::string_view& key) const {
-    const Json* value = find(object_, key);
-    for (const Alias& alias : aliases_) {
-      const Json* other = alias.key == key ? find(object_, alias.other) : nullptr;
+    const Json* value = object_.find(key);
+    for (const HfAlias& alias : aliases_) {
+      const Json* other = alias.key == key ? object_.find(alias.other) : nullptr;
       if (other == nullptr) continue;
       if (value == nullptr) {
         key = alias.other;
@@ -104,15 +80,18 @@ class FamilyReader final : public Visitor {
     return value;
   }
 
-  const Json& object_;
+  const HfObject& object_;
   const std::string& path_;
-  std::span<const Alias> aliases_;
+  std::span<const HfAlias> aliases_;
 };
 
 class FamilyWriter final : public Visitor {
  public:
   explicit FamilyWriter(Value& object) : object_(object) {}
-  void on_field(const Field& field) override { object_.set(field.key, field_value(field)); }
+  void on_field(const Field& field) override {
+    const Value value = field_value(field);
+    if (!value.is_null() || !field.spec.omit_unset) object_.set(field.key, value);
+  }
   void on_section(const Section&) override {}
   void on_collection(const Collection&) override {}
 
@@ -120,76 +99,16 @@ class FamilyWriter final : public Visitor {
   Value& object_;
 };
 
-[[noreturn]] void refuse_feature(const std::string& path, const std::string& what) {
-  throw Unsupported(fmt::format("{}: {} is not supported", path, what));
-}
-
-void refuse_unless(const Json& object, const std::string& path, const char* key, bool built) {
-  const Json* value = find(object, key);
-  if (value == nullptr) return;
-  if (value->IsBool() && value->GetBool() == built) return;
-  refuse_feature(path, fmt::format("\"{}\" other than {}", key, built));
-}
-
-std::optional<double> number_in(const Json& object, const std::string& path, const char* key) {
-  const Json* value = find(object, key);
-  if (value == nullptr) return std::nullopt;
-  if (!value->IsNumber()) throw DataError(fmt::format("{}: \"{}\" must be a number", path, key));
-  return value->GetDouble();
-}
-
-// "rope_scaling" (transformers 4) and "rope_parameters" (5) are built only where they change
-// nothing.
-void refuse_rope_variants(const Json& object, const std::string& path) {
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const Json* rope = find(object, key);
-    if (rope == nullptr) continue;
-    if (!rope->IsObject()) throw DataError(fmt::format("{}: \"{}\" must be an object", path, key));
-    for (const char* type : {"rope_type", "type"}) {
-      const Json* name = find(*rope, type);
-      if (name == nullptr) continue;
-      if (name->IsString() && text_of(*name) == "default") continue;
-      refuse_feature(path, fmt::format("\"{}\" with a \"{}\" other than \"default\"", key, type));
-    }
-    if (find(*rope, "factor") != nullptr)
-      refuse_feature(path, fmt::format("\"{}\" with a factor", key));
-  }
-}
-
-// What a family's config.json may say beside its fields.
-void read_rest(const Json& object, const std::string& path, Gpt2Config&) {
-  refuse_unless(object, path, "scale_attn_weights", true);
-  refuse_unless(object, path, "scale_attn_by_inverse_layer_idx", false);
-  refuse_unless(object, path, "add_cross_attention", false);
-}
-
-void read_rest(const Json& object, const std::string& path, LlamaConfig& config) {
-  refuse_rope_variants(object, path);
-  const double rotary_factor = number_in(object, path, "partial_rotary_factor").value_or(1);
-  if (rotary_factor != 1) {
-    refuse_feature(path, fmt::format("\"partial_rotary_factor\" = {}", rotary_factor));
-  }
-  // Newer files have it in "rope_parameters".
-  const Json* rope = find(object, "rope_parameters");
-  const auto theta = rope == nullptr ? std::nullopt : number_in(*rope, path, "rope_theta");
-  if (!theta) return;
-  if (find(object, "rope_theta") != nullptr && config.rope_theta != *theta) {
-    throw DataError(
-        fmt::format("{}: \"rope_theta\" is {}, but that of \"rope_parameters\" is {}; remove one",
-                    path, config.rope_theta, *theta));
-  }
-  config.rope_theta = *theta;
-}
-
 template <class Config>
-ModelConfig read_family(const Json& object, const std::string& path) {
-  if (find(object, "quantization_config") != nullptr) {
-    refuse_feature(path, "a quantized model (\"quantization_config\")");
+ModelConfig read_family(const HfObject& object) {
+  const std::string& path = object.path();
+  if (object.find("quantization_config") != nullptr) {
+    object.refuse("a quantized model (\"quantization_config\")");
   }
   Config config;
-  FamilyReader reader(object, path, aliases_of(config));
+  FamilyReader reader(object, Family<Config>::aliases());
   fields(reader, config);
-  read_rest(object, path, config);
+  Family<Config>::read_rest(object, config);
   try {
     check(config, "");
   } catch (const ConfigError& error) {
@@ -200,14 +119,16 @@ ModelConfig read_family(const Json& object, const std::string& path) {
   return config;
 }
 
-std::string architecture(const Json& object, const std::string& path) {
-  const Json* list = find(object, "architectures");
+std::string architecture(const HfObject& object) {
+  const Json* list = object.find("architectures");
   if (list != nullptr && list->IsArray() && list->Size() > 0 && (*list)[0].IsString()) {
     return std::string(text_of((*list)[0]));
   }
-  const Json* type = find(object, "model_type");
+  const Json* type = object.find("model_type");
   if (type == nullptr) return "";
-  if (!type->IsString()) throw DataError(fmt::format("{}: \"model_type\" must be a string", path));
+  if (!type->IsString()) {
+    throw DataError(fmt::format("{}: \"model_type\" must be a string", object.path()));
+  }
   return std::string(text_of(*type));
 }
 
@@ -239,15 +160,20 @@ rapidjson::Document parse_object(std::string_view json, const std::string& path)
 
 ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   const rapidjson::Document document = parse_object(json, path);
-  const std::string name = architecture(document, path);
-  constexpr std::array kReaders{read_family<Gpt2Config>, read_family<LlamaConfig>};
-  static_assert(kReaders.size() == kNames.size(), "each family of kNames has a reader");
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i].class_name || name == kNames[i].type_name)
-      return kReaders[i](document, path);
-  }
-  throw Unsupported(fmt::format("{}: architecture \"{}\"; known are {} and {}", path, name,
-                                kNames[0].class_name, kNames[1].class_name));
+  const HfObject object(document, path);
+  const std::string name = architecture(object);
+  std::optional<ModelConfig> found;
+  std::vector<std::string_view> known;
+  const auto try_family = [&]<class Config>(const Config& /*config*/) {
+    known.push_back(Family<Config>::kClasses.model);
+    if (!found && (name == known.back() || name == Family<Config>::kName)) {
+      found = read_family<Config>(object);
+    }
+  };
+  std::apply([&](const auto&... config) { (try_family(config), ...); }, FamilyConfigs{});
+  if (found) return *found;
+  throw Unsupported(
+      fmt::format("{}: architecture \"{}\"; known are {}", path, name, fmt::join(known, ", ")));
 }
 
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
@@ -274,10 +200,9 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   const auto id = [](std::optional<int64_t> number) {
     return number ? Value::integer(*number) : Value::null();
   };
-  const HfNames& names = kNames[config.index()];
   Value object = Value::object();
-  object.set("architectures", Value::list({text(names.class_name)}));
-  object.set("model_type", text(names.type_name));
+  object.set("architectures", Value::list({text(hf_classes(config).model)}));
+  object.set("model_type", text(family_name(config)));
   object.set("torch_dtype", text(torch_name(dtype)));
   FamilyWriter writer(object);
   std::visit([&](auto family) { fields(writer, family); }, config);
@@ -306,13 +231,13 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
   const auto text = [](std::string_view word) {
     return Json(rapidjson::StringRef(word.data(), static_cast<rapidjson::SizeType>(word.size())));
   };
-  const HfNames& names = kNames[config.index()];
-  if (find(document, "architectures") == nullptr) {
+  const HfObject object(document, path);
+  if (object.find("architectures") == nullptr) {
     Json list(rapidjson::kArrayType);
-    list.PushBack(text(names.class_name), memory);
+    list.PushBack(text(hf_classes(config).model), memory);
     set("architectures", std::move(list));
   }
-  if (find(document, "model_type") == nullptr) set("model_type", text(names.type_name));
+  if (object.find("model_type") == nullptr) set("model_type", text(family_name(config)));
   // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions
   // read no other.
   if (document.HasMember("dtype")) set("dtype", text(torch_name(dtype)));

@@ -10,15 +10,15 @@
 #include <string>
 #include <string_view>
 
-#include "config/sections/model_families.h"
+#include "config/families/list.h"
 #include "core/dtype.h"
 #include "core/files/file.h"
 
 namespace ds {
 
-// GPT2LMHeadModel or LlamaForCausalLM, by `architectures` or else `model_type`. `path` is named in
-// messages. DataError for what is no such JSON, for impossible dimensions, and for two names of one
-// key that contradict each other; Unsupported for features we do not build.
+// A model of one of our families (list.h), by `architectures` or else `model_type`. `path` is named
+// in messages. DataError for what is no such JSON, for impossible dimensions, and for two names of
+// one key that contradict each other; Unsupported for features we do not build.
 ModelConfig parse_hf_config(std::string_view json, const std::string& path);
 ModelConfig read_hf_config(FileSystem& file_system,
                            const std::string& folder);  // folder/config.json

@@ -1,0 +1,66 @@
+// What a decoder of language is made of, as far as families differ in it: names of modules, norms,
+// projections, positions. model/families/decoder_block.h builds a block from it, and whoever asks
+// where in a model something is (partition rules, profiles, Hugging Face folders) asks here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+// Names of modules as Hugging Face's model has them; the name of a parameter is the path to it.
+struct DecoderNames {
+  std::string_view body;            // "model"; below the root
+  std::string_view blocks;          // "layers"; a list in the body
+  std::string_view table;           // "embed_tokens"; in the body
+  std::string_view positions = {};  // "wpe"; in the body; empty: positions have no table
+  std::string_view last_norm;       // "norm"; in the body
+  std::string_view attention;       // "self_attn"; in a block
+  std::string_view mlp;             // "mlp"; in a block
+  std::string_view attention_norm;  // "input_layernorm"; in a block, before attention
+  std::string_view mlp_norm;        // "post_attention_layernorm"; in a block, before the MLP
+};
+
+// A linear layer of attention or the MLP.
+struct ProjectionSpec {
+  std::string_view name;
+  bool has_bias = false;
+};
+
+struct BranchSpec {
+  // What they give lies side by side: queries, keys and values, or one that gives all three; gate
+  // and up, or up alone.
+  std::vector<ProjectionSpec> in;
+  ProjectionSpec out;
+};
+
+enum class NormKind : uint8_t { kLayer, kRms };
+
+// Rotary positions (Su et al., arXiv 2104.09864) of whole heads, whose halves are paired.
+struct RotarySpec {
+  double theta = 10000;  // base of the frequencies
+};
+
+struct DecoderSpec {
+  DecoderNames names;
+  NormKind norm = NormKind::kRms;
+  double norm_eps = 1e-6;
+  BranchSpec attention, mlp;
+  bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
+  bool has_gate = true;       // the MLP is act(gate(x)) * up(x)
+  std::string activation = "silu";
+  std::optional<RotarySpec> rotary = {};
+  double initializer_range = 0.02;  // standard deviation
+  // What adds to the residual stream starts with 1 / sqrt(2 layers) of it, so that the stream's
+  // variance does not grow with depth (GPT-2 paper, section 2.3).
+  bool scales_branches = false;
+  double embedding_dropout = 0;
+  double branch_dropout = 0;
+  // Places in a block where something may be dropped; masks depend on the number of the place.
+  int64_t dropout_places = 1;
+};
+
+}  // namespace ds

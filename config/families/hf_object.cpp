@@ -1,0 +1,60 @@
+#include "config/families/hf_object.h"
+
+#include "core/error.h"
+
+namespace ds {
+
+using Json = rapidjson::Value;
+
+std::string_view text_of(const Json& value) { return {value.GetString(), value.GetStringLength()}; }
+
+namespace {
+
+const Json* member_of(const Json& object, std::string_view key) {
+  const auto found = object.FindMember(
+      Json(rapidjson::StringRef(key.data(), static_cast<rapidjson::SizeType>(key.size()))));
+  return found == object.MemberEnd() ? nullptr : &found->value;
+}
+
+}  // namespace
+
+const Json* HfObject::find(std::string_view key) const {
+  const Json* const value = member_of(object_, key);
+  return value == nullptr || value->IsNull() ? nullptr : value;
+}
+
+bool HfObject::is_null(std::string_view key) const {
+  const Json* const value = member_of(object_, key);
+  return value != nullptr && value->IsNull();
+}
+
+std::optional<double> HfObject::number(std::string_view key) const {
+  const Json* const value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->IsNumber()) {
+    throw DataError(fmt::format("{}: \"{}\" must be a number", path_, key));
+  }
+  return value->GetDouble();
+}
+
+std::optional<HfObject> HfObject::object(std::string_view key) const {
+  const Json* const value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->IsObject()) {
+    throw DataError(fmt::format("{}: \"{}\" must be an object", path_, key));
+  }
+  return HfObject(*value, path_);
+}
+
+void HfObject::refuse(const std::string& what) const {
+  throw Unsupported(fmt::format("{}: {} is not supported", path_, what));
+}
+
+void HfObject::refuse_unless(std::string_view key, bool built) const {
+  const Json* const value = find(key);
+  if (value == nullptr) return;
+  if (value->IsBool() && value->GetBool() == built) return;
+  refuse(fmt::format("\"{}\" other than {}", key, built));
+}
+
+}  // namespace ds

@@ -1,0 +1,40 @@
+// An object of a config.json as families read it: what a key says, or a refusal that names file and
+// key. A key that is null says
+// nothing, but for sizes that may be absent.
+#pragma once
+
+#include <rapidjson/document.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ds {
+
+class HfObject {
+ public:
+  // Both must outlive it.
+  HfObject(const rapidjson::Value& object, const std::string& path)
+      : object_(object), path_(path) {}
+
+  const std::string& path() const { return path_; }
+  // Null pointer where the key is silent or null.
+  const rapidjson::Value* find(std::string_view key) const;
+  bool is_null(std::string_view key) const;  // and there
+  // Nothing where the key is silent; DataError for what is no number, or no object.
+  std::optional<double> number(std::string_view key) const;
+  std::optional<HfObject> object(std::string_view key) const;
+
+  // Unsupported.
+  [[noreturn]] void refuse(const std::string& what) const;
+  // Refuses a key that says anything else than `built`.
+  void refuse_unless(std::string_view key, bool built) const;
+
+ private:
+  const rapidjson::Value& object_;
+  const std::string& path_;
+};
+
+std::string_view text_of(const rapidjson::Value& value);
+
+}  // namespace ds

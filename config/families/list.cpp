@@ -1,0 +1,140 @@
+#include "config/families/list.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/reader/convert.h"
+#include "config/reader/fields.h"
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+// What `ask`, given a default of each family, answers, in the order of ModelConfig.
+template <class Ask>
+auto ask_each(Ask ask) {
+  return std::apply([&](const auto&... config) { return std::vector{ask(config)...}; },
+                    FamilyConfigs{});
+}
+
+template <class Config>
+constexpr Family<Config> family_of(const Config& /*config*/) {
+  return {};
+}
+
+std::string table_of(const DecoderSpec& spec) {
+  return fmt::format("{}.{}.weight", spec.names.body, spec.names.table);
+}
+
+// Refuses what a reader of the model section would.
+class FieldCheck final : public Visitor {
+ public:
+  explicit FieldCheck(std::string_view where) : where_(where) {}
+  void on_field(const Field& field) override {
+    const Value value = field_value(field);
+    const bool not_finite =
+        value.kind() == Value::Kind::kNumber && !std::isfinite(value.as_number());
+    if (not_finite || store(value, field) != Stored::kDone) {
+      throw ConfigError(fmt::format("{}{}: {}", where_, field.key, refusal(value, field)));
+    }
+    const auto& known = field.spec.only;
+    if (known.empty() || std::ranges::find(known, value.as_string()) != known.end()) return;
+    throw Unsupported(fmt::format("{}{}: \"{}\", this build has \"{}\"", where_, field.key,
+                                  value.as_string(), fmt::join(known, "\", \"")));
+  }
+  void on_section(const Section&) override {}
+  void on_collection(const Collection&) override {}
+
+ private:
+  const std::string_view where_;
+};
+
+}  // namespace
+
+std::vector<std::string_view> built_families() {
+  return ask_each([](const auto& config) { return family_of(config).kName; });
+}
+
+std::span<const EnumName> names_of(ModelFamily) {
+  static const std::vector<EnumName> names = [] {
+    std::vector<EnumName> out;
+    for (const std::string_view name : built_families()) {
+      out.push_back({name, static_cast<int>(out.size())});
+    }
+    out.push_back({"bert", static_cast<int>(ModelFamily::kBert)});
+    out.push_back({"moe_gpt", static_cast<int>(ModelFamily::kMoeGpt)});
+    out.push_back({"resnet", static_cast<int>(ModelFamily::kResNet)});
+    return out;
+  }();
+  return names;
+}
+
+std::string_view family_name(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).kName; }, config);
+}
+
+ModelDimensions dimensions(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).dimensions(c); }, config);
+}
+
+ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& dims) {
+  ModelConfig other = config;
+  std::visit([&](auto& c) { family_of(c).set_dimensions(c, dims); }, other);
+  return other;
+}
+
+DecoderSpec decoder_spec(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).decoder(c); }, config);
+}
+
+HfClasses hf_classes(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).kClasses; }, config);
+}
+
+std::string_view layers_key(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).kLayersKey; }, config);
+}
+
+std::string block_list(const ModelConfig& config) {
+  const DecoderSpec spec = decoder_spec(config);
+  return fmt::format("{}.{}", spec.names.body, spec.names.blocks);
+}
+
+std::string token_table(const ModelConfig& config) { return table_of(decoder_spec(config)); }
+
+bool ties_embeddings(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.tie_word_embeddings; }, config);
+}
+
+std::vector<std::string_view> model_bodies() {
+  return ask_each([](const auto& c) { return family_of(c).decoder(c).names.body; });
+}
+
+bool is_token_table(std::string_view parameter) {
+  const auto tables = ask_each([](const auto& c) { return table_of(family_of(c).decoder(c)); });
+  return std::ranges::find(tables, parameter) != tables.end();
+}
+
+std::vector<SizeConflict> size_conflicts(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).size_conflicts(c); }, config);
+}
+
+// A number below 1 is out of its own range.
+void add_unless_divides(std::vector<SizeConflict>& to, std::string_view key, int64_t part,
+                        int64_t whole, std::string_view of) {
+  if (part < 1 || whole % part == 0) return;
+  to.push_back({key, fmt::format("{} does not divide {} = {}", part, of, whole)});
+}
+
+void check(const ModelConfig& config, std::string_view where) {
+  FieldCheck visitor(where);
+  std::visit([&](auto family) { fields(visitor, family); }, config);
+  const std::vector<SizeConflict> found = size_conflicts(config);
+  if (found.empty()) return;
+  throw ConfigError(fmt::format("{}{}: {}", where, found.front().key, found.front().why));
+}
+
+}  // namespace ds

@@ -1,0 +1,70 @@
+// The families of models that this build has, and what is asked of a model whatever its family.
+// Whoever adds one adds a line to ModelConfig. Includes no reader: whoever builds a model needs
+// none.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "config/families/gpt2.h"
+#include "config/families/llama.h"
+#include "config/families/mistral.h"
+#include "config/families/qwen2.h"
+
+namespace ds {
+
+using ModelConfig = std::variant<Gpt2Config,     //
+                                 LlamaConfig,    //
+                                 MistralConfig,  //
+                                 Qwen2Config>;
+
+namespace detail {
+
+template <class Variant>
+struct EachOf;
+template <class... Config>
+struct EachOf<std::variant<Config...>> {
+  using Tuple = std::tuple<Config...>;
+};
+
+}  // namespace detail
+
+// One of each family.
+using FamilyConfigs = detail::EachOf<ModelConfig>::Tuple;
+
+// A family's place in ModelConfig; those that are planned, and not built, are below 0.
+enum class ModelFamily : int { kBert = -3, kMoeGpt, kResNet };
+struct EnumName;
+std::span<const EnumName> names_of(ModelFamily);
+std::vector<std::string_view> built_families();           // their names
+std::string_view family_name(const ModelConfig& config);  // "gpt2"
+
+ModelDimensions dimensions(const ModelConfig& config);
+// The same model with these sizes.
+ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& dims);
+DecoderSpec decoder_spec(const ModelConfig& config);
+HfClasses hf_classes(const ModelConfig& config);
+std::string_view layers_key(const ModelConfig& config);  // of the number of blocks: "n_layer"
+// The list of the blocks, as their parameters are named: "transformer.h".
+std::string block_list(const ModelConfig& config);
+std::string token_table(const ModelConfig& config);  // "transformer.wte.weight"
+bool ties_embeddings(const ModelConfig& config);     // the head's weight is the embedding's table
+
+// Names of the modules that hold everything but the head, in all families: "transformer".
+std::vector<std::string_view> model_bodies();
+// Whether a parameter of this name is the table of tokens in some family.
+bool is_token_table(std::string_view parameter);
+
+std::vector<SizeConflict> size_conflicts(const ModelConfig& config);
+
+// Throws ConfigError ("model.n_head: 3 does not divide ...", the first word being `where`) for a
+// size out of its range or that does not fit the others, Unsupported for a name that this build
+// does not have.
+void check(const ModelConfig& config, std::string_view where = "model.");
+
+}  // namespace ds

@@ -1,0 +1,208 @@
+// What families have in common whose config.json has Llama's words: their members are called alike,
+// and a family lacks some of them. For sources of families alone.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/families/family.h"
+#include "config/families/limits.h"
+#include "config/reader/fields.h"
+
+namespace ds::llama_like {
+
+template <class LlamaLike>
+void size_fields(Visitor& v, LlamaLike& c) {
+  v.field(
+      "num_hidden_layers", c.num_hidden_layers,
+      {.meaning = "Transformer layers.", .effect = Effect::kUsed, .min = 1, .max = kMostLayers});
+  v.field("num_attention_heads", c.num_attention_heads,
+          {.meaning = "Query heads.", .effect = Effect::kUsed, .min = 1, .max = kMostHeads});
+  Spec kv_heads{.meaning = "Key and value heads; divides num_attention_heads.",
+                .effect = Effect::kUsed,
+                .min = 1,
+                .max = kMostHeads};
+  if constexpr (requires { c.num_key_value_heads.value_or(0); }) {
+    kv_heads.unset_meaning = "num_attention_heads";
+  }
+  v.field("num_key_value_heads", c.num_key_value_heads, kv_heads);
+  v.field("hidden_size", c.hidden_size,
+          {.meaning = "Width of the hidden state.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kLargestWidth});
+  v.field("head_dim", c.head_dim,
+          {.meaning = "Width of one head.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kLargestWidth,
+           .omit_unset = true,  // transformers' Qwen2 takes a null for a size
+           .unset_meaning = "hidden_size / num_attention_heads"});
+  v.field("intermediate_size", c.intermediate_size,
+          {.meaning = "Width of the MLP.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kLargestInnerWidth});
+  v.field("max_position_embeddings", c.max_position_embeddings,
+          {.meaning = "Longest sequence, in tokens.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kMostPositions});
+  v.field("vocab_size", c.vocab_size,
+          {.meaning = "Tokens in the vocabulary.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kLargestVocabulary});
+}
+
+template <class LlamaLike>
+void window_fields(Visitor& v, LlamaLike& c) {
+  if constexpr (requires { c.use_sliding_window; }) {
+    v.field("use_sliding_window", c.use_sliding_window,
+            {.meaning = "Queries of later layers see a window of keys; then sequences are as long "
+                        "as the window at most, where both are the same.",
+             .effect = Effect::kUsed});
+  }
+  if constexpr (requires { c.sliding_window; }) {
+    v.field("sliding_window", c.sliding_window,
+            {.meaning = "Keys that a query sees, its own included; sequences are so long at most, "
+                        "where it sees all of them.",
+             .effect = Effect::kUsed,
+             .min = 1,
+             .max = kMostPositions,
+             .unset_meaning = "all"});
+  }
+  if constexpr (requires { c.max_window_layers; }) {
+    v.field("max_window_layers", c.max_window_layers,
+            {.meaning = "Layers whose queries see all keys, with use_sliding_window.",
+             .effect = Effect::kUsed,
+             .min = 0,
+             .max = kMostLayers});
+  }
+}
+
+template <class LlamaLike>
+void fields(Visitor& v, LlamaLike& c) {
+  size_fields(v, c);
+  v.field("hidden_act", c.hidden_act,
+          {.meaning = "Gate activation of the MLP.", .effect = Effect::kUsed, .only = {"silu"}});
+  v.field("rms_norm_eps", c.rms_norm_eps,
+          {.meaning = "Epsilon of the norms.", .effect = Effect::kUsed, .above = 0});
+  v.field("rope_theta", c.rope_theta,
+          {.meaning = "Base of the rotary frequencies.", .effect = Effect::kUsed, .above = 0});
+  if constexpr (requires { c.attention_bias; }) {
+    v.field("attention_bias", c.attention_bias,
+            {.meaning = "The attention projections have biases.", .effect = Effect::kUsed});
+  }
+  if constexpr (requires { c.mlp_bias; }) {
+    v.field("mlp_bias", c.mlp_bias,
+            {.meaning = "The MLP projections have biases.", .effect = Effect::kUsed});
+  }
+  window_fields(v, c);
+  v.field(
+      "attention_dropout", c.attention_dropout,
+      {.meaning = "Dropout on attention weights.", .effect = Effect::kUsed, .min = 0, .below = 1});
+  v.field(
+      "initializer_range", c.initializer_range,
+      {.meaning = "Standard deviation of initial weights.", .effect = Effect::kUsed, .above = 0});
+  v.field(
+      "tie_word_embeddings", c.tie_word_embeddings,
+      {.meaning = "The output projection shares the token embedding.", .effect = Effect::kUsed});
+}
+
+template <class Config>
+int64_t key_value_heads(const Config& c) {
+  if constexpr (requires { c.num_key_value_heads.value_or(0); }) {
+    return c.num_key_value_heads.value_or(c.num_attention_heads);
+  } else {
+    return c.num_key_value_heads;
+  }
+}
+
+// Attention sees whole sequences here, so that a model whose queries see a window of keys has
+// positions up to its end. `window`: nothing where queries see all.
+template <class Config>
+ModelDimensions dimensions(const Config& c, const std::optional<int64_t>& window = {}) {
+  const int64_t positions = c.max_position_embeddings;
+  return {.vocabulary = c.vocab_size,
+          .positions = window ? std::min(positions, *window) : positions,
+          .width = c.hidden_size,
+          .layers = c.num_hidden_layers,
+          .heads = c.num_attention_heads,
+          .kv_heads = key_value_heads(c),
+          .head_dim = c.head_dim ? *c.head_dim : c.hidden_size / c.num_attention_heads,
+          .inner = c.intermediate_size,
+          .attention_dropout = c.attention_dropout};
+}
+
+template <class Config>
+void set_dimensions(Config& c, const ModelDimensions& dims) {
+  c.vocab_size = dims.vocabulary;
+  c.max_position_embeddings = dims.positions;
+  c.hidden_size = dims.width;
+  c.num_hidden_layers = dims.layers;
+  c.num_attention_heads = dims.heads;
+  c.num_key_value_heads = dims.kv_heads;
+  c.head_dim = dims.head_dim;
+  c.intermediate_size = dims.inner;
+  c.attention_dropout = dims.attention_dropout;
+}
+
+template <class Config>
+std::vector<SizeConflict> size_conflicts(const Config& c) {
+  std::vector<SizeConflict> found;
+  const int64_t heads = c.num_attention_heads;
+  if (!c.head_dim) {
+    add_unless_divides(found, "num_attention_heads", heads, c.hidden_size, "hidden_size");
+  }
+  add_unless_divides(found, "num_key_value_heads", key_value_heads(c), heads,
+                     "num_attention_heads");
+  if (!found.empty() || heads < 1) return found;
+  const int64_t width = dimensions(c).head_dim;
+  if (width > kLargestWidth / heads) {
+    found.push_back({"head_dim", fmt::format("{} for each of {} heads, expected at most {}", width,
+                                             heads, kLargestWidth / heads)});
+  }
+  if (width < 2 || width % 2 != 0) {
+    found.push_back({"head_dim", fmt::format("{}: rotary positions pair its halves, expected an "
+                                             "even number",
+                                             width)});
+  }
+  return found;
+}
+
+struct Biases {
+  bool queries_keys_values = false, attention_out = false, mlp = false;
+};
+
+template <class Config>
+DecoderSpec decoder(const Config& c, const Biases& biases) {
+  const bool qkv = biases.queries_keys_values;
+  return {.names = {.body = "model",
+                    .blocks = "layers",
+                    .table = "embed_tokens",
+                    .last_norm = "norm",
+                    .attention = "self_attn",
+                    .mlp = "mlp",
+                    .attention_norm = "input_layernorm",
+                    .mlp_norm = "post_attention_layernorm"},
+          .norm = NormKind::kRms,
+          .norm_eps = c.rms_norm_eps,
+          .attention = {.in = {{"q_proj", qkv}, {"k_proj", qkv}, {"v_proj", qkv}},
+                        .out = {"o_proj", biases.attention_out}},
+          .mlp = {.in = {{"gate_proj", biases.mlp}, {"up_proj", biases.mlp}},
+                  .out = {"down_proj", biases.mlp}},
+          .activation = c.hidden_act,
+          .rotary = RotarySpec{.theta = c.rope_theta},
+          .initializer_range = c.initializer_range};
+}
+
+// Takes what newer files say of rotary positions in "rope_parameters", and refuses what changes the
+// frequencies.
+void read_rotary(const HfObject& object, double& rope_theta);
+// Refuses "layer_types" of newer files that differ from what the family does here: attention to all
+// there is, or `has_window`, which sequences are no longer than.
+void refuse_layer_types(const HfObject& object, bool has_window);
+
+}  // namespace ds::llama_like

@@ -1,0 +1,30 @@
+#include "config/families/mistral.h"
+
+#include "config/families/llama_like.h"
+
+namespace ds {
+
+void fields(Visitor& v, MistralConfig& c) { llama_like::fields(v, c); }
+
+ModelDimensions Family<MistralConfig>::dimensions(const MistralConfig& c) {
+  return llama_like::dimensions(c, c.sliding_window);
+}
+
+void Family<MistralConfig>::set_dimensions(MistralConfig& c, const ModelDimensions& dims) {
+  llama_like::set_dimensions(c, dims);
+}
+
+std::vector<SizeConflict> Family<MistralConfig>::size_conflicts(const MistralConfig& c) {
+  return llama_like::size_conflicts(c);
+}
+
+DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
+  return llama_like::decoder(c, {});
+}
+
+void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {
+  llama_like::read_rotary(object, c.rope_theta);
+  llama_like::refuse_layer_types(object, c.sliding_window.has_value());
+}
+
+}  // namespace ds

@@ -1,0 +1,151 @@
+#include "model/families/decoder_block.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "model/activation_name.h"
+#include "model/activations/recompute.h"
+
+namespace ds {
+namespace {
+
+// Makes the linear layers of a block.
+class Projections {
+ public:
+  Projections(const DecoderSpec& spec, const ModelDimensions& dims)
+      : layout_(spec.inputs_first ? WeightLayout::kInOut : WeightLayout::kOutIn),
+        width_(dims.width),
+        deviation_(spec.initializer_range),
+        into_residual_(spec.scales_branches
+                           ? deviation_ / std::sqrt(2.0 * static_cast<double>(dims.layers))
+                           : deviation_) {}
+
+  LinearPart in(const BuildContext& branch, const ProjectionSpec& spec, int64_t out,
+                const LinearCut& cut) const {
+    return linear_part(branch.child(spec.name), width_, out, layout_, bias_of(spec), deviation_,
+                       cut);
+  }
+  LinearSpec joined(std::vector<LinearPart> parts) const {
+    return {.parts = std::move(parts), .in = width_, .layout = layout_};
+  }
+  LinearSpec out(const BuildContext& branch, const ProjectionSpec& spec, int64_t in,
+                 const std::vector<Range>& kept) const {
+    return linear_layer(branch.child(spec.name), in, width_, layout_, bias_of(spec), into_residual_,
+                        {.in = kept});
+  }
+
+ private:
+  static Bias bias_of(const ProjectionSpec& spec) {
+    return spec.has_bias ? Bias::kZeros : Bias::kNone;
+  }
+
+  WeightLayout layout_;
+  int64_t width_;
+  double deviation_, into_residual_;
+};
+
+// Queries, keys and values side by side, and of each the same heads.
+std::vector<Range> packed_cut(const std::vector<Range>& of_each, int64_t width) {
+  std::vector<Range> packed;
+  for (int64_t part = 0; part < 3; ++part) {
+    for (const Range& heads : of_each) {
+      packed.push_back({part * width + heads.begin, part * width + heads.end});
+    }
+  }
+  return packed;
+}
+
+LinearSpec attention_in(const Projections& projections, const BuildContext& branch,
+                        const std::vector<ProjectionSpec>& specs, const ModelDimensions& dims,
+                        const BlockCut& cut) {
+  const int64_t queries = dims.heads * dims.head_dim, keys = dims.kv_heads * dims.head_dim;
+  if (specs.size() == 1) {
+    DS_CHECK(queries == keys, "decoder: {} packs {} queries and {} keys", specs.front().name,
+             queries, keys);
+    return projections.joined({projections.in(branch, specs.front(), 3 * queries,
+                                              {.out = packed_cut(cut.queries, queries)})});
+  }
+  DS_CHECK(specs.size() == 3, "decoder: {} projections of queries, keys, values", specs.size());
+  const LinearCut of_keys{.out = cut.keys, .summed = cut.keys_summed};
+  std::vector<LinearPart> parts{projections.in(branch, specs[0], queries, {.out = cut.queries})};
+  parts.push_back(projections.in(branch, specs[1], keys, of_keys));
+  parts.push_back(projections.in(branch, specs[2], keys, of_keys));
+  return projections.joined(std::move(parts));
+}
+
+LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
+                  const std::vector<ProjectionSpec>& specs, int64_t inner, const BlockCut& cut) {
+  std::vector<LinearPart> parts;
+  for (const ProjectionSpec& spec : specs) {
+    parts.push_back(projections.in(branch, spec, inner, {.out = cut.inner}));
+  }
+  return projections.joined(std::move(parts));
+}
+
+}  // namespace
+
+NormSpec norm_params(const DecoderSpec& spec, const BuildContext& build, int64_t width) {
+  return spec.norm == NormKind::kLayer ? layer_norm_params(build, width, spec.norm_eps)
+                                       : rms_norm_params(build, width, spec.norm_eps);
+}
+
+DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
+                           const BuildContext& build, int64_t layer)
+    : Block(build.path), dims_(dimensions_here(build, dims)), layer_(layer) {
+  const Projections projections(spec, dims);
+  const BlockCut cut = block_cut(build, dims.head_dim);
+  const BuildContext attention = build.child(spec.names.attention);
+  const BuildContext mlp = build.child(spec.names.mlp);
+  const auto place = static_cast<uint64_t>(spec.dropout_places * layer + 1);  // 0: the embedding's
+  const auto branch_dropout = static_cast<float>(spec.branch_dropout);
+  attention_dropout_ = {static_cast<float>(dims.attention_dropout), place};
+  attention_out_dropout_ = {branch_dropout, place + 1};
+  mlp_dropout_ = {branch_dropout, place + 2};
+  if (spec.rotary) theta_ = static_cast<float>(spec.rotary->theta);
+  attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
+  qkv_ = attention_in(projections, attention, spec.attention.in, dims, cut);
+  attention_out_ =
+      projections.out(attention, spec.attention.out, dims.heads * dims.head_dim, cut.queries);
+  mlp_norm_ = norm_params(spec, build.child(spec.names.mlp_norm), dims.width);
+  mlp_.up = mlp_in(projections, mlp, spec.mlp.in, dims.inner, cut);
+  mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
+  if (spec.has_gate) {
+    mlp_.gate = MlpGate::kSilu;
+  } else {
+    mlp_.activation = parse_activation(spec.activation);
+  }
+}
+
+Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
+  const kernels::AttentionShape shape{.batch = rows.batch,
+                                      .length = rows.length,
+                                      .heads = dims_.heads,
+                                      .kv_heads = dims_.kv_heads,
+                                      .head_dim = dims_.head_dim};
+  NormOutput normed = norm(context, in.sum, in.branch, attention_norm_);
+  in = {};
+  const int64_t length = rows.length;
+  const Positions positions = rows.positions;
+  Var branch =
+      recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
+                     [this, shape, length, positions](Context& inside, Var y) {
+                       Var qkv = linear(inside, enter_tensor(inside, std::move(y)), qkv_);
+                       if (theta_) qkv = rope(inside, shape, *theta_, positions, std::move(qkv));
+                       Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
+                       qkv = {};
+                       Context end = inside.end_of_segment();
+                       return dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),
+                                      attention_out_dropout_, length);
+                     });
+  normed = norm(context, normed.sum, branch, mlp_norm_);
+  branch = recompute_part(
+      context, RecomputedPart::kMlp, std::move(normed.y), [this, length](Context& inside, Var y) {
+        y = enter_tensor(inside, std::move(y));
+        Context end = inside.end_of_segment();
+        y = mlp(end, y, mlp_);
+        return dropout(end, leave_tensor(end, std::move(y)), mlp_dropout_, length);
+      });
+  return {std::move(normed.sum), std::move(branch)};
+}
+
+}  // namespace ds

@@ -1,0 +1,34 @@
+// A block of a decoder: attention and MLP, each behind a norm and added to the residual stream.
+// Families differ in what DecoderSpec says (config/families/decoder_spec.h).
+#pragma once
+
+#include <optional>
+
+#include "config/families/decoder_spec.h"
+#include "model/module.h"
+#include "model/stage.h"
+
+namespace ds {
+
+class DecoderBlock final : public Block {
+ public:
+  // Adds its parameters at build.path in the order in which a forward pass meets them. `dims`: of
+  // the whole model.
+  DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims, const BuildContext& build,
+               int64_t layer);
+  Residual forward(Context& context, const SequenceRows& rows, Residual in) const override;
+
+ private:
+  ModelDimensions dims_;  // of what is here
+  int64_t layer_;
+  std::optional<float> theta_;
+  DropoutSpec attention_dropout_, attention_out_dropout_, mlp_dropout_;
+  NormSpec attention_norm_, mlp_norm_;
+  LinearSpec qkv_, attention_out_;
+  MlpSpec mlp_;
+};
+
+// The norm that a decoder has, [width].
+NormSpec norm_params(const DecoderSpec& spec, const BuildContext& build, int64_t width);
+
+}  // namespace ds

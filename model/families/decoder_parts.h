@@ -1,0 +1,13 @@
+// The parts of a stage of a decoder: of its embedding, its blocks and its head, those of the layers
+// that are here.
+#pragma once
+
+#include "model/module.h"
+#include "model/stage.h"
+
+namespace ds {
+
+// Parameters of other layers are not added; see make_stage() in zoo.h.
+Stage::Parts decoder_parts(const ModelConfig& config, const BuildContext& root, LayerRange layers);
+
+}  // namespace ds

@@ -1,0 +1,90 @@
+"""Makes the golden runs of families beside this file with Hugging Face's own models: a folder of theirs with small random
+weights, five steps of AdamW over sequential samples, the weights after them, and a greedy continuation of the first
+sample by the first weights. In the format of tests/model/golden_run_test.cpp.
+
+usage: make.py FOLDER [FAMILY ...]
+Made with torch 2.9.1 and transformers 5.24.0, on the CPU.
+"""
+import json
+import pathlib
+import sys
+
+import numpy
+import torch
+import transformers
+from safetensors.torch import save_file
+
+WORDS, LENGTH, BATCH, STEPS, GENERATED = 40, 8, 2, 5, 6
+SIZES = {"vocab_size": WORDS, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.2, "rope_theta": 1000.0,
+         "bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
+FAMILIES = {
+    # Heads are wider than the hidden state divided by them, and samples are as long as the window.
+    "mistral": lambda: transformers.MistralConfig(**SIZES, head_dim=8, max_position_embeddings=64, sliding_window=LENGTH),
+    "qwen2": lambda: transformers.Qwen2Config(**SIZES, max_position_embeddings=16, tie_word_embeddings=True),
+}
+OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
+CLIP = 1.0
+
+
+def write_shard(path, tokens):
+    header = numpy.zeros(256, dtype=numpy.int32)
+    header[:3] = 20240520, 1, len(tokens)
+    path.write_bytes(header.tobytes() + numpy.array(tokens, dtype=numpy.uint16).tobytes())
+
+
+def weights_of(model, tied):
+    return {name: value.detach().float().contiguous().clone() for name, value in model.state_dict().items()
+            if not (tied and name == "lm_head.weight")}
+
+
+def continuation(model, prompt):
+    tokens = list(prompt)
+    with torch.no_grad():
+        for _ in range(GENERATED):
+            tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+    return tokens[len(prompt):]
+
+
+def make(family, folder):
+    torch.manual_seed(7)
+    config = FAMILIES[family]()
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    for name, value in model.named_parameters():
+        if name.endswith("bias") or "norm" in name:  # which are zeros or ones otherwise
+            torch.nn.init.normal_(value, 1.0 if "norm" in name else 0.0, 0.1)
+    folder.mkdir(parents=True)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    tokens = torch.randint(WORDS, (STEPS * BATCH * LENGTH + 1,)).tolist()
+    write_shard(folder / "tokens.bin", tokens)
+    train = {"model": ".", "data": {"train": ["tokens.bin"], "order": "sequential", "sequence_length": LENGTH},
+             "train": {"steps": STEPS, "seed": 1}, "train_batch_size": BATCH,
+             "optimizer": {"type": "AdamW", "params": OPTIMIZER}, "gradient_clipping": CLIP}
+    (folder / "train.json").write_text(json.dumps(train, indent=1) + "\n")
+    golden = {"losses": [], "grad_norms": [], "lrs": [],
+              "generated": continuation(model, tokens[:2])}
+    optimizer = torch.optim.AdamW(model.parameters(), **OPTIMIZER)
+    for step in range(STEPS):
+        first = step * BATCH * LENGTH
+        inputs = torch.tensor(tokens[first:first + BATCH * LENGTH]).view(BATCH, LENGTH)
+        targets = torch.tensor(tokens[first + 1:first + 1 + BATCH * LENGTH])
+        loss = torch.nn.functional.cross_entropy(model(inputs).logits.view(-1, WORDS), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        golden["losses"].append(loss.item())
+        golden["grad_norms"].append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP).item())
+        golden["lrs"].append(OPTIMIZER["lr"])
+        optimizer.step()
+    (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
+    save_file(weights_of(model, config.tie_word_embeddings), folder / "final.safetensors")
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    for family in sys.argv[2:] or FAMILIES:
+        make(family, folder / family)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+// Every family of the list at toy size: it trains alike however its layers, heads and samples are
+// shared out, takes the memory that was planned, and comes back from its Hugging Face folder.
+#include <numeric>
+
+#include "config/families/hf_config.h"
+#include "model/families/zoo.h"
+#include "model/hf/safetensors.h"
+#include "model/hf/weights.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/tiny_models.h"
+#include "tests/train/parallel/meshed_run.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+// These have the sizes that small runs have.
+std::vector<ModelConfig> families() {
+  std::vector<ModelConfig> out;
+  for (const ModelConfig& tiny : tiny_models(2)) {
+    ModelDimensions dims = dimensions(tiny);
+    dims.vocabulary = 29;
+    dims.positions = 16;
+    out.push_back(with_dimensions(tiny, dims));
+  }
+  return out;
+}
+
+// Other numbers for each parameter.
+std::vector<float> numbers_of(const ParamSpec& spec) {
+  std::vector<float> out(to_size(spec.shape.numel()));
+  std::iota(out.begin(), out.end(), static_cast<float>(spec.name.size()));
+  return out;
+}
+
+void write_weights(FileSystem& files, const std::string& path, std::span<const ParamSpec> specs) {
+  SafetensorsWriter writer(files, path, export_list(specs, DType::kF32));
+  for (const ParamSpec& spec : specs) {
+    const std::vector<float> numbers = numbers_of(spec);
+    writer.write(spec.name, std::as_bytes(std::span(numbers)));
+  }
+  writer.finish();
+}
+
+TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
+  for (const ModelConfig& model : families()) {
+    CAPTURE(family_name(model));
+    const Outcome alone = run_model({.micro_steps = 2}, model, 3);
+    CHECK(alone.losses.back() != alone.losses.front());
+    for (const Setting& setting : {Setting{.ranks = 2, .tensor = 2, .micro_steps = 2},
+                                   Setting{.ranks = 2, .pipe = 2, .micro_steps = 2},
+                                   Setting{.ranks = 2, .sequence = 2, .stage = 3, .micro_steps = 2},
+                                   Setting{.ranks = 2, .stage = 3, .micro_steps = 2}}) {
+      CAPTURE(setting.tensor, setting.pipe, setting.sequence, setting.stage);
+      require_losses_near(run_model(setting, model, 3), alone, 1e-5);
+      moved_by(setting, options_with(setting, model));  // each rank has the memory of its plan
+    }
+  }
+}
+
+TEST_CASE("every family comes back from its Hugging Face folder", "[train]") {
+  for (const ModelConfig& model : families()) {
+    CAPTURE(family_name(model));
+    MemoryFileSystem files;
+    CpuStream cpu;
+    const std::string text = format_hf_config(model, DType::kF32);
+    files.make_directories("/m");
+    files.create("/m/config.json")->write(0, std::as_bytes(std::span(text)));
+    const ModelConfig read = read_hf_config(files, "/m");
+    CHECK(format_hf_config(read, DType::kF32) == text);
+    const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
+    const std::vector<ParamSpec> again = specs_of_model(read, DType::kF32);
+    REQUIRE(specs.size() == again.size());
+    for (size_t i = 0; i < specs.size(); ++i) {
+      CHECK(again[i].name == specs[i].name);
+      CHECK(again[i].shape == specs[i].shape);
+    }
+    write_weights(files, "/m/model.safetensors", specs);
+    const HfWeights weights(files, "/m", again);
+    for (size_t i = 0; i < again.size(); ++i) {
+      Tensor flat = Tensor::empty({again[i].shape.numel()}, DType::kF32, cpu.stream);
+      weights.read(i, 0, flat);
+      CHECK(std::vector<float>(flat.data<float>(), flat.data<float>() + flat.numel()) ==
+            numbers_of(again[i]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ds
