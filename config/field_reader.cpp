@@ -26,9 +26,9 @@ class ConditionFinder : public Visitor {
   bool found() const { return !values_.empty(); }
   // "has a meaning only where mode is fixed or variable"; many alternatives are not listed.
   std::string message() const {
-    constexpr size_t kMostListed = 3;
+    constexpr size_t kMostListed = 6;
     if (values_.size() > kMostListed) {
-      return fmt::format("has a meaning only with certain values of \"{}\"", key_of_condition_);
+      return fmt::format("has a meaning only beside \"{}\"", key_of_condition_);
     }
     return fmt::format("has a meaning only where {} is {}", key_of_condition_,
                        fmt::join(values_, " or "));

@@ -227,11 +227,11 @@ DType final_dtype(const Config& config) {
 }
 
 int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
-  const int64_t positions = dimensions(model).positions;
-  const int64_t length = data.sequence_length.value_or(positions);
-  if (length > positions) {
-    throw ConfigError(
-        fmt::format("data.sequence_length: {}, but the model has {} positions", length, positions));
+  const ModelDimensions dims = dimensions(model);
+  const int64_t length = data.sequence_length.value_or(dims.positions);
+  if (length > dims.positions) {
+    throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {}", length,
+                                  positions_text(dims)));
   }
   return length;
 }

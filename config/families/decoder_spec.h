@@ -49,9 +49,9 @@ struct DecoderSpec {
   NormKind norm = NormKind::kRms;
   double norm_eps = 1e-6;
   BranchSpec attention, mlp;
-  bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
-  bool has_gate = true;       // the MLP is act(gate(x)) * up(x)
-  std::string activation = "silu";
+  bool inputs_first = false;        // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
+  bool has_gate = true;             // the MLP is act(gate(x)) * up(x)
+  std::string activation = "silu";  // behind a gate there is no other yet
   std::optional<RotarySpec> rotary = {};
   double initializer_range = 0.02;  // standard deviation
   // What adds to the residual stream starts with 1 / sqrt(2 layers) of it, so that the stream's

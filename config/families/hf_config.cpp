@@ -7,7 +7,6 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
-#include <algorithm>
 #include <span>
 
 #include "config/families/hf_object.h"
@@ -88,10 +87,7 @@ class FamilyReader final : public Visitor {
 class FamilyWriter final : public Visitor {
  public:
   explicit FamilyWriter(Value& object) : object_(object) {}
-  void on_field(const Field& field) override {
-    const Value value = field_value(field);
-    if (!value.is_null() || !field.spec.omit_unset) object_.set(field.key, value);
-  }
+  void on_field(const Field& field) override { object_.set(field.key, field_value(field)); }
   void on_section(const Section&) override {}
   void on_collection(const Collection&) override {}
 

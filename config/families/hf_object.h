@@ -1,6 +1,5 @@
 // An object of a config.json as families read it: what a key says, or a refusal that names file and
-// key. A key that is null says
-// nothing, but for sizes that may be absent.
+// key. A key that is null says nothing, but for sizes that may be absent.
 #pragma once
 
 #include <rapidjson/document.h>

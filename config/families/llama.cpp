@@ -41,19 +41,6 @@ void llama_like::read_rotary(const HfObject& object, double& rope_theta) {
   rope_theta = *theta;
 }
 
-void llama_like::refuse_layer_types(const HfObject& object, bool has_window) {
-  const rapidjson::Value* const types = object.find("layer_types");
-  if (types == nullptr) return;
-  if (!types->IsArray()) {
-    throw DataError(fmt::format("{}: \"layer_types\" must be a list", object.path()));
-  }
-  for (const rapidjson::Value& type : types->GetArray()) {
-    const std::string_view name = type.IsString() ? text_of(type) : "";
-    if (name == "full_attention" || (name == "sliding_attention" && has_window)) continue;
-    object.refuse(fmt::format("\"{}\" among \"layer_types\"", name));
-  }
-}
-
 void fields(Visitor& v, LlamaConfig& c) { llama_like::fields(v, c); }
 
 ModelDimensions Family<LlamaConfig>::dimensions(const LlamaConfig& c) {
@@ -76,7 +63,6 @@ DecoderSpec Family<LlamaConfig>::decoder(const LlamaConfig& c) {
 
 void Family<LlamaConfig>::read_rest(const HfObject& object, LlamaConfig& c) {
   llama_like::read_rotary(object, c.rope_theta);
-  llama_like::refuse_layer_types(object, false);
 }
 
 }  // namespace ds

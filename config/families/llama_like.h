@@ -19,26 +19,25 @@ void size_fields(Visitor& v, LlamaLike& c) {
       {.meaning = "Transformer layers.", .effect = Effect::kUsed, .min = 1, .max = kMostLayers});
   v.field("num_attention_heads", c.num_attention_heads,
           {.meaning = "Query heads.", .effect = Effect::kUsed, .min = 1, .max = kMostHeads});
-  Spec kv_heads{.meaning = "Key and value heads; divides num_attention_heads.",
-                .effect = Effect::kUsed,
-                .min = 1,
-                .max = kMostHeads};
-  if constexpr (requires { c.num_key_value_heads.value_or(0); }) {
-    kv_heads.unset_meaning = "num_attention_heads";
-  }
-  v.field("num_key_value_heads", c.num_key_value_heads, kv_heads);
+  v.field("num_key_value_heads", c.num_key_value_heads,
+          {.meaning = "Key and value heads; divides num_attention_heads.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kMostHeads,
+           .unset_meaning = "num_attention_heads"});
   v.field("hidden_size", c.hidden_size,
           {.meaning = "Width of the hidden state.",
            .effect = Effect::kUsed,
            .min = 1,
            .max = kLargestWidth});
-  v.field("head_dim", c.head_dim,
-          {.meaning = "Width of one head.",
-           .effect = Effect::kUsed,
-           .min = 1,
-           .max = kLargestWidth,
-           .omit_unset = true,  // transformers' Qwen2 takes a null for a size
-           .unset_meaning = "hidden_size / num_attention_heads"});
+  if constexpr (requires { c.head_dim; }) {
+    v.field("head_dim", c.head_dim,
+            {.meaning = "Width of one head.",
+             .effect = Effect::kUsed,
+             .min = 1,
+             .max = kLargestWidth,
+             .unset_meaning = "hidden_size / num_attention_heads"});
+  }
   v.field("intermediate_size", c.intermediate_size,
           {.meaning = "Width of the MLP.",
            .effect = Effect::kUsed,
@@ -113,11 +112,15 @@ void fields(Visitor& v, LlamaLike& c) {
 
 template <class Config>
 int64_t key_value_heads(const Config& c) {
-  if constexpr (requires { c.num_key_value_heads.value_or(0); }) {
-    return c.num_key_value_heads.value_or(c.num_attention_heads);
-  } else {
-    return c.num_key_value_heads;
+  return c.num_key_value_heads.value_or(c.num_attention_heads);
+}
+
+template <class Config>
+int64_t head_dim(const Config& c) {
+  if constexpr (requires { c.head_dim; }) {
+    if (c.head_dim) return *c.head_dim;
   }
+  return c.hidden_size / c.num_attention_heads;
 }
 
 // Attention sees whole sequences here, so that a model whose queries see a window of keys has
@@ -131,9 +134,10 @@ ModelDimensions dimensions(const Config& c, const std::optional<int64_t>& window
           .layers = c.num_hidden_layers,
           .heads = c.num_attention_heads,
           .kv_heads = key_value_heads(c),
-          .head_dim = c.head_dim ? *c.head_dim : c.hidden_size / c.num_attention_heads,
+          .head_dim = head_dim(c),
           .inner = c.intermediate_size,
-          .attention_dropout = c.attention_dropout};
+          .attention_dropout = c.attention_dropout,
+          .end_at_window = window && *window < positions};
 }
 
 template <class Config>
@@ -144,7 +148,7 @@ void set_dimensions(Config& c, const ModelDimensions& dims) {
   c.num_hidden_layers = dims.layers;
   c.num_attention_heads = dims.heads;
   c.num_key_value_heads = dims.kv_heads;
-  c.head_dim = dims.head_dim;
+  if constexpr (requires { c.head_dim; }) c.head_dim = dims.head_dim;
   c.intermediate_size = dims.inner;
   c.attention_dropout = dims.attention_dropout;
 }
@@ -153,13 +157,15 @@ template <class Config>
 std::vector<SizeConflict> size_conflicts(const Config& c) {
   std::vector<SizeConflict> found;
   const int64_t heads = c.num_attention_heads;
-  if (!c.head_dim) {
+  bool is_derived = true;
+  if constexpr (requires { c.head_dim; }) is_derived = !c.head_dim;
+  if (is_derived) {
     add_unless_divides(found, "num_attention_heads", heads, c.hidden_size, "hidden_size");
   }
   add_unless_divides(found, "num_key_value_heads", key_value_heads(c), heads,
                      "num_attention_heads");
   if (!found.empty() || heads < 1) return found;
-  const int64_t width = dimensions(c).head_dim;
+  const int64_t width = head_dim(c);
   if (width > kLargestWidth / heads) {
     found.push_back({"head_dim", fmt::format("{} for each of {} heads, expected at most {}", width,
                                              heads, kLargestWidth / heads)});
@@ -201,8 +207,5 @@ DecoderSpec decoder(const Config& c, const Biases& biases) {
 // Takes what newer files say of rotary positions in "rope_parameters", and refuses what changes the
 // frequencies.
 void read_rotary(const HfObject& object, double& rope_theta);
-// Refuses "layer_types" of newer files that differ from what the family does here: attention to all
-// there is, or `has_window`, which sequences are no longer than.
-void refuse_layer_types(const HfObject& object, bool has_window);
 
 }  // namespace ds::llama_like

@@ -24,7 +24,6 @@ DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
 
 void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {
   llama_like::read_rotary(object, c.rope_theta);
-  llama_like::refuse_layer_types(object, c.sliding_window.has_value());
 }
 
 }  // namespace ds

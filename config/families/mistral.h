@@ -11,7 +11,7 @@ namespace ds {
 struct MistralConfig {
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
-  int64_t num_key_value_heads = 8;
+  std::optional<int64_t> num_key_value_heads = 8;  // null: num_attention_heads
   int64_t hidden_size = 4096;
   std::optional<int64_t> head_dim = {};  // hidden_size / num_attention_heads
   int64_t intermediate_size = 14336;

@@ -1,6 +1,8 @@
 #include "config/families/qwen2.h"
 
+#include "config/families/hf_object.h"
 #include "config/families/llama_like.h"
+#include "core/error.h"
 
 namespace ds {
 namespace {
@@ -9,6 +11,24 @@ namespace {
 std::optional<int64_t> window_of(const Qwen2Config& c) {
   if (!c.use_sliding_window || c.max_window_layers >= c.num_hidden_layers) return std::nullopt;
   return c.sliding_window;
+}
+
+// Newer files say of each layer what it sees, and that counts.
+void read_layer_types(const HfObject& object, Qwen2Config& c) {
+  const rapidjson::Value* const types = object.find("layer_types");
+  if (types == nullptr) return;
+  if (!types->IsArray()) {
+    throw DataError(fmt::format("{}: \"layer_types\" must be a list", object.path()));
+  }
+  bool has_window = false;
+  for (const rapidjson::Value& type : types->GetArray()) {
+    const std::string_view name = type.IsString() ? text_of(type) : "";
+    const bool slides = name == "sliding_attention" && window_of(c).has_value();
+    has_window = has_window || slides;
+    if (name == "full_attention" || slides) continue;
+    object.refuse(fmt::format("\"{}\" among \"layer_types\"", name));
+  }
+  if (!has_window) c.use_sliding_window = false;
 }
 
 }  // namespace
@@ -21,6 +41,7 @@ ModelDimensions Family<Qwen2Config>::dimensions(const Qwen2Config& c) {
 
 void Family<Qwen2Config>::set_dimensions(Qwen2Config& c, const ModelDimensions& dims) {
   llama_like::set_dimensions(c, dims);
+  c.use_sliding_window = false;  // whose end the positions have; it would depend on the layers
 }
 
 std::vector<SizeConflict> Family<Qwen2Config>::size_conflicts(const Qwen2Config& c) {
@@ -33,7 +54,12 @@ DecoderSpec Family<Qwen2Config>::decoder(const Qwen2Config& c) {
 
 void Family<Qwen2Config>::read_rest(const HfObject& object, Qwen2Config& c) {
   llama_like::read_rotary(object, c.rope_theta);
-  llama_like::refuse_layer_types(object, window_of(c).has_value());
+  const auto head_dim = object.number("head_dim");
+  if (head_dim && c.num_attention_heads > 0 &&
+      *head_dim != static_cast<double>(c.hidden_size / c.num_attention_heads)) {
+    object.refuse("\"head_dim\" other than hidden_size / num_attention_heads");
+  }
+  read_layer_types(object, c);
 }
 
 }  // namespace ds

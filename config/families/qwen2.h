@@ -11,9 +11,8 @@ namespace ds {
 struct Qwen2Config {
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
-  int64_t num_key_value_heads = 32;
+  std::optional<int64_t> num_key_value_heads = 32;  // null: num_attention_heads
   int64_t hidden_size = 4096;
-  std::optional<int64_t> head_dim = {};  // hidden_size / num_attention_heads
   int64_t intermediate_size = 22016;
   int64_t max_position_embeddings = 32768;
   int64_t vocab_size = 151936;

@@ -31,7 +31,7 @@ void fields(Visitor& v, EigenvalueConfig& c) {
 std::vector<SizeConflict> eigenvalue_conflicts(const EigenvalueConfig& config,
                                                const ModelConfig& model) {
   std::vector<SizeConflict> conflicts;
-  if (const std::string_view list = block_list(model); config.layer_name != list) {
+  if (const std::string list = block_list(model); config.layer_name != list) {
     conflicts.push_back({"layer_name", fmt::format("\"{}\", but the blocks of this model are "
                                                    "\"{}\"; set that",
                                                    config.layer_name, list)});

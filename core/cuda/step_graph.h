@@ -15,7 +15,8 @@ namespace ds {
 // * All that changes between two replays lies in memory: of the device, or pinned, which a copy
 //   inside of the body reads when the graph runs (StepInputs of kernels/step/scalars.h). What a
 //   kernel is given by value stays as it was when it was recorded.
-// * Its memory has places that are its own for as long as it is replayed (an arena).
+// * Its memory has places that are used by nothing but graphs which are replayed in the order in
+//   which they were recorded, for as long as they are (an arena, KeptMemory).
 // * What is made at first use (tables, DeviceFlags, handles of libraries) has been made: the first
 //   step is done without a graph.
 // * Its effects on the host, such as what traces and ledgers are told, happen when it is recorded,

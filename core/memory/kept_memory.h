@@ -1,6 +1,7 @@
 // KeptMemory: a resource that gives nothing back before it ends, for those who go on using what was
 // freed: a graph works where its work was recorded. What is freed is given to later allocations, as
-// the work of a recording is done in the order in which it was recorded. Confined to one thread.
+// the work of a recording is done in the order in which it was recorded; blocks stay as large as
+// they were. Confined to one thread.
 #pragma once
 
 #include <vector>

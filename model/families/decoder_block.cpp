@@ -109,7 +109,11 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
   mlp_norm_ = norm_params(spec, build.child(spec.names.mlp_norm), dims.width);
   mlp_.up = mlp_in(projections, mlp, spec.mlp.in, dims.inner, cut);
   mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
+  DS_CHECK(spec.branch_dropout == 0 || spec.dropout_places >= 3,
+           "decoder: {} places where branches are dropped, of three in a block",
+           spec.dropout_places);
   if (spec.has_gate) {
+    DS_CHECK(spec.activation == "silu", "decoder: a gate of {}", spec.activation);
     mlp_.gate = MlpGate::kSilu;
   } else {
     mlp_.activation = parse_activation(spec.activation);

@@ -62,9 +62,19 @@ TEST_CASE("a window of keys ends the positions, unless it is null or off", "[mod
         64);
   CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true,
                       "max_window_layers": 32, "layer_types": ["full_attention"]})") == 32768);
+  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true,
+                      "layer_types": ["full_attention"]})") == 32768);
   const std::string text = format_hf_config(MistralConfig{.sliding_window = {}}, DType::kF32);
-  CHECK_THAT(text, Catch::Contains("\"sliding_window\": null") && !Catch::Contains("head_dim"));
+  CHECK_THAT(text, Catch::Contains("\"sliding_window\": null"));
   CHECK(dimensions(parse_hf_config(text, "c")).positions == 131072);
+  const auto key_heads = [](const std::string& json) {
+    return dimensions(parse_hf_config(json, "c")).kv_heads;
+  };
+  CHECK(key_heads(R"({"model_type": "mistral"})") == 8);
+  CHECK(key_heads(R"({"model_type": "mistral", "num_key_value_heads": null})") == 32);
+  CHECK_THAT(positions_text(dimensions(MistralConfig{})),
+             Catch::Contains("4096 positions here") && Catch::Contains("sliding_window"));
+  CHECK(positions_text(dimensions(LlamaConfig{})) == "2048 positions");
 }
 
 TEST_CASE("rope_parameters of newer configs give theta", "[model]") {
@@ -164,9 +174,11 @@ TEST_CASE("features that are not built are refused by name", "[model]") {
              Contains("FalconForCausalLM") && Contains("LlamaForCausalLM"));
   CHECK_THAT(refusal(R"({"model_type": "qwen2", "layer_types": ["sliding_attention"]})"),
              Contains("\"sliding_attention\" among \"layer_types\""));
-  CHECK_THAT(refusal(R"({"model_type": "mistral", "layer_types": ["chunked_attention"]})"),
+  CHECK_THAT(refusal(R"({"model_type": "qwen2", "layer_types": ["chunked_attention"]})"),
              Contains("chunked_attention"));
-  CHECK_THAT(refusal(R"({"model_type": "llama", "layer_types": 1})"), Contains("must be a list"));
+  CHECK_THAT(refusal(R"({"model_type": "qwen2", "layer_types": 1})"), Contains("must be a list"));
+  CHECK_THAT(refusal(R"({"model_type": "qwen2", "head_dim": 64})"), Contains("\"head_dim\""));
+  CHECK(refusal(R"({"model_type": "qwen2", "head_dim": 128})") == "accepted");
 }
 
 TEST_CASE("impossible or malformed configs are refused with the key", "[model]") {

@@ -40,8 +40,10 @@ inline LlamaConfig tiny_llama(int64_t layers) { return tiny_like_llama<LlamaConf
 
 // One model of each family.
 inline std::vector<ModelConfig> tiny_models(int64_t layers) {
-  return {tiny_gpt2(layers), tiny_llama(layers), tiny_like_llama<MistralConfig>(layers),
-          tiny_like_llama<Qwen2Config>(layers)};
+  auto mistral = tiny_like_llama<MistralConfig>(layers);
+  mistral.max_position_embeddings = 20;
+  mistral.sliding_window = 16;  // which is as long as sequences may be
+  return {tiny_gpt2(layers), tiny_llama(layers), mistral, tiny_like_llama<Qwen2Config>(layers)};
 }
 
 }  // namespace ds::testing

@@ -213,9 +213,12 @@ std::optional<int> capability_of(Device device) {
   int minor = 0;
   for (const auto& [number, attribute] : {std::pair(&major, cudaDevAttrComputeCapabilityMajor),
                                           std::pair(&minor, cudaDevAttrComputeCapabilityMinor)}) {
-    if (cudaDeviceGetAttribute(number, attribute, device.index) == cudaSuccess) continue;
+    const cudaError_t error = cudaDeviceGetAttribute(number, attribute, device.index);
+    const bool is_absent = error == cudaErrorNoDevice || error == cudaErrorInvalidDevice ||
+                           error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary;
+    if (!is_absent) check_cuda(error, "capability");
     cudaGetLastError();
-    return std::nullopt;
+    if (is_absent) return std::nullopt;
   }
   return 10 * major + minor;
 }
