@@ -152,7 +152,7 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
   if (model.folder) return read_hf_model(files, *model.folder);
-  if (!model.family) return Gpt2Config{};
+  if (!model.family) return ModelConfig{};  // the first of the list
   if (const auto described = described_model(model)) return *described;
   throw Unsupported(
       fmt::format("model.family: this build has {}", fmt::join(built_families(), ", ")));
