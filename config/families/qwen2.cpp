@@ -55,8 +55,8 @@ DecoderSpec Family<Qwen2Config>::decoder(const Qwen2Config& c) {
 void Family<Qwen2Config>::read_rest(const HfObject& object, Qwen2Config& c) {
   llama_like::read_rotary(object, c.rope_theta);
   const auto head_dim = object.number("head_dim");
-  if (head_dim && c.num_attention_heads > 0 &&
-      *head_dim != static_cast<double>(c.hidden_size / c.num_attention_heads)) {
+  const int64_t derived = c.num_attention_heads > 0 ? c.hidden_size / c.num_attention_heads : 0;
+  if (head_dim && derived > 0 && *head_dim != static_cast<double>(derived)) {
     object.refuse("\"head_dim\" other than hidden_size / num_attention_heads");
   }
   read_layer_types(object, c);
