@@ -118,11 +118,14 @@ bool ties_embeddings(const ModelConfig& config) {
 }
 
 std::vector<std::string_view> model_bodies() {
-  return ask_each([](const auto& c) { return family_of(c).decoder(c).names.body; });
+  static const auto bodies =
+      ask_each([](const auto& c) { return family_of(c).decoder(c).names.body; });
+  return bodies;
 }
 
 bool is_token_table(std::string_view parameter) {
-  const auto tables = ask_each([](const auto& c) { return table_of(family_of(c).decoder(c)); });
+  static const auto tables =
+      ask_each([](const auto& c) { return table_of(family_of(c).decoder(c)); });
   return std::ranges::find(tables, parameter) != tables.end();
 }
 

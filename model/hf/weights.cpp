@@ -123,7 +123,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
       continue;
     }
     check_stored(folder, spec, folder_.info(stored));
-    if (is_token_table(spec.name) && !has_head && present.contains(kHead)) {
+    if (!has_head && present.contains(kHead) && is_token_table(spec.name)) {
       check_stored(folder,
                    {.name = kHead, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
                    folder_.info(kHead));

@@ -7,8 +7,8 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero", "checkpoint",
-          "train", "rankd", "launcher"]
+from sources import FOLDERS, SUFFIXES
+
 SPECIALISATION = re.compile(r"^struct Family<(\w+)>", re.M)
 
 
@@ -18,10 +18,10 @@ def main():
                 for found in SPECIALISATION.findall(path.read_text())}
     problems = [] if len(families) > 1 else [f"only {sorted(families)} found in config/families"]
     name = re.compile(r"\b(" + "|".join(sorted(families)) + r")\b")
-    for layer in LAYERS:
-        for path in sorted((root / layer).rglob("*")):
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
             place = path.relative_to(root).as_posix()
-            if path.suffix not in (".h", ".cpp", ".cu", ".cuh", ".inl") or place.startswith("config/families/"):
+            if path.suffix not in SUFFIXES or place.startswith(("config/families/", "tests/")):
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 problems += [f"{place}:{number}: {found} is a family, which list.h is to be asked about"
