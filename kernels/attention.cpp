@@ -3,6 +3,7 @@
 #include "kernels/attention.h"
 
 #include "core/dispatch.h"
+#include "core/error.h"
 #include "kernels/argument.h"
 #include "kernels/attention_operands.h"
 #include "kernels/cpu/attention.h"
@@ -25,27 +26,64 @@ void check_dropout(std::string_view op, const AttentionDropout& dropout) {
            op);
 }
 
-// Multiply-adds of one causal product over all heads, counted as half of the full square.
-double causal_flops(const AttentionShape& s) {
-  return static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.length) *
-         static_cast<double>(s.length + 1);
+void check_mask(std::string_view op, const Stream& stream, const AttentionSpec& spec) {
+  const AttentionShape& s = spec.shape;
+  const AttentionMask& mask = spec.mask;
+  DS_CHECK(mask.left >= 0 && mask.right >= 0, "{}: queries see {} keys before and {} behind", op,
+           mask.left, mask.right);
+  DS_CHECK(spec.scale >= 0 && spec.softcap >= 0, "{}: scale {}, softcap {}", op, spec.scale,
+           spec.softcap);
+  if (mask.ranges.defined()) {
+    detail::require_like(op, "ranges", stream, mask.ranges, 2 * s.batch * s.length, DType::kI32);
+  }
+  if (!mask.layout.defined()) return;
+  DS_CHECK(mask.block >= 16 && mask.block % 16 == 0, "{}: blocks of {}, expected a multiple of 16",
+           op, mask.block);
+  const Shape& layout = mask.layout.shape();
+  const int64_t blocks = (s.length + mask.block - 1) / mask.block;
+  DS_CHECK(layout.rank() == 3 && (layout[0] == 1 || layout[0] == s.heads) && layout[1] == blocks &&
+               layout[2] == blocks,
+           "{}: a layout of {} for {} heads and {} blocks of {}", op, layout.to_string(), s.heads,
+           blocks, mask.block);
+  detail::require_like(op, "layout", stream, mask.layout, mask.layout.numel(), DType::kU8);
+}
+
+// Pairs of a query and a key in one head that positions let meet; ranges and layouts, which lie on
+// the device, are not looked at.
+double pairs_of(const AttentionMask& mask, int64_t length) {
+  const auto triangle = [&](int64_t reach) {  // beyond it, on one side
+    const auto rows = static_cast<double>(std::max<int64_t>(length - 1 - reach, 0));
+    return rows * (rows + 1) / 2;
+  };
+  const auto rows = static_cast<double>(length);
+  return rows * rows - triangle(mask.left) - triangle(mask.right);
+}
+
+// Operations of one product over all heads.
+double product_flops(const AttentionSpec& spec) {
+  const AttentionShape& s = spec.shape;
+  return 2 * static_cast<double>(s.batch * s.heads * s.head_dim) * pairs_of(spec.mask, s.length);
 }
 
 }  // namespace
 
-void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
+void attention_forward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, Tensor& y,
                        Tensor& log_sum_exp, const AttentionDropout& dropout) {
   constexpr std::string_view kOp = "attention_forward";
+  const AttentionShape& shape = spec.shape;
   check_shape(kOp, shape);
+  check_mask(kOp, stream, spec);
   check_dropout(kOp, dropout);
   const int64_t rows = shape.batch * shape.length;
   detail::require_numel(kOp, "qkv", stream, qkv, rows * shape.packed());
   detail::require_float(kOp, "qkv", qkv);
   detail::require_like(kOp, "y", stream, y, rows * shape.heads * shape.head_dim, qkv.dtype());
   detail::require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
-  stream.report(kOp, {.flops = 2 * causal_flops(shape),
+  stream.report(kOp, {.flops = 2 * product_flops(spec),
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
-  const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
+  const Tensor none;
+  const detail::AttentionOperands operands =
+      detail::operands_of(spec, qkv, y, log_sum_exp, none, none, dropout);
   on_device(
       stream, [&](Cpu) { detail::attention_forward_cpu(stream, operands); },
       [&](Cuda) {
@@ -55,11 +93,13 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
       });
 }
 
-void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
+void attention_backward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv,
                         const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy, Tensor& dqkv,
                         const AttentionDropout& dropout) {
   constexpr std::string_view kOp = "attention_backward";
+  const AttentionShape& shape = spec.shape;
   check_shape(kOp, shape);
+  check_mask(kOp, stream, spec);
   check_dropout(kOp, dropout);
   const int64_t rows = shape.batch * shape.length;
   detail::require_numel(kOp, "qkv", stream, qkv, rows * shape.packed());
@@ -68,9 +108,10 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   detail::require_like(kOp, "dy", stream, dy, y.numel(), qkv.dtype());
   detail::require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
   detail::require_like(kOp, "dqkv", stream, dqkv, qkv.numel(), qkv.dtype());
-  stream.report(kOp, {.flops = 5 * causal_flops(shape),
+  stream.report(kOp, {.flops = 5 * product_flops(spec),
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
-  const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
+  const detail::AttentionOperands operands =
+      detail::operands_of(spec, qkv, y, log_sum_exp, dy, dqkv, dropout);
   on_device(
       stream, [&](Cpu) { detail::attention_backward_cpu(stream, operands); },
       [&](Cuda) {
@@ -80,10 +121,15 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
       });
 }
 
-void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor& q,
+void attention_decode(Stream& stream, const AttentionSpec& spec, const Tensor& q,
                       const Tensor& cache_k, const Tensor& cache_v, int64_t capacity, Tensor& y) {
   constexpr std::string_view kOp = "attention_decode";
+  const AttentionShape& shape = spec.shape;
   check_shape(kOp, shape);
+  check_mask(kOp, stream, spec);
+  if (!spec.mask.is_positional()) {
+    throw Unsupported("attention_decode: ranges and layouts of what a new position sees");
+  }
   DS_CHECK(shape.length <= capacity, "{}: {} positions filled of a cache of {}", kOp, shape.length,
            capacity);
   const int64_t numel = shape.batch * shape.heads * shape.head_dim;
@@ -93,16 +139,23 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
   detail::require_like(kOp, "cache_k", stream, cache_k, cached, q.dtype());
   detail::require_like(kOp, "cache_v", stream, cache_v, cached, q.dtype());
   detail::require_like(kOp, "y", stream, y, numel, q.dtype());
-  const auto read =
-      static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
-  stream.report(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),
-                      .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
+  const detail::DecodeOperands operands{
+      .shape = shape,
+      .first_key = std::max<int64_t>(shape.length - 1 - spec.mask.left, 0),
+      .scale = detail::scale_of(spec.scale, shape.head_dim),
+      .softcap = spec.softcap,
+      .q = q,
+      .keys = cache_k,
+      .values = cache_v,
+      .capacity = capacity,
+      .y = y};
+  const auto seen = static_cast<double>(shape.length - operands.first_key);
+  const auto width = static_cast<double>(shape.batch * shape.kv_heads * shape.head_dim);
+  stream.report(kOp, {.flops = 4 * static_cast<double>(numel) * seen,
+                      .bytes = 2 * width * seen * static_cast<double>(size_of(q.dtype()))});
   on_device(
-      stream,
-      [&](Cpu) { detail::attention_decode_cpu(stream, shape, q, cache_k, cache_v, capacity, y); },
-      [&](Cuda) {
-        detail::attention_decode_cuda(stream, shape, q, cache_k, cache_v, capacity, y);
-      });
+      stream, [&](Cpu) { detail::attention_decode_cpu(stream, operands); },
+      [&](Cuda) { detail::attention_decode_cuda(stream, operands); });
 }
 
 }  // namespace ds::kernels

@@ -1,8 +1,8 @@
-// Causal multi-head attention with memory O(T) (Dao et al., arXiv 2205.14135), grouped-query heads
-// (Ainslie et al., arXiv 2305.13245), over a packed projection.
+// Multi-head attention with memory O(T) (Dao et al., arXiv 2205.14135), grouped-query heads (Ainslie
+// et al., arXiv 2305.13245), over a packed projection. It is causal unless its mask says otherwise.
 #pragma once
 
-#include "core/tensor.h"
+#include "kernels/attention_mask.h"
 #include "kernels/step/micro_inputs.h"
 
 namespace ds::kernels {
@@ -15,6 +15,19 @@ struct AttentionShape {
   int64_t head_dim = 0;  // D
   // Row of the packed projection: heads*D queries, kv_heads*D keys, kv_heads*D values.
   constexpr int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+
+// What attention computes. Scores q . k are multiplied by a scale, then capped, then masked.
+struct AttentionSpec {
+  AttentionShape shape{};
+  AttentionMask mask{};
+  float scale = 0;    // 0: 1 / sqrt(D)
+  float softcap = 0;  // c: scores become c tanh(s / c) (Gemma 2, arXiv 2408.00118); 0: they stay
+
+  // Causal attention with the usual scale, which some halves have faster kernels for.
+  bool is_plain() const {
+    return mask.within(shape.length).is_causal() && scale == 0 && softcap == 0;
+  }
 };
 
 // Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a
@@ -34,20 +47,21 @@ struct AttentionDropout {
   }
 };
 
-// qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T].
-// Scores are scaled by 1/sqrt(D); position t sees positions <= t.
+// qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T]. A query that
+// sees no key has an output of zeros and a log-sum-exp of -infinity.
 // On bf16 operands the weights, and backward the gradients of the scores, may be rounded to bf16
 // before they are multiplied: GPUs do that, and CPUs with fast bf16 products.
-void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
+void attention_forward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, Tensor& y,
                        Tensor& log_sum_exp, const AttentionDropout& dropout = {});
 // Scores are recomputed. dqkv has qkv's shape; overwritten.
-void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
+void attention_backward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv,
                         const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy, Tensor& dqkv,
                         const AttentionDropout& dropout = {});
 
 // One new position per sequence against a cache, for generation: q [batch, heads*D],
 // cache_k/cache_v [batch, capacity, kv_heads*D] with `length` filled positions; y [batch, heads*D].
-void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor& q,
+// Unsupported with ranges or a layout.
+void attention_decode(Stream& stream, const AttentionSpec& spec, const Tensor& q,
                       const Tensor& cache_k, const Tensor& cache_v, int64_t capacity, Tensor& y);
 
 }  // namespace ds::kernels

@@ -25,6 +25,10 @@ std::string against_cudnn(const AttentionFacts& f) {
   if (f.dtype != DType::kBF16 && f.dtype != DType::kF16) {
     return fmt::format("cuDNN has attention in bf16 and fp16, and this is {}", name_of(f.dtype));
   }
+  if (!f.is_plain) {
+    return "cuDNN is asked for causal attention alone, and this has a window, a mask, a scale or a "
+           "cap of its own";
+  }
   if (f.dropout > 0) return "the mask of dropout is the same on all devices, and cuDNN has another";
   if (f.head_dim % 8 != 0) {
     return fmt::format("cuDNN has heads of multiples of 8 elements, and these have {}", f.head_dim);
@@ -61,11 +65,11 @@ void set_attention_rules(Stream& stream, const AttentionRules& rules) {
   if (stream.stands_for().kind == Device::Kind::kCuda) stream.state<AttentionRules>() = rules;
 }
 
-std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionShape& shape,
+std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionSpec& spec,
                                                   DType dtype, float dropout,
                                                   const AttentionRules& rules) {
   if (stream.device().kind != Device::Kind::kCuda) return std::nullopt;
-  return detail::attention_kernels_of(stream, shape, dtype, dropout, rules);
+  return detail::attention_kernels_of(stream, spec, dtype, dropout, rules);
 }
 
 std::string to_text(const AttentionKernels& kernels) {

@@ -41,6 +41,7 @@ struct AttentionFacts {
   int capability = 0;         // of the device: 90 is sm_90
   DType dtype = DType::kBF16;
   int64_t head_dim = 0;
+  bool is_plain = true;  // AttentionSpec's
   float dropout = 0;
   bool aligned = true;        // all operands begin at a multiple of 16 bytes
   bool deterministic = true;  // AttentionRules'
@@ -65,10 +66,10 @@ struct AttentionKernels {
   int64_t scratch_backward = 0;
 };
 
-// What attention of this shape will be computed with on the stream's device, for operands that
-// begin at multiples of 16 bytes; nothing where that is no CUDA device. Plans of cuDNN that are
-// made for the answer are kept for the calls.
-std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionShape& shape,
+// What this attention will be computed with on the stream's device, for operands that begin at
+// multiples of 16 bytes; nothing if that is no CUDA device. Plans of cuDNN that are made for the
+// answer are kept for the calls.
+std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionSpec& spec,
                                                   DType dtype, float dropout,
                                                   const AttentionRules& rules);
 // "attention: own flash kernel, because this build was made without cudnn_frontend.h", for people.

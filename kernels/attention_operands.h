@@ -1,16 +1,22 @@
-// What the halves of attention hand to each other: operands by reference, and the dropout mask.
+// What the halves of attention hand to each other: operands by reference, the mask without tensors,
+// and the dropout mask.
 // Internal to kernels/.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/index.h"
-#include "kernels/attention.h"
+#include "kernels/attention_part.h"
 
 namespace ds::kernels::detail {
 
 struct AttentionOperands {
   AttentionShape shape;
+  SeenKeys seen;
+  float scale;    // of scores
+  float softcap;  // 0: none
+  bool is_plain;  // AttentionSpec's
   const Tensor& qkv;
   const Tensor& y;
   const Tensor& log_sum_exp;
@@ -18,6 +24,58 @@ struct AttentionOperands {
   const Tensor& dqkv;  // backward
   const AttentionDropout& dropout;
 };
+
+// One new position of each sequence, and what it sees of a cache: keys [first_key, length).
+struct DecodeOperands {
+  AttentionShape shape;
+  int64_t first_key;
+  float scale, softcap;
+  const Tensor& q;
+  const Tensor& keys;
+  const Tensor& values;
+  int64_t capacity;
+  Tensor& y;
+};
+
+// Rows of queries and of keys are those of whole sequences.
+inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
+  SeenKeys seen{.left = mask.left, .right = mask.right, .length = length};
+  if (mask.ranges.defined()) seen.ranges = static_cast<const int32_t*>(mask.ranges.address());
+  if (mask.layout.defined()) {
+    seen.layout = static_cast<const uint8_t*>(mask.layout.address());
+    seen.layout_heads = mask.layout.shape()[0];
+    seen.blocks = mask.layout.shape()[1];
+    seen.block = mask.block;
+  }
+  return seen;
+}
+
+// Rows are those of the parts.
+inline SeenKeys seen_keys(const AttentionPart& part) {
+  return {.left = part.mask.left,
+          .right = part.mask.right,
+          .shift = part.queries.position - part.keys.position};
+}
+
+inline float scale_of(float scale, int64_t head_dim) {
+  return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
+}
+
+inline AttentionOperands operands_of(const AttentionSpec& spec, const Tensor& qkv, const Tensor& y,
+                                     const Tensor& log_sum_exp, const Tensor& dy,
+                                     const Tensor& dqkv, const AttentionDropout& dropout) {
+  return {.shape = spec.shape,
+          .seen = seen_keys(spec.mask.within(spec.shape.length), spec.shape.length),
+          .scale = scale_of(spec.scale, spec.shape.head_dim),
+          .softcap = spec.softcap,
+          .is_plain = spec.is_plain(),
+          .qkv = qkv,
+          .y = y,
+          .log_sum_exp = log_sum_exp,
+          .dy = dy,
+          .dqkv = dqkv,
+          .dropout = dropout};
+}
 
 // The block of random words whose words are of keys key / 4 * 4 .. + 3. `row` numbers queries over
 // all samples and heads; each begins with a block of its own.

@@ -2,7 +2,9 @@
 #include "kernels/attention_part.h"
 
 #include "core/dispatch.h"
+#include "core/error.h"
 #include "kernels/argument.h"
+#include "kernels/attention_operands.h"
 #include "kernels/cpu/parts/attention_part.h"
 #include "kernels/cuda/attention/attention_part.h"
 
@@ -23,9 +25,12 @@ void check_part(std::string_view op, const AttentionPart& part) {
            op, part.batch, part.heads, part.kv_heads, part.head_dim);
   check_rows(op, "queries", part.queries);
   check_rows(op, "keys", part.keys);
-  DS_CHECK(part.seen == Seen::kAll || part.queries.count == part.keys.count,
-           "{}: {} queries that see up to their own of {} keys", op, part.queries.count,
-           part.keys.count);
+  DS_CHECK(part.mask.left >= 0 && part.mask.right >= 0 && part.scale >= 0 && part.softcap >= 0,
+           "{}: queries see {} keys before and {} behind, scale {}, softcap {}", op, part.mask.left,
+           part.mask.right, part.scale, part.softcap);
+  if (!part.mask.is_positional()) {
+    throw Unsupported(fmt::format("{}: ranges and layouts of what queries of a part see", op));
+  }
 }
 
 int64_t query_rows(const AttentionPart& part) { return part.batch * part.queries.length; }
@@ -39,15 +44,38 @@ void require_inputs(std::string_view op, const Stream& stream, const AttentionPa
   detail::require_like(op, "kv", stream, kv, part.batch * part.keys.length * keys, qkv.dtype());
 }
 
-// Multiply-adds of one product over all heads.
+// Operations of one product over all heads.
 double flops_of(const AttentionPart& part) {
-  const auto queries = static_cast<double>(part.queries.count);
-  const double pairs = part.seen == Seen::kAll ? queries * static_cast<double>(part.keys.count)
-                                               : queries * (queries + 1) / 2;
+  const detail::SeenKeys seen = detail::seen_keys(part);
+  double pairs = 0;
+  for (int64_t query = 0; query < part.queries.count; ++query) {
+    const detail::KeySpan keys = seen.span(0, query, part.keys.count);
+    if (!keys.is_empty()) pairs += static_cast<double>(keys.end - keys.begin);
+  }
   return 2 * pairs * static_cast<double>(part.batch * part.heads * part.head_dim);
 }
 
 }  // namespace
+
+AttentionPart part_of(const AttentionSpec& spec, const SequencePart& queries,
+                      const SequencePart& keys) {
+  const AttentionShape& shape = spec.shape;
+  return {.batch = shape.batch,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .queries = queries,
+          .keys = keys,
+          .mask = spec.mask,
+          .scale = spec.scale,
+          .softcap = spec.softcap};
+}
+
+bool sees_anything(const AttentionPart& part) {
+  const detail::SeenKeys seen = detail::seen_keys(part);
+  const detail::SeenByRows rows{.seen = seen, .rows = part.queries.count, .keys = part.keys.count};
+  return !rows.span().is_empty();
+}
 
 void attention_part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                             const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write) {

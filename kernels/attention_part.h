@@ -14,9 +14,8 @@ struct SequencePart {
   int64_t length = 0;
   int64_t first = 0;
   int64_t count = 0;
+  int64_t position = 0;  // of the first row of the part; those after it follow
 };
-
-enum class Seen : uint8_t { kAll, kUpToOwn };  // kUpToOwn: query i of the part sees keys <= i of it
 
 struct AttentionPart {
   int64_t batch = 0;
@@ -24,8 +23,16 @@ struct AttentionPart {
   int64_t kv_heads = 0;  // heads % kv_heads == 0
   int64_t head_dim = 0;  // D
   SequencePart queries{}, keys{};
-  Seen seen = Seen::kAll;
+  AttentionMask mask{};  // by positions alone: ranges and layouts are Unsupported
+  float scale = 0;       // as AttentionSpec's
+  float softcap = 0;
 };
+
+// The same attention over whole sequences is `spec`; positions are told by the parts.
+AttentionPart part_of(const AttentionSpec& spec, const SequencePart& queries,
+                      const SequencePart& keys);
+// Whether any query of the part sees any key of it.
+bool sees_anything(const AttentionPart& part);
 
 // qkv [batch * queries.length, packed()] as of attention_forward(), of which the queries are read;
 // kv [batch * keys.length, 2 * kv_heads * D], keys before values, of qkv's dtype;

@@ -10,6 +10,7 @@ namespace ds {
 namespace {
 
 using kernels::AttentionShape;
+using kernels::AttentionSpec;
 
 void copy_elements(Stream& stream, const Tensor& from, int64_t from_first, Tensor& to,
                    int64_t to_first, int64_t count) {
@@ -30,15 +31,16 @@ void fill_cache(Stream& stream, const AttentionShape& shape, const Tensor& qkv, 
   }
 }
 
-Tensor decode(Stream& stream, const AttentionShape& shape, const Tensor& qkv, KvCache& cache,
+Tensor decode(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, KvCache& cache,
               int64_t layer) {
+  const AttentionShape& shape = spec.shape;
   const int64_t queries = shape.heads * shape.head_dim;
   Tensor q = Tensor::empty({shape.batch, queries}, qkv.dtype(), stream);
   for (int64_t row = 0; row < shape.batch; ++row) {
     copy_elements(stream, qkv, row * shape.packed(), q, row * queries, queries);
   }
-  AttentionShape seen = shape;
-  seen.length = cache.length() + 1;
+  AttentionSpec seen = spec;
+  seen.shape.length = cache.length() + 1;
   Tensor y = Tensor::empty({shape.batch, queries}, qkv.dtype(), stream);
   kernels::attention_decode(stream, seen, q, cache.keys(layer), cache.values(layer),
                             cache.capacity(), y);
@@ -72,14 +74,15 @@ HeadPlace place_among_heads(const Context& context) {
 }
 
 // Computes attention of the rows and heads that are here.
-Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
+Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
                   const DropoutSpec& dropout) {
   Stream& stream = context.stream;
+  const AttentionShape& shape = spec.shape;
   if (context.cache != nullptr) {
     check_cache(context, shape);
     fill_cache(stream, shape, qkv.value, *context.cache, layer);
     if (shape.length == 1) {
-      return {decode(stream, shape, qkv.value, *context.cache, layer), Var::kConstant};
+      return {decode(stream, spec, qkv.value, *context.cache, layer), Var::kConstant};
     }
   }
   const int64_t rows = shape.batch * shape.length;
@@ -92,15 +95,15 @@ Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv,
                                        .mask = {context.micro, dropout.site},
                                        .all_heads = places > 1 ? places * shape.heads : 0,
                                        .first_head = place * shape.heads};
-  kernels::attention_forward(stream, shape, input, y, log_sum_exp, drop);
+  kernels::attention_forward(stream, spec, input, y, log_sum_exp, drop);
 
-  auto backward = [&stream, shape, drop, dtype, qkv_saved = context.save(input),
+  auto backward = [&stream, spec, drop, dtype, qkv_saved = context.save(input),
                    y_saved = context.save(y),
                    sums_saved = context.save(log_sum_exp)](GradientFlow& flow) mutable {
     const Tensor packed = take(qkv_saved);
     const Tensor dy = as_operand(stream, flow.take(0), packed.dtype());
     Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
-    kernels::attention_backward(stream, shape, packed, take(y_saved), take(sums_saved), dy, dqkv,
+    kernels::attention_backward(stream, spec, packed, take(y_saved), take(sums_saved), dy, dqkv,
                                 drop);
     flow.give(0, as_value(stream, std::move(dqkv), dtype));
   };
@@ -108,25 +111,26 @@ Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv,
   return context.record("attention", {&qkv, 1}, {std::move(value)}, std::move(backward)).front();
 }
 
-Var around_ring(Context& context, const AttentionShape& shape, const Var& qkv,
+Var around_ring(Context& context, const AttentionSpec& spec, const Var& qkv,
                 const DropoutSpec& dropout) {
   DS_CHECK(context.mode != RunMode::kTrain || dropout.p == 0,
            "attention: a ring drops no probabilities, and {} of them are to be dropped", dropout.p);
-  return ring_attention(context, shape, qkv);
+  return ring_attention(context, spec, qkv);
 }
 
 }  // namespace
 
-Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
+Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout) {
-  if (context.sequence == nullptr) return own_attention(context, shape, qkv, layer, dropout);
+  if (context.sequence == nullptr) return own_attention(context, spec, qkv, layer, dropout);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
   const bool trades = context.trade != nullptr;
-  const AttentionShape of_share = trades ? attention_of_share(shape, context.trade->size()) : shape;
-  Var y = trades ? to_heads(context, shape, qkv) : qkv;
+  AttentionSpec of_share = spec;
+  if (trades) of_share.shape = attention_of_share(spec.shape, context.trade->size());
+  Var y = trades ? to_heads(context, spec.shape, qkv) : qkv;
   y = context.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
                               : around_ring(context, of_share, y, dropout);
-  return trades ? to_sequence(context, shape, y) : y;
+  return trades ? to_sequence(context, spec.shape, y) : y;
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "core/libraries/gpu_libraries.h"
 #include "core/memory/host_copy.h"
 #include "kernels/attention_choice.h"
+#include "model/families/decoder_block.h"
 #include "model/parallel/sequence.h"
 #include "train/assemble.h"
 
@@ -179,8 +180,10 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                           .kv_heads = kv_heads,
                           .head_dim = sizes.head_dim},
                          sharers);
+  // A window, if there is one, is that of the last layer.
+  const kernels::AttentionMask mask = attention_mask(decoder_spec(options.model), sizes.layers - 1);
   const auto attention =
-      kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
+      kernels::attention_kernels(workspace_.stream(), {.shape = shape, .mask = mask}, options.dtype,
                                  static_cast<float>(sizes.attention_dropout), options.attention);
   return kernels::to_text(attention.value());
 }

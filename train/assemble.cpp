@@ -230,8 +230,8 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
   const ModelDimensions dims = dimensions(model);
   const int64_t length = data.sequence_length.value_or(dims.positions);
   if (length > dims.positions) {
-    throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {}", length,
-                                  positions_text(dims)));
+    throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions",
+                                  length, dims.positions));
   }
   return length;
 }

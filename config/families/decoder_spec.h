@@ -44,6 +44,13 @@ struct RotarySpec {
   double theta = 10000;  // base of the frequencies
 };
 
+// Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in layers
+// from first_layer on.
+struct SlidingWindow {
+  int64_t keys = 0;
+  int64_t first_layer = 0;
+};
+
 struct DecoderSpec {
   DecoderNames names;
   NormKind norm = NormKind::kRms;
@@ -53,7 +60,8 @@ struct DecoderSpec {
   bool has_gate = true;             // the MLP is act(gate(x)) * up(x)
   std::string activation = "silu";  // behind a gate there is no other yet
   std::optional<RotarySpec> rotary = {};
-  double initializer_range = 0.02;  // standard deviation
+  std::optional<SlidingWindow> window = {};  // unset: queries see all keys up to their own
+  double initializer_range = 0.02;           // standard deviation
   // What adds to the residual stream starts with 1 / sqrt(2 layers) of it, so that the stream's
   // variance does not grow with depth (GPT-2 paper, section 2.3).
   bool scales_branches = false;

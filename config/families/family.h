@@ -27,9 +27,6 @@ struct ModelDimensions {
   int64_t head_dim = 0;
   int64_t inner = 0;             // of the MLP
   double attention_dropout = 0;  // of probabilities, in training
-  // Attention sees whole sequences here, and the model's a window of keys: both are the same up to
-  // its end.
-  bool end_at_window = false;
 };
 
 // Sizes that do not fit each other: the key that is refused, and why.

@@ -80,14 +80,6 @@ ModelDimensions dimensions(const ModelConfig& config) {
   return std::visit([](const auto& c) { return family_of(c).dimensions(c); }, config);
 }
 
-std::string positions_text(const ModelDimensions& dims) {
-  return fmt::format("{} positions{}", dims.positions,
-                     dims.end_at_window
-                         ? " here, which is its sliding_window: attention to a window "
-                           "of keys is not available in this build"
-                         : "");
-}
-
 ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& dims) {
   ModelConfig other = config;
   std::visit([&](auto& c) { family_of(c).set_dimensions(c, dims); }, other);

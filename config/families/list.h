@@ -45,8 +45,6 @@ std::vector<std::string_view> built_families();           // their names
 std::string_view family_name(const ModelConfig& config);  // "gpt2"
 
 ModelDimensions dimensions(const ModelConfig& config);
-// "4096 positions", and why a model with a window of keys has no more here.
-std::string positions_text(const ModelDimensions& dims);
 // The same model with these sizes.
 ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& dims);
 DecoderSpec decoder_spec(const ModelConfig& config);

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "config/families/family.h"
 #include "config/families/limits.h"
 #include "config/reader/fields.h"
@@ -59,14 +57,12 @@ template <class LlamaLike>
 void window_fields(Visitor& v, LlamaLike& c) {
   if constexpr (requires { c.use_sliding_window; }) {
     v.field("use_sliding_window", c.use_sliding_window,
-            {.meaning = "Queries of later layers see a window of keys; then sequences are as long "
-                        "as the window at most, where both are the same.",
+            {.meaning = "Queries of layers from max_window_layers on see a window of keys.",
              .effect = Effect::kUsed});
   }
   if constexpr (requires { c.sliding_window; }) {
     v.field("sliding_window", c.sliding_window,
-            {.meaning = "Keys that a query sees, its own included; sequences are so long at most, "
-                        "where it sees all of them.",
+            {.meaning = "Keys that a query sees, its own included.",
              .effect = Effect::kUsed,
              .min = 1,
              .max = kMostPositions,
@@ -123,21 +119,17 @@ int64_t head_dim(const Config& c) {
   return c.hidden_size / c.num_attention_heads;
 }
 
-// Attention sees whole sequences here, so that a model whose queries see a window of keys has
-// positions up to its end. `window`: nothing where queries see all.
 template <class Config>
-ModelDimensions dimensions(const Config& c, const std::optional<int64_t>& window = {}) {
-  const int64_t positions = c.max_position_embeddings;
+ModelDimensions dimensions(const Config& c) {
   return {.vocabulary = c.vocab_size,
-          .positions = window ? std::min(positions, *window) : positions,
+          .positions = c.max_position_embeddings,
           .width = c.hidden_size,
           .layers = c.num_hidden_layers,
           .heads = c.num_attention_heads,
           .kv_heads = key_value_heads(c),
           .head_dim = head_dim(c),
           .inner = c.intermediate_size,
-          .attention_dropout = c.attention_dropout,
-          .end_at_window = window && *window < positions};
+          .attention_dropout = c.attention_dropout};
 }
 
 template <class Config>

@@ -7,7 +7,7 @@ namespace ds {
 void fields(Visitor& v, MistralConfig& c) { llama_like::fields(v, c); }
 
 ModelDimensions Family<MistralConfig>::dimensions(const MistralConfig& c) {
-  return llama_like::dimensions(c, c.sliding_window);
+  return llama_like::dimensions(c);
 }
 
 void Family<MistralConfig>::set_dimensions(MistralConfig& c, const ModelDimensions& dims) {
@@ -19,7 +19,9 @@ std::vector<SizeConflict> Family<MistralConfig>::size_conflicts(const MistralCon
 }
 
 DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
-  return llama_like::decoder(c, {});
+  DecoderSpec spec = llama_like::decoder(c, {});
+  if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};
+  return spec;
 }
 
 void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {

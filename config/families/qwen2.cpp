@@ -1,5 +1,7 @@
 #include "config/families/qwen2.h"
 
+#include <algorithm>
+
 #include "config/families/hf_object.h"
 #include "config/families/llama_like.h"
 #include "core/error.h"
@@ -7,28 +9,32 @@
 namespace ds {
 namespace {
 
-// Layers from max_window_layers on see a window, if there are any.
-std::optional<int64_t> window_of(const Qwen2Config& c) {
-  if (!c.use_sliding_window || c.max_window_layers >= c.num_hidden_layers) return std::nullopt;
-  return c.sliding_window;
-}
-
-// Newer files say of each layer what it sees, and that counts.
+// Newer files say of each layer what it sees, and that counts: layers that see a window follow those
+// that see everything.
 void read_layer_types(const HfObject& object, Qwen2Config& c) {
   const rapidjson::Value* const types = object.find("layer_types");
   if (types == nullptr) return;
   if (!types->IsArray()) {
     throw DataError(fmt::format("{}: \"layer_types\" must be a list", object.path()));
   }
-  bool has_window = false;
+  const bool may_slide = c.use_sliding_window && c.sliding_window;
+  int64_t full = 0, sliding = 0;
   for (const rapidjson::Value& type : types->GetArray()) {
     const std::string_view name = type.IsString() ? text_of(type) : "";
-    const bool slides = name == "sliding_attention" && window_of(c).has_value();
-    has_window = has_window || slides;
-    if (name == "full_attention" || slides) continue;
-    object.refuse(fmt::format("\"{}\" among \"layer_types\"", name));
+    const bool slides = name == "sliding_attention" && may_slide;
+    if (!slides && name != "full_attention") {
+      object.refuse(fmt::format("\"{}\" among \"layer_types\"", name));
+    }
+    if (!slides && sliding > 0) {
+      object.refuse("\"full_attention\" behind \"sliding_attention\" among \"layer_types\"");
+    }
+    ++(slides ? sliding : full);
   }
-  if (!has_window) c.use_sliding_window = false;
+  if (full + sliding != c.num_hidden_layers) {
+    throw DataError(fmt::format("{}: {} \"layer_types\" for {} layers", object.path(),
+                                full + sliding, c.num_hidden_layers));
+  }
+  c.max_window_layers = sliding > 0 ? full : std::max(c.max_window_layers, full);
 }
 
 }  // namespace
@@ -36,12 +42,11 @@ void read_layer_types(const HfObject& object, Qwen2Config& c) {
 void fields(Visitor& v, Qwen2Config& c) { llama_like::fields(v, c); }
 
 ModelDimensions Family<Qwen2Config>::dimensions(const Qwen2Config& c) {
-  return llama_like::dimensions(c, window_of(c));
+  return llama_like::dimensions(c);
 }
 
 void Family<Qwen2Config>::set_dimensions(Qwen2Config& c, const ModelDimensions& dims) {
   llama_like::set_dimensions(c, dims);
-  c.use_sliding_window = false;  // whose end the positions have; it would depend on the layers
 }
 
 std::vector<SizeConflict> Family<Qwen2Config>::size_conflicts(const Qwen2Config& c) {
@@ -49,7 +54,11 @@ std::vector<SizeConflict> Family<Qwen2Config>::size_conflicts(const Qwen2Config&
 }
 
 DecoderSpec Family<Qwen2Config>::decoder(const Qwen2Config& c) {
-  return llama_like::decoder(c, {.queries_keys_values = true});
+  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = true});
+  if (c.use_sliding_window && c.sliding_window) {
+    spec.window = SlidingWindow{.keys = *c.sliding_window, .first_layer = c.max_window_layers};
+  }
+  return spec;
 }
 
 void Family<Qwen2Config>::read_rest(const HfObject& object, Qwen2Config& c) {

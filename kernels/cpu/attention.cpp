@@ -1,4 +1,4 @@
-// Causal attention on the CPU. A head is one item of work: its keys and values are copied to fp32
+// Attention on the CPU. A head is one item of work: its keys and values are copied to fp32
 // panels once, then blocks of queries run over blocks of keys. Workspaces are O(T) per thread and
 // live as long as the stream.
 #undef HWY_TARGET_INCLUDE
@@ -95,10 +95,23 @@ HWY_INLINE float weights_of(float* scores, int64_t count) {
   return sum_lanes(d, sum);
 }
 
+// Scores of one query, which have been scaled.
+HWY_INLINE void cap_scores(float softcap, float* scores, int64_t count) {
+  if (softcap == 0) return;
+  const Lanes d;
+  for (int64_t s = 0; s < count; s += lane_count()) {
+    const int64_t lanes = at_most_lanes(count - s);
+    const auto t = tanh(d, hn::Mul(get(d, scores + s, lanes), hn::Set(d, 1.0F / softcap)));
+    put(hn::Mul(t, hn::Set(d, softcap)), d, scores + s, lanes);
+  }
+}
+
 // One query against `count` keys whose rows are `stride` apart.
 template <class T>
-void attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t count, int64_t dim,
-            T* y, std::vector<float>& scratch) {
+void attend(const detail::DecodeOperands& a, const T* q, const T* keys, const T* values,
+            int64_t count, T* y, std::vector<float>& scratch) {
+  const int64_t dim = a.shape.head_dim, stride = a.shape.kv_heads * dim;
+  const float scale = a.scale;
   const int64_t lanes = lane_count();
   const int64_t padded = round_up(count, lanes);
   scratch.assign(to_size(padded + 2 * dim), -std::numeric_limits<float>::infinity());
@@ -106,12 +119,12 @@ void attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t 
   float* query = scores + padded;
   float* out = query + dim;
   for (int64_t i = 0; i < dim; ++i) query[i] = static_cast<float>(q[i]);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   int64_t s = 0;
   for (; s + kKeysAtOnce <= count; s += kKeysAtOnce) {
     score_keys<kKeysAtOnce>(query, keys + s * stride, stride, dim, scale, scores + s);
   }
   for (; s < count; ++s) score_keys<1>(query, keys + s * stride, stride, dim, scale, scores + s);
+  cap_scores(a.softcap, scores, count);
   const float total = weights_of(scores, count);
   int64_t i = 0;
   for (; i + 4 * lanes <= dim; i += 4 * lanes) {
@@ -156,29 +169,29 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
     pack_by_depth(p, head.keys, head.stride, block, keys + block * kBlock * p.dim);
     pack_by_row(p, head.values, head.stride, block, values + block * p.block_floats());
   }
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_dim));
+  const ScoreRule rule{a.scale, a.softcap};
   for (int64_t block = 0; block < p.blocks; ++block) {
     const int64_t rows = rows_in(p, block);
+    const detail::SeenByRows seen{a.seen,         item / s.heads, item % s.heads,
+                                  block * kBlock, rows,           s.length};
+    const auto [first, end] = key_blocks(seen);
     float most[kBlock];
     float total[kBlock] = {};
     std::fill(most, most + kBlock, -std::numeric_limits<float>::infinity());
     std::fill(out, out + p.block_floats(), 0.0F);
     pack_left(p, head.queries, head.stride, block, query);
-    for (int64_t key = 0; key <= block; ++key) {
-      const Extent extent = key == block ? Extent::kLower : Extent::kWhole;
+    for (int64_t key = first; key < end; ++key) {
+      const Extent extent = extent_of(a.seen, key, block);
       block_scores(query, keys + key * kBlock * p.dim, p.dim, scores, extent);
+      rule.cap(scores, nullptr);
       for (int64_t i = 0; i < kBlock; ++i) {
-        const int64_t count = extent == Extent::kLower ? i + 1 : kBlock;
+        const uint64_t visible = seen.tile(i, key * kBlock);
         float* row = scores + i * kBlock;
-        if (i >= rows) {
-          std::fill(row, row + kBlock, 0.0F);
-          continue;
-        }
-        const float shrink = online_softmax(row, count, scale, &most[i], &total[i]);
-        if (key > 0 && shrink != 1.0F) scale_row(shrink, out + i * p.width, p.width);
-        if (a.dropout.p > 0) {
+        const float shrink = online_softmax(row, visible, rule.factor(), &most[i], &total[i]);
+        if (key > first && shrink != 1.0F) scale_row(shrink, out + i * p.width, p.width);
+        if (a.dropout.p > 0 && visible != 0) {
           const int64_t number = item * s.length + block * kBlock + i;
-          detail::drop_probabilities(a, number, key * kBlock, count, row);
+          detail::drop_probabilities(a, number, key * kBlock, last_seen(visible), row);
         }
       }
       add_weighted(scores, values + key * p.block_floats(), p.width, out, p.width, extent);
@@ -186,7 +199,8 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t t = block * kBlock + i;
       const int64_t at = (item / s.heads * s.length + t) * s.heads + item % s.heads;
-      store_row(out + i * p.width, 1.0F / total[i], a.y.data<T>() + at * p.dim, p.dim);
+      const float factor = total[i] == 0 ? 0.0F : 1.0F / total[i];
+      store_row(out + i * p.width, factor, a.y.data<T>() + at * p.dim, p.dim);
       a.log_sum_exp.data<float>()[item * s.length + t] = most[i] + std::log(total[i]);
     }
   }
@@ -201,10 +215,16 @@ struct BackwardPanels {
   float *query, *query_rows;  // of the block at hand, as left and right operand
   float *dy, *dy_rows;
   float *scores, *products;  // [blocks][kBlock, kBlock] of the block of queries at hand
+  float* slopes;             // the same, if scores are capped
   float* dquery;
+
+  float* slopes_of(int64_t key) const {
+    return slopes == nullptr ? nullptr : slopes + key * kBlock * kBlock;
+  }
 };
 
-BackwardPanels backward_panels(const AttentionShape& s, float* workspace) {
+BackwardPanels backward_panels(const detail::AttentionOperands& a, float* workspace) {
+  const AttentionShape& s = a.shape;
   BackwardPanels b{};
   b.p = head_panels(s.length, s.head_dim);
   const auto take = [&](int64_t floats) {
@@ -223,30 +243,23 @@ BackwardPanels backward_panels(const AttentionShape& s, float* workspace) {
   b.dy_rows = take(b.p.block_floats());
   b.scores = take(b.p.blocks * kBlock * kBlock);
   b.products = take(b.p.blocks * kBlock * kBlock);
+  b.slopes = a.softcap > 0 ? take(b.p.blocks * kBlock * kBlock) : nullptr;
   b.dquery = take(b.p.block_floats());
   return b;
 }
 
-// Queries [first, first + rows) of one head: what the rows of its blocks need to know.
+// A block of queries of one head: what its rows need to know.
 struct QueryRows {
   const detail::AttentionOperands& a;
   int64_t number;  // of the first row among all queries of all heads of the batch
-  int64_t rows;
-  float scale;
+  detail::SeenByRows seen;
+  ScoreRule rule;
 
-  int64_t visible(int64_t i, Extent extent) const {
-    const int64_t count = extent == Extent::kLower ? i + 1 : kBlock;
-    return i < rows ? count : 0;
-  }
-  void drop(int64_t i, int64_t key, int64_t count, float* values) const {
-    if (a.dropout.p == 0) return;
-    detail::drop_probabilities(a, number + i, key * kBlock, count, values);
+  void drop(int64_t i, int64_t key, uint64_t visible, float* values) const {
+    if (a.dropout.p == 0 || visible == 0) return;
+    detail::drop_probabilities(a, number + i, key * kBlock, last_seen(visible), values);
   }
 };
-
-HWY_INLINE Extent extent_of(int64_t key, int64_t block) {
-  return key == block ? Extent::kLower : Extent::kWhole;
-}
 
 // Weights p and their gradients dp of one block of queries against all its keys, kept for the
 // second pass; returns delta = sum(p dp) / sum(p) of every row. It is taken from these very
@@ -257,22 +270,25 @@ void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block
   const HeadPanels& p = b.p;
   const float* lse = q.a.log_sum_exp.data<float>() + q.number;
   RowSums sums[kBlock];
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
+  const auto [first, end] = key_blocks(q.seen);
+  for (int64_t key = first; key < end; ++key) {
+    const Extent extent = extent_of(q.a.seen, key, block);
     float* scores = b.scores + key * kBlock * kBlock;
     float* products = b.products + key * kBlock * kBlock;
     block_scores(b.query, b.keys + key * kBlock * p.dim, p.dim, scores, extent);
     block_scores(b.dy, b.values + key * kBlock * p.dim, p.dim, products, extent);
+    q.rule.cap(scores, b.slopes_of(key));
     for (int64_t i = 0; i < kBlock; ++i) {
-      const int64_t count = q.visible(i, extent);
+      const uint64_t visible = q.seen.tile(i, key * kBlock);
       float* row = products + i * kBlock;
-      softmax_row_of(scores + i * kBlock, row, count, q.scale, count > 0 ? lse[i] : 0.0F);
-      q.drop(i, key, count, row);
-      if (count > 0) add_row_sums(scores + i * kBlock, row, sums[i]);
+      softmax_row_of(scores + i * kBlock, row, visible, q.rule.factor(),
+                     visible != 0 ? lse[i] : 0.0F);
+      q.drop(i, key, visible, row);
+      if (visible != 0) add_row_sums(scores + i * kBlock, row, sums[i]);
     }
   }
   for (int64_t i = 0; i < kBlock; ++i) {
-    delta[i] = i < q.rows ? static_cast<float>(sums[i].weighted / sums[i].total) : 0.0F;
+    delta[i] = sums[i].total == 0 ? 0.0F : static_cast<float>(sums[i].weighted / sums[i].total);
   }
 }
 
@@ -280,13 +296,17 @@ void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block
 void backward_products(const BackwardPanels& b, const QueryRows& q, int64_t block,
                        const float* delta) {
   const HeadPanels& p = b.p;
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
+  const auto [first, end] = key_blocks(q.seen);
+  for (int64_t key = first; key < end; ++key) {
+    const Extent extent = extent_of(q.a.seen, key, block);
     float* scores = b.scores + key * kBlock * kBlock;
     float* products = b.products + key * kBlock * kBlock;
     for (int64_t i = 0; i < kBlock; ++i) {
-      gradient_row(scores + i * kBlock, products + i * kBlock, q.scale, delta[i]);
-      q.drop(i, key, q.visible(i, extent), scores + i * kBlock);
+      gradient_row(scores + i * kBlock, products + i * kBlock, q.rule.factor(), delta[i]);
+    }
+    q.rule.uncap(b.slopes_of(key), products);
+    for (int64_t i = 0; i < kBlock; ++i) {
+      q.drop(i, key, q.seen.tile(i, key * kBlock), scores + i * kBlock);
     }
     const int64_t at = key * p.block_floats();
     add_weighted_transposed(scores, b.dy_rows, p.width, b.dvalues + at, p.width, extent);
@@ -306,7 +326,6 @@ void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
   const int64_t out_at = batch * s.length * out_stride + h * p.dim;
   const T* dy = a.dy.data<T>() + out_at;
   T* dquery = a.dqkv.data<T>() + batch * s.length * s.packed() + h * p.dim;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_dim));
   for (int64_t block = 0; block < p.blocks; ++block) {
     const int64_t rows = rows_in(p, block);
     const int64_t first = block * kBlock;
@@ -315,7 +334,10 @@ void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
     pack_left(p, dy, out_stride, block, b.dy);
     pack_by_row(p, dy, out_stride, block, b.dy_rows);
     std::fill(b.dquery, b.dquery + p.block_floats(), 0.0F);
-    const QueryRows q{a, (batch * s.heads + h) * s.length + first, rows, scale};
+    const QueryRows q{a,
+                      (batch * s.heads + h) * s.length + first,
+                      {a.seen, batch, h, first, rows, s.length},
+                      {a.scale, a.softcap}};
     float delta[kBlock];
     backward_weights(b, q, block, delta);
     backward_products(b, q, block, delta);
@@ -332,7 +354,7 @@ void backward_group(const detail::AttentionOperands& a, int64_t item, float* wor
   const int64_t batch = item / s.kv_heads;
   const int64_t kv = item % s.kv_heads;
   const int64_t group = s.heads / s.kv_heads;
-  const BackwardPanels b = backward_panels(s, workspace);
+  const BackwardPanels b = backward_panels(a, workspace);
   const HeadPanels& p = b.p;
   const Head<T> head = head_of<T>(a, batch, kv * group);
   for (int64_t block = 0; block < p.blocks; ++block) {
@@ -362,25 +384,24 @@ void attention_backward_item(const detail::AttentionOperands& a, int64_t item, f
 }
 
 // Floats of one thread's workspace; the backward's serves both.
-size_t attention_workspace(const AttentionShape& s) {
-  const HeadPanels p = head_panels(s.length, s.head_dim);
-  const int64_t per_block = 2 * kBlock * p.dim + 3 * p.block_floats() + 2 * kBlock * kBlock;
+size_t attention_workspace(const detail::AttentionOperands& a) {
+  const HeadPanels p = head_panels(a.shape.length, a.shape.head_dim);
+  const int64_t tiles = a.softcap > 0 ? 3 : 2;
+  const int64_t per_block = 2 * kBlock * p.dim + 3 * p.block_floats() + tiles * kBlock * kBlock;
   const int64_t once = 2 * kBlock * p.dim + 3 * p.block_floats() + kBlock * kBlock;
   return to_size(p.blocks * per_block + once);
 }
 
-void attention_decode_items(const AttentionShape& s, const Tensor& q, const Tensor& cache_k,
-                            const Tensor& cache_v, int64_t capacity, Tensor& y, int64_t begin,
-                            int64_t end) {
-  on_float(q.dtype(), [&]<class T>() {
+void attention_decode_items(const detail::DecodeOperands& a, int64_t begin, int64_t end) {
+  const AttentionShape& s = a.shape;
+  on_float(a.q.dtype(), [&]<class T>() {
     std::vector<float> scratch;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t b = item / s.heads;
       const int64_t kv = item % s.heads / (s.heads / s.kv_heads);
-      const int64_t at = (b * capacity * s.kv_heads + kv) * s.head_dim;
-      attend(q.data<T>() + item * s.head_dim, cache_k.data<T>() + at, cache_v.data<T>() + at,
-             s.kv_heads * s.head_dim, s.length, s.head_dim, y.data<T>() + item * s.head_dim,
-             scratch);
+      const int64_t at = ((b * a.capacity + a.first_key) * s.kv_heads + kv) * s.head_dim;
+      attend(a, a.q.data<T>() + item * s.head_dim, a.keys.data<T>() + at, a.values.data<T>() + at,
+             s.length - a.first_key, a.y.data<T>() + item * s.head_dim, scratch);
     }
   });
 }
@@ -409,10 +430,12 @@ void require_bf16_dots(const detail::AttentionOperands& operands) {
   }
   DS_CHECK(operands.qkv.dtype() == DType::kBF16, "attention: products of bf16 of {} operands",
            name_of(operands.qkv.dtype()));
+  DS_CHECK(operands.softcap == 0, "attention: products of bf16 cap no scores, and {} is their cap",
+           operands.softcap);
 }
 
 bool takes_bf16_dots(const detail::AttentionOperands& operands) {
-  return operands.qkv.dtype() == DType::kBF16 && prefers_bf16_dots();
+  return operands.qkv.dtype() == DType::kBF16 && operands.softcap == 0 && prefers_bf16_dots();
 }
 
 }  // namespace
@@ -432,14 +455,14 @@ void attention_backward_cpu(Stream& stream, const AttentionOperands& operands) {
 void attention_forward_fp32(Stream& stream, const AttentionOperands& operands) {
   const AttentionShape& shape = operands.shape;
   const auto run = DS_SIMD(attention_item);
-  for_each_item(stream, DS_SIMD(attention_workspace)(shape), shape.batch * shape.heads,
+  for_each_item(stream, DS_SIMD(attention_workspace)(operands), shape.batch * shape.heads,
                 [&](int64_t item, float* workspace) { run(operands, item, workspace); });
 }
 
 void attention_backward_fp32(Stream& stream, const AttentionOperands& operands) {
   const AttentionShape& shape = operands.shape;
   const auto run = DS_SIMD(attention_backward_item);
-  for_each_item(stream, DS_SIMD(attention_workspace)(shape), shape.batch * shape.kv_heads,
+  for_each_item(stream, DS_SIMD(attention_workspace)(operands), shape.batch * shape.kv_heads,
                 [&](int64_t item, float* workspace) { run(operands, item, workspace); });
 }
 
@@ -460,11 +483,10 @@ void attention_backward_bf16(Stream& stream, const AttentionOperands& operands) 
       [&](int64_t item, float* own) { attention_bf16_backward_item(operands, item, own); });
 }
 
-void attention_decode_cpu(Stream& stream, const AttentionShape& shape, const Tensor& q,
-                          const Tensor& cache_k, const Tensor& cache_v, int64_t capacity,
-                          Tensor& y) {
+void attention_decode_cpu(Stream& stream, const DecodeOperands& operands) {
+  const AttentionShape& shape = operands.shape;
   stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
-    DS_SIMD(attention_decode_items)(shape, q, cache_k, cache_v, capacity, y, begin, end);
+    DS_SIMD(attention_decode_items)(operands, begin, end);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__)
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -74,28 +75,40 @@ Head head_of(const detail::AttentionOperands& a, int64_t batch, int64_t h) {
 struct Queries {
   const detail::AttentionOperands& a;
   int64_t number;  // of the first among all queries of all heads of the batch
-  int64_t rows;    // that are there
-  float scale;     // of scores
+  detail::SeenByRows seen;
   bool first_of_group = false;
 
+  int64_t rows() const { return seen.rows; }
+  float factor() const { return a.scale * kLog2E; }  // of scores
   // Keys that row i sees of a block.
-  int64_t visible(int64_t i, Extent extent) const {
-    const int64_t count = extent == Extent::kLower ? i + 1 : kBlock;
-    return i < rows ? count : 0;
+  uint64_t visible(int64_t i, int64_t key) const { return seen.tile(i, key * kBlock); }
+  detail::KeySpan blocks() const {
+    const detail::KeySpan keys = seen.span();
+    return {keys.begin / kBlock, (keys.end + kBlock - 1) / kBlock};
   }
-  int64_t tiles_end() const { return round_up(rows, kTileRows); }
-  void drop(int64_t i, int64_t key, int64_t count, float* values) const {
-    if (a.dropout.p > 0) drop_some(i, key, count, values);
+  Extent extent_of(int64_t key, int64_t block) const {
+    return a.seen.right == 0 && key == block ? Extent::kLower : Extent::kWhole;
+  }
+  int64_t tiles_end() const { return round_up(rows(), kTileRows); }
+  void drop(int64_t i, int64_t key, uint64_t visible, float* values) const {
+    if (a.dropout.p > 0) drop_some(i, key, visible, values);
   }
 
-  void drop_some(int64_t i, int64_t key, int64_t count, float* values) const {
-    if (count == 0) return;
+  void drop_some(int64_t i, int64_t key, uint64_t visible, float* values) const {
+    if (visible == 0) return;
+    const int64_t count = kBlock - std::countl_zero(visible);
     detail::drop_probabilities(a, number + i, key * kBlock, count, values);
   }
 };
 
-Extent extent_of(int64_t key, int64_t block) {
-  return key == block ? Extent::kLower : Extent::kWhole;
+// A block of queries of query head `item`, number b * heads + h.
+Queries queries_of(const detail::AttentionOperands& a, int64_t item, int64_t block, int64_t rows) {
+  const AttentionShape& s = a.shape;
+  const int64_t first = block * kBlock;
+  return {a,
+          item * s.length + first,
+          {a.seen, item / s.heads, item % s.heads, first, rows, s.length},
+          item % (s.heads / s.kv_heads) == 0};
 }
 
 // Forward -----------------------------------------------------------------------------------------
@@ -127,22 +140,26 @@ struct alignas(64) Online {
 };
 
 // Scores of the rows against block `key` become weights.
-void online_softmax(const Queries& q, Extent extent, float* scores, Online& o) {
-  const float factor = q.scale * kLog2E;
-  for (int64_t i = 0; i < q.rows; ++i) {
-    o.shrink[i] = largest_of(scores + i * kBlock, q.visible(i, extent));
+void online_softmax(const Queries& q, int64_t key, float* scores, Online& o) {
+  const float factor = q.factor();
+  for (int64_t i = 0; i < q.rows(); ++i) {
+    o.shrink[i] = largest_of(scores + i * kBlock, q.visible(i, key));
   }
-  for (int64_t i = 0; i < q.rows; i += kLanes) {
+  const __m512 nothing = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  for (int64_t i = 0; i < q.rows(); i += kLanes) {
     const __m512 before = _mm512_load_ps(o.most + i);
     const __m512 now = _mm512_max_ps(before, _mm512_load_ps(o.shrink + i));
-    const __m512 shrink = exp2(_mm512_mul_ps(_mm512_sub_ps(before, now), _mm512_set1_ps(factor)));
+    // Rows that have seen nothing yet have no largest score to subtract.
+    const __mmask16 seen = _mm512_cmp_ps_mask(now, nothing, _CMP_NEQ_UQ);
+    const __m512 shrink = exp2(_mm512_mul_ps(_mm512_sub_ps(before, _mm512_maskz_mov_ps(seen, now)),
+                                             _mm512_set1_ps(factor)));
     _mm512_store_ps(o.most + i, now);
     _mm512_store_ps(o.shrink + i, shrink);
     _mm512_store_ps(o.total + i, _mm512_mul_ps(_mm512_load_ps(o.total + i), shrink));
   }
   for (int64_t i = 0; i < q.tiles_end(); ++i) {
-    const int64_t count = q.visible(i, extent);
-    const __m512 sum = weights_of_row(scores + i * kBlock, count, factor, o.most[i] * factor);
+    const uint64_t visible = q.visible(i, key);
+    const __m512 sum = weights_of_row(scores + i * kBlock, visible, factor, o.most[i] * factor);
     o.total[i] += _mm512_reduce_add_ps(sum);
   }
 }
@@ -153,23 +170,26 @@ void forward_block(const ForwardPanels& p, const Queries& q, int64_t block, BF16
   const Sizes& s = p.s;
   Online o{};
   std::fill(o.most, o.most + kBlock, -std::numeric_limits<float>::infinity());
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
-    block_scores(p.query, p.keys + key * s.by_depth(), s.depth, p.scores, q.rows, extent);
-    online_softmax(q, extent, p.scores, o);
+  const auto [first, end] = q.blocks();
+  for (int64_t key = first; key < end; ++key) {
+    const Extent extent = q.extent_of(key, block);
+    block_scores(p.query, p.keys + key * s.by_depth(), s.depth, p.scores, q.rows(), extent);
+    online_softmax(q, key, p.scores, o);
     for (int64_t i = 0; i < q.tiles_end(); ++i) {
       float* const row = p.scores + i * kBlock;
-      if (key > 0 && o.shrink[i] != 1.0F) scale_row(o.shrink[i], p.out + i * s.width, s.width);
-      q.drop(i, key, q.visible(i, extent), row);
+      if (key > first && o.shrink[i] != 1.0F) scale_row(o.shrink[i], p.out + i * s.width, s.width);
+      q.drop(i, key, q.visible(i, key), row);
       round_row(row, p.weights + i * kPairRows);
     }
-    add_weighted(p.weights, p.values + key * s.by_row(), s.width, p.out, q.rows, extent,
-                 key == 0 ? TileWrite::kSet : TileWrite::kAdd);
+    add_weighted(p.weights, p.values + key * s.by_row(), s.width, p.out, q.rows(), extent,
+                 key == first ? TileWrite::kSet : TileWrite::kAdd);
   }
+  if (first >= end) std::fill_n(p.out, s.block_floats(), 0.0F);
   float* const lse = q.a.log_sum_exp.data<float>() + q.number;
-  for (int64_t i = 0; i < q.rows; ++i) {
-    store_row(p.out + i * s.width, 1.0F / o.total[i], y + i * y_stride, s.dim);
-    lse[i] = o.most[i] * q.scale + std::log(o.total[i]);
+  for (int64_t i = 0; i < q.rows(); ++i) {
+    const float factor = o.total[i] == 0 ? 0.0F : 1.0F / o.total[i];
+    store_row(p.out + i * s.width, factor, y + i * y_stride, s.dim);
+    lse[i] = o.most[i] * q.a.scale + std::log(o.total[i]);
   }
 }
 
@@ -220,20 +240,21 @@ struct alignas(64) RowSums {
 void backward_weights(const BackwardPanels& b, const Queries& q, int64_t block, float* delta) {
   const Sizes& s = b.s;
   const float* lse = q.a.log_sum_exp.data<float>() + q.number;
-  const float factor = q.scale * kLog2E;
+  const float factor = q.factor();
   RowSums sums{};
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
+  const auto [first, end] = q.blocks();
+  for (int64_t key = first; key < end; ++key) {
+    const Extent extent = q.extent_of(key, block);
     float* scores = b.scores + key * kBlock * kBlock;
     float* products = b.products + key * kBlock * kBlock;
-    block_scores(b.query, b.keys + key * s.by_depth(), s.depth, scores, q.rows, extent);
-    block_scores(b.dy, b.values + key * s.by_depth(), s.depth, products, q.rows, extent);
+    block_scores(b.query, b.keys + key * s.by_depth(), s.depth, scores, q.rows(), extent);
+    block_scores(b.dy, b.values + key * s.by_depth(), s.depth, products, q.rows(), extent);
     for (int64_t i = 0; i < q.tiles_end(); ++i) {
-      const int64_t count = q.visible(i, extent);
-      const float offset = count > 0 ? lse[i] * kLog2E : 0.0F;
-      weights_of_row(scores + i * kBlock, count, factor, offset);
-      if (count < kBlock) clear_beyond(products + i * kBlock, count);
-      q.drop(i, key, count, products + i * kBlock);
+      const uint64_t visible = q.visible(i, key);
+      const float offset = visible != 0 ? lse[i] * kLog2E : 0.0F;
+      weights_of_row(scores + i * kBlock, visible, factor, offset);
+      if (~visible != 0) clear_unseen(products + i * kBlock, visible);
+      q.drop(i, key, visible, products + i * kBlock);
       add_products(scores + i * kBlock, products + i * kBlock, sums.lanes + i * kLanes);
     }
   }
@@ -242,35 +263,41 @@ void backward_weights(const BackwardPanels& b, const Queries& q, int64_t block, 
   }
 }
 
+// Every block of keys is seen by the queries of the same block first.
+bool sums_begin_at_diagonal(const detail::AttentionOperands& a) {
+  return a.seen.right == 0 && a.seen.ranges == nullptr && a.seen.layout == nullptr;
+}
+
 // The second pass: score gradients, but for their scale, and what they add to the gradients of
-// queries, keys and values. What the first head of a group and the queries of the same block add to
-// a block of keys is the first of its sum.
+// queries, keys and values. If nothing sees keys behind it, what the first head of a group and the
+// queries of the same block add to a block of keys is the first of its sum; else sums begin at zero.
 void backward_products(const BackwardPanels& b, const Queries& q, int64_t block,
                        const float* delta) {
   const Sizes& s = b.s;
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
+  const auto [first_key, end] = q.blocks();
+  for (int64_t key = first_key; key < end; ++key) {
+    const Extent extent = q.extent_of(key, block);
     for (int64_t i = 0; i < q.tiles_end(); i += 2) {
       float* const p = b.scores + (key * kBlock + i) * kBlock;
       float* const dp = b.products + (key * kBlock + i) * kBlock;
       gradient_row(p, dp, delta[i]);
       gradient_row(p + kBlock, dp + kBlock, delta[i + 1]);
-      q.drop(i, key, q.visible(i, extent), p);
-      q.drop(i + 1, key, q.visible(i + 1, extent), p + kBlock);
+      q.drop(i, key, q.visible(i, key), p);
+      q.drop(i + 1, key, q.visible(i + 1, key), p + kBlock);
       round_row(dp, b.gradients + i * kPairRows);
       round_row(dp + kBlock, b.gradients + (i + 1) * kPairRows);
       round_two_rows(dp, dp + kBlock, b.gradients_across + i / 2 * kBlock);
       round_two_rows(p, p + kBlock, b.weights_across + i / 2 * kBlock);
     }
     const int64_t at = key * s.block_floats();
-    const bool first = q.first_of_group && key == block;
+    const bool first = sums_begin_at_diagonal(q.a) && q.first_of_group && key == block;
     const TileWrite write = first ? TileWrite::kSet : TileWrite::kAdd;
-    add_weighted_transposed(b.weights_across, b.dy_rows, s.width, b.dvalues + at, q.rows, extent,
+    add_weighted_transposed(b.weights_across, b.dy_rows, s.width, b.dvalues + at, q.rows(), extent,
                             write);
-    add_weighted_transposed(b.gradients_across, b.query_rows, s.width, b.dkeys + at, q.rows, extent,
-                            write);
-    add_weighted(b.gradients, b.key_rows + key * s.by_row(), s.width, b.dquery, q.rows, extent,
-                 key == 0 ? TileWrite::kSet : TileWrite::kAdd);
+    add_weighted_transposed(b.gradients_across, b.query_rows, s.width, b.dkeys + at, q.rows(),
+                            extent, write);
+    add_weighted(b.gradients, b.key_rows + key * s.by_row(), s.width, b.dquery, q.rows(), extent,
+                 key == first_key ? TileWrite::kSet : TileWrite::kAdd);
   }
 }
 
@@ -283,7 +310,6 @@ void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
   const int64_t out_stride = shape.heads * s.dim;
   const Rows dy{a.dy.data<BF16>() + batch * s.length * out_stride + h * s.dim, out_stride};
   BF16* const dquery = a.dqkv.data<BF16>() + batch * s.length * shape.packed() + h * s.dim;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.dim));
   for (int64_t block = 0; block < s.blocks; ++block) {
     const int64_t rows = s.rows_in(block);
     const int64_t first = block * kBlock;
@@ -291,13 +317,13 @@ void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
     pack_by_row(head.queries.block(block), head.queries.stride, rows, s.dim, b.query_rows);
     pack_by_depth(dy.block(block), dy.stride, rows, s.dim, b.dy);
     pack_by_row(dy.block(block), dy.stride, rows, s.dim, b.dy_rows);
-    const Queries q{a, (batch * shape.heads + h) * s.length + first, rows, scale,
-                    h % (shape.heads / shape.kv_heads) == 0};
+    const Queries q = queries_of(a, batch * shape.heads + h, block, rows);
     float delta[kBlock];
     backward_weights(b, q, block, delta);
     backward_products(b, q, block, delta);
+    if (q.blocks().is_empty()) std::fill_n(b.dquery, s.block_floats(), 0.0F);
     for (int64_t i = 0; i < rows; ++i) {
-      store_row(b.dquery + i * s.width, scale, dquery + (first + i) * shape.packed(), s.dim);
+      store_row(b.dquery + i * s.width, a.scale, dquery + (first + i) * shape.packed(), s.dim);
     }
   }
 }
@@ -331,7 +357,6 @@ void attention_bf16_heads(const AttentionOperands& a, int64_t first, int64_t cou
     pack_by_row(shared.values.block(block), shared.values.stride, rows, s.dim,
                 p.values + block * s.by_row());
   }
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.dim));
   const int64_t y_stride = shape.heads * s.dim;
   for (int64_t item = first; item < first + count; ++item) {
     const Rows queries = head_of(a, batch, item % shape.heads).queries;
@@ -339,7 +364,7 @@ void attention_bf16_heads(const AttentionOperands& a, int64_t first, int64_t cou
     for (int64_t block = 0; block < s.blocks; ++block) {
       const int64_t rows = s.rows_in(block);
       pack_by_depth(queries.block(block), queries.stride, rows, s.dim, p.query);
-      const Queries q{a, item * s.length + block * kBlock, rows, scale};
+      const Queries q = queries_of(a, item, block, rows);
       forward_block(p, q, block, y + block * kBlock * y_stride, y_stride);
     }
   }
@@ -361,12 +386,15 @@ void attention_bf16_backward_item(const AttentionOperands& a, int64_t item, floa
     pack_by_depth(head.values.block(block), shape.packed(), rows, s.dim,
                   b.values + block * s.by_depth());
   }
+  if (!sums_begin_at_diagonal(a)) {
+    std::fill_n(b.dkeys, s.blocks * s.block_floats(), 0.0F);
+    std::fill_n(b.dvalues, s.blocks * s.block_floats(), 0.0F);
+  }
   for (int64_t h = kv * group; h < (kv + 1) * group; ++h) backward_head(a, batch, h, b);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.dim));
   BF16* const rows = a.dqkv.data<BF16>() + batch * s.length * shape.packed();
   for (int64_t t = 0; t < s.length; ++t) {
     BF16* const dkey = rows + t * shape.packed() + (shape.heads + kv) * s.dim;
-    store_row(b.dkeys + t * s.width, scale, dkey, s.dim);
+    store_row(b.dkeys + t * s.width, a.scale, dkey, s.dim);
     store_row(b.dvalues + t * s.width, 1.0F, dkey + shape.kv_heads * s.dim, s.dim);
   }
 }

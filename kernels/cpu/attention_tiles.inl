@@ -1,4 +1,4 @@
-// Blocks of causal attention for one instruction set, on fp32 panels (kernels/cpu/tile.inl): scores
+// Blocks of attention for one instruction set, on fp32 panels (kernels/cpu/tile.inl): scores
 // of kBlock queries against kBlock keys at a time, never more (Dao, arXiv 2307.08691). Work above
 // the diagonal is skipped tile by tile. One head at a time runs on one thread, in a fixed order.
 #if defined(DS_KERNELS_ATTENTION_TILES_INL) == defined(HWY_TARGET_TOGGLE)
@@ -9,22 +9,40 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/index.h"
+#include "kernels/attention_mask.h"
 #include "kernels/cpu/tile.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kBlock = 64;  // queries and keys of a block: its scores are 16 KiB of fp32
-constexpr int kAcross = 2;      // vectors of a tile, so that head sizes of 64 and 128 fill tiles
+constexpr int64_t kBlock =
+    detail::kTileKeys;      // queries and keys of a block: its scores are 16 KiB of fp32
+constexpr int kAcross = 2;  // vectors of a tile, so that head sizes of 64 and 128 fill tiles
 
 HWY_INLINE int64_t across() { return kAcross * lane_count(); }
 
 // What of a block product lies on or below the diagonal: everything, or only rows >= columns.
 enum class Extent { kWhole, kLower };
+
+// What the tiles of a block product have to hold.
+HWY_INLINE Extent extent_of(const detail::SeenKeys& seen, int64_t key, int64_t block) {
+  return seen.right == 0 && seen.shift == 0 && key == block ? Extent::kLower : Extent::kWhole;
+}
+
+// The blocks of keys [begin, end) that a block of queries sees.
+HWY_INLINE detail::KeySpan key_blocks(const detail::SeenByRows& rows) {
+  const detail::KeySpan keys = rows.span();
+  return {keys.begin / kBlock, (keys.end + kBlock - 1) / kBlock};
+}
+
+// Keys of a tile up to the last one that is seen.
+HWY_INLINE int64_t last_seen(uint64_t seen) { return kBlock - std::countl_zero(seen); }
 
 // scores [kBlock, kBlock] = rows * columns^T over `depth`: `rows` in panels of kTileRows columns,
 // `columns` in panels of across(). Tiles above the diagonal are left alone.
@@ -64,18 +82,30 @@ HWY_INLINE void add_weighted_transposed(const float* weights, const float* value
   }
 }
 
-// Online softmax of one row of `count` scores: turns them into weights e^(scale s - new maximum),
-// the other lanes of the row into 0, and returns the factor by which earlier sums of the row
-// shrink.
-HWY_INLINE float online_softmax(float* scores, int64_t count, float scale, float* most,
+// The lanes of a vector whose keys are seen: those of `bits` from `first` on.
+HWY_INLINE auto seen_lanes(Lanes d, uint64_t bits, int64_t first) {
+  const uint64_t here = bits >> first;
+  uint8_t bytes[sizeof(here)];
+  std::memcpy(bytes, &here, sizeof(here));
+  return hn::LoadMaskBits(d, bytes);
+}
+
+// Online softmax of one row of scores, of which `seen` are seen: turns them into weights
+// e^(scale s - new maximum), the others into 0, and returns the factor by which earlier sums of the
+// row shrink.
+HWY_INLINE float online_softmax(float* scores, uint64_t seen, float scale, float* most,
                                 float* total) {
   const Lanes d;
+  if (seen == 0) {
+    std::fill(scores, scores + kBlock, 0.0F);
+    return 1;
+  }
   float best = *most;
   auto top = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
-    const auto inside = hn::FirstN(d, to_size(std::clamp<int64_t>(count - j, 0, kBlock)));
-    const auto s = hn::IfThenElse(inside, hn::Mul(hn::Load(d, scores + j), hn::Set(d, scale)),
-                                  hn::Set(d, -std::numeric_limits<float>::infinity()));
+    const auto s =
+        hn::IfThenElse(seen_lanes(d, seen, j), hn::Mul(hn::Load(d, scores + j), hn::Set(d, scale)),
+                       hn::Set(d, -std::numeric_limits<float>::infinity()));
     hn::Store(s, d, scores + j);
     top = hn::Max(top, s);
   }
@@ -91,6 +121,50 @@ HWY_INLINE float online_softmax(float* scores, int64_t count, float scale, float
   *most = best;
   return shrink;
 }
+
+// tanh x to 3 ulp: near 0 a polynomial (Cephes' tanhf), else by e^2x.
+HWY_INLINE F32Vector tanh(Lanes d, F32Vector x) {
+  const auto square = hn::Mul(x, x);
+  auto p = hn::Set(d, -5.70498872745e-3F);
+  p = hn::MulAdd(p, square, hn::Set(d, 2.06390887954e-2F));
+  p = hn::MulAdd(p, square, hn::Set(d, -5.37397155531e-2F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.33314422036e-1F));
+  p = hn::MulAdd(p, square, hn::Set(d, -3.33332819422e-1F));
+  const auto near = hn::MulAdd(hn::Mul(p, square), x, x);
+  const auto power = exp(d, hn::Add(hn::Abs(x), hn::Abs(x)));
+  const auto one = hn::Set(d, 1.0F);
+  const auto far = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(power, one)));
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.625F)), near, hn::CopySign(far, x));
+}
+
+// How scores become what is masked: times a scale, or capped to c tanh(scale s / c) as well.
+struct ScoreRule {
+  float scale;
+  float softcap;  // 0: none
+
+  // Scores are multiplied by this where they are taken.
+  float factor() const { return softcap > 0 ? 1.0F : scale; }
+  // Caps a block of scores, and keeps in `slopes`, if any, what their gradients are multiplied by.
+  void cap(float* scores, float* slopes) const {
+    if (softcap == 0) return;
+    const Lanes d;
+    for (int64_t j = 0; j < kBlock * kBlock; j += lane_count()) {
+      const auto t = tanh(d, hn::Mul(hn::Load(d, scores + j), hn::Set(d, scale / softcap)));
+      hn::Store(hn::Mul(t, hn::Set(d, softcap)), d, scores + j);
+      if (slopes == nullptr) continue;
+      const auto slope = hn::NegMulAdd(t, t, hn::Set(d, 1.0F));
+      hn::Store(hn::Mul(slope, hn::Set(d, scale)), d, slopes + j);
+    }
+  }
+  // Gradients of what was capped become those of the products of queries and keys.
+  void uncap(const float* slopes, float* gradients) const {
+    if (softcap == 0) return;
+    const Lanes d;
+    for (int64_t j = 0; j < kBlock * kBlock; j += lane_count()) {
+      hn::Store(hn::Mul(hn::Load(d, gradients + j), hn::Load(d, slopes + j)), d, gradients + j);
+    }
+  }
+};
 
 // Keys and values of one key-value head as panels, T rounded up to kBlock, zeros beyond T.
 struct HeadPanels {
@@ -152,12 +226,12 @@ HWY_INLINE void scale_row(float factor, float* row, int64_t count) {
   }
 }
 
-// Scores of a row become weights e^(scale s - lse), 0 beyond `count`; its products too are 0 there.
-HWY_INLINE void softmax_row_of(float* scores, float* products, int64_t count, float scale,
+// Scores of a row become weights e^(scale s - lse), those that are not seen 0; their products too.
+HWY_INLINE void softmax_row_of(float* scores, float* products, uint64_t seen, float scale,
                                float lse) {
   const Lanes d;
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
-    const auto inside = hn::FirstN(d, to_size(std::clamp<int64_t>(count - j, 0, kBlock)));
+    const auto inside = seen_lanes(d, seen, j);
     const auto s = hn::MulSub(hn::Load(d, scores + j), hn::Set(d, scale), hn::Set(d, lse));
     hn::Store(hn::IfThenElseZero(inside, exp(d, s)), d, scores + j);
     hn::Store(hn::IfThenElseZero(inside, hn::Load(d, products + j)), d, products + j);

@@ -240,28 +240,33 @@ HWY_INLINE __m512 exp2(__m512 t) {
   return _mm512_scalef_ps(p, whole);
 }
 
-HWY_INLINE float largest_of(const float* row, int64_t count) {
+// The lanes of a vector that are seen: those of `seen` from `first` on.
+HWY_INLINE __mmask16 seen_lanes(uint64_t seen, int64_t first) {
+  return static_cast<__mmask16>(seen >> first);
+}
+
+HWY_INLINE float largest_of(const float* row, uint64_t seen) {
   const __m512 least = _mm512_set1_ps(-__builtin_inff());
   __m512 most = least;
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kBlock; j += kLanes) {
-    if (j >= count) break;
-    most = _mm512_max_ps(most, _mm512_mask_load_ps(least, first_floats(count - j), row + j));
+    if (seen >> j == 0) break;
+    most = _mm512_max_ps(most, _mm512_mask_load_ps(least, seen_lanes(seen, j), row + j));
   }
   return _mm512_reduce_max_ps(most);
 }
 
-// The first `count` scores of a row become weights 2^(factor s - offset), the others 0; returns the
+// Scores of a row that are seen become weights 2^(factor s - offset), the others 0; returns the
 // weights' sum in lanes.
-HWY_INLINE __m512 weights_of_row(float* row, int64_t count, float factor, float offset) {
+HWY_INLINE __m512 weights_of_row(float* row, uint64_t seen, float factor, float offset) {
   __m512 sum = _mm512_setzero_ps();
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kBlock; j += kLanes) {
-    if (j >= count) {
+    const __mmask16 inside = seen_lanes(seen, j);
+    if (inside == 0) {
       _mm512_store_ps(row + j, _mm512_setzero_ps());
       continue;
     }
-    const __mmask16 inside = first_floats(count - j);
     const __m512 s = _mm512_maskz_load_ps(inside, row + j);
     const __m512 t = _mm512_fmsub_ps(s, _mm512_set1_ps(factor), _mm512_set1_ps(offset));
     const __m512 weight = _mm512_maskz_mov_ps(inside, exp2(t));
@@ -271,10 +276,10 @@ HWY_INLINE __m512 weights_of_row(float* row, int64_t count, float factor, float 
   return sum;
 }
 
-HWY_INLINE void clear_beyond(float* row, int64_t count) {
+HWY_INLINE void clear_unseen(float* row, uint64_t seen) {
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kBlock; j += kLanes) {
-    _mm512_store_ps(row + j, _mm512_maskz_load_ps(first_floats(count - j), row + j));
+    _mm512_store_ps(row + j, _mm512_maskz_load_ps(seen_lanes(seen, j), row + j));
   }
 }
 

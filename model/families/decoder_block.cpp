@@ -84,6 +84,11 @@ LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
 
 }  // namespace
 
+kernels::AttentionMask attention_mask(const DecoderSpec& spec, int64_t layer) {
+  const bool slides = spec.window && layer >= spec.window->first_layer;
+  return slides ? kernels::window_mask(spec.window->keys) : kernels::AttentionMask{};
+}
+
 NormSpec norm_params(const DecoderSpec& spec, const BuildContext& build, int64_t width) {
   return spec.norm == NormKind::kLayer ? layer_norm_params(build, width, spec.norm_eps)
                                        : rms_norm_params(build, width, spec.norm_eps);
@@ -102,6 +107,7 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
   attention_out_dropout_ = {branch_dropout, place + 1};
   mlp_dropout_ = {branch_dropout, place + 2};
   if (spec.rotary) theta_ = static_cast<float>(spec.rotary->theta);
+  mask_ = attention_mask(spec, layer);
   attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
   qkv_ = attention_in(projections, attention, spec.attention.in, dims, cut);
   attention_out_ =
@@ -135,7 +141,8 @@ Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Resid
                      [this, shape, length, positions](Context& inside, Var y) {
                        Var qkv = linear(inside, enter_tensor(inside, std::move(y)), qkv_);
                        if (theta_) qkv = rope(inside, shape, *theta_, positions, std::move(qkv));
-                       Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
+                       Var heads = attention(inside, {.shape = shape, .mask = mask_}, qkv, layer_,
+                                             attention_dropout_);
                        qkv = {};
                        Context end = inside.end_of_segment();
                        return dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),

@@ -22,11 +22,15 @@ class DecoderBlock final : public Block {
   ModelDimensions dims_;  // of what is here
   int64_t layer_;
   std::optional<float> theta_;
+  kernels::AttentionMask mask_;
   DropoutSpec attention_dropout_, attention_out_dropout_, mlp_dropout_;
   NormSpec attention_norm_, mlp_norm_;
   LinearSpec qkv_, attention_out_;
   MlpSpec mlp_;
 };
+
+// Which keys the queries of a layer see.
+kernels::AttentionMask attention_mask(const DecoderSpec& spec, int64_t layer);
 
 // The norm that a decoder has, [width].
 NormSpec norm_params(const DecoderSpec& spec, const BuildContext& build, int64_t width);

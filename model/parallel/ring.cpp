@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kernels/runs.h"
 #include "model/parallel/ring_passes.h"
@@ -9,20 +10,25 @@
 namespace ds {
 namespace {
 
-using kernels::AttentionShape;
+using kernels::AttentionPart;
+using kernels::AttentionSpec;
 using kernels::Write;
 
 struct Ring {
   Stream& stream;
   Stream& messages;
   Communicator& group;
-  AttentionShape here;
+  AttentionSpec here;
 
   RingPlace place() const { return {stream, messages, group}; }
+  std::vector<AttentionPart> parts(int owner) const {
+    return zigzag_parts(here, {group.rank(), group.size()}, owner);
+  }
 
-  int64_t rows() const { return here.batch * here.length; }
-  int64_t width() const { return here.heads * here.head_dim; }
-  int64_t keys_width() const { return 2 * here.kv_heads * here.head_dim; }
+  int64_t packed() const { return here.shape.packed(); }
+  int64_t rows() const { return here.shape.batch * here.shape.length; }
+  int64_t width() const { return here.shape.heads * here.shape.head_dim; }
+  int64_t keys_width() const { return 2 * here.shape.kv_heads * here.shape.head_dim; }
 };
 
 // Columns [column, column + to's width) of qkv [rows, packed()], or back.
@@ -36,7 +42,7 @@ void copy_columns(const Ring& ring, const Tensor& from, int64_t from_column, int
 
 Tensor keys_and_values(const Ring& ring, const Tensor& qkv) {
   Tensor kv = Tensor::empty({ring.rows(), ring.keys_width()}, qkv.dtype(), ring.stream);
-  copy_columns(ring, qkv, ring.width(), ring.here.packed(), kv, 0, ring.keys_width());
+  copy_columns(ring, qkv, ring.width(), ring.packed(), kv, 0, ring.keys_width());
   return kv;
 }
 
@@ -45,13 +51,14 @@ struct Attended {
 };
 
 Attended pass_forward(Ring ring, const Tensor& qkv) {
-  const AttentionShape& here = ring.here;
+  const kernels::AttentionShape& here = ring.here.shape;
   Tensor y = Tensor::empty({ring.rows(), ring.width()}, DType::kF32, ring.stream);
   Tensor sums = Tensor::empty({here.batch, here.heads, here.length}, DType::kF32, ring.stream);
-  const int rank = ring.group.rank();
   pass_keys(ring.place(), keys_and_values(ring, qkv), [&](int owner, const Tensor& keys) {
-    kernels::attention_part_forward(ring.stream, zigzag_part(here, rank, owner), qkv, keys, y, sums,
-                                    owner == rank ? Write::kOverwrite : Write::kAccumulate);
+    for (const AttentionPart& part : ring.parts(owner)) {
+      kernels::attention_part_forward(ring.stream, part, qkv, keys, y, sums,
+                                      is_first(part) ? Write::kOverwrite : Write::kAccumulate);
+    }
   });
   return {as_value(ring.stream, std::move(y), qkv.dtype()), std::move(sums)};
 }
@@ -59,19 +66,24 @@ Attended pass_forward(Ring ring, const Tensor& qkv) {
 Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Tensor& dy) {
   Stream& stream = ring.stream;
   Tensor delta = Tensor::empty(out.log_sum_exp.shape(), DType::kF32, stream);
-  kernels::attention_delta(stream, ring.here, out.y, dy, delta);
+  kernels::attention_delta(stream, ring.here.shape, out.y, dy, delta);
   Tensor dq = Tensor::zeros({ring.rows(), ring.width()}, DType::kF32, stream);
-  const Tensor dkv = pass_gradients(
-      ring.place(), keys_and_values(ring, qkv),
-      [&](int owner, const Tensor& keys, Tensor& gradient) {
-        kernels::attention_part_backward(
-            stream, zigzag_part(ring.here, ring.group.rank(), owner), qkv, keys,
-            {.log_sum_exp = out.log_sum_exp, .delta = delta, .dy = dy, .dq = dq, .dkv = gradient});
-      });
+  const Tensor dkv =
+      pass_gradients(ring.place(), keys_and_values(ring, qkv),
+                     [&](int owner, const Tensor& keys, Tensor& gradient) {
+                       for (const AttentionPart& part : ring.parts(owner)) {
+                         kernels::attention_part_backward(stream, part, qkv, keys,
+                                                          {.log_sum_exp = out.log_sum_exp,
+                                                           .delta = delta,
+                                                           .dy = dy,
+                                                           .dq = dq,
+                                                           .dkv = gradient});
+                       }
+                     });
   Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), stream);
   const auto put = [&](const Tensor& sums, int64_t column) {
     copy_columns(ring, as_value(stream, sums, qkv.dtype()), 0, sums.shape()[1], dqkv, column,
-                 ring.here.packed());
+                 ring.packed());
   };
   put(dq, 0);
   put(dkv, ring.width());
@@ -80,9 +92,9 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
 
 }  // namespace
 
-Var ring_attention(Context& context, const AttentionShape& here, const Var& qkv) {
-  DS_CHECK(here.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
-           here.length);
+Var ring_attention(Context& context, const AttentionSpec& here, const Var& qkv) {
+  DS_CHECK(here.shape.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
+           here.shape.length);
   Stream& messages = context.ring_messages != nullptr ? *context.ring_messages : context.stream;
   const Ring ring{context.stream, messages, *context.ring, here};
   const DType dtype = qkv.value.dtype();

@@ -10,6 +10,7 @@ namespace {
 
 using kernels::AttentionPart;
 using kernels::AttentionShape;
+using kernels::AttentionSpec;
 using kernels::SequencePart;
 
 struct Neighbours {
@@ -38,29 +39,45 @@ Tensor Neighbours::passed_on(const Tensor& out, const std::function<void()>& mea
   return in;
 }
 
-}  // namespace
-
 // Front pieces are in the order of the ranks, back pieces in the opposite one.
-AttentionPart zigzag_part(const AttentionShape& here, int rank, int owner) {
-  const int64_t piece = here.length / 2;
-  const SequencePart both{.length = here.length, .first = 0, .count = here.length};
-  const SequencePart front{.length = here.length, .first = 0, .count = piece};
-  const SequencePart back{.length = here.length, .first = piece, .count = piece};
-  AttentionPart part{.batch = here.batch,
-                     .heads = here.heads,
-                     .kv_heads = here.kv_heads,
-                     .head_dim = here.head_dim,
-                     .queries = both,
-                     .keys = both};
-  if (owner == rank) {
-    part.seen = kernels::Seen::kUpToOwn;
-  } else if (owner < rank) {
-    part.keys = front;
-  } else {
-    part.queries = back;
-  }
+struct Pieces {
+  SequencePart both, front, back;
+};
+Pieces pieces_of(const AttentionShape& here, const RingRank& at) {
+  const int64_t count = here.length / 2;
+  const int64_t first = at.rank * count, last = (2 * at.ranks - 1 - at.rank) * count;
+  return {.both = {.length = here.length, .count = here.length, .position = first},
+          .front = {.length = here.length, .count = count, .position = first},
+          .back = {.length = here.length, .first = count, .count = count, .position = last}};
+}
+
+// The rows of both pieces are in the order of their positions, which is all that a causal mask asks.
+AttentionPart causal_part(const AttentionSpec& here, const RingRank& at, int owner) {
+  const Pieces queries = pieces_of(here.shape, at);
+  const Pieces keys = pieces_of(here.shape, {owner, at.ranks});
+  AttentionPart part = owner < at.rank   ? part_of(here, queries.both, keys.front)
+                       : owner > at.rank ? part_of(here, queries.back, keys.both)
+                                         : part_of(here, queries.both, keys.both);
+  part.mask = owner == at.rank ? kernels::AttentionMask{} : kernels::full_mask();
   return part;
 }
+
+}  // namespace
+
+std::vector<AttentionPart> zigzag_parts(const AttentionSpec& here, const RingRank& at, int owner) {
+  if (here.mask.within(at.ranks * here.shape.length).is_causal()) {
+    return {causal_part(here, at, owner)};
+  }
+  const Pieces queries = pieces_of(here.shape, at);
+  const Pieces keys = pieces_of(here.shape, {owner, at.ranks});
+  std::vector<AttentionPart> parts{
+      part_of(here, queries.front, keys.front), part_of(here, queries.back, keys.back),
+      part_of(here, queries.front, keys.back), part_of(here, queries.back, keys.front)};
+  std::erase_if(parts, [](const AttentionPart& part) { return !sees_anything(part); });
+  return parts;
+}
+
+bool is_first(const AttentionPart& part) { return part.queries.position == part.keys.position; }
 
 void pass_keys(const RingPlace& place, Tensor keys, const AttendKeys& attend) {
   const Neighbours ring{place};

@@ -4,16 +4,27 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "kernels/attention_part.h"
 
 namespace ds {
 
-// What queries of rank `rank` see of the keys of rank `owner`, where each has a piece from the
-// front and one from the back of every sequence (sequence_rows.h): everything of a piece from
-// before them, nothing of one from behind. `here`: what each rank has, with all heads of it.
-kernels::AttentionPart zigzag_part(const kernels::AttentionShape& here, int rank, int owner);
+struct RingRank {
+  int rank = 0;
+  int ranks = 1;
+};
+
+// What queries of a rank see of the keys of rank `owner`, if each has a piece from the front and one
+// from the back of every sequence (sequence_rows.h), in the order in which it is computed. Causal
+// attention sees everything of a piece from before its own and nothing of one from behind, which is
+// one part; with another mask a part is what a piece sees of another, if anything. The shape of
+// `here` is what each rank has, with all heads of it; its mask is that of whole sequences.
+std::vector<kernels::AttentionPart> zigzag_parts(const kernels::AttentionSpec& here,
+                                                 const RingRank& at, int owner);
+// Whether the part is the first one of its queries: that of their own keys.
+bool is_first(const kernels::AttentionPart& part);
 
 // This says where one rank computes, and where its messages travel: on a device they have a stream
 // of their own if they may overlap, or both are the same. Memory is that of the stream that

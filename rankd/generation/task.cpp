@@ -30,9 +30,9 @@ void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
   }
   const auto count = narrow<int64_t>(prompt.ids.size());
   if (count > dims.positions) {
-    throw UsageError(
-        fmt::format("generate: the prompt is {} tokens, the model has {}; shorten it by {}", count,
-                    positions_text(dims), count - dims.positions));
+    throw UsageError(fmt::format(
+        "generate: the prompt is {} tokens, the model has {} positions; shorten it by {}", count,
+        dims.positions, count - dims.positions));
   }
 }
 

@@ -123,9 +123,9 @@ void attention(const KernelBench& bench, const Sizes& sizes) {
   const Tensor dy = random_numbers(s, {rows, sizes.width()});
   Tensor y = room(s, {rows, sizes.width()}), dqkv = room(s, {rows, shape.packed()});
   Tensor log_sum_exp = room(s, {rows * sizes.heads}, DType::kF32);
-  bench("attention", [&] { kernels::attention_forward(s, shape, qkv, y, log_sum_exp); });
+  bench("attention", [&] { kernels::attention_forward(s, {shape}, qkv, y, log_sum_exp); });
   bench("attention backward",
-        [&] { kernels::attention_backward(s, shape, qkv, y, log_sum_exp, dy, dqkv); });
+        [&] { kernels::attention_backward(s, {shape}, qkv, y, log_sum_exp, dy, dqkv); });
   bench("rope", [&] { kernels::rope(s, shape, 1e4F, 0, kernels::Rotation::kForward, qkv); });
 }
 

@@ -127,11 +127,11 @@ void bench_attention(Bench& bench, DType dtype, int64_t batch, int64_t length) {
                         static_cast<double>(length + 1);
   const std::string name = fmt::format("{} attention B {} T {}", name_of(dtype), batch, length);
   compare(
-      bench, name, causal, "GFLOP/s", [&] { attention_forward(s, shape, qkv, y, lse); },
+      bench, name, causal, "GFLOP/s", [&] { attention_forward(s, {shape}, qkv, y, lse); },
       p.giga_flops, "product", baseline);
   compare(
       bench, name + " backward", 2.5 * causal, "GFLOP/s",
-      [&] { attention_backward(s, shape, qkv, y, lse, dy, dqkv); }, p.giga_flops, "product",
+      [&] { attention_backward(s, {shape}, qkv, y, lse, dy, dqkv); }, p.giga_flops, "product",
       baseline);
 }
 

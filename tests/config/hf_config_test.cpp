@@ -49,32 +49,45 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
   CHECK_FALSE(c.tie_word_embeddings);
 }
 
-TEST_CASE("a window of keys ends the positions, unless it is null or off", "[model]") {
-  const auto positions = [](const std::string& json) {
-    return dimensions(parse_hf_config(json, "c")).positions;
+TEST_CASE("a window of keys is that of the layers that have one", "[model]") {
+  // Keys, and the first layer; 0: there is none.
+  const auto window = [](const std::string& json) {
+    const auto found = decoder_spec(parse_hf_config(json, "c")).window;
+    return found ? std::pair(found->keys, found->first_layer) : std::pair<int64_t, int64_t>(0, 0);
   };
-  CHECK(positions(R"({"model_type": "mistral"})") == 4096);
-  CHECK(positions(R"({"model_type": "mistral", "sliding_window": null})") == 131072);
-  CHECK(positions(R"({"model_type": "mistral", "sliding_window": 64,
-                      "layer_types": ["sliding_attention"]})") == 64);
-  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64})") == 32768);
-  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true})") ==
-        64);
-  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true,
-                      "max_window_layers": 32, "layer_types": ["full_attention"]})") == 32768);
-  CHECK(positions(R"({"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": true,
-                      "layer_types": ["full_attention"]})") == 32768);
+  using Window = std::pair<int64_t, int64_t>;
+  CHECK(window(R"({"model_type": "mistral"})") == Window(4096, 0));
+  CHECK(window(R"({"model_type": "mistral", "sliding_window": null})") == Window(0, 0));
+  CHECK(window(R"({"model_type": "mistral", "sliding_window": 64})") == Window(64, 0));
+  CHECK(window(R"({"model_type": "qwen2", "sliding_window": 64})") == Window(0, 0));
+  const auto qwen2 = [&](const std::string& more) {
+    return window(R"({"model_type": "qwen2", "num_hidden_layers": 3, "sliding_window": 64)" + more +
+                  "}");
+  };
+  CHECK(qwen2(R"(, "use_sliding_window": true)") == Window(64, 28));
+  CHECK(qwen2(R"(, "use_sliding_window": true, "max_window_layers": 2)") == Window(64, 2));
+  const std::string full = R"("full_attention")", slides = R"("sliding_attention")";
+  const auto typed = [&](const std::string& a, const std::string& b, const std::string& c) {
+    return qwen2(R"(, "use_sliding_window": true, "max_window_layers": 2, "layer_types": [)" + a +
+                 ", " + b + ", " + c + "]");
+  };
+  CHECK(typed(full, full, full) == Window(64, 3));
+  CHECK(typed(full, slides, slides) == Window(64, 1));
+  CHECK(typed(slides, slides, slides) == Window(64, 0));
+  CHECK_THROWS_WITH(typed(slides, full, slides), Catch::Contains("layer_types"));
+  CHECK_THROWS_WITH(qwen2(R"(, "use_sliding_window": true, "layer_types": ["full_attention"])"),
+                    Catch::Contains("1 \"layer_types\" for 3 layers"));
+  CHECK_THROWS_WITH(qwen2(R"(, "layer_types": ["full_attention", "full_attention", "x"])"),
+                    Catch::Contains("\"x\" among"));
   const std::string text = format_hf_config(MistralConfig{.sliding_window = {}}, DType::kF32);
   CHECK_THAT(text, Catch::Contains("\"sliding_window\": null"));
+  CHECK(window(text) == Window(0, 0));
   CHECK(dimensions(parse_hf_config(text, "c")).positions == 131072);
   const auto key_heads = [](const std::string& json) {
     return dimensions(parse_hf_config(json, "c")).kv_heads;
   };
   CHECK(key_heads(R"({"model_type": "mistral"})") == 8);
   CHECK(key_heads(R"({"model_type": "mistral", "num_key_value_heads": null})") == 32);
-  CHECK_THAT(positions_text(dimensions(MistralConfig{})),
-             Catch::Contains("4096 positions here") && Catch::Contains("sliding_window"));
-  CHECK(positions_text(dimensions(LlamaConfig{})) == "2048 positions");
 }
 
 TEST_CASE("rope_parameters of newer configs give theta", "[model]") {

@@ -22,10 +22,13 @@ struct Run {
   Tensor qkv, y, lse, dy, dqkv;
 };
 
-void execute(const AttentionShape& shape, const Run& r, Stream& stream, Products products,
+void execute(const AttentionSpec& spec, const Run& r, Stream& stream, Products products,
              const AttentionDropout& dropout) {
-  const detail::AttentionOperands forward{shape, r.qkv, r.y, r.lse, {}, {}, dropout};
-  const detail::AttentionOperands backward{shape, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout};
+  const Tensor none;
+  const detail::AttentionOperands forward =
+      detail::operands_of(spec, r.qkv, r.y, r.lse, none, none, dropout);
+  const detail::AttentionOperands backward =
+      detail::operands_of(spec, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout);
   if (products == Products::kBF16) {
     detail::attention_forward_bf16(stream, forward);
     detail::attention_backward_bf16(stream, backward);
@@ -35,8 +38,9 @@ void execute(const AttentionShape& shape, const Run& r, Stream& stream, Products
   }
 }
 
-Run run(const AttentionShape& shape, DType dtype, Stream& stream, Products products,
+Run run(const AttentionSpec& spec, DType dtype, Stream& stream, Products products,
         const AttentionDropout& dropout = {}) {
+  const AttentionShape& shape = spec.shape;
   const int64_t rows = shape.batch * shape.length;
   const auto bf16_values = [&](const Shape& of, uint64_t seed) {
     return tensor_of(values_of(random_tensor(of, DType::kBF16, seed, stream)), of, dtype, stream);
@@ -46,7 +50,7 @@ Run run(const AttentionShape& shape, DType dtype, Stream& stream, Products produ
               .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
               .dy = bf16_values({rows, shape.heads * shape.head_dim}, 2),
               .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  execute(shape, r, stream, products, dropout);
+  execute(spec, r, stream, products, dropout);
   return r;
 }
 
@@ -74,10 +78,10 @@ TEST_CASE("attention by bf16 products follows that by fp32 products for any shap
     for (const float p : {0.0F, 0.3F}) {
       CAPTURE(shape.batch, shape.length, shape.heads, shape.kv_heads, shape.head_dim, p);
       const AttentionDropout dropout{.p = p, .mask = inputs.mask()};
-      const Run exact = run(shape, DType::kF32, s.stream, Products::kF32, dropout);
+      const Run exact = run({shape}, DType::kF32, s.stream, Products::kF32, dropout);
       for (const Products products : {Products::kBF16, Products::kF32}) {
         CAPTURE(static_cast<int>(products));
-        const Run r = run(shape, DType::kBF16, s.stream, products, dropout);
+        const Run r = run({shape}, DType::kBF16, s.stream, products, dropout);
         REQUIRE(error_of(r.y, values_of(exact.y)) < tolerance_of(DType::kBF16));
         REQUIRE(error_of(r.lse, values_of(exact.lse)) < 1e-5);
         REQUIRE(error_of(r.dqkv, values_of(exact.dqkv)) < 2 * tolerance_of(DType::kBF16));
@@ -94,9 +98,12 @@ TEST_CASE("large scores keep their weights and log sums by bf16 products", "[ker
   const Tensor qkv = random_tensor({shape.length, shape.packed()}, DType::kBF16, 4, s.stream, 4.0);
   const Tensor y = Tensor::empty({shape.length, width}, DType::kBF16, s.stream);
   const Tensor lse = Tensor::empty({shape.heads, shape.length}, DType::kF32, s.stream);
-  detail::attention_forward_bf16(s.stream, {shape, qkv, y, lse, {}, {}, {}});
+  const Tensor none;
+  const AttentionDropout keep_all;
+  detail::attention_forward_bf16(
+      s.stream, detail::operands_of({shape}, qkv, y, lse, none, none, keep_all));
   Values expected;
-  REQUIRE(error_of(y, reference::attention(shape, values_of(qkv), &expected)) <
+  REQUIRE(error_of(y, reference::attention({shape}, values_of(qkv), &expected)) <
           tolerance_of(DType::kBF16));
   REQUIRE(error_of(lse, expected) < 1e-6);
   REQUIRE(*std::ranges::max_element(expected) > 60);  // scores for which e^s needs its maximum
@@ -108,8 +115,8 @@ TEST_CASE("attention by bf16 products has equal bits however often keys are pack
   const AttentionShape shape{4, 70, 3, 1, 20};
   TestStream one(1);
   TestStream four(4);
-  const Run a = run(shape, DType::kBF16, one.stream, Products::kBF16);
-  const Run b = run(shape, DType::kBF16, four.stream, Products::kBF16);
+  const Run a = run({shape}, DType::kBF16, one.stream, Products::kBF16);
+  const Run b = run({shape}, DType::kBF16, four.stream, Products::kBF16);
   REQUIRE(same_bits(a.y, b.y));
   REQUIRE(same_bits(a.lse, b.lse));
   REQUIRE(same_bits(a.dqkv, b.dqkv));
@@ -120,7 +127,7 @@ TEST_CASE("attention by bf16 products writes nothing beside its results", "[kern
   TestStream s;
   constexpr int64_t kBeside = 70;
   const AttentionShape shape{1, 67, 2, 1, 37};
-  const Run plain = run(shape, DType::kBF16, s.stream, Products::kBF16);
+  const Run plain = run({shape}, DType::kBF16, s.stream, Products::kBF16);
   const auto framed = [&](const Tensor& like) {
     return tensor_of(Values(static_cast<size_t>(like.numel() + 2 * kBeside), 7.0),
                      {like.numel() + 2 * kBeside}, like.dtype(), s.stream);
@@ -131,7 +138,7 @@ TEST_CASE("attention by bf16 products writes nothing beside its results", "[kern
                    .lse = lse.narrow(kBeside, plain.lse.numel()),
                    .dy = plain.dy,
                    .dqkv = dqkv.narrow(kBeside, plain.dqkv.numel())};
-  execute(shape, inside, s.stream, Products::kBF16, {});
+  execute({shape}, inside, s.stream, Products::kBF16, {});
   REQUIRE(values_of(inside.y) == values_of(plain.y));
   REQUIRE(values_of(inside.lse) == values_of(plain.lse));
   REQUIRE(values_of(inside.dqkv) == values_of(plain.dqkv));
@@ -146,14 +153,14 @@ TEST_CASE("a number that is none reaches the results of bf16 products", "[kernel
   if (!has_bf16_dots()) return;
   TestStream s;
   const AttentionShape shape{1, 70, 1, 1, 16};
-  const Run r = run(shape, DType::kBF16, s.stream, Products::kBF16);
+  const Run r = run({shape}, DType::kBF16, s.stream, Products::kBF16);
   for (const int64_t part : {0, 1, 2}) {  // query, key and value of position 66
     CAPTURE(part);
     Values values = values_of(r.qkv);
     values[static_cast<size_t>(66 * shape.packed() + part * 16 + 5)] = std::nan("");
     Run poisoned = r;
     poisoned.qkv = tensor_of(values, r.qkv.shape(), DType::kBF16, s.stream);
-    execute(shape, poisoned, s.stream, Products::kBF16, {});
+    execute({shape}, poisoned, s.stream, Products::kBF16, {});
     REQUIRE(std::isnan(values_of(poisoned.y)[size_t{66} * 16 + 5]));
     const Values gradient = values_of(poisoned.dqkv);
     REQUIRE(std::ranges::any_of(gradient, [](double v) { return std::isnan(v); }));
@@ -163,8 +170,10 @@ TEST_CASE("a number that is none reaches the results of bf16 products", "[kernel
 TEST_CASE("bf16 products are refused where they cannot be", "[kernels]") {
   TestStream s;
   const AttentionShape shape{1, 3, 1, 1, 4};
-  const Run r = run(shape, DType::kF32, s.stream, Products::kF32);
-  const detail::AttentionOperands operands{shape, r.qkv, r.y, r.lse, r.dy, r.dqkv, {}};
+  const Run r = run({shape}, DType::kF32, s.stream, Products::kF32);
+  const AttentionDropout keep_all;
+  const detail::AttentionOperands operands =
+      detail::operands_of({shape}, r.qkv, r.y, r.lse, r.dy, r.dqkv, keep_all);
   const auto message = has_bf16_dots() ? Catch::Contains("products of bf16 of fp32 operands")
                                        : Catch::Contains("need AVX512-BF16");
   REQUIRE_THROWS_WITH(detail::attention_forward_bf16(s.stream, operands), message);

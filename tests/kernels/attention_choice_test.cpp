@@ -133,14 +133,14 @@ TEST_CASE("a stream says which kernels it has for attention, and what they alloc
           "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{2, 100, 4, 2, 64};
-  const auto kernels = attention_kernels(s.stream, shape, DType::kF32, 0, {});
+  const auto kernels = attention_kernels(s.stream, {shape}, DType::kF32, 0, {});
   REQUIRE(kernels.has_value() == (s.stream.device().kind == Device::Kind::kCuda));
   if (!kernels) return;
   CHECK(kernels->forward.kind == AttentionKind::kFlash);  // in fp32
   CHECK(!kernels->forward.why.empty());
   CHECK(kernels->scratch_forward == 0);
   CHECK(kernels->scratch_backward == 2 * 4 * 100 * 4);
-  const auto dropping = attention_kernels(s.stream, shape, DType::kF32, 0.1F, {}).value();
+  const auto dropping = attention_kernels(s.stream, {shape}, DType::kF32, 0.1F, {}).value();
   CHECK(dropping.scratch_forward == 2 * 16);  // 16 bytes of each sample
   CHECK(dropping.scratch_backward == 2 * 4 * 100 * 4 + 2 * 16);
 }
@@ -155,7 +155,7 @@ TEST_CASE("what cuDNN is told of operands is where they lie", "[kernels]") {
     const Tensor qkv = random_tensor({rows, shape.packed()}, DType::kF32, 1, s.stream);
     Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, DType::kF32, s.stream);
     Tensor lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, s.stream);
-    attention_forward(s.stream, shape, qkv, y, lse);
+    attention_forward(s.stream, {shape}, qkv, y, lse);
     const Values in = values_of(qkv), out = values_of(y), logs = values_of(lse);
     const AttentionLayout at = detail::layout_of(shape);
     CHECK(at.keys.dims[1] == shape.kv_heads);

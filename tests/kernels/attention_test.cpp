@@ -29,8 +29,8 @@ Run run(const AttentionShape& shape, DType dtype, Stream& stream,
         .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
         .dy = random_tensor({rows, shape.heads * shape.head_dim}, dtype, 2, stream),
         .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  attention_forward(stream, shape, r.qkv, r.y, r.lse, dropout);
-  attention_backward(stream, shape, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout);
+  attention_forward(stream, {shape}, r.qkv, r.y, r.lse, dropout);
+  attention_backward(stream, {shape}, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout);
   return r;
 }
 
@@ -41,7 +41,7 @@ AttentionDropout own_kernels(const testing::PlacedInputs& inputs) {
 }
 
 bool takes_cudnn(Stream& stream, const AttentionShape& shape, DType dtype) {
-  const auto kernels = attention_kernels(stream, shape, dtype, 0, {});
+  const auto kernels = attention_kernels(stream, {shape}, dtype, 0, {});
   if (!kernels) return false;
   CHECK(kernels->forward.kind == kernels->backward.kind);
   if (kernels->forward.kind == AttentionKind::kFlash) WARN(to_text(*kernels));
@@ -62,7 +62,7 @@ TEST_CASE("attention matches the reference over lengths, heads, groups and dtype
                           << shape.head_dim);
       const Run r = run(shape, dtype, s.stream);
       Values lse;
-      const Values y = reference::attention(shape, values_of(r.qkv), &lse);
+      const Values y = reference::attention({shape}, values_of(r.qkv), &lse);
       REQUIRE(error_of(r.y, y) < tolerance_of(dtype));
       REQUIRE(error_of(r.lse, lse) < 1e-5);
     }
@@ -77,9 +77,9 @@ TEST_CASE("attention gradients match numeric ones", "[kernels][device]") {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
       const Run r = run(shape, dtype, s.stream);
       const Values dy = values_of(r.dy);
-      const Values expected =
-          numeric_gradient([&](const Values& v) { return dot(dy, reference::attention(shape, v)); },
-                           values_of(r.qkv));
+      const Values expected = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::attention({shape}, v)); },
+          values_of(r.qkv));
       REQUIRE(error_of(r.dqkv, expected) < 3 * tolerance_of(dtype));
     }
   }
@@ -99,7 +99,7 @@ TEST_CASE("attention gradients of long sequences match directional derivatives",
       const auto along = [&](double step) {
         Values moved = x;
         for (size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
-        return dot(dy, reference::attention(shape, moved));
+        return dot(dy, reference::attention({shape}, moved));
       };
       const double expected = (along(1e-5) - along(-1e-5)) / 2e-5;
       REQUIRE(dot(gradient, direction) == Approx(expected).epsilon(1e-4).margin(1e-4));
@@ -123,10 +123,11 @@ TEST_CASE("attention drops probabilities by sample, head, query and key alone",
       return rng.uniform(index) >= dropout.p ? kept : 0.0;
     };
     const Values x = values_of(r.qkv), dy = values_of(r.dy);
-    REQUIRE(error_of(r.y, reference::attention(shape, x, nullptr, keep)) < 1e-5);
+    REQUIRE(error_of(r.y, reference::attention({shape}, x, nullptr, keep)) < 1e-5);
     if (shape.length > 10) continue;
     const Values expected = numeric_gradient(
-        [&](const Values& v) { return dot(dy, reference::attention(shape, v, nullptr, keep)); }, x);
+        [&](const Values& v) { return dot(dy, reference::attention({shape}, v, nullptr, keep)); },
+        x);
     REQUIRE(error_of(r.dqkv, expected) < 1e-5);
   }
 }
@@ -149,7 +150,7 @@ TEST_CASE("a share of the heads drops what it drops among all of them", "[kernel
     const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
     return rng.uniform(index) >= share.p ? 1 / (1 - static_cast<double>(share.p)) : 0.0;
   };
-  REQUIRE(error_of(r.y, reference::attention(shape, values_of(r.qkv), nullptr, keep)) < 1e-5);
+  REQUIRE(error_of(r.y, reference::attention({shape}, values_of(r.qkv), nullptr, keep)) < 1e-5);
 }
 
 // Heads of whole packs, whose rows are copied 16 bytes at a time, and lengths around the rows that
@@ -166,12 +167,12 @@ TEST_CASE("attention of whole packs matches the reference around the sizes of bl
                           << shape.head_dim);
       const Run r = run(shape, dtype, s.stream);
       const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
-      REQUIRE(error_of(r.y, reference::attention(shape, x)) < tolerance_of(dtype));
+      REQUIRE(error_of(r.y, reference::attention({shape}, x)) < tolerance_of(dtype));
       const Values direction = values_of(random_tensor(r.qkv.shape(), DType::kF32, 7, s.stream));
       const auto along = [&](double step) {
         Values moved = x;
         for (size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
-        return dot(dy, reference::attention(shape, moved));
+        return dot(dy, reference::attention({shape}, moved));
       };
       // Rounding errors of single elements add up like random steps.
       const double size = std::sqrt(dot(gradient, gradient) * dot(direction, direction) /
@@ -229,8 +230,8 @@ TEST_CASE("attention of rows that begin anywhere has the bits of aligned ones",
     Tensor lse = Tensor::empty(aligned.lse.shape(), DType::kF32, s.stream);
     s.stream.copy(aligned.qkv.address(), qkv.address(), qkv.bytes());
     s.stream.copy(aligned.dy.address(), dy.address(), dy.bytes());
-    attention_forward(s.stream, shape, qkv, y, lse, dropout);
-    attention_backward(s.stream, shape, qkv, y, lse, dy, dqkv, dropout);
+    attention_forward(s.stream, {shape}, qkv, y, lse, dropout);
+    attention_backward(s.stream, {shape}, qkv, y, lse, dy, dqkv, dropout);
     REQUIRE(same_bits(y, aligned.y));
     REQUIRE(same_bits(lse, aligned.lse));
     REQUIRE(same_bits(dqkv, aligned.dqkv));
@@ -295,7 +296,7 @@ TEST_CASE("decoding one position against a cache equals the last row of the whol
       }
     }
     Tensor out = Tensor::empty({2, shape.heads * shape.head_dim}, dtype, s.stream);
-    attention_decode(s.stream, shape, tensor_of(q, out.shape(), dtype, s.stream),
+    attention_decode(s.stream, {shape}, tensor_of(q, out.shape(), dtype, s.stream),
                      tensor_of(k, {2, capacity, width}, dtype, s.stream),
                      tensor_of(v, {2, capacity, width}, dtype, s.stream), capacity, out);
     REQUIRE(error_of(out, expected) < 2 * tolerance_of(dtype));
@@ -305,11 +306,11 @@ TEST_CASE("decoding one position against a cache equals the last row of the whol
 TEST_CASE("attention refuses shapes that do not fit", "[kernels][device]") {
   TestStream s;
   Run r = run({1, 4, 2, 1, 8}, DType::kF32, s.stream);
-  REQUIRE_THROWS_WITH(attention_forward(s.stream, {1, 4, 3, 2, 8}, r.qkv, r.y, r.lse),
+  REQUIRE_THROWS_WITH(attention_forward(s.stream, {{1, 4, 3, 2, 8}}, r.qkv, r.y, r.lse),
                       Catch::Contains("3 query heads do not divide into 2 key heads"));
-  REQUIRE_THROWS_WITH(attention_forward(s.stream, {1, 5, 2, 1, 8}, r.qkv, r.y, r.lse),
+  REQUIRE_THROWS_WITH(attention_forward(s.stream, {{1, 5, 2, 1, 8}}, r.qkv, r.y, r.lse),
                       Catch::Contains("attention_forward: qkv has shape [4, 32]"));
-  REQUIRE_THROWS_WITH(attention_decode(s.stream, {1, 4, 2, 1, 8}, r.qkv, r.qkv, r.qkv, 3, r.y),
+  REQUIRE_THROWS_WITH(attention_decode(s.stream, {{1, 4, 2, 1, 8}}, r.qkv, r.qkv, r.qkv, 3, r.y),
                       Catch::Contains("4 positions filled of a cache of 3"));
   if (s.stream.device().kind != Device::Kind::kCuda) return;
   REQUIRE_THROWS_WITH(run({1, 2, 1, 1, 257}, DType::kF32, s.stream),

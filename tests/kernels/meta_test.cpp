@@ -76,13 +76,8 @@ void run_quantizers(Stream& s, const Tensor& x) {
 void run_parts(Stream& s, const AttentionShape& shape, const Tensor& qkv) {
   const auto made = [&](const Shape& of) { return Tensor::zeros(of, DType::kF32, s); };
   const SequencePart all{.length = 5, .first = 0, .count = 5};
-  const AttentionPart part{.batch = 2,
-                           .heads = 2,
-                           .kv_heads = 1,
-                           .head_dim = 8,
-                           .queries = all,
-                           .keys = all,
-                           .seen = Seen::kUpToOwn};
+  const AttentionPart part{
+      .batch = 2, .heads = 2, .kv_heads = 1, .head_dim = 8, .queries = all, .keys = all};
   const Tensor kv = Tensor::zeros({10, 16}, qkv.dtype(), s);
   const Tensor dy = Tensor::zeros({10, 16}, qkv.dtype(), s);
   Tensor y = made({10, 16}), lse = made({2, 2, 5}), delta = made({2, 2, 5}), dq = made({10, 16}),
@@ -124,8 +119,8 @@ void run_everything(Stream& s, DType dtype) {
              .activation_backward = Activation::kSilu,
              .activation_input = y});
   rope(s, shape, 1e4F, 0, Rotation::kForward, qkv);
-  attention_forward(s, shape, qkv, y, lse);
-  attention_backward(s, shape, qkv, y, lse, y, dqkv);
+  attention_forward(s, {shape}, qkv, y, lse);
+  attention_backward(s, {shape}, qkv, y, lse, y, dqkv);
   run_parts(s, shape, qkv);
   linear_cross_entropy(
       s, {.x = y, .weight = table, .targets = tokens, .losses = mean, .dx = x, .dweight = dtable});

@@ -229,7 +229,7 @@ TEST_CASE("decoding follows the formula for every number of filled positions", "
       const Tensor keys = random_tensor({2, kCapacity, 20}, dtype, 2, s.stream);
       const Tensor values = random_tensor({2, kCapacity, 20}, dtype, 3, s.stream);
       Tensor y = Tensor::empty({2, 40}, dtype, s.stream);
-      attention_decode(s.stream, shape, q, keys, values, kCapacity, y);
+      attention_decode(s.stream, {shape}, q, keys, values, kCapacity, y);
       const Values vq = values_of(q), vk = values_of(keys), vv = values_of(values);
       Values expected(80, 0.0);
       for (size_t b = 0; b < 2; ++b) {

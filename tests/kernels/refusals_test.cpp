@@ -158,7 +158,7 @@ TEST_CASE("attention and rope refuse operands that do not fit", "[kernels]") {
   Tensor dqkv = make({6, 64}), dqkv_small = make({6, 63}), decoded = make({2, 32});
   Tensor y16 = make({6, 32}, DType::kBF16), rotated = make({6, 64});
   const auto forward = [&](AttentionShape with, const Tensor& packed, Tensor& to, Tensor& sums) {
-    attention_forward(s, with, packed, to, sums);
+    attention_forward(s, {with}, packed, to, sums);
   };
   const auto shaped = [&](int64_t heads, int64_t kv_heads, int64_t head_dim) {
     return AttentionShape{2, 3, heads, kv_heads, head_dim};
@@ -181,21 +181,21 @@ TEST_CASE("attention and rope refuse operands that do not fit", "[kernels]") {
       {"attention_forward: log_sum_exp is bf16, expected fp32",
        [&] { forward(shape, qkv16, y16, lse16); }},
       {"attention_forward: there are no numbers to drop by",
-       [&] { attention_forward(s, shape, qkv, y, lse, {.p = 0.5F}); }},
+       [&] { attention_forward(s, {shape}, qkv, y, lse, {.p = 0.5F}); }},
       {"attention_backward: there are no numbers to drop by",
-       [&] { attention_backward(s, shape, qkv, y, lse, y, dqkv, {.p = 0.5F}); }},
+       [&] { attention_backward(s, {shape}, qkv, y, lse, y, dqkv, {.p = 0.5F}); }},
       {"attention_backward: dqkv has shape [6, 63] (378 elements), expected 384",
-       [&] { attention_backward(s, shape, qkv, y, lse, y, dqkv_small); }},
+       [&] { attention_backward(s, {shape}, qkv, y, lse, y, dqkv_small); }},
       {"attention_backward: dy is bf16, expected fp32",
-       [&] { attention_backward(s, shape, qkv, y, lse, y16, dqkv); }},
+       [&] { attention_backward(s, {shape}, qkv, y, lse, y16, dqkv); }},
       {"attention_decode: 6 positions filled of a cache of 5",
        [&] {
-         attention_decode(s, {2, 6, 4, 2, 8}, q, cache, cache, 5, decoded);
+         attention_decode(s, {{2, 6, 4, 2, 8}}, q, cache, cache, 5, decoded);
        }},
       {"attention_decode: cache_v is fp16, expected fp32",
-       [&] { attention_decode(s, shape, q, cache, cache16, 5, decoded); }},
+       [&] { attention_decode(s, {shape}, q, cache, cache16, 5, decoded); }},
       {"attention_decode: cache_k has shape [2, 5, 16] (160 elements), expected 128",
-       [&] { attention_decode(s, shape, q, cache, cache, 4, decoded); }},
+       [&] { attention_decode(s, {shape}, q, cache, cache, 4, decoded); }},
       {"rope: head_dim 7 is not even",
        [&] { rope(s, shaped(4, 2, 7), 1e4F, 0, Rotation::kForward, rotated); }},
       {"rope: head_dim 0 is not even",

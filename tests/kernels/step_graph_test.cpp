@@ -152,9 +152,9 @@ TEST_CASE("dropout recorded once and replayed with other numbers drops what it d
     Tensor dqkv = Tensor::empty(qkv.shape(), dtype, s.stream);
     const auto body = [&] {
       const AttentionDropout drop{.p = 0.3F, .mask = placed.mask(4)};
-      attention_forward(s.stream, shape, qkv, y, sums, drop);
+      attention_forward(s.stream, {shape}, qkv, y, sums, drop);
       dropout(s.stream, y, 0.3F, placed.mask(5), shape.length * width, dropped);
-      attention_backward(s.stream, shape, qkv, y, sums, dy, dqkv, drop);
+      attention_backward(s.stream, {shape}, qkv, y, sums, dy, dqkv, drop);
     };
     const auto all_bytes = [&] {
       std::vector<std::vector<std::byte>> all;

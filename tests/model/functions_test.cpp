@@ -210,7 +210,7 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model][d
       Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
       context.stream.copy(x.value.address(), own.address(), own.bytes());
       Var qkv{std::move(own), x.slot};
-      return attention(context, shape, rope(context, shape, 100.0F, 0, std::move(qkv)), 0);
+      return attention(context, {shape}, rope(context, shape, 100.0F, 0, std::move(qkv)), 0);
     });
   }
 }
@@ -221,7 +221,7 @@ TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model
       .batch = 2, .length = 6, .heads = 4, .kv_heads = 2, .head_dim = 5};
   h.seal();
   h.check(random_tensor(h.cpu.stream, {12, shape.packed()}, 1), [&](Context& context, Var x) {
-    return attention(context, shape, x, 0, {.p = 0.4F, .site = 2});
+    return attention(context, {shape}, x, 0, {.p = 0.4F, .site = 2});
   });
 }
 
@@ -238,7 +238,7 @@ TEST_CASE("a sample's attention dropout does not depend on the batch it came in"
                        int64_t first_sample) {
     const PlacedInputs inputs(own.stream, first_sample);
     Context context{.stream = own.stream, .store = store, .mode = mode, .micro = inputs.get()};
-    return attention(context, shape, {std::move(rows), Var::kConstant}, 0, {.p = 0.5F, .site = 1})
+    return attention(context, {shape}, {std::move(rows), Var::kConstant}, 0, {.p = 0.5F, .site = 1})
         .value;
   };
   const Tensor whole = run(RunMode::kTrain, three, qkv, 0);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "core/dispatch.h"
@@ -155,40 +156,150 @@ Values softmax(const Values& x, int64_t columns) {
   return y;
 }
 
-Values attention(const kernels::AttentionShape& s, const Values& qkv, Values* log_sum_exp,
-                 const Keep& keep) {
-  Values y(static_cast<size_t>(s.batch * s.length * s.heads * s.head_dim));
-  if (log_sum_exp != nullptr)
-    log_sum_exp->assign(static_cast<size_t>(s.batch * s.heads * s.length), 0);
-  const auto at = [&](int64_t b, int64_t t, int64_t head, int64_t i) {
-    return qkv[static_cast<size_t>((b * s.length + t) * s.packed() + head * s.head_dim + i)];
-  };
-  for (int64_t item = 0; item < s.batch * s.heads * s.length; ++item) {
-    const int64_t b = item / (s.heads * s.length);
-    const int64_t h = item / s.length % s.heads;
-    const int64_t t = item % s.length;
-    const int64_t key = s.heads + h / (s.heads / s.kv_heads);
-    Values score(static_cast<size_t>(t + 1));
-    for (int64_t j = 0; j <= t; ++j) {
-      for (int64_t i = 0; i < s.head_dim; ++i) {
-        score[static_cast<size_t>(j)] +=
-            at(b, t, h, i) * at(b, j, key, i) / std::sqrt(static_cast<double>(s.head_dim));
-      }
+namespace {
+
+template <class T>
+std::vector<T> elements_of(const Tensor& tensor) {
+  const std::vector<std::byte> bytes = bytes_of(tensor);
+  std::vector<T> out(bytes.size() / sizeof(T));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// The queries of one head, one at a time: what each sees, and with which weight.
+class AttentionRow {
+ public:
+  AttentionRow(const kernels::AttentionSpec& spec, const Values& qkv)
+      : spec_(spec), s_(spec.shape), qkv_(qkv) {
+    if (spec.mask.ranges.defined()) ranges_ = elements_of<int32_t>(spec.mask.ranges);
+    if (spec.mask.layout.defined()) layout_ = elements_of<uint8_t>(spec.mask.layout);
+  }
+
+  // Elements of qkv; heads are counted through queries, keys and values.
+  size_t at(int64_t b, int64_t t, int64_t head, int64_t i) const {
+    return static_cast<size_t>((b * s_.length + t) * s_.packed() + head * s_.head_dim + i);
+  }
+  int64_t key_head(int64_t h) const { return s_.heads + h / (s_.heads / s_.kv_heads); }
+  bool sees(int64_t b, int64_t h, int64_t t, int64_t j) const {
+    const kernels::AttentionMask& mask = spec_.mask;
+    if (t - j > mask.left || j - t > mask.right) return false;
+    if (!ranges_.empty()) {
+      const auto row = static_cast<size_t>(2 * (b * s_.length + t));
+      if (j < ranges_[row] || j >= ranges_[row + 1]) return false;
     }
-    const double most = *std::max_element(score.begin(), score.end());
+    if (layout_.empty()) return true;
+    const Shape& shape = mask.layout.shape();
+    const int64_t head = shape[0] == 1 ? 0 : h;
+    const int64_t cell = (head * shape[1] + t / mask.block) * shape[1] + j / mask.block;
+    return layout_[static_cast<size_t>(cell)] != 0;
+  }
+  double scale() const {
+    return spec_.scale > 0 ? spec_.scale : 1 / std::sqrt(static_cast<double>(s_.head_dim));
+  }
+  // What is masked, and what its gradient is multiplied by to be that of the product of query and
+  // key.
+  struct Score {
+    double value, slope;
+  };
+  Score score(int64_t b, int64_t h, int64_t t, int64_t j) const {
+    double product = 0;
+    for (int64_t i = 0; i < s_.head_dim; ++i) {
+      product += qkv_[at(b, t, h, i)] * qkv_[at(b, j, key_head(h), i)];
+    }
+    const double scaled = product * scale(), cap = spec_.softcap;
+    if (cap == 0) return {scaled, scale()};
+    const double bent = std::tanh(scaled / cap);
+    return {cap * bent, scale() * (1 - bent * bent)};
+  }
+  // Weights of all keys, 0 of those that are not seen, and the log-sum-exp.
+  Values weights(int64_t b, int64_t h, int64_t t, double* log_sum_exp) const {
+    Values out(static_cast<size_t>(s_.length), -INFINITY);
+    for (int64_t j = 0; j < s_.length; ++j) {
+      if (sees(b, h, t, j)) out[static_cast<size_t>(j)] = score(b, h, t, j).value;
+    }
+    const double most = *std::max_element(out.begin(), out.end());
     double total = 0;
-    for (const double value : score) total += std::exp(value - most);
-    if (log_sum_exp != nullptr) (*log_sum_exp)[static_cast<size_t>(item)] = most + std::log(total);
-    for (int64_t i = 0; i < s.head_dim; ++i) {
-      double sum = 0;
-      for (int64_t j = 0; j <= t; ++j) {
-        const double weight = std::exp(score[static_cast<size_t>(j)] - most) / total;
-        sum += weight * (keep ? keep(b, h, t, j) : 1.0) * at(b, j, key + s.kv_heads, i);
-      }
-      y[static_cast<size_t>(((b * s.length + t) * s.heads + h) * s.head_dim + i)] = sum;
+    for (double& value : out) {
+      value = std::isinf(value) ? 0 : std::exp(value - most);
+      total += value;
+    }
+    *log_sum_exp = most + std::log(total);
+    for (double& value : out) value = total == 0 ? 0 : value / total;
+    return out;
+  }
+
+ private:
+  const kernels::AttentionSpec& spec_;
+  const kernels::AttentionShape& s_;
+  const Values& qkv_;
+  std::vector<int32_t> ranges_;
+  std::vector<uint8_t> layout_;
+};
+
+template <class F>
+void for_each_query(const kernels::AttentionShape& s, const F& f) {
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      for (int64_t t = 0; t < s.length; ++t) f(b, h, t);
     }
   }
+}
+
+}  // namespace
+
+Values attention(const kernels::AttentionSpec& spec, const Values& qkv, Values* log_sum_exp,
+                 const Keep& keep) {
+  const kernels::AttentionShape& s = spec.shape;
+  const AttentionRow row(spec, qkv);
+  Values y(static_cast<size_t>(s.batch * s.length * s.heads * s.head_dim));
+  if (log_sum_exp != nullptr) log_sum_exp->clear();
+  for_each_query(s, [&](int64_t b, int64_t h, int64_t t) {
+    double sum = 0;
+    const Values weights = row.weights(b, h, t, &sum);
+    if (log_sum_exp != nullptr) log_sum_exp->push_back(sum);
+    for (int64_t j = 0; j < s.length; ++j) {
+      const double weight = weights[static_cast<size_t>(j)] * (keep ? keep(b, h, t, j) : 1.0);
+      if (weight == 0) continue;
+      for (int64_t i = 0; i < s.head_dim; ++i) {
+        y[static_cast<size_t>(((b * s.length + t) * s.heads + h) * s.head_dim + i)] +=
+            weight * qkv[row.at(b, j, row.key_head(h) + s.kv_heads, i)];
+      }
+    }
+  });
   return y;
+}
+
+Values attention_gradient(const kernels::AttentionSpec& spec, const Values& qkv, const Values& dy) {
+  const kernels::AttentionShape& s = spec.shape;
+  const AttentionRow row(spec, qkv);
+  Values out(qkv.size());
+  for_each_query(s, [&](int64_t b, int64_t h, int64_t t) {
+    double sum = 0;
+    const Values weights = row.weights(b, h, t, &sum);
+    const int64_t keys = row.key_head(h), values = keys + s.kv_heads;
+    const auto dy_of = [&](int64_t i) {
+      return dy[static_cast<size_t>(((b * s.length + t) * s.heads + h) * s.head_dim + i)];
+    };
+    Values products(weights.size());
+    double delta = 0;
+    for (int64_t j = 0; j < s.length; ++j) {
+      double& product = products[static_cast<size_t>(j)];
+      for (int64_t i = 0; i < s.head_dim; ++i) product += dy_of(i) * qkv[row.at(b, j, values, i)];
+      delta += weights[static_cast<size_t>(j)] * product;
+    }
+    for (int64_t j = 0; j < s.length; ++j) {
+      const double weight = weights[static_cast<size_t>(j)];
+      if (weight == 0) continue;
+      const double slope = row.score(b, h, t, j).slope;
+      const double of_product = weight * (products[static_cast<size_t>(j)] - delta) * slope;
+      for (int64_t i = 0; i < s.head_dim; ++i) {
+        out[row.at(b, j, values, i)] += weight * dy_of(i);
+        out[row.at(b, t, h, i)] += of_product * qkv[row.at(b, j, keys, i)];
+        out[row.at(b, j, keys, i)] += of_product * qkv[row.at(b, t, h, i)];
+      }
+    }
+  });
+  return out;
 }
 
 Values cross_entropy(const Values& x, const Values& weight, const std::vector<int32_t>& targets,

@@ -51,8 +51,10 @@ Values softmax(const Values& x, int64_t columns);
 // qkv packed as in kernels/attention.h; y, and the log-sum-exp when asked for. keep(b, h, t, j), if
 // given, multiplies the probabilities.
 using Keep = std::function<double(int64_t b, int64_t h, int64_t t, int64_t j)>;
-Values attention(const kernels::AttentionShape& shape, const Values& qkv,
+Values attention(const kernels::AttentionSpec& spec, const Values& qkv,
                  Values* log_sum_exp = nullptr, const Keep& keep = {});
+// The gradient of qkv.
+Values attention_gradient(const kernels::AttentionSpec& spec, const Values& qkv, const Values& dy);
 Values cross_entropy(const Values& x, const Values& weight, const std::vector<int32_t>& targets,
                      int64_t width);
 double dot(const Values& a, const Values& b);

@@ -41,9 +41,12 @@ inline LlamaConfig tiny_llama(int64_t layers) { return tiny_like_llama<LlamaConf
 // One model of each family.
 inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   auto mistral = tiny_like_llama<MistralConfig>(layers);
-  mistral.max_position_embeddings = 20;
-  mistral.sliding_window = 16;  // which is as long as sequences may be
-  return {tiny_gpt2(layers), tiny_llama(layers), mistral, tiny_like_llama<Qwen2Config>(layers)};
+  mistral.sliding_window = 3;
+  auto qwen2 = tiny_like_llama<Qwen2Config>(layers);
+  qwen2.use_sliding_window = true;
+  qwen2.sliding_window = 2;
+  qwen2.max_window_layers = layers - 1;  // the last one has it
+  return {tiny_gpt2(layers), tiny_llama(layers), mistral, qwen2};
 }
 
 }  // namespace ds::testing

@@ -25,7 +25,8 @@ void play_ring_attention(const EngineOptions& job, Stream& stream) {
   Tensor dkv = zeros({rows, keys}, DType::kF32);
   Tensor sums = zeros({here.batch, here.heads, here.length}, DType::kF32);
   Tensor delta = zeros(sums.shape(), DType::kF32);
-  const kernels::AttentionPart part = zigzag_part(here, /*rank=*/1, /*owner=*/0);
+  const kernels::AttentionPart part =
+      zigzag_parts({.shape = here}, {.rank = 1, .ranks = 2}, /*owner=*/0).front();
   kernels::attention_part_forward(stream, part, qkv, kv, y, sums, kernels::Write::kOverwrite);
   kernels::attention_delta(stream, here, value, dy, delta);
   kernels::attention_part_backward(

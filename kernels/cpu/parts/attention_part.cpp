@@ -12,6 +12,7 @@
 
 #include "core/dispatch.h"
 #include "core/index.h"
+#include "kernels/attention_operands.h"
 #include "kernels/cpu/attention_tiles.inl"
 #include "kernels/cpu/parts/attention_items.h"
 #include "kernels/cpu/simd.h"
@@ -48,18 +49,17 @@ PartHead part_head(const AttentionPart& part, int64_t batch, int64_t head) {
   return {batch, head, head / (part.heads / part.kv_heads), part};
 }
 
-// The last block of keys that a block of queries sees.
-int64_t last_block(const AttentionPart& part, const HeadPanels& keys, int64_t block) {
-  return part.seen == Seen::kUpToOwn ? block : keys.blocks - 1;
+// What a block of queries sees of the keys of the part.
+detail::SeenByRows seen_by(const PartHead& head, const HeadPanels& q, int64_t block) {
+  return {.seen = detail::seen_keys(head.part),
+          .head = head.head,
+          .first = block * kBlock,
+          .rows = rows_in(q, block),
+          .keys = head.part.keys.count};
 }
 
-Extent extent_of(const AttentionPart& part, int64_t key, int64_t block) {
-  return part.seen == Seen::kUpToOwn && key == block ? Extent::kLower : Extent::kWhole;
-}
-
-// Keys of a block that query i of another sees.
-int64_t visible(const HeadPanels& keys, int64_t key, int64_t i, Extent extent) {
-  return std::min(rows_in(keys, key), extent == Extent::kLower ? i + 1 : kBlock);
+ScoreRule score_rule(const AttentionPart& part) {
+  return {detail::scale_of(part.scale, part.head_dim), part.softcap};
 }
 
 void add_row(const float* from, float* to, int64_t count) {
@@ -91,7 +91,8 @@ struct SeenRows {
     float* sums = a.log_sum_exp->data<float>() + head.number() + block * kBlock;
     float* rows = a.y->data<float>() + head.output_at() + block * kBlock * head.width();
     for (int64_t i = 0; i < rows_in(q, block); ++i) {
-      store_row(out + i * q.width, 1.0F / total[i], rows + i * head.width(), q.dim);
+      const float factor = total[i] == 0 ? 0.0F : 1.0F / total[i];
+      store_row(out + i * q.width, factor, rows + i * head.width(), q.dim);
       sums[i] = most[i] + std::log(total[i]);
     }
   }
@@ -115,23 +116,20 @@ void forward_head(const PartOperands& a, int64_t item, float* workspace) {
     pack_by_row(k, kv + head.value_at(), head.keys_width(), block,
                 values + block * k.block_floats());
   }
-  const float scale = 1.0F / std::sqrt(static_cast<float>(part.head_dim));
+  const ScoreRule rule = score_rule(part);
   for (int64_t block = 0; block < q.blocks; ++block) {
-    const int64_t rows = rows_in(q, block);
+    const detail::SeenByRows rows = seen_by(head, q, block);
+    const auto [first, end] = key_blocks(rows);
     SeenRows seen;
     seen.begin(a, head, q, block, out);
     pack_left(q, a.qkv.data<T>() + head.query_at(), head.packed(), block, query);
-    for (int64_t key = 0; key <= last_block(part, k, block); ++key) {
-      const Extent extent = extent_of(part, key, block);
+    for (int64_t key = first; key < end; ++key) {
+      const Extent extent = extent_of(rows.seen, key, block);
       block_scores(query, keys + key * kBlock * k.dim, k.dim, scores, extent);
+      rule.cap(scores, nullptr);
       for (int64_t i = 0; i < kBlock; ++i) {
-        float* row = scores + i * kBlock;
-        if (i >= rows) {
-          std::fill(row, row + kBlock, 0.0F);
-          continue;
-        }
-        const float shrink =
-            online_softmax(row, visible(k, key, i, extent), scale, &seen.most[i], &seen.total[i]);
+        const float shrink = online_softmax(scores + i * kBlock, rows.tile(i, key * kBlock),
+                                            rule.factor(), &seen.most[i], &seen.total[i]);
         if (shrink != 1.0F) scale_row(shrink, out + i * k.width, k.width);
       }
       add_weighted(scores, values + key * k.block_floats(), k.width, out, k.width, extent);
@@ -149,6 +147,7 @@ struct PartPanels {
   float *query, *query_rows;  // of the block at hand, as left and right operand
   float *dy, *dy_rows;
   float *scores, *products;  // [kBlock, kBlock]
+  float* slopes;             // the same
   float* dquery;
 };
 
@@ -172,6 +171,7 @@ PartPanels part_panels(const AttentionPart& part, float* workspace) {
   p.dy_rows = take(p.q.block_floats());
   p.scores = take(kBlock * kBlock);
   p.products = take(kBlock * kBlock);
+  p.slopes = take(kBlock * kBlock);
   p.dquery = take(p.q.block_floats());
   return p;
 }
@@ -179,24 +179,26 @@ PartPanels part_panels(const AttentionPart& part, float* workspace) {
 // One block of queries, against all keys that it sees.
 void backward_block(const PartOperands& a, const PartHead& head, const PartPanels& p,
                     int64_t block) {
-  const AttentionPart& part = a.part;
-  const int64_t rows = rows_in(p.q, block);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(part.head_dim));
-  const int64_t first = head.number() + block * kBlock;
-  const float* lse = a.grads->log_sum_exp.data<float>() + first;
-  const float* delta = a.grads->delta.data<float>() + first;
-  for (int64_t key = 0; key <= last_block(part, p.k, block); ++key) {
-    const Extent extent = extent_of(part, key, block);
+  const detail::SeenByRows rows = seen_by(head, p.q, block);
+  const ScoreRule rule = score_rule(a.part);
+  const int64_t number = head.number() + block * kBlock;
+  const float* lse = a.grads->log_sum_exp.data<float>() + number;
+  const float* delta = a.grads->delta.data<float>() + number;
+  const auto [first, end] = key_blocks(rows);
+  for (int64_t key = first; key < end; ++key) {
+    const Extent extent = extent_of(rows.seen, key, block);
     block_scores(p.query, p.keys + key * kBlock * p.k.dim, p.k.dim, p.scores, extent);
     block_scores(p.dy, p.values + key * kBlock * p.k.dim, p.k.dim, p.products, extent);
+    rule.cap(p.scores, p.slopes);
     for (int64_t i = 0; i < kBlock; ++i) {
-      const bool is_row = i < rows;
+      const bool is_row = i < rows.rows;
       float* weights = p.scores + i * kBlock;
       float* gradients = p.products + i * kBlock;
-      softmax_row_of(weights, gradients, is_row ? visible(p.k, key, i, extent) : 0, scale,
+      softmax_row_of(weights, gradients, rows.tile(i, key * kBlock), rule.factor(),
                      is_row ? lse[i] : 0.0F);
-      gradient_row(weights, gradients, scale, is_row ? delta[i] : 0.0F);
+      gradient_row(weights, gradients, rule.factor(), is_row ? delta[i] : 0.0F);
     }
+    rule.uncap(p.slopes, p.products);
     const int64_t at = key * p.k.block_floats();
     add_weighted_transposed(p.scores, p.dy_rows, p.k.width, p.dvalues + at, p.k.width, extent);
     add_weighted_transposed(p.products, p.query_rows, p.k.width, p.dkeys + at, p.k.width, extent);
@@ -269,7 +271,7 @@ void attention_part_backward_item(const PartOperands& a, int64_t item, float* wo
 size_t attention_part_workspace(const AttentionPart& part) {
   const HeadPanels k = head_panels(part.keys.count, part.head_dim);
   const int64_t of_keys = k.blocks * (2 * kBlock * k.dim + 3 * k.block_floats());
-  return to_size(of_keys + 2 * kBlock * k.dim + 3 * k.block_floats() + 2 * kBlock * kBlock);
+  return to_size(of_keys + 2 * kBlock * k.dim + 3 * k.block_floats() + 3 * kBlock * kBlock);
 }
 
 }  // namespace ds::kernels::HWY_NAMESPACE

@@ -8,9 +8,9 @@
 
 namespace ds::kernels::detail {
 
-// Scores become weights 2^(scaled - lse), 0 where the key comes after the query.
-__device__ inline float weight_of(float score, float scale, float lse, bool seen) {
-  return seen ? exp2f(score * scale - lse * kLog2E) : 0.0F;
+// Scores become weights 2^(scaled - lse), 0 if the query does not see the key.
+__device__ inline float weight_of(float score, float lse, bool seen) {
+  return seen ? exp2f(score - lse * kLog2E) : 0.0F;
 }
 
 // Queries -----------------------------------------------------------------------------------------
@@ -26,8 +26,8 @@ struct QueryTiles {
 };
 
 // The weights of a warp's queries become the gradients of their scores.
-template <int kTiles, class Of>
-__device__ void query_gradients(const Of& a, int query, int key, const float (&lse)[2],
+template <int kTiles, class Of, class Seen>
+__device__ void query_gradients(const Of& a, const Seen& seen, const float (&lse)[2],
                                 const float (&delta)[2], const Sums (&products)[kTiles],
                                 Sums (&scores)[kTiles]) {
   const float scale = score_scale(a);
@@ -35,9 +35,9 @@ __device__ void query_gradients(const Of& a, int query, int key, const float (&l
   for (int n = 0; n < kTiles; ++n) {
     DS_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const bool seen = key + column_of(n, i) <= a.last_key(query + row_of(i));
-      const float weight = weight_of(scores[n][i], scale, lse[i / 2], seen);
-      scores[n][i] = weight * (products[n][i] - delta[i / 2]);
+      const Score score = score_of(a, scale, scores[n][i]);
+      const float weight = weight_of(score.value, lse[i / 2], seen(n, i));
+      scores[n][i] = weight * (products[n][i] - delta[i / 2]) * score.slope;
     }
   }
 }
@@ -56,8 +56,10 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
   const auto [first, sample, head, key_head] = query_block(query_blocks, Tile::kOwned, a.shape);
   const auto keys = a.key_rows(sample, key_head);
   const auto values = a.value_rows(sample, key_head);
+  const auto [begin, blocks] =
+      blocks_of<Tile::kPassingBack>(keys_seen(a, sample, first, Tile::kOwned));
   const auto fetch = [&](int block, int stage) {
-    const int at = block * Tile::kPassingBack;
+    const int at = (begin + block) * Tile::kPassingBack;
     fetch_rows<kDim, Tile::kPassingBack>(tiles->keys[stage], keys, at, a.keys(), a.dim, a.packs);
     fetch_rows<kDim, Tile::kPassingBack>(tiles->values[stage], values, at, a.keys(), a.dim,
                                          a.packs);
@@ -80,11 +82,9 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
     lse[half] = query < a.queries() ? a.log_sum_exp[a.number(sample, head) + query] : INFINITY;
     delta[half] = tiles->delta[row + row_of(2 * half)];
   }
-  const int seen = std::min(a.last_key(first + Tile::kOwned - 1) + 1, a.keys());
-  const int blocks = (seen + Tile::kPassingBack - 1) / Tile::kPassingBack;
   Sums gradient[kColumns] = {};
   cuda::in_two_stages(blocks, fetch, [&](int block, int stage) {
-    const int key = block * Tile::kPassingBack;
+    const int key = (begin + block) * Tile::kPassingBack;
     Sums scores[kTiles];
     Sums products[kTiles];
     row_products<kDim>(tiles->queries + row * Tile::kStride, tiles->keys[stage], scores);
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
              a.dropout.p, products);
       }
     }
-    query_gradients(a, first + row, key, lse, delta, products, scores);
+    query_gradients(a, seen_down(a, sample, head, first + row, key), lse, delta, products, scores);
     add_weighted_rows<kDim>(scores, tiles->keys[stage], gradient);
   });
   a.template give_queries<kDim>(at, gradient, tiles->queries);
@@ -114,7 +114,15 @@ struct KeyTile : AttentionTile<T, kDim> {
   static constexpr int kBlocks = kDim <= 32 ? 3 : kDim <= 128 ? 2 : 1;
 };
 
-template <class T, int kDim>
+// What the queries of a stage see of the block's keys, if that has to be kept.
+template <int kQueries, bool kIsMasked>
+struct PassingSeen {
+  uint64_t words[2][kQueries];
+};
+template <int kQueries>
+struct PassingSeen<kQueries, false> {};
+
+template <class T, int kDim, bool kIsMasked>
 struct KeyTiles {
   using Tile = KeyTile<T, kDim>;
   T keys[Tile::kOwned * Tile::kStride];
@@ -123,15 +131,27 @@ struct KeyTiles {
   T dy[2][Tile::kPassingBack * Tile::kStride];
   float lse[2][Tile::kPassingBack];
   float delta[2][Tile::kPassingBack];
+  [[no_unique_address]] PassingSeen<Tile::kPassingBack, kIsMasked> seen;
   Dropping dropping;
 };
 
+template <class Of, class Tiles>
+__device__ auto seen_across(const Of& a, const Tiles& tiles, int stage, int query, int first,
+                            int row) {
+  if constexpr (Of::kMasked) {
+    return SeenWords{tiles.seen.words[stage], row};
+  } else {
+    return SeenFromFirst<Of>{a, query, first + row};
+  }
+}
+
 // Keys go down, queries across. Scores become weights, with dropout, and products the gradients of
 // scores.
-template <int kTiles, class Of>
+template <int kTiles, class Of, class Seen>
 __device__ void key_gradients(const Of& a, const volatile Dropping& dropping, int64_t head,
-                              int query, int key, const float* lse, const float* delta,
-                              Sums (&products)[kTiles], Sums (&scores)[kTiles]) {
+                              int query, int key, const Seen& seen, const float* lse,
+                              const float* delta, Sums (&products)[kTiles],
+                              Sums (&scores)[kTiles]) {
   const float scale = score_scale(a);
   [[maybe_unused]] uint32_t kept = 0;
   if constexpr (Of::kMayDrop) {
@@ -145,9 +165,9 @@ __device__ void key_gradients(const Of& a, const volatile Dropping& dropping, in
     DS_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int column = column_of(n, i);
-      const bool seen = key + row_of(i) <= a.last_key(query + column);
-      scores[n][i] = weight_of(scores[n][i], scale, lse[column], seen);
-      products[n][i] = scores[n][i] * (products[n][i] - delta[column]);
+      const Score score = score_of(a, scale, scores[n][i]);
+      scores[n][i] = weight_of(score.value, lse[column], seen(n, i));
+      products[n][i] = scores[n][i] * (products[n][i] - delta[column]) * score.slope;
     }
   }
   if constexpr (Of::kMayDrop) {
@@ -163,7 +183,7 @@ __global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads,
     key_kernel(int key_blocks, Of a) {
   using T = typename Of::Element;
   using Tile = KeyTile<T, kDim>;
-  using Tiles = KeyTiles<T, kDim>;
+  using Tiles = KeyTiles<T, kDim, Of::kMasked>;
   constexpr int kTiles = Tile::kPassingBack / cuda::kTileColumns;
   DS_SHARED_OF_LAUNCH(Tiles, tiles);
   const int64_t item = blockIdx.x / key_blocks;
@@ -171,8 +191,8 @@ __global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads,
   const auto sample = static_cast<int>(item / a.shape.kv_heads);
   const auto key_head = static_cast<int>(item % a.shape.kv_heads);
   const int64_t group = a.shape.heads / a.shape.kv_heads;
-  const int begin = a.first_query(first) / Tile::kPassingBack;
-  const int per_head = (a.queries() + Tile::kPassingBack - 1) / Tile::kPassingBack - begin;
+  const auto [begin, per_head] =
+      blocks_of<Tile::kPassingBack>(queries_that_see(a, first, Tile::kOwned));
   const auto head_of = [&](int step) { return key_head * group + step / per_head; };
   const auto query_of = [&](int step) { return (begin + step % per_head) * Tile::kPassingBack; };
   const auto fetch = [&](int step, int stage) {
@@ -187,6 +207,10 @@ __global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads,
       const int64_t at = a.number(sample, head) + query + i;
       tiles->lse[stage][i] = there ? a.log_sum_exp[at] : INFINITY;
       tiles->delta[stage][i] = there ? a.delta[at] : 0.0F;
+      if constexpr (Of::kMasked) {
+        tiles->seen.words[stage][i] =
+            there ? a.seen.tile(sample, head, query + i, first, a.keys()) : 0;
+      }
     }
     cuda::end_copy_group();
   };
@@ -208,7 +232,9 @@ __global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads,
     Sums products[kTiles];
     row_products<kDim>(tiles->keys + row * Tile::kStride, tiles->queries[stage], scores);
     row_products<kDim>(tiles->values + row * Tile::kStride, tiles->dy[stage], products);
-    key_gradients(a, tiles->dropping, head_of(step), query_of(step), first + row, tiles->lse[stage],
+    const int query = query_of(step);
+    key_gradients(a, tiles->dropping, head_of(step), query, first + row,
+                  seen_across(a, *tiles, stage, query, first, row), tiles->lse[stage],
                   tiles->delta[stage], products, scores);
     add_weighted_rows<kDim>(scores, tiles->dy[stage] + column, dvalues);
     add_weighted_rows<kDim>(products, tiles->queries[stage] + column, dkeys);
@@ -235,7 +261,7 @@ void launch_backward(const BackwardNames& names, Stream& stream, const Of& a) {
   cuda::launch(names.of_keys, key_kernel<Of, kDim>,
                {.blocks = a.shape.batch * a.shape.kv_heads * blocks_of(a.keys()),
                 .threads = Tile::kThreads,
-                .shared_bytes = sizeof(KeyTiles<T, kDim>)},
+                .shared_bytes = sizeof(KeyTiles<T, kDim, Of::kMasked>)},
                stream, blocks_of(a.keys()), a);
 }
 

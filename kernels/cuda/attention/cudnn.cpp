@@ -56,6 +56,7 @@ const Cudnn& opened_cudnn() {
 struct Request {
   AttentionPass pass = AttentionPass::kForward;
   AttentionShape shape;
+  bool is_plain = true;  // AttentionSpec's
   DType dtype = DType::kBF16;
   float dropout = 0;
   bool aligned = true;
@@ -192,7 +193,7 @@ struct Plan {
   bool has_run = false;
 };
 
-using Key = std::array<int64_t, 10>;
+using Key = std::array<int64_t, 11>;
 
 Key key_of(const Request& r) {
   return {static_cast<int64_t>(r.pass),
@@ -201,6 +202,7 @@ Key key_of(const Request& r) {
           r.shape.heads,
           r.shape.kv_heads,
           r.shape.head_dim,
+          static_cast<int64_t>(r.is_plain),
           static_cast<int64_t>(r.dtype),
           static_cast<int64_t>(r.dropout > 0),
           static_cast<int64_t>(r.aligned),
@@ -229,6 +231,7 @@ AttentionFacts facts_of(const Request& r, Device device) {
                        .capability = capability.value_or(0),
                        .dtype = r.dtype,
                        .head_dim = r.shape.head_dim,
+                       .is_plain = r.is_plain,
                        .dropout = r.dropout,
                        .aligned = r.aligned,
                        .deterministic = r.deterministic};
@@ -324,6 +327,7 @@ bool is_aligned(const Tensor& tensor) {
 Request request_of(AttentionPass pass, const AttentionOperands& o, const AttentionRules& rules) {
   return {.pass = pass,
           .shape = o.shape,
+          .is_plain = o.is_plain,
           .dtype = o.qkv.dtype(),
           .dropout = o.dropout.p,
           .aligned = is_aligned(o.qkv) && is_aligned(o.y) && is_aligned(o.log_sum_exp) &&
@@ -386,11 +390,14 @@ bool attention_backward_by_cudnn(Stream& stream, const AttentionOperands& operan
   return run(AttentionPass::kBackward, stream, operands);
 }
 
-AttentionKernels attention_kernels_of(Stream& stream, const AttentionShape& shape, DType dtype,
+AttentionKernels attention_kernels_of(Stream& stream, const AttentionSpec& spec, DType dtype,
                                       float dropout, const AttentionRules& rules) {
   auto& state = stream.state<CudnnAttention>();
-  Request request{
-      .shape = shape, .dtype = dtype, .dropout = dropout, .deterministic = rules.deterministic};
+  Request request{.shape = spec.shape,
+                  .is_plain = spec.is_plain(),
+                  .dtype = dtype,
+                  .dropout = dropout,
+                  .deterministic = rules.deterministic};
   const Plan& forward = state.plan(stream, request);
   request.pass = AttentionPass::kBackward;
   const Plan& backward = state.plan(stream, request);

@@ -14,7 +14,7 @@ namespace ds::kernels::detail {
 bool attention_forward_by_cudnn(Stream& stream, const AttentionOperands& operands);
 bool attention_backward_by_cudnn(Stream& stream, const AttentionOperands& operands);
 
-AttentionKernels attention_kernels_of(Stream& stream, const AttentionShape& shape, DType dtype,
+AttentionKernels attention_kernels_of(Stream& stream, const AttentionSpec& spec, DType dtype,
                                       float dropout, const AttentionRules& rules);
 
 // A device that need not be there: how it counts (90 is sm_90) and what cuDNN writes of one

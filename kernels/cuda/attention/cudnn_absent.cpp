@@ -13,17 +13,18 @@ bool attention_backward_by_cudnn(Stream& /*stream*/, const AttentionOperands& /*
   return false;
 }
 
-AttentionKernels attention_kernels_of(Stream& /*stream*/, const AttentionShape& shape, DType dtype,
+AttentionKernels attention_kernels_of(Stream& /*stream*/, const AttentionSpec& spec, DType dtype,
                                       float dropout, const AttentionRules& /*rules*/) {
   const AttentionChoice choice =
       choose_attention_kernel({.no_cudnn = std::string(missing_of_build(GpuLibrary::kCudnn)),
                                .dtype = dtype,
-                               .head_dim = shape.head_dim,
+                               .head_dim = spec.shape.head_dim,
+                               .is_plain = spec.is_plain(),
                                .dropout = dropout});
   return {.forward = choice,
           .backward = choice,
-          .scratch_forward = flash_scratch_bytes(AttentionPass::kForward, shape, dropout),
-          .scratch_backward = flash_scratch_bytes(AttentionPass::kBackward, shape, dropout)};
+          .scratch_forward = flash_scratch_bytes(AttentionPass::kForward, spec.shape, dropout),
+          .scratch_backward = flash_scratch_bytes(AttentionPass::kBackward, spec.shape, dropout)};
 }
 
 std::string cudnn_refusal(AttentionPass /*pass*/, const AttentionShape& /*shape*/, DType /*dtype*/,

@@ -11,10 +11,16 @@ namespace {
 
 constexpr int kWarps = 4;
 
+struct Seen {
+  AttentionShape shape;
+  int64_t first_key, capacity;
+  float scale, softcap;
+};
+
 template <class T, int kDim>
-__global__ void decode_kernel(AttentionShape s, int64_t capacity, const T* q, const T* keys,
-                              const T* values, T* y) {
+__global__ void decode_kernel(Seen seen, const T* q, const T* keys, const T* values, T* y) {
   constexpr int kPerLane = kDim / cuda::kWarp;
+  const AttentionShape& s = seen.shape;
   DS_SHARED(float, most_of, kWarps);
   DS_SHARED(float, total_of, kWarps);
   DS_SHARED(float, out_of, kWarps* kDim);
@@ -23,19 +29,19 @@ __global__ void decode_kernel(AttentionShape s, int64_t capacity, const T* q, co
   const int64_t sample = blockIdx.x / s.heads;
   const int64_t key_head = blockIdx.x % s.heads / (s.heads / s.kv_heads);
   const int64_t query_at = blockIdx.x * s.head_dim;
-  const int64_t cache_at = (sample * capacity * s.kv_heads + key_head) * s.head_dim;
+  const int64_t cache_at = (sample * seen.capacity * s.kv_heads + key_head) * s.head_dim;
   const int64_t stride = s.kv_heads * s.head_dim;
-  const float scale = 1.0F / sqrtf(static_cast<float>(s.head_dim));
   float most = -INFINITY;
   float total = 0;
   float out[kPerLane] = {};
-  for (int64_t key = warp; key < s.length; key += kWarps) {
+  for (int64_t key = seen.first_key + warp; key < s.length; key += kWarps) {
     const int64_t at = cache_at + key * stride;
     float score = 0;
     for (int64_t c = lane; c < s.head_dim; c += cuda::kWarp) {
       score = fmaf(static_cast<float>(q[query_at + c]), static_cast<float>(keys[at + c]), score);
     }
-    score = cuda::warp_reduce(score, cuda::Plus{}) * scale;
+    score = cuda::warp_reduce(score, cuda::Plus{}) * seen.scale;
+    if (seen.softcap > 0) score = seen.softcap * tanhf(score / seen.softcap);
     const float before = most;
     most = fmaxf(most, score);
     const float shrink = expf(before - most);
@@ -71,16 +77,19 @@ __global__ void decode_kernel(AttentionShape s, int64_t capacity, const T* q, co
 
 }  // namespace
 
-void attention_decode_cuda(Stream& stream, const AttentionShape& shape, const Tensor& q,
-                           const Tensor& cache_k, const Tensor& cache_v, int64_t capacity,
-                           Tensor& y) {
+void attention_decode_cuda(Stream& stream, const DecodeOperands& o) {
   using cuda::elements;
-  on_float(q.dtype(), [&]<class T>() {
-    on_head_dim(shape.head_dim, [&]<int kDim>() {
+  const Seen seen{.shape = o.shape,
+                  .first_key = o.first_key,
+                  .capacity = o.capacity,
+                  .scale = o.scale,
+                  .softcap = o.softcap};
+  on_float(o.q.dtype(), [&]<class T>() {
+    on_head_dim(o.shape.head_dim, [&]<int kDim>() {
       cuda::launch("attention_decode", decode_kernel<T, kDim>,
-                   {.blocks = shape.batch * shape.heads, .threads = kWarps * cuda::kWarp}, stream,
-                   shape, capacity, elements<const T>(q), elements<const T>(cache_k),
-                   elements<const T>(cache_v), elements<T>(y));
+                   {.blocks = o.shape.batch * o.shape.heads, .threads = kWarps * cuda::kWarp},
+                   stream, seen, elements<const T>(o.q), elements<const T>(o.keys),
+                   elements<const T>(o.values), elements<T>(o.y));
     });
   });
 }

@@ -1,18 +1,11 @@
 // Attention of whole sequences on CUDA devices, forward.
-#include "core/dispatch.h"
-#include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/forward.cuh"
-#include "kernels/cuda/attention/whole.cuh"
+#include "kernels/cuda/attention/whole_passes.cuh"
 
 namespace ds::kernels::detail {
 
 void attention_forward_cuda(Stream& stream, const AttentionOperands& operands) {
-  const Tensor droppings = droppings_of(stream, operands);
-  on_float(operands.qkv.dtype(), [&]<class T>() {
-    on_head_dim(operands.shape.head_dim, [&]<int kDim>() {
-      launch_forward<kDim>("attention_forward", stream, attention_kernel<T>(operands, droppings));
-    });
-  });
+  if (!operands.is_plain) return masked_attention_forward_cuda(stream, operands);
+  whole_forward<false>(stream, operands);
 }
 
 }  // namespace ds::kernels::detail

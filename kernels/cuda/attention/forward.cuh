@@ -15,16 +15,15 @@ struct Progress {
 };
 
 // Scores of queries from `query` on with keys from `key` on become weights 2^(scaled - most).
-template <int kTiles, int kColumns, class Of>
-__device__ void online_softmax(const Of& a, float scale, int query, int key, Sums (&scores)[kTiles],
+template <int kTiles, int kColumns, class Of, class Seen>
+__device__ void online_softmax(const Of& a, float scale, const Seen& seen, Sums (&scores)[kTiles],
                                Progress<kColumns>& progress) {
   float most[2] = {progress.most[0], progress.most[1]};
   DS_UNROLL
   for (int n = 0; n < kTiles; ++n) {
     DS_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const bool seen = key + column_of(n, i) <= a.last_key(query + row_of(i));
-      scores[n][i] = seen ? scores[n][i] * scale : -INFINITY;
+      scores[n][i] = seen(n, i) ? score_of(a, scale, scores[n][i]).value : -INFINITY;
       most[i / 2] = fmaxf(most[i / 2], scores[n][i]);
     }
   }
@@ -32,8 +31,11 @@ __device__ void online_softmax(const Of& a, float scale, int query, int key, Sum
   DS_UNROLL
   for (int half = 0; half < 2; ++half) {
     most[half] = row_reduce(most[half], cuda::Larger{});
-    shrink[half] = exp2f(progress.most[half] - most[half]);
+    const float before = progress.most[half];
     progress.most[half] = most[half];
+    // Rows that have seen nothing yet have no largest score to subtract.
+    if (Of::kMasked && most[half] == -INFINITY) most[half] = 0;
+    shrink[half] = exp2f(before - most[half]);
     progress.total[half] *= shrink[half];
   }
   DS_UNROLL
@@ -73,8 +75,9 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
   const auto [first, sample, head, key_head] = query_block(query_blocks, Tile::kOwned, a.shape);
   const auto keys = a.key_rows(sample, key_head);
   const auto values = a.value_rows(sample, key_head);
+  const auto [begin, blocks] = blocks_of<Tile::kPassing>(keys_seen(a, sample, first, Tile::kOwned));
   const auto fetch = [&](int block, int stage) {
-    const int at = block * Tile::kPassing;
+    const int at = (begin + block) * Tile::kPassing;
     fetch_rows<kDim, Tile::kPassing>(tiles->keys[stage], keys, at, a.keys(), a.dim, a.packs);
     fetch_rows<kDim, Tile::kPassing>(tiles->values[stage], values, at, a.keys(), a.dim, a.packs);
     cuda::end_copy_group();
@@ -87,15 +90,13 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
   const int row = static_cast<int>(threadIdx.x) / cuda::kWarp * cuda::kTileRows;
   T* const own = tiles->queries + row * Tile::kStride;
   const float scale = score_scale(a);
-  const int seen = std::min(a.last_key(first + Tile::kOwned - 1) + 1, a.keys());
-  const int blocks = (seen + Tile::kPassing - 1) / Tile::kPassing;
   Progress<kColumns> progress;
   a.begin({sample, head, first, row}, progress);
   cuda::in_two_stages(blocks, fetch, [&](int block, int stage) {
-    const int key = block * Tile::kPassing;
+    const int key = (begin + block) * Tile::kPassing;
     Sums scores[kTiles];
     row_products<kDim>(own, tiles->keys[stage], scores);
-    online_softmax(a, scale, first + row, key, scores, progress);
+    online_softmax(a, scale, seen_down(a, sample, head, first + row, key), scores, progress);
     if constexpr (Of::kMayDrop) {
       if (a.dropout.p > 0) {
         drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),

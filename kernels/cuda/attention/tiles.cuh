@@ -238,13 +238,124 @@ __device__ void drop(uint32_t kept, float p, Sums (&sums)[kTiles]) {
   }
 }
 
+// Masks and scores. Of: whole.cuh or part.cuh. If Of::kMasked, its `seen` says which keys are seen,
+// and it has a scale and a cap of its own; else queries see keys up to a last one, and the scale is
+// 1/sqrt(D).
 inline constexpr float kLog2E = 1.44269504088896340736F;
 
-// 1/sqrt(D), for exponents of 2. Of: whole.cuh or attention_part.cu.
+template <class Of>
+__device__ float gradient_scale(const Of& a) {
+  if constexpr (Of::kMasked) return a.scale;
+  return 1.0F / sqrtf(static_cast<float>(a.shape.head_dim));
+}
+// For exponents of 2.
 template <class Of>
 __device__ float score_scale(const Of& a) {
+  if constexpr (Of::kMasked) return kLog2E * a.scale;
   return kLog2E / sqrtf(static_cast<float>(a.shape.head_dim));
 }
+
+// A score for exponents of 2, and what its gradient is multiplied by beside the scale.
+struct Score {
+  float value, slope;
+};
+template <class Of>
+__device__ Score score_of(const Of& a, float scale, float product) {
+  if constexpr (Of::kMasked) {
+    if (a.softcap > 0) {
+      const float t = tanhf(product * (a.scale / a.softcap));
+      return {t * a.softcap * kLog2E, 1.0F - t * t};
+    }
+  }
+  return {product * scale, 1.0F};
+}
+
+// Rows [begin, end) of keys that some of `owned` queries from `first` on see.
+struct RowRange {
+  int begin, end;
+};
+template <class Of>
+__device__ RowRange keys_seen(const Of& a, int64_t sample, int first, int owned) {
+  if constexpr (Of::kMasked) {
+    const SeenByRows rows{.seen = a.seen,
+                          .sample = sample,
+                          .first = first,
+                          .rows = std::min(owned, a.queries() - first),
+                          .keys = a.keys()};
+    const KeySpan keys = rows.span();
+    return {static_cast<int>(keys.begin), static_cast<int>(keys.end)};
+  }
+  return {0, std::min(a.last_key(first + owned - 1) + 1, a.keys())};
+}
+
+// Rows of queries that may see some of `owned` keys from `first` on.
+template <class Of>
+__device__ RowRange queries_that_see(const Of& a, int first, int owned) {
+  if constexpr (Of::kMasked) {
+    const int64_t own = first - a.seen.shift;
+    const int64_t begin = std::max<int64_t>(own - a.seen.right, 0);
+    const int64_t end = std::min<int64_t>(own + owned + a.seen.left, a.queries());
+    return {static_cast<int>(std::min<int64_t>(begin, a.queries() - 1)), static_cast<int>(end)};
+  }
+  return {a.first_query(first), a.queries()};
+}
+
+// Blocks of kRows rows. There is one at least: what was asked for is waited for with it.
+struct BlockRange {
+  int begin, count;
+};
+template <int kRows>
+__device__ BlockRange blocks_of(const RowRange& rows) {
+  const int begin = rows.begin / kRows;
+  return {begin, std::max((rows.end + kRows - 1) / kRows - begin, 1)};
+}
+
+// Whether this lane's element i of tile n is seen, if queries go down and keys across.
+struct SeenBits {
+  uint64_t rows[2];
+  __device__ bool operator()(int n, int i) const {
+    return (rows[i / 2] >> column_of(n, i) & 1U) != 0;
+  }
+};
+template <class Of>
+struct SeenUpToLast {
+  const Of& a;
+  int query, key;
+  __device__ bool operator()(int n, int i) const {
+    return key + column_of(n, i) <= a.last_key(query + row_of(i));
+  }
+};
+template <class Of>
+__device__ auto seen_down(const Of& a, int64_t sample, int64_t head, int query, int key) {
+  if constexpr (Of::kMasked) {
+    SeenBits bits;
+    for (int half = 0; half < 2; ++half) {
+      const int row = query + row_of(2 * half);
+      bits.rows[half] = row < a.queries() ? a.seen.tile(sample, head, row, key, a.keys()) : 0;
+    }
+    return bits;
+  } else {
+    return SeenUpToLast<Of>{a, query, key};
+  }
+}
+
+// The same if keys go down, from the warp's `row` of its block on, and queries across. `words` has
+// what each query of the tile sees of the block's keys.
+struct SeenWords {
+  const uint64_t* words;
+  int row;
+  __device__ bool operator()(int n, int i) const {
+    return (words[column_of(n, i)] >> (row + row_of(i)) & 1U) != 0;
+  }
+};
+template <class Of>
+struct SeenFromFirst {
+  const Of& a;
+  int query, key;
+  __device__ bool operator()(int n, int i) const {
+    return key + row_of(i) <= a.last_key(query + column_of(n, i));
+  }
+};
 
 inline constexpr int64_t kMostHeadDim = 256;
 

@@ -1,5 +1,6 @@
 // The operands of attention over whole sequences: queries, keys and values lie in one packed
-// projection, queries see keys up to their own, and probabilities may be dropped.
+// projection, and probabilities may be dropped. Plain attention, in which queries see keys up to
+// their own, has kernels of its own.
 #pragma once
 
 #include "kernels/cuda/attention/dropping.cuh"
@@ -27,14 +28,17 @@ struct KernelDropout {
   const Dropping* droppings;  // of each sample; read with p > 0
 };
 
-template <class T>
+template <class T, bool kIsMasked>
 struct AttentionKernel {
   using Element = T;
+  static constexpr bool kMasked = kIsMasked;
   static constexpr bool kMayDrop = true;
   static constexpr int kPromised = 0;  // blocks of threads per multiprocessor: the compiler knows
 
   AttentionShape shape;
   int length, dim;  // those of the shape
+  SeenKeys seen;    // if masked, as the two that follow
+  float scale, softcap;
   KernelDropout dropout;
   bool packs;  // every head's rows are packs of 16 bytes
   const T* qkv;
@@ -46,7 +50,7 @@ struct AttentionKernel {
 
   __host__ __device__ int queries() const { return length; }
   __host__ __device__ int keys() const { return length; }
-  // The last key that a query sees, and the first query that sees a key.
+  // The last key that a query sees, and the first query that sees a key, in plain attention.
   __device__ int last_key(int query) const { return query; }
   __device__ int first_query(int key) const { return key; }
   // Returns the first query's number among those of all heads: its place in log_sum_exp and delta.
@@ -80,8 +84,9 @@ struct AttentionKernel {
 };
 
 // `droppings` as of droppings_of(); outlives what the stream is given.
-template <class T>
-AttentionKernel<T> attention_kernel(const AttentionOperands& o, const Tensor& droppings) {
+template <class T, bool kIsMasked>
+AttentionKernel<T, kIsMasked> attention_kernel(const AttentionOperands& o,
+                                               const Tensor& droppings) {
   using cuda::elements;
   constexpr int kPack = cuda::kPackOf<T>;
   const auto* const qkv = elements<const T>(o.qkv);
@@ -91,6 +96,9 @@ AttentionKernel<T> attention_kernel(const AttentionOperands& o, const Tensor& dr
   return {.shape = o.shape,
           .length = narrow<int>(o.shape.length),
           .dim = narrow<int>(o.shape.head_dim),
+          .seen = o.seen,
+          .scale = o.scale,
+          .softcap = o.softcap,
           .dropout = {.p = o.dropout.p,
                       .droppings = droppings.defined()
                                        ? static_cast<const Dropping*>(droppings.address())
@@ -105,15 +113,15 @@ AttentionKernel<T> attention_kernel(const AttentionOperands& o, const Tensor& dr
 }
 
 // What is owned by the block goes through its tile, from `tile` on; by all of its threads.
-template <class T>
+template <class T, bool kIsMasked>
 template <int kDim, class Progress>
-__device__ void AttentionKernel<T>::end(const WarpRows& at, const Progress& progress,
-                                        T* tile) const {
+__device__ void AttentionKernel<T, kIsMasked>::end(const WarpRows& at, const Progress& progress,
+                                                   T* tile) const {
   using Tile = AttentionTile<T, kDim>;
   float factor[2];
   for (int half = 0; half < 2; ++half) {
     const float total = row_reduce(progress.total[half], cuda::Plus{});
-    factor[half] = 1.0F / total;
+    factor[half] = kIsMasked && total == 0 ? 0.0F : 1.0F / total;
     const int query = at.first + at.row + row_of(2 * half);
     if (query < length && cuda::lane_of_warp() % 4 == 0) {
       log_sum_exp[number(at.sample, at.head) + query] = progress.most[half] / kLog2E + logf(total);
@@ -126,8 +134,9 @@ __device__ void AttentionKernel<T>::end(const WarpRows& at, const Progress& prog
 }
 
 // sum(dy y) of a warp's 16 queries, into shared memory and for the other kernel.
-template <class T>
-__device__ void AttentionKernel<T>::find_deltas(const WarpRows& at, float* deltas) const {
+template <class T, bool kIsMasked>
+__device__ void AttentionKernel<T, kIsMasked>::find_deltas(const WarpRows& at,
+                                                           float* deltas) const {
   const auto outputs = output_head<const T>(shape, y, at.sample, at.head);
   const auto gradients = dy_rows(at.sample, at.head);
   const int query = at.first + at.row;
@@ -142,28 +151,29 @@ __device__ void AttentionKernel<T>::find_deltas(const WarpRows& at, float* delta
   __syncwarp();
 }
 
-template <class T>
+template <class T, bool kIsMasked>
 template <int kDim, int kColumns>
-__device__ void AttentionKernel<T>::give_queries(const WarpRows& at,
-                                                 const Sums (&gradient)[kColumns], T* tile) const {
+__device__ void AttentionKernel<T, kIsMasked>::give_queries(const WarpRows& at,
+                                                            const Sums (&gradient)[kColumns],
+                                                            T* tile) const {
   using Tile = AttentionTile<T, kDim>;
-  const float scale = 1.0F / sqrtf(static_cast<float>(shape.head_dim));
-  put_sums<kDim>(gradient, scale, scale, tile + at.row * Tile::kStride);
+  const float factor = gradient_scale(*this);
+  put_sums<kDim>(gradient, factor, factor, tile + at.row * Tile::kStride);
   __syncthreads();
   write_rows<kDim, Tile::kOwned>(tile, packed_head(shape, dqkv, at.sample, at.head), at.first,
                                  length, dim, packs);
 }
 
 // at.head: of keys. `column`: where the columns of these sums begin.
-template <class T>
+template <class T, bool kIsMasked>
 template <int kDim, int kColumns>
-__device__ void AttentionKernel<T>::give_keys(const WarpRows& at, int column,
-                                              const Sums (&dkeys)[kColumns],
-                                              const Sums (&dvalues)[kColumns], T* keys_tile,
-                                              T* values_tile) const {
+__device__ void AttentionKernel<T, kIsMasked>::give_keys(const WarpRows& at, int column,
+                                                         const Sums (&dkeys)[kColumns],
+                                                         const Sums (&dvalues)[kColumns],
+                                                         T* keys_tile, T* values_tile) const {
   using Tile = AttentionTile<T, kDim>;
-  const float scale = 1.0F / sqrtf(static_cast<float>(shape.head_dim));
-  put_sums<kDim>(dkeys, scale, scale, keys_tile + at.row * Tile::kStride + column);
+  const float factor = gradient_scale(*this);
+  put_sums<kDim>(dkeys, factor, factor, keys_tile + at.row * Tile::kStride + column);
   put_sums<kDim>(dvalues, 1.0F, 1.0F, values_tile + at.row * Tile::kStride + column);
   __syncthreads();
   const int64_t head = shape.heads + at.head;

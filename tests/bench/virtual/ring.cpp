@@ -20,9 +20,14 @@ struct Setting {
   double seconds = 0.02;  // of length x length pairs in the forward pass; the backward has two
 };
 
-double pairs(const kernels::AttentionPart& part) {
-  const double all = static_cast<double>(part.queries.count) * static_cast<double>(part.keys.count);
-  return part.seen == kernels::Seen::kUpToOwn ? all / 2 : all;
+double pairs(const std::vector<kernels::AttentionPart>& parts) {
+  double sum = 0;
+  for (const kernels::AttentionPart& part : parts) {
+    const double all =
+        static_cast<double>(part.queries.count) * static_cast<double>(part.keys.count);
+    sum += part.mask.is_causal() ? all / 2 : all;
+  }
+  return sum;
 }
 
 using Pairs = std::function<double(int rank, int owner)>;
@@ -43,7 +48,9 @@ void compare(const Setting& setting) {
   const kernels::AttentionShape here{
       .batch = 1, .length = setting.length, .heads = 4, .kv_heads = 4, .head_dim = 64};
   const double length = static_cast<double>(setting.length);
-  const Pairs zigzag = [&](int rank, int owner) { return pairs(zigzag_part(here, rank, owner)); };
+  const Pairs zigzag = [&](int rank, int owner) {
+    return pairs(zigzag_parts({.shape = here}, {rank, setting.ranks}, owner));
+  };
   const Pairs contiguous = [&](int rank, int owner) {
     return owner == rank ? length * length / 2 : owner < rank ? length * length : 0;
   };

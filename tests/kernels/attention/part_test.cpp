@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "kernels/attention_part.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
@@ -18,15 +19,16 @@ struct Whole {
   Tensor qkv, y, lse, dy, dqkv;
 };
 
-Whole whole_of(const AttentionShape& shape, DType dtype, Stream& stream) {
+Whole whole_of(const AttentionSpec& spec, DType dtype, Stream& stream) {
+  const AttentionShape& shape = spec.shape;
   const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
   Whole all{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
             .y = Tensor::empty({rows, width}, dtype, stream),
             .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
             .dy = random_tensor({rows, width}, dtype, 2, stream),
             .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  attention_forward(stream, shape, all.qkv, all.y, all.lse);
-  attention_backward(stream, shape, all.qkv, all.y, all.lse, all.dy, all.dqkv);
+  attention_forward(stream, spec, all.qkv, all.y, all.lse);
+  attention_backward(stream, spec, all.qkv, all.y, all.lse, all.dy, all.dqkv);
   return all;
 }
 
@@ -43,21 +45,18 @@ Tensor columns_of(const Tensor& rows, int64_t first, int64_t width, Stream& stre
 
 // Sequences in pieces that begin at `cuts`: every piece of queries over its own keys, and then over
 // those of the pieces before, the nearest first.
-std::vector<AttentionPart> parts_of(const AttentionShape& s, const std::vector<int64_t>& cuts) {
+std::vector<AttentionPart> parts_of(const AttentionSpec& spec, const std::vector<int64_t>& cuts) {
+  const AttentionShape& s = spec.shape;
   std::vector<AttentionPart> parts;
   const auto piece = [&](size_t i) {
     const int64_t end = i + 1 < cuts.size() ? cuts[i + 1] : s.length;
-    return SequencePart{.length = s.length, .first = cuts[i], .count = end - cuts[i]};
+    return SequencePart{
+        .length = s.length, .first = cuts[i], .count = end - cuts[i], .position = cuts[i]};
   };
   for (size_t q = 0; q < cuts.size(); ++q) {
     for (size_t back = 0; back <= q; ++back) {
-      parts.push_back({.batch = s.batch,
-                       .heads = s.heads,
-                       .kv_heads = s.kv_heads,
-                       .head_dim = s.head_dim,
-                       .queries = piece(q),
-                       .keys = piece(q - back),
-                       .seen = back == 0 ? Seen::kUpToOwn : Seen::kAll});
+      const AttentionPart part = part_of(spec, piece(q), piece(q - back));
+      if (sees_anything(part)) parts.push_back(part);
     }
   }
   return parts;
@@ -83,42 +82,59 @@ std::vector<Cuts> all_cuts() {
           {{1, 256, 2, 2, 64}, {0, 64, 128, 192}}};
 }
 
-TEST_CASE("parts of attention make the whole, forward and backward", "[kernels][device]") {
+void check_parts(const AttentionSpec& spec, const std::vector<int64_t>& cuts, DType dtype,
+                 Stream& stream) {
   testing::CpuStream cpu;
+  const AttentionShape& shape = spec.shape;
+  INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " left " << spec.mask.left
+                      << " cap " << spec.softcap);
+  const Whole all = whole_of(spec, dtype, cpu.stream);
+  const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
+  const int64_t keys = 2 * shape.kv_heads * shape.head_dim;
+  const Tensor qkv = testing::upload(all.qkv, stream);
+  const Tensor dy = testing::upload(all.dy, stream);
+  const Tensor kv = testing::upload(columns_of(all.qkv, width, keys, cpu.stream), stream);
+  Tensor y = Tensor::empty({rows, width}, DType::kF32, stream);
+  Tensor lse = Tensor::empty(all.lse.shape(), DType::kF32, stream);
+  Tensor delta = Tensor::empty(all.lse.shape(), DType::kF32, stream);
+  for (const AttentionPart& part : parts_of(spec, cuts)) {
+    const bool is_first = part.queries.first == part.keys.first;
+    attention_part_forward(stream, part, qkv, kv, y, lse,
+                           is_first ? Write::kOverwrite : Write::kAccumulate);
+  }
+  REQUIRE(error_of(y, values_of(all.y)) < tolerance_of(dtype));
+  REQUIRE(error_of(lse, values_of(all.lse)) < 1e-5);
+  attention_delta(stream, shape, testing::upload(all.y, stream), dy, delta);
+  Tensor dq = Tensor::zeros({rows, width}, DType::kF32, stream);
+  Tensor dkv = Tensor::zeros({rows, keys}, DType::kF32, stream);
+  for (const AttentionPart& part : parts_of(spec, cuts)) {
+    attention_part_backward(stream, part, qkv, kv,
+                            {.log_sum_exp = lse, .delta = delta, .dy = dy, .dq = dq, .dkv = dkv});
+  }
+  REQUIRE(error_of(dq, values_of(columns_of(all.dqkv, 0, width, cpu.stream))) <
+          2 * tolerance_of(dtype));
+  REQUIRE(error_of(dkv, values_of(columns_of(all.dqkv, width, keys, cpu.stream))) <
+          2 * tolerance_of(dtype));
+}
+
+TEST_CASE("parts of attention make the whole, forward and backward", "[kernels][device]") {
   TestStream s;
-  Stream& stream = s.stream;
   for (const auto& [shape, cuts] : all_cuts()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
-      const Whole all = whole_of(shape, dtype, cpu.stream);
-      const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
-      const int64_t keys = 2 * shape.kv_heads * shape.head_dim;
-      const Tensor qkv = testing::upload(all.qkv, stream);
-      const Tensor dy = testing::upload(all.dy, stream);
-      const Tensor kv = testing::upload(columns_of(all.qkv, width, keys, cpu.stream), stream);
-      Tensor y = Tensor::empty({rows, width}, DType::kF32, stream);
-      Tensor lse = Tensor::empty(all.lse.shape(), DType::kF32, stream);
-      Tensor delta = Tensor::empty(all.lse.shape(), DType::kF32, stream);
-      for (const AttentionPart& part : parts_of(shape, cuts)) {
-        const bool is_first = part.seen == Seen::kUpToOwn;
-        attention_part_forward(stream, part, qkv, kv, y, lse,
-                               is_first ? Write::kOverwrite : Write::kAccumulate);
-      }
-      REQUIRE(error_of(y, values_of(all.y)) < tolerance_of(dtype));
-      REQUIRE(error_of(lse, values_of(all.lse)) < 1e-5);
-      attention_delta(stream, shape, testing::upload(all.y, stream), dy, delta);
-      Tensor dq = Tensor::zeros({rows, width}, DType::kF32, stream);
-      Tensor dkv = Tensor::zeros({rows, keys}, DType::kF32, stream);
-      for (const AttentionPart& part : parts_of(shape, cuts)) {
-        attention_part_backward(
-            stream, part, qkv, kv,
-            {.log_sum_exp = lse, .delta = delta, .dy = dy, .dq = dq, .dkv = dkv});
-      }
-      REQUIRE(error_of(dq, values_of(columns_of(all.dqkv, 0, width, cpu.stream))) <
-              2 * tolerance_of(dtype));
-      REQUIRE(error_of(dkv, values_of(columns_of(all.dqkv, width, keys, cpu.stream))) <
-              2 * tolerance_of(dtype));
+      check_parts({shape}, cuts, dtype, s.stream);
     }
+  }
+}
+
+// Rows of a part may see nothing of its keys, and whole parts are left out.
+TEST_CASE("parts of attention with a window, a scale and a cap make the whole",
+          "[kernels][device]") {
+  TestStream s;
+  for (const auto& [shape, cuts] : all_cuts()) {
+    for (const int64_t window : {2, 3, 66}) {
+      check_parts({.shape = shape, .mask = window_mask(window)}, cuts, DType::kF32, s.stream);
+    }
+    check_parts({.shape = shape, .scale = 0.4F, .softcap = 2}, cuts, DType::kF32, s.stream);
   }
 }
 
@@ -137,9 +153,11 @@ TEST_CASE("a part that is none is refused", "[kernels]") {
   CHECK_NOTHROW(run());
   part.keys.first = 5;
   CHECK_THROWS_WITH(run(), Catch::Contains("keys [5, 9) of 8 rows"));
-  part.keys = {.length = 8, .first = 0, .count = 3};
-  part.seen = Seen::kUpToOwn;
-  CHECK_THROWS_WITH(run(), Catch::Contains("4 queries that see up to their own of 3 keys"));
+  part.keys = part.queries;
+  part.mask.left = -1;
+  CHECK_THROWS_WITH(run(), Catch::Contains("queries see -1 keys before"));
+  part.mask = {.ranges = Tensor::zeros({1, 8, 2}, DType::kI32, stream)};
+  CHECK_THROWS_AS(run(), Unsupported);
 }
 
 }  // namespace

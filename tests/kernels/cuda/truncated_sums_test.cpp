@@ -31,8 +31,8 @@ Computed compute(const AttentionShape& shape, Stream& stream) {
       .log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
       .dqkv = Tensor::empty({rows, shape.packed()}, DType::kF32, stream)};
   const Tensor dy = random_tensor({rows, width}, DType::kF32, 2, stream);
-  attention_forward(stream, shape, c.qkv, c.y, c.log_sum_exp, {});
-  attention_backward(stream, shape, c.qkv, c.y, c.log_sum_exp, dy, c.dqkv, {});
+  attention_forward(stream, {shape}, c.qkv, c.y, c.log_sum_exp, {});
+  attention_backward(stream, {shape}, c.qkv, c.y, c.log_sum_exp, dy, c.dqkv, {});
   return c;
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("attention in fp32 keeps to its tolerances where sums are truncated", 
     const TruncatedSums sums;
     const Computed truncated = compute(shape, s.stream);
     Values log_sum_exp;
-    const Values y = reference::attention(shape, values_of(truncated.qkv), &log_sum_exp);
+    const Values y = reference::attention({shape}, values_of(truncated.qkv), &log_sum_exp);
     CHECK(error_of(truncated.y, y) < tolerance_of(DType::kF32));
     CHECK(error_of(truncated.log_sum_exp, log_sum_exp) < kLseTolerance);
     CHECK(error_of(truncated.dqkv, values_of(rounded.dqkv)) < 3 * tolerance_of(DType::kF32));
