@@ -1,6 +1,8 @@
-// Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split layout of Hugging Face
-// Llama: element j of the first half pairs with element j of the second.
+// Rotary position embedding (Su et al., arXiv 2104.09864): pairs of elements of queries and keys turn
+// by an angle that is their position times a frequency of their own.
 #pragma once
+
+#include <vector>
 
 #include "kernels/attention.h"
 
@@ -8,9 +10,22 @@ namespace ds::kernels {
 
 enum class Rotation : uint8_t { kForward, kInverse };  // the inverse is the backward
 
-// Rotates queries and keys of qkv [batch*T, packed()] in place; row b*T + t has position
-// first_position + t. theta: base of the frequencies theta^(-2j/D).
-void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t first_position,
-          Rotation rotation, Tensor& qkv);
+struct RotaryTable {
+  // Of each pair, in radians per position. A head turns in its first 2 * pairs elements.
+  std::vector<float> frequencies{};
+  float factor = 1;  // sines and cosines are multiplied by it
+  // Elements 2 j and 2 j + 1 are a pair, and not j and j + pairs as in Hugging Face's Llama.
+  bool pairs_neighbours = false;
+};
+
+// Of the rows of a batch of sequences.
+struct RowPositions {
+  int64_t first = 0;  // row t of each sequence has position first + t,
+  Tensor rows{};      // unless these say it: int32 [batch * T], none below 0
+};
+
+// Turns queries and keys of qkv [batch*T, packed()] in place.
+void rope(Stream& stream, const AttentionShape& shape, const RotaryTable& table,
+          const RowPositions& positions, Rotation rotation, Tensor& qkv);
 
 }  // namespace ds::kernels

@@ -5,6 +5,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/rope.h"
 #include "model/context.h"
 #include "model/parallel/sequence_rows.h"
 
@@ -69,8 +70,9 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 // sequence.h); it is collective.
 Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
-// Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it.
-Var rope(Context& context, const kernels::AttentionShape& shape, float theta,
+// Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it. The table
+// outlives the backward pass.
+Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
          const Positions& positions, Var qkv);
 
 // ---- norm, embedding, dropout (functions.cpp)

@@ -135,33 +135,33 @@ Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64
 
 namespace {
 
-void rotate(Stream& stream, const AttentionShape& shape, float theta, const Positions& positions,
-            kernels::Rotation rotation, Tensor& qkv) {
+void rotate(Stream& stream, const AttentionShape& shape, const kernels::RotaryTable& table,
+            const Positions& positions, kernels::Rotation rotation, Tensor& qkv) {
   const int64_t packed = shape.packed();
   for (const RowBlock& block : row_blocks(shape.batch * shape.length, shape.length, positions)) {
     AttentionShape of_block = shape;
     of_block.batch = block.rows / block.length;
     of_block.length = block.length;
     Tensor rows = qkv.narrow(block.row * packed, block.rows * packed);
-    kernels::rope(stream, of_block, theta, block.first_position, rotation, rows);
+    kernels::rope(stream, of_block, table, {.first = block.first_position}, rotation, rows);
   }
 }
 
 }  // namespace
 
-Var rope(Context& context, const AttentionShape& shape, float theta, const Positions& positions,
-         Var qkv) {
+Var rope(Context& context, const AttentionShape& shape, const kernels::RotaryTable& table,
+         const Positions& positions, Var qkv) {
   DS_CHECK(qkv.value.is_sole_owner(), "rope: rotates in place, but somebody else holds qkv");
   Stream& stream = context.stream;
-  rotate(stream, shape, theta, positions, kernels::Rotation::kForward, qkv.value);
-  auto backward = [&stream, shape, theta, positions](GradientFlow& flow) {
+  rotate(stream, shape, table, positions, kernels::Rotation::kForward, qkv.value);
+  auto backward = [&stream, shape, &table, positions](GradientFlow& flow) {
     Tensor dqkv = flow.take(0);
     if (!dqkv.is_sole_owner()) {
       Tensor own = Tensor::empty(dqkv.shape(), dqkv.dtype(), stream);
       kernels::cast(stream, dqkv, own);
       dqkv = std::move(own);
     }
-    rotate(stream, shape, theta, positions, kernels::Rotation::kInverse, dqkv);
+    rotate(stream, shape, table, positions, kernels::Rotation::kInverse, dqkv);
     flow.give(0, std::move(dqkv));
   };
   Tensor rotated = std::move(qkv.value);

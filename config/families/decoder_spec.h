@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/families/rotary.h"
+
 namespace ds {
 
 // Names of modules as Hugging Face's model has them; the name of a parameter is the path to it.
@@ -38,11 +40,6 @@ struct BranchSpec {
 };
 
 enum class NormKind : uint8_t { kLayer, kRms };
-
-// Rotary positions (Su et al., arXiv 2104.09864) of whole heads, whose halves are paired.
-struct RotarySpec {
-  double theta = 10000;  // base of the frequencies
-};
 
 // Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in layers
 // from first_layer on.

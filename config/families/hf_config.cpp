@@ -56,7 +56,7 @@ class FamilyReader final : public Visitor {
                                   type_text(field)));
     }
   }
-  void on_section(const Section&) override {}
+  void on_section(const Section&) override {}  // what is nested has many names: read_rest()
   void on_collection(const Collection&) override {}
 
  private:
@@ -87,8 +87,16 @@ class FamilyReader final : public Visitor {
 class FamilyWriter final : public Visitor {
  public:
   explicit FamilyWriter(Value& object) : object_(object) {}
-  void on_field(const Field& field) override { object_.set(field.key, field_value(field)); }
-  void on_section(const Section&) override {}
+  void on_field(const Field& field) override {
+    Value value = field_value(field);
+    if (value.is_null() && field.spec.omit_unset) return;
+    object_.set(field.key, std::move(value));
+  }
+  void on_section(const Section& section) override {
+    if (!section.present()) return;
+    FamilyWriter inside(object_.set(section.key, Value::object()));
+    section.walk(inside);
+  }
   void on_collection(const Collection&) override {}
 
  private:

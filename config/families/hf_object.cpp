@@ -28,6 +28,14 @@ bool HfObject::is_null(std::string_view key) const {
   return value != nullptr && value->IsNull();
 }
 
+std::vector<std::string_view> HfObject::keys() const {
+  std::vector<std::string_view> out;
+  for (const auto& member : object_.GetObject()) {
+    if (!member.value.IsNull()) out.push_back(text_of(member.name));
+  }
+  return out;
+}
+
 std::optional<double> HfObject::number(std::string_view key) const {
   const Json* const value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ds {
 
@@ -19,7 +20,8 @@ class HfObject {
   const std::string& path() const { return path_; }
   // Null pointer where the key is silent or null.
   const rapidjson::Value* find(std::string_view key) const;
-  bool is_null(std::string_view key) const;  // and there
+  bool is_null(std::string_view key) const;    // and there
+  std::vector<std::string_view> keys() const;  // that are not null
   // Nothing where the key is silent; DataError for what is no number, or no object.
   std::optional<double> number(std::string_view key) const;
   std::optional<HfObject> object(std::string_view key) const;

@@ -45,7 +45,12 @@ class FieldCheck final : public Visitor {
     throw Unsupported(fmt::format("{}{}: \"{}\", this build has \"{}\"", where_, field.key,
                                   value.as_string(), fmt::join(known, "\", \"")));
   }
-  void on_section(const Section&) override {}
+  void on_section(const Section& section) override {
+    if (!section.present()) return;
+    const std::string inside = fmt::format("{}{}.", where_, section.key);
+    FieldCheck visitor(inside);
+    section.walk(visitor);
+  }
   void on_collection(const Collection&) override {}
 
  private:

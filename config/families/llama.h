@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/families/family.h"
+#include "config/families/rope_scaling.h"
 
 namespace ds {
 
@@ -20,6 +21,7 @@ struct LlamaConfig {
   std::string hidden_act = "silu";
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling = {};
   bool attention_bias = false;
   bool mlp_bias = false;
   double attention_dropout = 0.0;

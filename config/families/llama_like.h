@@ -6,6 +6,7 @@
 
 #include "config/families/family.h"
 #include "config/families/limits.h"
+#include "config/families/rope_scaling.h"
 #include "config/reader/fields.h"
 
 namespace ds::llama_like {
@@ -86,6 +87,9 @@ void fields(Visitor& v, LlamaLike& c) {
           {.meaning = "Epsilon of the norms.", .effect = Effect::kUsed, .above = 0});
   v.field("rope_theta", c.rope_theta,
           {.meaning = "Base of the rotary frequencies.", .effect = Effect::kUsed, .above = 0});
+  v.section("rope_scaling", c.rope_scaling,
+            {.meaning = "How rotary positions reach further than those that the model was first "
+                        "trained to."});
   if constexpr (requires { c.attention_bias; }) {
     v.field("attention_bias", c.attention_bias,
             {.meaning = "The attention projections have biases.", .effect = Effect::kUsed});
@@ -156,6 +160,12 @@ std::vector<SizeConflict> size_conflicts(const Config& c) {
   }
   add_unless_divides(found, "num_key_value_heads", key_value_heads(c), heads,
                      "num_attention_heads");
+  const auto& rope = c.rope_scaling;
+  if (rope && rope->rope_type == "llama3" && rope->high_freq_factor <= rope->low_freq_factor) {
+    found.push_back({"rope_scaling.high_freq_factor",
+                     fmt::format("{}, expected more than low_freq_factor = {}",
+                                 rope->high_freq_factor, rope->low_freq_factor)});
+  }
   if (!found.empty() || heads < 1) return found;
   const int64_t width = head_dim(c);
   if (width > kLargestWidth / heads) {
@@ -177,27 +187,30 @@ struct Biases {
 template <class Config>
 DecoderSpec decoder(const Config& c, const Biases& biases) {
   const bool qkv = biases.queries_keys_values;
-  return {.names = {.body = "model",
-                    .blocks = "layers",
-                    .table = "embed_tokens",
-                    .last_norm = "norm",
-                    .attention = "self_attn",
-                    .mlp = "mlp",
-                    .attention_norm = "input_layernorm",
-                    .mlp_norm = "post_attention_layernorm"},
-          .norm = NormKind::kRms,
-          .norm_eps = c.rms_norm_eps,
-          .attention = {.in = {{"q_proj", qkv}, {"k_proj", qkv}, {"v_proj", qkv}},
-                        .out = {"o_proj", biases.attention_out}},
-          .mlp = {.in = {{"gate_proj", biases.mlp}, {"up_proj", biases.mlp}},
-                  .out = {"down_proj", biases.mlp}},
-          .activation = c.hidden_act,
-          .rotary = RotarySpec{.theta = c.rope_theta},
-          .initializer_range = c.initializer_range};
+  return {
+      .names = {.body = "model",
+                .blocks = "layers",
+                .table = "embed_tokens",
+                .last_norm = "norm",
+                .attention = "self_attn",
+                .mlp = "mlp",
+                .attention_norm = "input_layernorm",
+                .mlp_norm = "post_attention_layernorm"},
+      .norm = NormKind::kRms,
+      .norm_eps = c.rms_norm_eps,
+      .attention = {.in = {{"q_proj", qkv}, {"k_proj", qkv}, {"v_proj", qkv}},
+                    .out = {"o_proj", biases.attention_out}},
+      .mlp = {.in = {{"gate_proj", biases.mlp}, {"up_proj", biases.mlp}},
+              .out = {"down_proj", biases.mlp}},
+      .activation = c.hidden_act,
+      .rotary = RotarySpec{.theta = c.rope_theta,
+                           .scaling = rotary_scaling(c.rope_scaling, c.max_position_embeddings)},
+      .initializer_range = c.initializer_range};
 }
 
-// Takes what newer files say of rotary positions in "rope_parameters", and refuses what changes the
-// frequencies.
-void read_rotary(const HfObject& object, double& rope_theta);
+// Takes what config.json says of rotary positions under "rope_scaling" (transformers 4) or
+// "rope_parameters" (5), and refuses what changes the frequencies and is not known.
+void read_rotary(const HfObject& object, double& rope_theta,
+                 std::optional<RopeScaling>& rope_scaling);
 
 }  // namespace ds::llama_like

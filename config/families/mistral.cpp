@@ -25,7 +25,7 @@ DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
 }
 
 void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {
-  llama_like::read_rotary(object, c.rope_theta);
+  llama_like::read_rotary(object, c.rope_theta, c.rope_scaling);
 }
 
 }  // namespace ds

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/families/family.h"
+#include "config/families/rope_scaling.h"
 
 namespace ds {
 
@@ -20,6 +21,7 @@ struct MistralConfig {
   std::string hidden_act = "silu";
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling = {};
   std::optional<int64_t> sliding_window = 4096;
   double attention_dropout = 0.0;
   double initializer_range = 0.02;

@@ -62,7 +62,7 @@ DecoderSpec Family<Qwen2Config>::decoder(const Qwen2Config& c) {
 }
 
 void Family<Qwen2Config>::read_rest(const HfObject& object, Qwen2Config& c) {
-  llama_like::read_rotary(object, c.rope_theta);
+  llama_like::read_rotary(object, c.rope_theta, c.rope_scaling);
   const auto head_dim = object.number("head_dim");
   const int64_t derived = c.num_attention_heads > 0 ? c.hidden_size / c.num_attention_heads : 0;
   if (head_dim && derived > 0 && *head_dim != static_cast<double>(derived)) {

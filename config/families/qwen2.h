@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/families/family.h"
+#include "config/families/rope_scaling.h"
 
 namespace ds {
 
@@ -19,6 +20,7 @@ struct Qwen2Config {
   std::string hidden_act = "silu";
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling = {};
   bool use_sliding_window = false;
   std::optional<int64_t> sliding_window = 4096;
   int64_t max_window_layers = 28;  // the first layers, which see all there is

@@ -5,7 +5,7 @@
 
 namespace ds::kernels::detail {
 
-void rope_cuda(Stream& stream, const AttentionShape& shape, float theta, int64_t first_position,
-               Rotation rotation, Tensor& qkv);
+void rope_cuda(Stream& stream, const AttentionShape& shape, const RotaryTable& table,
+               const RowPositions& positions, Rotation rotation, Tensor& qkv);
 
 }  // namespace ds::kernels::detail

@@ -82,6 +82,12 @@ LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
   return projections.joined(std::move(parts));
 }
 
+kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
+  return {.frequencies = rotary_frequencies(spec, head_dim),
+          .factor = static_cast<float>(rotary_factor(spec)),
+          .pairs_neighbours = spec.pairs == RotaryPairs::kNeighbours};
+}
+
 }  // namespace
 
 kernels::AttentionMask attention_mask(const DecoderSpec& spec, int64_t layer) {
@@ -106,7 +112,7 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
   attention_dropout_ = {static_cast<float>(dims.attention_dropout), place};
   attention_out_dropout_ = {branch_dropout, place + 1};
   mlp_dropout_ = {branch_dropout, place + 2};
-  if (spec.rotary) theta_ = static_cast<float>(spec.rotary->theta);
+  if (spec.rotary) rotary_ = rotary_table(*spec.rotary, dims.head_dim);
   mask_ = attention_mask(spec, layer);
   attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
   qkv_ = attention_in(projections, attention, spec.attention.in, dims, cut);
@@ -140,7 +146,7 @@ Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Resid
       recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
                      [this, shape, length, positions](Context& inside, Var y) {
                        Var qkv = linear(inside, enter_tensor(inside, std::move(y)), qkv_);
-                       if (theta_) qkv = rope(inside, shape, *theta_, positions, std::move(qkv));
+                       if (rotary_) qkv = rope(inside, shape, *rotary_, positions, std::move(qkv));
                        Var heads = attention(inside, {.shape = shape, .mask = mask_}, qkv, layer_,
                                              attention_dropout_);
                        qkv = {};

@@ -126,7 +126,11 @@ void attention(const KernelBench& bench, const Sizes& sizes) {
   bench("attention", [&] { kernels::attention_forward(s, {shape}, qkv, y, log_sum_exp); });
   bench("attention backward",
         [&] { kernels::attention_backward(s, {shape}, qkv, y, log_sum_exp, dy, dqkv); });
-  bench("rope", [&] { kernels::rope(s, shape, 1e4F, 0, kernels::Rotation::kForward, qkv); });
+  kernels::RotaryTable turns;
+  for (int64_t j = 0; j < shape.head_dim / 2; ++j) {
+    turns.frequencies.push_back(1.0F / static_cast<float>(1 + j));
+  }
+  bench("rope", [&] { kernels::rope(s, shape, turns, {}, kernels::Rotation::kForward, qkv); });
 }
 
 void norms(const KernelBench& bench, const Sizes& sizes) {

@@ -118,7 +118,7 @@ void run_everything(Stream& s, DType dtype) {
              .transpose_b = Transpose::kYes,
              .activation_backward = Activation::kSilu,
              .activation_input = y});
-  rope(s, shape, 1e4F, 0, Rotation::kForward, qkv);
+  rope(s, shape, {.frequencies = {1, 0.1F, 0.01F, 0.001F}}, {}, Rotation::kForward, qkv);
   attention_forward(s, {shape}, qkv, y, lse);
   attention_backward(s, {shape}, qkv, y, lse, y, dqkv);
   run_parts(s, shape, qkv);

@@ -192,10 +192,10 @@ TEST_CASE("rotations follow every change of base, width, position and length on 
       CAPTURE(i, name_of(dtype));
       Tensor qkv = random_tensor({shape.batch * shape.length, shape.packed()}, dtype, i, s.stream);
       const Values before = values_of(qkv);
-      rope(s.stream, shape, theta, first, Rotation::kForward, qkv);
+      rope(s.stream, shape, rotary(theta, shape.head_dim), {first}, Rotation::kForward, qkv);
       REQUIRE(error_of(qkv, rotated(before, shape, theta, first, 1)) < tolerance_of(dtype));
       const Values between = values_of(qkv);
-      rope(s.stream, shape, theta, first, Rotation::kInverse, qkv);
+      rope(s.stream, shape, rotary(theta, shape.head_dim), {first}, Rotation::kInverse, qkv);
       REQUIRE(error_of(qkv, rotated(between, shape, theta, first, -1)) < tolerance_of(dtype));
       REQUIRE(error_of(qkv, before) < 3 * tolerance_of(dtype));
     }
@@ -209,8 +209,8 @@ TEST_CASE("a score after rotation depends on how far apart two positions are",
   const auto score = [&](int64_t query_position, int64_t key_position) {
     Tensor query = random_tensor({1, 48}, DType::kF32, 1, s.stream);
     Tensor key = random_tensor({1, 48}, DType::kF32, 1, s.stream);
-    rope(s.stream, shape, 1e4F, query_position, Rotation::kForward, query);
-    rope(s.stream, shape, 1e4F, key_position, Rotation::kForward, key);
+    rope(s.stream, shape, rotary(1e4, 16), {query_position}, Rotation::kForward, query);
+    rope(s.stream, shape, rotary(1e4, 16), {key_position}, Rotation::kForward, key);
     const Values q = values_of(query.narrow(0, 16)), k = values_of(key.narrow(16, 16));
     return dot(q, k);
   };

@@ -157,6 +157,8 @@ TEST_CASE("attention and rope refuse operands that do not fit", "[kernels]") {
   Tensor y = make({6, 32}), lse = make({2, 4, 3}), lse16 = make({2, 4, 3}, DType::kBF16);
   Tensor dqkv = make({6, 64}), dqkv_small = make({6, 63}), decoded = make({2, 32});
   Tensor y16 = make({6, 32}, DType::kBF16), rotated = make({6, 64});
+  const RotaryTable turns{.frequencies = {1, 0.5F, 0.25F, 0.125F}};
+  const Tensor times = make({6});
   const auto forward = [&](AttentionShape with, const Tensor& packed, Tensor& to, Tensor& sums) {
     attention_forward(s, {with}, packed, to, sums);
   };
@@ -196,14 +198,14 @@ TEST_CASE("attention and rope refuse operands that do not fit", "[kernels]") {
        [&] { attention_decode(s, {shape}, q, cache, cache16, 5, decoded); }},
       {"attention_decode: cache_k has shape [2, 5, 16] (160 elements), expected 128",
        [&] { attention_decode(s, {shape}, q, cache, cache, 4, decoded); }},
-      {"rope: head_dim 7 is not even",
-       [&] { rope(s, shaped(4, 2, 7), 1e4F, 0, Rotation::kForward, rotated); }},
-      {"rope: head_dim 0 is not even",
-       [&] { rope(s, shaped(4, 2, 0), 1e4F, 0, Rotation::kForward, rotated); }},
-      {"rope: theta is 0, expected > 0",
-       [&] { rope(s, shape, 0, 0, Rotation::kForward, rotated); }},
+      {"rope: 4 frequencies for heads of 7 elements",
+       [&] { rope(s, shaped(4, 2, 7), turns, {}, Rotation::kForward, rotated); }},
+      {"rope: 0 frequencies for heads of 8 elements",
+       [&] { rope(s, shape, {}, {}, Rotation::kForward, rotated); }},
+      {"rope: positions is fp32, expected int32",
+       [&] { rope(s, shape, turns, {.rows = times}, Rotation::kForward, rotated); }},
       {"rope: qkv has shape [6, 64] (384 elements), expected 480",
-       [&] { rope(s, shaped(6, 2, 8), 1e4F, 0, Rotation::kForward, rotated); }},
+       [&] { rope(s, shaped(6, 2, 8), turns, {}, Rotation::kForward, rotated); }},
   });
 }
 

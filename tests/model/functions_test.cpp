@@ -204,13 +204,14 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model][d
     Harness h;
     const kernels::AttentionShape shape{
         .batch = 2, .length = 5, .heads = 4, .kv_heads = kv_heads, .head_dim = 6};
+    const kernels::RotaryTable rotary{.frequencies = {1.0F, 0.2F}, .factor = 1.5F};
     h.seal();
     h.check(random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, Var x) {
       // rope() works in place, and the input is still wanted.
       Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
       context.stream.copy(x.value.address(), own.address(), own.bytes());
       Var qkv{std::move(own), x.slot};
-      return attention(context, {shape}, rope(context, shape, 100.0F, 0, std::move(qkv)), 0);
+      return attention(context, {shape}, rope(context, shape, rotary, 0, std::move(qkv)), 0);
     });
   }
 }

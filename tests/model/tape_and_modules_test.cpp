@@ -386,7 +386,8 @@ TEST_CASE("functions refuse inputs that do not fit, and sharing where they overw
   const kernels::AttentionShape shape{1, 6, 1, 1, 4};
   Var packed{random_tensor(cpu.stream, {6, 12}, 2), Var::kConstant};
   const Tensor held = packed.value;
-  CHECK_THROWS_WITH(rope(context, shape, 1e4F, 0, packed),
+  const kernels::RotaryTable rotary{.frequencies = {1.0F}};
+  CHECK_THROWS_WITH(rope(context, shape, rotary, 0, packed),
                     Catch::Contains("somebody else holds qkv"));
 }
 

@@ -302,6 +302,15 @@ Values attention_gradient(const kernels::AttentionSpec& spec, const Values& qkv,
   return out;
 }
 
+kernels::RotaryTable rotary(double theta, int64_t width) {
+  kernels::RotaryTable table;
+  for (int64_t j = 0; j < width / 2; ++j) {
+    table.frequencies.push_back(static_cast<float>(
+        std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(width))));
+  }
+  return table;
+}
+
 Values cross_entropy(const Values& x, const Values& weight, const std::vector<int32_t>& targets,
                      int64_t width) {
   const auto rows = static_cast<int64_t>(targets.size());

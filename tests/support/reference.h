@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/rope.h"
 #include "tests/support/test_stream.h"
 
 namespace ds::reference {
@@ -55,6 +56,8 @@ Values attention(const kernels::AttentionSpec& spec, const Values& qkv,
                  Values* log_sum_exp = nullptr, const Keep& keep = {});
 // The gradient of qkv.
 Values attention_gradient(const kernels::AttentionSpec& spec, const Values& qkv, const Values& dy);
+// Frequencies theta^(-2j / width).
+kernels::RotaryTable rotary(double theta, int64_t width);
 Values cross_entropy(const Values& x, const Values& weight, const std::vector<int32_t>& targets,
                      int64_t width);
 double dot(const Values& a, const Values& b);

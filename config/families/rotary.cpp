@@ -1,0 +1,88 @@
+#include "config/families/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/index.h"
+
+namespace ds {
+namespace {
+
+void scale(const std::monostate&, const RotarySpec&, std::vector<float>&) {}
+
+void scale(const LinearScaling& s, const RotarySpec&, std::vector<float>& frequencies) {
+  for (float& frequency : frequencies) frequency /= static_cast<float>(s.factor);
+}
+
+void scale(const Llama3Scaling& s, const RotarySpec&, std::vector<float>& frequencies) {
+  const auto original = static_cast<float>(s.original_positions);
+  const auto factor = static_cast<float>(s.factor);
+  const auto low = static_cast<float>(s.low_freq_factor);
+  const auto high = static_cast<float>(s.high_freq_factor);
+  const auto longest = static_cast<float>(s.original_positions / s.low_freq_factor);
+  const auto shortest = static_cast<float>(s.original_positions / s.high_freq_factor);
+  for (float& frequency : frequencies) {
+    const float wave = static_cast<float>(2 * std::numbers::pi) / frequency;
+    if (wave < shortest) continue;
+    if (wave > longest) {
+      frequency /= factor;
+      continue;
+    }
+    const float smooth = (original / wave - low) / (high - low);
+    frequency = (1 - smooth) * frequency / factor + smooth * frequency;
+  }
+}
+
+// The pair that turns so many times in the original context.
+double pair_of(double turns, const YarnScaling& s, double theta, double width) {
+  return width * std::log(s.original_positions / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(theta));
+}
+
+void scale(const YarnScaling& s, const RotarySpec& spec, std::vector<float>& frequencies) {
+  const auto width = static_cast<double>(2 * frequencies.size());
+  double first = pair_of(s.beta_fast, s, spec.theta, width);
+  double last = pair_of(s.beta_slow, s, spec.theta, width);
+  if (s.rounds_ramp) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, width - 1);
+  if (first == last) last += 0.001;  // no division by nothing
+  for (size_t j = 0; j < frequencies.size(); ++j) {
+    const auto place = static_cast<float>(j);
+    const float ramp = std::clamp(
+        (place - static_cast<float>(first)) / static_cast<float>(last - first), 0.0F, 1.0F);
+    const float kept = 1 - ramp;
+    frequencies[j] =
+        frequencies[j] / static_cast<float>(s.factor) * (1 - kept) + frequencies[j] * kept;
+  }
+}
+
+}  // namespace
+
+int64_t rotary_width(const RotarySpec& spec, int64_t head_dim) {
+  return static_cast<int64_t>(static_cast<double>(head_dim) * spec.share) / 2 * 2;
+}
+
+std::vector<float> rotary_frequencies(const RotarySpec& spec, int64_t head_dim) {
+  const int64_t width = rotary_width(spec, head_dim);
+  std::vector<float> frequencies(to_size(width / 2));
+  for (int64_t j = 0; j < width / 2; ++j) {
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(width);
+    nth(frequencies, j) = 1.0F / std::pow(static_cast<float>(spec.theta), exponent);
+  }
+  std::visit([&](const auto& scaling) { scale(scaling, spec, frequencies); }, spec.scaling);
+  return frequencies;
+}
+
+double rotary_factor(const RotarySpec& spec) {
+  const auto* const yarn = std::get_if<YarnScaling>(&spec.scaling);
+  if (yarn == nullptr) return 1;
+  if (yarn->attention_factor > 0) return yarn->attention_factor;
+  return yarn->factor > 1 ? 0.1 * std::log(yarn->factor) + 1 : 1;
+}
+
+}  // namespace ds

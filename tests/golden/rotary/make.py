@@ -1,0 +1,46 @@
+"""Makes the rotary frequencies beside this file with transformers' own functions: of each config.json their inverse
+frequencies and the factor of sines and cosines.
+
+usage: make.py > frequencies.json
+Made with torch 2.9.1 and transformers 5.24.0, on the CPU.
+"""
+import json
+import sys
+
+import transformers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+LLAMA3 = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+CASES = {
+    "Llama 3.1": {"rope_theta": 5e5, "head_dim": 128, "max_position_embeddings": 131072,
+                  "rope_scaling": {**LLAMA3, "factor": 8.0}},
+    "Llama 3.2": {"rope_theta": 5e5, "head_dim": 64, "max_position_embeddings": 131072,
+                  "rope_scaling": {**LLAMA3, "factor": 32.0}},
+    "linear": {"rope_theta": 1e4, "head_dim": 128, "max_position_embeddings": 16384,
+               "rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+    "yarn": {"rope_theta": 1e6, "head_dim": 128, "max_position_embeddings": 131072,
+             "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}},
+    "yarn with everything": {"rope_theta": 1e4, "head_dim": 64, "max_position_embeddings": 65536,
+                             "rope_scaling": {"rope_type": "yarn", "factor": 16.0, "beta_fast": 20.0, "beta_slow": 2.0,
+                                              "attention_factor": 1.5, "original_max_position_embeddings": 4096}},
+    "yarn of narrow heads": {"rope_theta": 1e4, "head_dim": 8, "max_position_embeddings": 4096,
+                             "rope_scaling": {"rope_type": "yarn", "factor": 2.0,
+                                              "original_max_position_embeddings": 64}},
+}
+
+
+def main():
+    out = []
+    for name, words in CASES.items():
+        config = transformers.LlamaConfig(hidden_size=4 * words["head_dim"], num_attention_heads=4, **words)
+        kind = words["rope_scaling"]["rope_type"]
+        frequencies, factor = ROPE_INIT_FUNCTIONS[kind](config, "cpu")
+        out.append({"name": name, "config": {"model_type": "llama", "hidden_size": 4 * words["head_dim"],
+                                             "num_attention_heads": 4, **words},
+                    "frequencies": frequencies.tolist(), "factor": float(factor)})
+    json.dump(out, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()
