@@ -11,14 +11,14 @@ namespace ds::kernels {
 enum class Rotation : uint8_t { kForward, kInverse };  // the inverse is the backward
 
 struct RotaryTable {
-  // Of each pair, in radians per position. A head turns in its first 2 * pairs elements.
+  // A pair turns by so many radians per position. A head turns in its first 2 * pairs elements.
   std::vector<float> frequencies{};
   float factor = 1;  // sines and cosines are multiplied by it
   // Elements 2 j and 2 j + 1 are a pair, and not j and j + pairs as in Hugging Face's Llama.
   bool pairs_neighbours = false;
 };
 
-// Of the rows of a batch of sequences.
+// These are the positions of the rows of a batch of sequences.
 struct RowPositions {
   int64_t first = 0;  // row t of each sequence has position first + t,
   Tensor rows{};      // unless these say it: int32 [batch * T], none below 0

@@ -75,6 +75,15 @@ Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& q
 Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
          const Positions& positions, Var qkv);
 
+// RMS norms of the heads of queries and of keys, each head by itself, in place; `qkv` as of rope(). The
+// weights of the norms are [D].
+struct HeadNormSpec {
+  ParamId queries = kNoParam, keys = kNoParam;
+  float eps = 0;
+};
+Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
+               Var qkv);
+
 // ---- norm, embedding, dropout (functions.cpp)
 
 struct NormSpec {

@@ -41,6 +41,12 @@ struct BranchSpec {
 
 enum class NormKind : uint8_t { kLayer, kRms };
 
+// Norms of queries and of keys, head by head and before they turn (Henry et al., arXiv 2010.04245);
+// their weights are as wide as a head. The names are of modules in a block's attention.
+struct HeadNorms {
+  std::string_view queries, keys;
+};
+
 // Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in layers
 // from first_layer on.
 struct SlidingWindow {
@@ -56,6 +62,7 @@ struct DecoderSpec {
   bool inputs_first = false;        // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
   bool has_gate = true;             // the MLP is act(gate(x)) * up(x)
   std::string activation = "silu";  // behind a gate there is no other yet
+  std::optional<HeadNorms> head_norms = {};  // of the kind of the others
   std::optional<RotarySpec> rotary = {};
   std::optional<SlidingWindow> window = {};  // unset: queries see all keys up to their own
   double initializer_range = 0.02;           // standard deviation

@@ -15,13 +15,15 @@
 #include "config/families/llama.h"
 #include "config/families/mistral.h"
 #include "config/families/qwen2.h"
+#include "config/families/qwen3.h"
 
 namespace ds {
 
 using ModelConfig = std::variant<Gpt2Config,     //
                                  LlamaConfig,    //
                                  MistralConfig,  //
-                                 Qwen2Config>;
+                                 Qwen2Config,    //
+                                 Qwen3Config>;
 
 namespace detail {
 

@@ -213,4 +213,20 @@ DecoderSpec decoder(const Config& c, const Biases& biases) {
 void read_rotary(const HfObject& object, double& rope_theta,
                  std::optional<RopeScaling>& rope_scaling);
 
+struct WindowedLayers {
+  int64_t layers = 0;
+  bool may_slide = false;  // the model has a window
+};
+// Newer files say of each layer what it sees, and that counts: layers that see a window follow those
+// that see everything, of which there are max_window_layers.
+void read_layer_types(const HfObject& object, const WindowedLayers& model,
+                      int64_t& max_window_layers);
+
+// The window of a family whose first max_window_layers layers have none.
+template <class Config>
+std::optional<SlidingWindow> window(const Config& c) {
+  if (!c.use_sliding_window || !c.sliding_window) return std::nullopt;
+  return SlidingWindow{.keys = *c.sliding_window, .first_layer = c.max_window_layers};
+}
+
 }  // namespace ds::llama_like

@@ -82,6 +82,20 @@ LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
   return projections.joined(std::move(parts));
 }
 
+// All heads of a layer have one weight; ranks that share them each make a part of its gradient.
+HeadNormSpec head_norm_params(const DecoderSpec& spec, const BuildContext& attention,
+                              int64_t head_dim) {
+  DS_CHECK(spec.norm == NormKind::kRms, "decoder: norms of heads of another kind than RMS");
+  const auto weight = [&](std::string_view name) {
+    ParamPart part;
+    if (attention.tensor) part.summed = {Axis::kTensor};
+    return attention.child(name).param("weight", {head_dim}, ones(), ModuleKind::kLayerNorm, part);
+  };
+  return {.queries = weight(spec.head_norms->queries),
+          .keys = weight(spec.head_norms->keys),
+          .eps = static_cast<float>(spec.norm_eps)};
+}
+
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
           .factor = static_cast<float>(rotary_factor(spec)),
@@ -116,6 +130,7 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
   mask_ = attention_mask(spec, layer);
   attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
   qkv_ = attention_in(projections, attention, spec.attention.in, dims, cut);
+  if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims.head_dim);
   attention_out_ =
       projections.out(attention, spec.attention.out, dims.heads * dims.head_dim, cut.queries);
   mlp_norm_ = norm_params(spec, build.child(spec.names.mlp_norm), dims.width);
@@ -146,6 +161,9 @@ Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Resid
       recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
                      [this, shape, length, positions](Context& inside, Var y) {
                        Var qkv = linear(inside, enter_tensor(inside, std::move(y)), qkv_);
+                       if (head_norms_) {
+                         qkv = norm_heads(inside, shape, *head_norms_, std::move(qkv));
+                       }
                        if (rotary_) qkv = rope(inside, shape, *rotary_, positions, std::move(qkv));
                        Var heads = attention(inside, {.shape = shape, .mask = mask_}, qkv, layer_,
                                              attention_dropout_);

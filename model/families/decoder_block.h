@@ -21,6 +21,7 @@ class DecoderBlock final : public Block {
  private:
   ModelDimensions dims_;  // of what is here
   int64_t layer_;
+  std::optional<HeadNormSpec> head_norms_;
   std::optional<kernels::RotaryTable> rotary_;
   kernels::AttentionMask mask_;
   DropoutSpec attention_dropout_, attention_out_dropout_, mlp_dropout_;

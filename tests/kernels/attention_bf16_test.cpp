@@ -100,8 +100,8 @@ TEST_CASE("large scores keep their weights and log sums by bf16 products", "[ker
   const Tensor lse = Tensor::empty({shape.heads, shape.length}, DType::kF32, s.stream);
   const Tensor none;
   const AttentionDropout keep_all;
-  detail::attention_forward_bf16(
-      s.stream, detail::operands_of({shape}, qkv, y, lse, none, none, keep_all));
+  detail::attention_forward_bf16(s.stream,
+                                 detail::operands_of({shape}, qkv, y, lse, none, none, keep_all));
   Values expected;
   REQUIRE(error_of(y, reference::attention({shape}, values_of(qkv), &expected)) <
           tolerance_of(DType::kBF16));

@@ -46,7 +46,9 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   qwen2.use_sliding_window = true;
   qwen2.sliding_window = 2;
   qwen2.max_window_layers = layers - 1;  // the last one has it
-  return {tiny_gpt2(layers), tiny_llama(layers), mistral, qwen2};
+  auto qwen3 = tiny_like_llama<Qwen3Config>(layers);
+  qwen3.head_dim = 6;  // wider than the hidden state divided by the heads
+  return {tiny_gpt2(layers), tiny_llama(layers), mistral, qwen2, qwen3};
 }
 
 }  // namespace ds::testing

@@ -9,9 +9,6 @@ namespace ds::kernels::detail {
 // Unsupported for heads of more than 256 elements.
 void attention_forward_cuda(Stream& stream, const AttentionOperands& operands);
 void attention_backward_cuda(Stream& stream, const AttentionOperands& operands);
-// What the two call for operands that are not plain.
-void masked_attention_forward_cuda(Stream& stream, const AttentionOperands& operands);
-void masked_attention_backward_cuda(Stream& stream, const AttentionOperands& operands);
 void attention_decode_cuda(Stream& stream, const DecodeOperands& operands);
 
 }  // namespace ds::kernels::detail

@@ -31,7 +31,7 @@ __global__ void delta_kernel(AttentionShape shape, const T* y, const T* dy, floa
 
 void attention_part_forward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                                  const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write) {
-  const auto run = is_plain(part) ? part_forward<false> : masked_part_forward_cuda;
+  const auto run = is_plain(part) ? part_forward<false> : masked_part_forward;
   run(stream, part, qkv, kv, y, log_sum_exp, write);
 }
 
@@ -47,7 +47,7 @@ void attention_delta_cuda(Stream& stream, const AttentionShape& shape, const Ten
 
 void attention_part_backward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                                   const Tensor& kv, const AttentionPartGrads& grads) {
-  const auto run = is_plain(part) ? part_backward<false> : masked_part_backward_cuda;
+  const auto run = is_plain(part) ? part_backward<false> : masked_part_backward;
   run(stream, part, qkv, kv, grads);
 }
 

@@ -13,10 +13,4 @@ void attention_delta_cuda(Stream& stream, const AttentionShape& shape, const Ten
 void attention_part_backward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                                   const Tensor& kv, const AttentionPartGrads& grads);
 
-// What the two call for parts that are not plain.
-void masked_part_forward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
-                              const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write);
-void masked_part_backward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
-                               const Tensor& kv, const AttentionPartGrads& grads);
-
 }  // namespace ds::kernels::detail

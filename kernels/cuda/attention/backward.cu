@@ -4,7 +4,7 @@
 namespace ds::kernels::detail {
 
 void attention_backward_cuda(Stream& stream, const AttentionOperands& operands) {
-  if (!operands.is_plain) return masked_attention_backward_cuda(stream, operands);
+  if (!operands.is_plain) return masked_backward(stream, operands);
   whole_backward<false>(stream, operands);
 }
 

@@ -4,7 +4,7 @@
 namespace ds::kernels::detail {
 
 void attention_forward_cuda(Stream& stream, const AttentionOperands& operands) {
-  if (!operands.is_plain) return masked_attention_forward_cuda(stream, operands);
+  if (!operands.is_plain) return masked_forward(stream, operands);
   whole_forward<false>(stream, operands);
 }
 

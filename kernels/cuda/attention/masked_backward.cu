@@ -3,7 +3,7 @@
 
 namespace ds::kernels::detail {
 
-void masked_attention_backward_cuda(Stream& stream, const AttentionOperands& operands) {
+void masked_backward(Stream& stream, const AttentionOperands& operands) {
   whole_backward<true>(stream, operands);
 }
 

@@ -3,7 +3,7 @@
 
 namespace ds::kernels::detail {
 
-void masked_attention_forward_cuda(Stream& stream, const AttentionOperands& operands) {
+void masked_forward(Stream& stream, const AttentionOperands& operands) {
   whole_forward<true>(stream, operands);
 }
 

@@ -3,13 +3,13 @@
 
 namespace ds::kernels::detail {
 
-void masked_part_forward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
-                              const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write) {
+void masked_part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
+                         const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write) {
   part_forward<true>(stream, part, qkv, kv, y, log_sum_exp, write);
 }
 
-void masked_part_backward_cuda(Stream& stream, const AttentionPart& part, const Tensor& qkv,
-                               const Tensor& kv, const AttentionPartGrads& grads) {
+void masked_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
+                          const Tensor& kv, const AttentionPartGrads& grads) {
   part_backward<true>(stream, part, qkv, kv, grads);
 }
 

@@ -199,6 +199,12 @@ PartKernel<T, kIsMasked> part_kernel(const AttentionPart& part, const Tensor& qk
   return a;
 }
 
+// These are for parts that are not plain.
+void masked_part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
+                         const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write);
+void masked_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
+                          const Tensor& kv, const AttentionPartGrads& grads);
+
 template <bool kIsMasked>
 void part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv, const Tensor& kv,
                   Tensor& y, Tensor& log_sum_exp, Write write) {

@@ -10,6 +10,10 @@
 
 namespace ds::kernels::detail {
 
+// These are for operands that are not plain.
+void masked_forward(Stream& stream, const AttentionOperands& operands);
+void masked_backward(Stream& stream, const AttentionOperands& operands);
+
 template <bool kIsMasked>
 void whole_forward(Stream& stream, const AttentionOperands& operands) {
   const Tensor droppings = droppings_of(stream, operands);

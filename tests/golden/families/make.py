@@ -24,6 +24,7 @@ FAMILIES = {
     # The second layer has a window.
     "qwen2": lambda: transformers.Qwen2Config(**SIZES, max_position_embeddings=80, tie_word_embeddings=True,
                                               use_sliding_window=True, sliding_window=3, max_window_layers=1),
+    "qwen3": lambda: transformers.Qwen3Config(**SIZES, head_dim=8, max_position_embeddings=80),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 CLIP = 1.0

@@ -83,7 +83,7 @@ TEST_CASE("rows may say their own positions", "[kernels][device]") {
     const Values x = values_of(qkv);
     rope(s.stream, shape, table, {.rows = rows}, Rotation::kForward, qkv);
     REQUIRE(error_of(qkv, turned(shape, table, positions, 1, x)) < 2 * tolerance_of(dtype));
-    // Where they are those that are counted, they have the same bits.
+    // If they are those that are counted, they have the same bits.
     Tensor told = tensor_of(x, qkv.shape(), dtype, s.stream);
     Tensor by_count = tensor_of(x, qkv.shape(), dtype, s.stream);
     rope(s.stream, shape, table, {.rows = testing::upload(counted(shape, 0), {10}, s.stream)},
