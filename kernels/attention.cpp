@@ -29,10 +29,7 @@ void check_dropout(std::string_view op, const AttentionDropout& dropout) {
 void check_mask(std::string_view op, const Stream& stream, const AttentionSpec& spec) {
   const AttentionShape& s = spec.shape;
   const AttentionMask& mask = spec.mask;
-  DS_CHECK(mask.left >= 0 && mask.right >= 0, "{}: queries see {} keys before and {} behind", op,
-           mask.left, mask.right);
-  DS_CHECK(spec.scale >= 0 && spec.softcap >= 0, "{}: scale {}, softcap {}", op, spec.scale,
-           spec.softcap);
+  detail::check_scores(op, mask, spec.scale, spec.softcap);
   if (mask.ranges.defined()) {
     detail::require_like(op, "ranges", stream, mask.ranges, 2 * s.batch * s.length, DType::kI32);
   }
@@ -48,24 +45,18 @@ void check_mask(std::string_view op, const Stream& stream, const AttentionSpec& 
   detail::require_like(op, "layout", stream, mask.layout, mask.layout.numel(), DType::kU8);
 }
 
-// Pairs of a query and a key in one head that positions let meet; ranges and layouts, which lie on
-// the device, are not looked at.
-double pairs_of(const AttentionMask& mask, int64_t length) {
-  const auto triangle = [&](int64_t reach) {  // beyond it, on one side
-    const auto rows = static_cast<double>(std::max<int64_t>(length - 1 - reach, 0));
-    return rows * (rows + 1) / 2;
-  };
-  const auto rows = static_cast<double>(length);
-  return rows * rows - triangle(mask.left) - triangle(mask.right);
-}
-
 // Operations of one product over all heads.
 double product_flops(const AttentionSpec& spec) {
   const AttentionShape& s = spec.shape;
-  return 2 * static_cast<double>(s.batch * s.heads * s.head_dim) * pairs_of(spec.mask, s.length);
+  return 2 * static_cast<double>(s.batch * s.heads * s.head_dim) * seen_pairs(spec);
 }
 
 }  // namespace
+
+double seen_pairs(const AttentionSpec& spec) {
+  const int64_t length = spec.shape.length;
+  return detail::SeenKeys{.left = spec.mask.left, .right = spec.mask.right}.pairs(length, length);
+}
 
 void attention_forward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, Tensor& y,
                        Tensor& log_sum_exp, const AttentionDropout& dropout) {

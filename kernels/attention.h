@@ -1,5 +1,6 @@
-// Multi-head attention with memory O(T) (Dao et al., arXiv 2205.14135), grouped-query heads (Ainslie
-// et al., arXiv 2305.13245), over a packed projection. It is causal unless its mask says otherwise.
+// Multi-head attention with memory O(T) (Dao et al., arXiv 2205.14135), grouped-query heads
+// (Ainslie et al., arXiv 2305.13245), over a packed projection. It is causal unless its mask says
+// otherwise.
 #pragma once
 
 #include "kernels/attention_mask.h"
@@ -29,6 +30,10 @@ struct AttentionSpec {
     return mask.within(shape.length).is_causal() && scale == 0 && softcap == 0;
   }
 };
+
+// Pairs of a query and a key of a sequence that positions let meet in one head; ranges and layouts,
+// which may lie on a device, are not looked at.
+double seen_pairs(const AttentionSpec& spec);
 
 // Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a
 // uniform number of the mask is at least p. The number depends on the sample's index first_sample +

@@ -1,9 +1,10 @@
-// Which keys a query of attention sees. AttentionMask says it to the fronts; SeenKeys, which is pure
-// and runs on devices too, answers it for one query and a tile of keys, and every half asks it: the
-// loops over tiles are the same for all masks.
+// Which keys a query of attention sees. AttentionMask says it to the fronts; SeenKeys, which is
+// pure and runs on devices too, answers it for one query and a tile of keys, and every half asks
+// it: the loops over tiles are the same for all masks.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
 #include "core/tensor.h"
 
@@ -52,6 +53,9 @@ struct KeySpan {
   constexpr bool is_empty() const { return begin >= end; }
 };
 
+// Keys of a tile up to the last one of these bits.
+constexpr int64_t last_seen(uint64_t bits) { return kTileKeys - std::countl_zero(bits); }
+
 // The lowest `count` bits, of which there are none below 0 and all from 64 on.
 constexpr uint64_t low_bits(int64_t count) {
   if (count <= 0) return 0;
@@ -83,6 +87,11 @@ struct SeenKeys {
     }
     return {begin, end};
   }
+  // Pairs that positions let meet; ranges and layouts, which may lie on a device, are not looked
+  // at.
+  constexpr double pairs(int64_t queries, int64_t keys) const {
+    return keys_before(shift + right + 1, queries, keys) - keys_before(shift - left, queries, keys);
+  }
   // Bit j says whether the query sees key `first` + j; of keys from `keys` on it sees none.
   constexpr uint64_t tile(int64_t sample, int64_t head, int64_t query, int64_t first,
                           int64_t keys) const {
@@ -92,6 +101,14 @@ struct SeenKeys {
   }
 
  private:
+  // The sum over all queries of the keys in front of row query + `reach`.
+  static constexpr double keys_before(int64_t reach, int64_t queries, int64_t keys) {
+    const int64_t some = std::clamp<int64_t>(-reach, 0, queries);  // those before it have none
+    const int64_t all = std::clamp<int64_t>(keys - reach, some, queries);  // and from here on, all
+    const auto rows = static_cast<double>(all - some);
+    const auto mean = static_cast<double>(reach) + static_cast<double>(some + all - 1) / 2;
+    return rows * (all > some ? mean : 0) + static_cast<double>((queries - all) * keys);
+  }
   constexpr uint64_t layout_bits(int64_t head, int64_t query, int64_t first) const {
     const uint8_t* const row =
         layout + ((layout_heads > 1 ? head : 0) * blocks + query / block) * blocks;
@@ -113,15 +130,24 @@ struct SeenByRows {
 
   // Holds the keys of all rows, and may hold others.
   constexpr KeySpan span() const {
+    if (seen.ranges == nullptr) {
+      const KeySpan all{std::max<int64_t>(first + seen.shift - seen.left, 0),
+                        std::min(first + rows + seen.shift + seen.right, keys)};
+      return all.is_empty() ? KeySpan{} : all;
+    }
     KeySpan all = seen.span(sample, first, keys);
-    const int64_t step = seen.ranges == nullptr ? std::max<int64_t>(rows - 1, 1) : 1;
-    for (int64_t i = step; i < rows; i += step) {
+    for (int64_t i = 1; i < rows; ++i) {
       const KeySpan row = seen.span(sample, first + i, keys);
       if (row.is_empty()) continue;
       all = all.is_empty() ? row
                            : KeySpan{std::min(all.begin, row.begin), std::max(all.end, row.end)};
     }
     return all.is_empty() ? KeySpan{} : all;
+  }
+  // The tiles [begin, end) that hold its keys.
+  constexpr KeySpan tiles() const {
+    const KeySpan all = span();
+    return {all.begin / kTileKeys, (all.end + kTileKeys - 1) / kTileKeys};
   }
   // What row i sees of the tile of keys from `key` on: nothing if there is no such row.
   constexpr uint64_t tile(int64_t i, int64_t key) const {

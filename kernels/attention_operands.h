@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
+#include "core/error.h"
 #include "core/index.h"
 #include "kernels/attention_part.h"
 
@@ -37,6 +39,13 @@ struct DecodeOperands {
   Tensor& y;
 };
 
+inline void check_scores(std::string_view op, const AttentionMask& mask, float scale,
+                         float softcap) {
+  DS_CHECK(mask.left >= 0 && mask.right >= 0 && scale >= 0 && softcap >= 0,
+           "{}: queries see {} keys before and {} behind, scale {}, softcap {}", op, mask.left,
+           mask.right, scale, softcap);
+}
+
 // Rows of queries and of keys are those of whole sequences.
 inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
   SeenKeys seen{.left = mask.left, .right = mask.right, .length = length};
@@ -52,8 +61,8 @@ inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
 
 // Rows are those of the parts.
 inline SeenKeys seen_keys(const AttentionPart& part) {
-  return {.left = part.mask.left,
-          .right = part.mask.right,
+  return {.left = std::min(part.mask.left, kAnyDistance),
+          .right = std::min(part.mask.right, kAnyDistance),
           .shift = part.queries.position - part.keys.position};
 }
 

@@ -25,9 +25,7 @@ void check_part(std::string_view op, const AttentionPart& part) {
            op, part.batch, part.heads, part.kv_heads, part.head_dim);
   check_rows(op, "queries", part.queries);
   check_rows(op, "keys", part.keys);
-  DS_CHECK(part.mask.left >= 0 && part.mask.right >= 0 && part.scale >= 0 && part.softcap >= 0,
-           "{}: queries see {} keys before and {} behind, scale {}, softcap {}", op, part.mask.left,
-           part.mask.right, part.scale, part.softcap);
+  detail::check_scores(op, part.mask, part.scale, part.softcap);
   if (!part.mask.is_positional()) {
     throw Unsupported(fmt::format("{}: ranges and layouts of what queries of a part see", op));
   }
@@ -46,12 +44,7 @@ void require_inputs(std::string_view op, const Stream& stream, const AttentionPa
 
 // Operations of one product over all heads.
 double flops_of(const AttentionPart& part) {
-  const detail::SeenKeys seen = detail::seen_keys(part);
-  double pairs = 0;
-  for (int64_t query = 0; query < part.queries.count; ++query) {
-    const detail::KeySpan keys = seen.span(0, query, part.keys.count);
-    if (!keys.is_empty()) pairs += static_cast<double>(keys.end - keys.begin);
-  }
+  const double pairs = detail::seen_keys(part).pairs(part.queries.count, part.keys.count);
   return 2 * pairs * static_cast<double>(part.batch * part.heads * part.head_dim);
 }
 

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al., arXiv 2104.09864): pairs of elements of queries and keys turn
-// by an angle that is their position times a frequency of their own.
+// Rotary position embedding (Su et al., arXiv 2104.09864): pairs of elements of queries and keys
+// turn by an angle that is their position times a frequency of their own.
 #pragma once
 
 #include <vector>

@@ -65,9 +65,9 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 
 // Attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the keys
 // and values are also put into the cache as those of `layer`; a single new position attends to the
-// cached ones that the mask lets it see. In training `dropout` applies to the attention probabilities. With
-// context.sequence, the rows are parts of sequences, which attention sees whole (model/parallel/
-// sequence.h); it is collective.
+// cached ones that the mask lets it see. In training `dropout` applies to the attention
+// probabilities. With context.sequence, the rows are parts of sequences, which attention sees whole
+// (model/parallel/ sequence.h); it is collective.
 Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
 // Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it. The table
@@ -75,8 +75,8 @@ Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& q
 Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
          const Positions& positions, Var qkv);
 
-// RMS norms of the heads of queries and of keys, each head by itself, in place; `qkv` as of rope(). The
-// weights of the norms are [D].
+// RMS norms of the heads of queries and of keys, each head by itself, in place; `qkv` as of rope().
+// The weights of the norms are [D].
 struct HeadNormSpec {
   ParamId queries = kNoParam, keys = kNoParam;
   float eps = 0;

@@ -180,12 +180,17 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                           .kv_heads = kv_heads,
                           .head_dim = sizes.head_dim},
                          sharers);
-  // A window, if there is one, is that of the last layer.
-  const kernels::AttentionMask mask = attention_mask(decoder_spec(options.model), sizes.layers - 1);
-  const auto attention =
-      kernels::attention_kernels(workspace_.stream(), {.shape = shape, .mask = mask}, options.dtype,
-                                 static_cast<float>(sizes.attention_dropout), options.attention);
-  return kernels::to_text(attention.value());
+  const auto words_of = [&](int64_t layer) {
+    const kernels::AttentionSpec attention{
+        .shape = shape, .mask = attention_mask(decoder_spec(options.model), layer)};
+    const auto chosen =
+        kernels::attention_kernels(workspace_.stream(), attention, options.dtype,
+                                   static_cast<float>(sizes.attention_dropout), options.attention);
+    return kernels::to_text(chosen.value());
+  };
+  // Later layers may have a window.
+  const std::string first = words_of(0), last = words_of(sizes.layers - 1);
+  return first == last ? first : fmt::format("{}; in layers with a window, {}", first, last);
 }
 
 std::string RankDevice::words(const EngineOptions& options) {

@@ -47,8 +47,8 @@ struct HeadNorms {
   std::string_view queries, keys;
 };
 
-// Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in layers
-// from first_layer on.
+// Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in
+// layers from first_layer on.
 struct SlidingWindow {
   int64_t keys = 0;
   int64_t first_layer = 0;

@@ -1,8 +1,11 @@
 #include "config/families/llama_like.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "config/families/hf_object.h"
@@ -42,34 +45,77 @@ void check_keys(const HfObject& rope, std::string_view key, std::string_view typ
   }
 }
 
-std::optional<RopeScaling> scaling_of(const HfObject& object, std::string_view key) {
-  const std::optional<HfObject> rope = object.object(key);
-  if (!rope) return std::nullopt;
-  RopeScaling c{.rope_type = type_of(*rope)};
+// Positions of before, as files of some models say beside the object, whose word then counts.
+std::optional<int64_t> original_positions(const HfObject& object, const HfObject& rope) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  const auto inside = rope.number(kKey), beside = object.number(kKey);
+  if (inside && beside && *inside != *beside) {
+    throw DataError(fmt::format("{}: \"{}\" is {} in one place and {} in another; remove one",
+                                object.path(), kKey, *inside, *beside));
+  }
+  const auto found = inside ? inside : beside;
+  if (!found) return std::nullopt;
+  if (*found != std::floor(*found) || *found < 1 || *found > double{kMostPositions}) {
+    throw DataError(fmt::format("{}: \"{}\" is {}, expected a number of positions", object.path(),
+                                kKey, *found));
+  }
+  return static_cast<int64_t>(*found);
+}
+
+void read_numbers(const HfObject& object, const HfObject& rope, RopeScaling& c) {
+  const auto read = [&](std::string_view key, double& value) {
+    value = rope.number(key).value_or(value);
+  };
+  read("factor", c.factor);
+  if (c.rope_type == "llama3") {
+    read("low_freq_factor", c.low_freq_factor);
+    read("high_freq_factor", c.high_freq_factor);
+  }
+  if (c.rope_type == "yarn") {
+    read("beta_fast", c.beta_fast);
+    read("beta_slow", c.beta_slow);
+    c.attention_factor = rope.number("attention_factor");
+  }
+  if (c.rope_type == "llama3" || c.rope_type == "yarn") {
+    c.original_max_position_embeddings = original_positions(object, rope);
+  }
+}
+
+// What transformers refuses to go without.
+std::vector<std::string_view> needed_keys(std::string_view type) {
+  if (type == "llama3") return {"factor", "low_freq_factor", "high_freq_factor"};
+  return {"factor"};
+}
+
+std::optional<RopeScaling> scaling_of(const HfObject& object, const HfObject& rope,
+                                      std::string_view key) {
+  RopeScaling c{.rope_type = type_of(rope)};
   if (c.rope_type != "default" && keys_of(c.rope_type).empty()) {
     object.refuse(fmt::format("a \"{}\" of type \"{}\"", key, c.rope_type));
   }
-  check_keys(*rope, key, c.rope_type);
-  if (rope->number("partial_rotary_factor").value_or(1) != 1) {
+  check_keys(rope, key, c.rope_type);
+  if (rope.number("partial_rotary_factor").value_or(1) != 1) {
     object.refuse("\"partial_rotary_factor\" other than 1");
   }
   if (c.rope_type == "default") return std::nullopt;
-  const bool needs_all = c.rope_type == "llama3";
-  for (const std::string_view needed : keys_of(c.rope_type)) {
-    if (rope->find(needed) != nullptr || (!needs_all && needed != "factor")) continue;
+  for (const std::string_view needed : needed_keys(c.rope_type)) {
+    if (rope.find(needed) != nullptr) continue;
     throw DataError(fmt::format("{}: a \"{}\" of type \"{}\" has no \"{}\"", object.path(), key,
                                 c.rope_type, needed));
   }
-  c.factor = rope->number("factor").value_or(c.factor);
-  c.low_freq_factor = rope->number("low_freq_factor").value_or(c.low_freq_factor);
-  c.high_freq_factor = rope->number("high_freq_factor").value_or(c.high_freq_factor);
-  c.beta_fast = rope->number("beta_fast").value_or(c.beta_fast);
-  c.beta_slow = rope->number("beta_slow").value_or(c.beta_slow);
-  c.attention_factor = rope->number("attention_factor");
-  if (const auto original = rope->number("original_max_position_embeddings")) {
-    c.original_max_position_embeddings = static_cast<int64_t>(*original);
-  }
+  read_numbers(object, rope, c);
   return c;
+}
+
+void read_theta(const HfObject& object, const HfObject& rope, std::string_view key,
+                double& rope_theta) {
+  const auto theta = rope.number("rope_theta");
+  if (!theta) return;
+  if (object.find("rope_theta") != nullptr && rope_theta != *theta) {
+    throw DataError(fmt::format("{}: \"rope_theta\" is {}, but that of \"{}\" is {}; remove one",
+                                object.path(), rope_theta, key, *theta));
+  }
+  rope_theta = *theta;
 }
 
 }  // namespace
@@ -80,24 +126,28 @@ void llama_like::read_rotary(const HfObject& object, double& rope_theta,
   if (rotary_factor != 1) {
     object.refuse(fmt::format("\"partial_rotary_factor\" = {}", rotary_factor));
   }
-  // Newer files say it under the second name, and that counts if both are there.
-  rope_scaling = scaling_of(object, "rope_scaling");
-  const std::optional<HfObject> rope = object.object("rope_parameters");
-  if (rope) rope_scaling = scaling_of(object, "rope_parameters");
-  const auto theta = rope ? rope->number("rope_theta") : std::nullopt;
-  if (!theta) return;
-  if (object.find("rope_theta") != nullptr && rope_theta != *theta) {
-    throw DataError(
-        fmt::format("{}: \"rope_theta\" is {}, but that of \"rope_parameters\" is {}; remove one",
-                    object.path(), rope_theta, *theta));
+  std::optional<std::pair<std::optional<RopeScaling>, double>> said;
+  for (const char* const key : {"rope_scaling", "rope_parameters"}) {
+    const std::optional<HfObject> rope = object.object(key);
+    if (!rope) continue;
+    double theta = rope_theta;
+    read_theta(object, *rope, key, theta);
+    const std::pair found(scaling_of(object, *rope, key), theta);
+    if (said && *said != found) {
+      throw DataError(fmt::format(
+          "{}: \"rope_scaling\" and \"rope_parameters\" are two names of one thing, but differ; "
+          "remove one",
+          object.path()));
+    }
+    said = found;
   }
-  rope_theta = *theta;
+  if (said) std::tie(rope_scaling, rope_theta) = *said;
 }
 
-void llama_like::read_layer_types(const HfObject& object, const WindowedLayers& model,
-                                  int64_t& max_window_layers) {
+std::optional<int64_t> llama_like::layers_without_window(const HfObject& object,
+                                                         const WindowedLayers& model) {
   const rapidjson::Value* const types = object.find("layer_types");
-  if (types == nullptr) return;
+  if (types == nullptr) return std::nullopt;
   if (!types->IsArray()) {
     throw DataError(fmt::format("{}: \"layer_types\" must be a list", object.path()));
   }
@@ -117,7 +167,7 @@ void llama_like::read_layer_types(const HfObject& object, const WindowedLayers& 
     throw DataError(fmt::format("{}: {} \"layer_types\" for {} layers", object.path(),
                                 full + sliding, model.layers));
   }
-  max_window_layers = sliding > 0 ? full : std::max(max_window_layers, full);
+  return full;
 }
 
 }  // namespace ds

@@ -217,10 +217,10 @@ struct WindowedLayers {
   int64_t layers = 0;
   bool may_slide = false;  // the model has a window
 };
-// Newer files say of each layer what it sees, and that counts: layers that see a window follow those
-// that see everything, of which there are max_window_layers.
-void read_layer_types(const HfObject& object, const WindowedLayers& model,
-                      int64_t& max_window_layers);
+// Newer files say of each layer what it sees, and that counts: how many of the first layers see
+// everything, before those that see a window. Nothing if the file does not say it; refuses another
+// order.
+std::optional<int64_t> layers_without_window(const HfObject& object, const WindowedLayers& model);
 
 // The window of a family whose first max_window_layers layers have none.
 template <class Config>

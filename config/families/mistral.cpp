@@ -1,5 +1,6 @@
 #include "config/families/mistral.h"
 
+#include "config/families/hf_object.h"
 #include "config/families/llama_like.h"
 
 namespace ds {
@@ -26,6 +27,13 @@ DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
 
 void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {
   llama_like::read_rotary(object, c.rope_theta, c.rope_scaling);
+  const auto full = llama_like::layers_without_window(
+      object, {c.num_hidden_layers, c.sliding_window.has_value()});
+  if (!full || *full == 0) return;
+  if (*full < c.num_hidden_layers) {
+    object.refuse("a window of some layers (\"layer_types\") of a Mistral");
+  }
+  c.sliding_window.reset();
 }
 
 }  // namespace ds

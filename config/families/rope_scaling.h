@@ -21,6 +21,7 @@ struct RopeScaling {
   double beta_slow = 1;
   std::optional<double> attention_factor = {};
   std::optional<int64_t> original_max_position_embeddings = {};
+  bool operator==(const RopeScaling&) const = default;
 };
 void fields(Visitor& v, RopeScaling& c);
 

@@ -1,6 +1,6 @@
-// Rotary positions (Su et al., arXiv 2104.09864) as families describe them: which elements of a head
-// turn, in which pairs, and how fast. Frequencies are pure; Hugging Face's models have the same
-// (transformers' modeling_rope_utils).
+// Rotary positions (Su et al., arXiv 2104.09864) as families describe them: which elements of a
+// head turn, in which pairs, and how fast. Frequencies are pure; Hugging Face's models have the
+// same (transformers' modeling_rope_utils).
 #pragma once
 
 #include <cstdint>

@@ -174,7 +174,7 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
     const int64_t rows = rows_in(p, block);
     const detail::SeenByRows seen{a.seen,         item / s.heads, item % s.heads,
                                   block * kBlock, rows,           s.length};
-    const auto [first, end] = key_blocks(seen);
+    const auto [first, end] = seen.tiles();
     float most[kBlock];
     float total[kBlock] = {};
     std::fill(most, most + kBlock, -std::numeric_limits<float>::infinity());
@@ -191,7 +191,7 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
         if (key > first && shrink != 1.0F) scale_row(shrink, out + i * p.width, p.width);
         if (a.dropout.p > 0 && visible != 0) {
           const int64_t number = item * s.length + block * kBlock + i;
-          detail::drop_probabilities(a, number, key * kBlock, last_seen(visible), row);
+          detail::drop_probabilities(a, number, key * kBlock, detail::last_seen(visible), row);
         }
       }
       add_weighted(scores, values + key * p.block_floats(), p.width, out, p.width, extent);
@@ -257,7 +257,7 @@ struct QueryRows {
 
   void drop(int64_t i, int64_t key, uint64_t visible, float* values) const {
     if (a.dropout.p == 0 || visible == 0) return;
-    detail::drop_probabilities(a, number + i, key * kBlock, last_seen(visible), values);
+    detail::drop_probabilities(a, number + i, key * kBlock, detail::last_seen(visible), values);
   }
 };
 
@@ -270,7 +270,7 @@ void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block
   const HeadPanels& p = b.p;
   const float* lse = q.a.log_sum_exp.data<float>() + q.number;
   RowSums sums[kBlock];
-  const auto [first, end] = key_blocks(q.seen);
+  const auto [first, end] = q.seen.tiles();
   for (int64_t key = first; key < end; ++key) {
     const Extent extent = extent_of(q.a.seen, key, block);
     float* scores = b.scores + key * kBlock * kBlock;
@@ -296,7 +296,7 @@ void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block
 void backward_products(const BackwardPanels& b, const QueryRows& q, int64_t block,
                        const float* delta) {
   const HeadPanels& p = b.p;
-  const auto [first, end] = key_blocks(q.seen);
+  const auto [first, end] = q.seen.tiles();
   for (int64_t key = first; key < end; ++key) {
     const Extent extent = extent_of(q.a.seen, key, block);
     float* scores = b.scores + key * kBlock * kBlock;

@@ -6,7 +6,6 @@
 
 #if defined(__x86_64__)
 
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -82,10 +81,6 @@ struct Queries {
   float factor() const { return a.scale * kLog2E; }  // of scores
   // Keys that row i sees of a block.
   uint64_t visible(int64_t i, int64_t key) const { return seen.tile(i, key * kBlock); }
-  detail::KeySpan blocks() const {
-    const detail::KeySpan keys = seen.span();
-    return {keys.begin / kBlock, (keys.end + kBlock - 1) / kBlock};
-  }
   Extent extent_of(int64_t key, int64_t block) const {
     return a.seen.right == 0 && key == block ? Extent::kLower : Extent::kWhole;
   }
@@ -96,8 +91,7 @@ struct Queries {
 
   void drop_some(int64_t i, int64_t key, uint64_t visible, float* values) const {
     if (visible == 0) return;
-    const int64_t count = kBlock - std::countl_zero(visible);
-    detail::drop_probabilities(a, number + i, key * kBlock, count, values);
+    detail::drop_probabilities(a, number + i, key * kBlock, detail::last_seen(visible), values);
   }
 };
 
@@ -170,7 +164,7 @@ void forward_block(const ForwardPanels& p, const Queries& q, int64_t block, BF16
   const Sizes& s = p.s;
   Online o{};
   std::fill(o.most, o.most + kBlock, -std::numeric_limits<float>::infinity());
-  const auto [first, end] = q.blocks();
+  const auto [first, end] = q.seen.tiles();
   for (int64_t key = first; key < end; ++key) {
     const Extent extent = q.extent_of(key, block);
     block_scores(p.query, p.keys + key * s.by_depth(), s.depth, p.scores, q.rows(), extent);
@@ -242,7 +236,7 @@ void backward_weights(const BackwardPanels& b, const Queries& q, int64_t block, 
   const float* lse = q.a.log_sum_exp.data<float>() + q.number;
   const float factor = q.factor();
   RowSums sums{};
-  const auto [first, end] = q.blocks();
+  const auto [first, end] = q.seen.tiles();
   for (int64_t key = first; key < end; ++key) {
     const Extent extent = q.extent_of(key, block);
     float* scores = b.scores + key * kBlock * kBlock;
@@ -270,11 +264,12 @@ bool sums_begin_at_diagonal(const detail::AttentionOperands& a) {
 
 // The second pass: score gradients, but for their scale, and what they add to the gradients of
 // queries, keys and values. If nothing sees keys behind it, what the first head of a group and the
-// queries of the same block add to a block of keys is the first of its sum; else sums begin at zero.
+// queries of the same block add to a block of keys is the first of its sum; else sums begin at
+// zero.
 void backward_products(const BackwardPanels& b, const Queries& q, int64_t block,
                        const float* delta) {
   const Sizes& s = b.s;
-  const auto [first_key, end] = q.blocks();
+  const auto [first_key, end] = q.seen.tiles();
   for (int64_t key = first_key; key < end; ++key) {
     const Extent extent = q.extent_of(key, block);
     for (int64_t i = 0; i < q.tiles_end(); i += 2) {
@@ -321,7 +316,7 @@ void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
     float delta[kBlock];
     backward_weights(b, q, block, delta);
     backward_products(b, q, block, delta);
-    if (q.blocks().is_empty()) std::fill_n(b.dquery, s.block_floats(), 0.0F);
+    if (q.seen.tiles().is_empty()) std::fill_n(b.dquery, s.block_floats(), 0.0F);
     for (int64_t i = 0; i < rows; ++i) {
       store_row(b.dquery + i * s.width, a.scale, dquery + (first + i) * shape.packed(), s.dim);
     }

@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -34,15 +33,6 @@ enum class Extent { kWhole, kLower };
 HWY_INLINE Extent extent_of(const detail::SeenKeys& seen, int64_t key, int64_t block) {
   return seen.right == 0 && seen.shift == 0 && key == block ? Extent::kLower : Extent::kWhole;
 }
-
-// The blocks of keys [begin, end) that a block of queries sees.
-HWY_INLINE detail::KeySpan key_blocks(const detail::SeenByRows& rows) {
-  const detail::KeySpan keys = rows.span();
-  return {keys.begin / kBlock, (keys.end + kBlock - 1) / kBlock};
-}
-
-// Keys of a tile up to the last one that is seen.
-HWY_INLINE int64_t last_seen(uint64_t seen) { return kBlock - std::countl_zero(seen); }
 
 // scores [kBlock, kBlock] = rows * columns^T over `depth`: `rows` in panels of kTileRows columns,
 // `columns` in panels of across(). Tiles above the diagonal are left alone.

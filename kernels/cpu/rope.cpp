@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "core/error.h"
 #include "core/index.h"
 
 namespace ds::kernels::detail {
@@ -33,7 +34,7 @@ bool is_same(const RotaryTable& a, const RotaryTable& b) {
 const Angles& angles_for(Stream& stream, const RotaryTable& table, int64_t first, int64_t length) {
   auto& known = stream.state<KnownAngles>();
   const auto is_it = [&](const Angles& angles) {
-    return angles.first == first && angles.length == length && is_same(angles.table, table);
+    return angles.first == first && angles.length >= length && is_same(angles.table, table);
   };
   if (is_it(known.newer)) return known.newer;
   std::swap(known.newer, known.older);
@@ -74,6 +75,13 @@ void turn_heads(const Turn& turn, T* heads, const float* cosine, const float* si
   }
 }
 
+// Positions from 0 to the last one of these.
+int64_t positions_of(std::span<const int32_t> rows) {
+  const auto [least, most] = std::ranges::minmax(rows);
+  DS_CHECK(least >= 0, "rope: a row has position {}", least);
+  return int64_t{most} + 1;
+}
+
 }  // namespace
 
 void rope_cpu(Stream& stream, const AttentionShape& shape, const RotaryTable& table,
@@ -82,8 +90,7 @@ void rope_cpu(Stream& stream, const AttentionShape& shape, const RotaryTable& ta
   std::span<const int32_t> each;
   if (positions.rows.defined()) each = {positions.rows.data<int32_t>(), to_size(rows)};
   const int64_t first = each.empty() ? positions.first : 0;
-  const int64_t length =
-      each.empty() ? shape.length : int64_t{*std::max_element(each.begin(), each.end())} + 1;
+  const int64_t length = each.empty() ? shape.length : positions_of(each);
   const Angles& angles = angles_for(stream, table, first, length);
   const auto pairs = narrow<int64_t>(table.frequencies.size());
   const Turn turn{.heads = shape.heads + shape.kv_heads,

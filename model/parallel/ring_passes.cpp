@@ -51,7 +51,8 @@ Pieces pieces_of(const AttentionShape& here, const RingRank& at) {
           .back = {.length = here.length, .first = count, .count = count, .position = last}};
 }
 
-// The rows of both pieces are in the order of their positions, which is all that a causal mask asks.
+// The rows of both pieces are in the order of their positions, which is all that a causal mask
+// asks.
 AttentionPart causal_part(const AttentionSpec& here, const RingRank& at, int owner) {
   const Pieces queries = pieces_of(here.shape, at);
   const Pieces keys = pieces_of(here.shape, {owner, at.ranks});

@@ -16,11 +16,11 @@ struct RingRank {
   int ranks = 1;
 };
 
-// What queries of a rank see of the keys of rank `owner`, if each has a piece from the front and one
-// from the back of every sequence (sequence_rows.h), in the order in which it is computed. Causal
-// attention sees everything of a piece from before its own and nothing of one from behind, which is
-// one part; with another mask a part is what a piece sees of another, if anything. The shape of
-// `here` is what each rank has, with all heads of it; its mask is that of whole sequences.
+// What queries of a rank see of the keys of rank `owner`, if each has a piece from the front and
+// one from the back of every sequence (sequence_rows.h), in the order in which it is computed.
+// Causal attention sees everything of a piece from before its own and nothing of one from behind,
+// which is one part; with another mask a part is what a piece sees of another, if anything. The
+// shape of `here` is what each rank has, with all heads of it; its mask is that of whole sequences.
 std::vector<kernels::AttentionPart> zigzag_parts(const kernels::AttentionSpec& here,
                                                  const RingRank& at, int owner);
 // Whether the part is the first one of its queries: that of their own keys.

@@ -59,6 +59,14 @@ TEST_CASE("a window of keys is that of the layers that have one", "[model]") {
   CHECK(window(R"({"model_type": "mistral"})") == Window(4096, 0));
   CHECK(window(R"({"model_type": "mistral", "sliding_window": null})") == Window(0, 0));
   CHECK(window(R"({"model_type": "mistral", "sliding_window": 64})") == Window(64, 0));
+  const auto two = [&](const std::string& types) {
+    return window(R"({"model_type": "mistral", "num_hidden_layers": 2, "layer_types": [)" + types +
+                  "]}");
+  };
+  CHECK(two(R"("sliding_attention", "sliding_attention")") == Window(4096, 0));
+  CHECK(two(R"("full_attention", "full_attention")") == Window(0, 0));
+  CHECK_THROWS_WITH(two(R"("full_attention", "sliding_attention")"),
+                    Catch::Contains("a window of some layers"));
   CHECK(window(R"({"model_type": "qwen2", "sliding_window": 64})") == Window(0, 0));
   const auto qwen2 = [&](const std::string& more) {
     return window(R"({"model_type": "qwen2", "num_hidden_layers": 3, "sliding_window": 64)" + more +

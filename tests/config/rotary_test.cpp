@@ -88,6 +88,40 @@ TEST_CASE("rope_scaling is read by either name, and what is not known is refused
       scaling(R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4, )" + llama3 + "}");
   REQUIRE(now);
   CHECK(now->factor == 8);
+  CHECK(*scaling(R"("rope_scaling": {"type": "llama3", )" + llama3 +
+                 R"(}, "rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4, )" + llama3 +
+                 "}") == *now);
+  CHECK_THAT(refusal(R"("rope_scaling": {"rope_type": "linear", "factor": 4},
+                        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4})"),
+             Catch::Contains("two names of one thing, but differ"));
+  // A silent size is the model's, also where it is written and read again.
+  const std::string silent = R"("factor": 8, "low_freq_factor": 1, "high_freq_factor": 4)";
+  const ModelConfig model = parse_hf_config(
+      llama_with(R"("rope_scaling": {"rope_type": "llama3", )" + silent + "}"), "c");
+  CHECK(format_hf_config(parse_hf_config(format_hf_config(model, DType::kF32), "c"), DType::kF32) ==
+        format_hf_config(model, DType::kF32));
+  CHECK(std::get<Llama3Scaling>(decoder_spec(model).rotary->scaling).original_positions == 64);
+  const auto theta = [](const std::string& rope) {
+    return decoder_spec(parse_hf_config(llama_with(rope), "c")).rotary->theta;
+  };
+  CHECK(theta(R"("rope_scaling": {"rope_type": "linear", "factor": 2, "rope_theta": 500000})") ==
+        500000);
+  CHECK_THAT(refusal(R"("rope_theta": 7, "rope_scaling": {"rope_type": "linear", "factor": 2,
+                        "rope_theta": 500000})"),
+             Catch::Contains("\"rope_theta\" is 7, but that of \"rope_scaling\" is 500000"));
+  const std::string yarn = R"("rope_scaling": {"type": "yarn", "factor": 2)";
+  CHECK(scaling(R"("original_max_position_embeddings": 16, )" + yarn + "}")
+            ->original_max_position_embeddings == 16);
+  CHECK_THAT(refusal(R"("original_max_position_embeddings": 16, )" + yarn +
+                     R"(, "original_max_position_embeddings": 32})"),
+             Catch::Contains("is 32 in one place and 16 in another"));
+  for (const char* const size : {"1e30", "16.5", "0", "-4"}) {
+    CHECK_THAT(refusal(yarn + R"(, "original_max_position_embeddings": )" + size + "}"),
+               Catch::Contains("expected a number of positions"));
+  }
+  CHECK(refusal(R"("rope_scaling": {"rope_type": "linear", "factor": 2,
+                   "partial_rotary_factor": 0.5})") ==
+        "c: \"partial_rotary_factor\" other than 1 is not supported");
   CHECK_FALSE(scaling(R"("rope_scaling": null)"));
   CHECK_FALSE(scaling(R"("rope_parameters": {"rope_type": "default", "rope_theta": 1e4})"));
   CHECK(scaling(R"("rope_scaling": {"rope_type": "dynamic", "factor": 2})"));

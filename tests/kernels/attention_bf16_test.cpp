@@ -90,6 +90,40 @@ TEST_CASE("attention by bf16 products follows that by fp32 products for any shap
   }
 }
 
+TEST_CASE("masks and scales are the same by bf16 products as by fp32 products", "[kernels]") {
+  if (!has_bf16_dots()) return;
+  TestStream s(2);
+  const AttentionShape shape{2, 150, 4, 2, 40};
+  std::vector<int32_t> rows;  // documents of 40 rows, and rows that see nothing
+  for (int32_t row = 0; row < 300; ++row) {
+    const int32_t begin = row % 150 / 40 * 40;
+    rows.insert(rows.end(), {begin, begin == 80 ? begin : begin + 40});
+  }
+  const Tensor ranges = testing::upload(rows, {2, 150, 2}, s.stream);
+  std::vector<uint8_t> cells(25, 1);
+  cells[7] = cells[16] = cells[20] = 0;
+  const Tensor layout = testing::upload(cells, {1, 5, 5}, s.stream);
+  const std::vector<AttentionMask> masks{
+      window_mask(1),
+      window_mask(70),
+      full_mask(),
+      {.left = 3, .right = 90},
+      {.ranges = ranges},
+      {.right = kAnyDistance, .ranges = ranges},
+      {.layout = layout, .block = 32},
+      {.left = 50, .ranges = ranges, .layout = layout, .block = 32}};
+  for (size_t i = 0; i < masks.size(); ++i) {
+    for (const float scale : {0.0F, 0.4F}) {
+      CAPTURE(i, scale);
+      const AttentionSpec spec{.shape = shape, .mask = masks[i], .scale = scale};
+      const Run exact = run(spec, DType::kF32, s.stream, Products::kF32);
+      const Run r = run(spec, DType::kBF16, s.stream, Products::kBF16);
+      REQUIRE(error_of(r.y, values_of(exact.y)) < 2 * tolerance_of(DType::kBF16));
+      REQUIRE(error_of(r.dqkv, values_of(exact.dqkv)) < 3 * tolerance_of(DType::kBF16));
+    }
+  }
+}
+
 TEST_CASE("large scores keep their weights and log sums by bf16 products", "[kernels]") {
   if (!has_bf16_dots()) return;
   TestStream s;
@@ -179,6 +213,13 @@ TEST_CASE("bf16 products are refused where they cannot be", "[kernels]") {
   REQUIRE_THROWS_WITH(detail::attention_forward_bf16(s.stream, operands), message);
   REQUIRE_THROWS_WITH(detail::attention_backward_bf16(s.stream, operands), message);
   if (prefers_bf16_dots()) REQUIRE(has_bf16_dots());
+  if (!has_bf16_dots()) return;
+  const Run half = run({shape}, DType::kBF16, s.stream, Products::kF32);
+  const AttentionSpec capped{.shape = shape, .softcap = 2};
+  REQUIRE_THROWS_WITH(detail::attention_forward_bf16(
+                          s.stream, detail::operands_of(capped, half.qkv, half.y, half.lse, half.dy,
+                                                        half.dqkv, keep_all)),
+                      Catch::Contains("products of bf16 cap no scores"));
 }
 
 }  // namespace ds::kernels

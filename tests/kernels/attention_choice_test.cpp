@@ -84,6 +84,9 @@ TEST_CASE("what speaks against cuDNN is told with the value that does", "[kernel
   facts.dtype = DType::kF32;
   CHECK_THAT(why_own(facts), Contains("this is fp32"));
   facts = good_facts();
+  facts.is_plain = false;
+  CHECK_THAT(why_own(facts), Contains("cuDNN is asked for causal attention alone"));
+  facts = good_facts();
   facts.dropout = 0.1F;
   CHECK_THAT(why_own(facts), Contains("mask of dropout"));
   facts = good_facts();

@@ -1,8 +1,10 @@
 #include "train/profile/module_profile.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/error.h"
+#include "model/families/decoder_block.h"
 
 namespace ds {
 namespace {
@@ -44,11 +46,21 @@ std::string path_of(const ProfiledOp& op, const DecoderNames& names) {
 
 bool is_product(std::string_view name) { return name == "matmul"; }
 
-double counted_flops(const ProfiledOp& op, const ProfiledModel& model) {
+// The number of a block is the last word of its path.
+int64_t layer_of(std::string_view label) {
+  const size_t dot = label.rfind('.');
+  int64_t layer = 0;
+  std::from_chars(label.data() + (dot == std::string_view::npos ? 0 : dot + 1),
+                  label.data() + label.size(), layer);
+  return layer;
+}
+
+double counted_flops(const ProfiledOp& op, const ProfiledModel& model, const DecoderSpec& spec) {
   if (op.name.starts_with("attention")) {
-    // A causal product is T (T + 1) / 2 of the T^2 scores.
     const auto length = static_cast<double>(model.length);
-    return op.flops * 2 * length / (length + 1);
+    const kernels::AttentionSpec attention{.shape = {.length = model.length},
+                                           .mask = attention_mask(spec, layer_of(op.label))};
+    return op.flops * length * length / kernels::seen_pairs(attention);
   }
   if (op.name.find("norm") != std::string::npos) {
     constexpr double kOurs = 8, kDeepSpeeds = 5;  // of an element
@@ -61,11 +73,11 @@ double counted_flops(const ProfiledOp& op, const ProfiledModel& model) {
   return op.name == "dropout" || op.name == "softmax_cross_entropy" ? 0 : op.flops;
 }
 
-void hand_out(const ProfiledOp& op, const ProfiledModel& model, const DecoderNames& names,
+void hand_out(const ProfiledOp& op, const ProfiledModel& model, const DecoderSpec& spec,
               Node& root) {
-  Node& node = node_at(root, path_of(op, names));
+  Node& node = node_at(root, path_of(op, spec.names));
   const double share = op.label == "head" && model.is_trained ? 1.0 / 3 : 1;
-  const double flops = counted_flops(op, model) * share;
+  const double flops = counted_flops(op, model, spec) * share;
   const bool multiplies = is_product(op.name) || op.name.starts_with("attention");
   node.flops += flops;
   node.macs += multiplies ? flops / 2 : 0;
@@ -101,21 +113,27 @@ bool is_number(std::string_view text) {
 
 // How Hugging Face calls modules and their classes.
 struct ModuleNames {
-  DecoderNames names;
+  DecoderSpec spec;
   HfClasses classes;
 
   std::string_view class_of(std::string_view name, int depth) const {
+    const DecoderNames& names = spec.names;
     if (depth == 0) return classes.model;
     if (name == names.body) return classes.body;
     if (name == names.blocks) return "ModuleList";
     if (is_number(name)) return classes.block;
     if (name == names.attention) return classes.attention;
     if (name == names.mlp) return classes.mlp;
-    if (name == names.attention_norm || name == names.mlp_norm || name == names.last_norm) {
-      return classes.norm;
-    }
+    if (is_norm(name)) return classes.norm;
     if (name == names.table || name == names.positions) return "Embedding";
     return name == "lm_head" ? "Linear" : classes.linear;
+  }
+  bool is_norm(std::string_view name) const {
+    const DecoderNames& names = spec.names;
+    const bool of_head =
+        spec.head_norms && (name == spec.head_norms->queries || name == spec.head_norms->keys);
+    return of_head || name == names.attention_norm || name == names.mlp_norm ||
+           name == names.last_norm;
   }
 };
 
@@ -149,9 +167,8 @@ ModuleProfile module_profile(const ProfiledModel& model,
     node_at(root, std::string_view(parameter.name).substr(0, dot)).own_parameters +=
         parameter.numel;
   }
-  const ModuleNames names{.names = decoder_spec(model.config).names,
-                          .classes = hf_classes(model.config)};
-  for (const ProfiledOp& op : ops) hand_out(op, model, names.names, root);
+  const ModuleNames names{.spec = decoder_spec(model.config), .classes = hf_classes(model.config)};
+  for (const ProfiledOp& op : ops) hand_out(op, model, names.spec, root);
   share_joined_products(root);
   return profile_of(root, names, 0);
 }

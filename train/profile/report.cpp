@@ -169,7 +169,7 @@ constexpr std::string_view kTreeNotes =
     "Note: 1. What a module computes itself is no submodule: it is the difference between its "
     "figures and the sum of its submodules'.\n"
     "2. Number of floating-point operations is a theoretical estimation: attention counts the "
-    "whole square of scores, of which a causal model computes half.\n"
+    "whole square of scores, of which a causal model computes half, and fewer with a window.\n"
     "3. The output projection computes its loss and gradients in one pass; a third of it is "
     "counted as forward.\n\n";
 

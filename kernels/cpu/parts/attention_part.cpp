@@ -119,7 +119,7 @@ void forward_head(const PartOperands& a, int64_t item, float* workspace) {
   const ScoreRule rule = score_rule(part);
   for (int64_t block = 0; block < q.blocks; ++block) {
     const detail::SeenByRows rows = seen_by(head, q, block);
-    const auto [first, end] = key_blocks(rows);
+    const auto [first, end] = rows.tiles();
     SeenRows seen;
     seen.begin(a, head, q, block, out);
     pack_left(q, a.qkv.data<T>() + head.query_at(), head.packed(), block, query);
@@ -184,7 +184,7 @@ void backward_block(const PartOperands& a, const PartHead& head, const PartPanel
   const int64_t number = head.number() + block * kBlock;
   const float* lse = a.grads->log_sum_exp.data<float>() + number;
   const float* delta = a.grads->delta.data<float>() + number;
-  const auto [first, end] = key_blocks(rows);
+  const auto [first, end] = rows.tiles();
   for (int64_t key = first; key < end; ++key) {
     const Extent extent = extent_of(rows.seen, key, block);
     block_scores(p.query, p.keys + key * kBlock * p.k.dim, p.k.dim, p.scores, extent);

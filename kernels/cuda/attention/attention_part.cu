@@ -1,5 +1,5 @@
-// Parts of attention on CUDA devices whose queries see all keys up to one, with the usual scale, and
-// what all parts have in common.
+// Parts of attention on CUDA devices whose queries see all keys up to one, with the usual scale,
+// and what all parts have in common.
 #include "kernels/cuda/attention/part.cuh"
 
 namespace ds::kernels::detail {

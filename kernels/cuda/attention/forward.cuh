@@ -14,7 +14,7 @@ struct Progress {
   Sums out[kColumns] = {};
 };
 
-// Scores of queries from `query` on with keys from `key` on become weights 2^(scaled - most).
+// Scores, of which `seen` are seen, become weights 2^(scaled - most).
 template <int kTiles, int kColumns, class Of, class Seen>
 __device__ void online_softmax(const Of& a, float scale, const Seen& seen, Sums (&scores)[kTiles],
                                Progress<kColumns>& progress) {

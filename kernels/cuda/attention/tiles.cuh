@@ -4,7 +4,7 @@
 // A block of threads owns some rows of a head, 16 each of its warps, and goes over the rows of the
 // other side in blocks, of which the next is on its way while one is worked on. Whose rows these
 // are, and where results go, is told by the operands: of whole sequences (whole.cuh), or of parts
-// (attention_part.cu).
+// (part.cuh).
 #pragma once
 
 #include "kernels/attention_operands.h"

@@ -1,5 +1,5 @@
-// Attention of whole sequences on CUDA devices, forward and backward, plain or masked: a source file
-// has one of them, so that they are compiled beside each other.
+// Attention of whole sequences on CUDA devices, forward and backward, plain or masked: a source
+// file has one of them, so that they are compiled beside each other.
 #pragma once
 
 #include "core/dispatch.h"

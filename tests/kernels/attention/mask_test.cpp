@@ -351,6 +351,25 @@ struct Flops : Trace {
   double counted = 0;
 };
 
+TEST_CASE("pairs are counted as they are seen one by one", "[kernels]") {
+  for (const int64_t shift : {-70, -30, -3, 0, 4, 40, 90}) {
+    for (const int64_t left : {int64_t{0}, int64_t{4}, int64_t{30}, kAnyDistance}) {
+      for (const int64_t right : {int64_t{0}, int64_t{2}, int64_t{50}, kAnyDistance}) {
+        const detail::SeenKeys seen{.left = left, .right = right, .shift = shift};
+        double pairs = 0;
+        for (int64_t query = 0; query < 64; ++query) {
+          for (int64_t key = 0; key < 70; ++key) {
+            const int64_t back = query + shift - key;
+            pairs += back <= left && -back <= right ? 1 : 0;
+          }
+        }
+        CAPTURE(shift, left, right);
+        CHECK(seen.pairs(64, 70) == pairs);
+      }
+    }
+  }
+}
+
 TEST_CASE("the costs of attention count the pairs that positions let meet", "[kernels]") {
   Flops flops;
   TestStream s(1, size_t{1} << 20, &flops);
@@ -401,9 +420,16 @@ TEST_CASE("tiles and spans say what a query sees", "[kernels]") {
       seen.blocks = blocks;
       seen.block = block;
     }
-    const detail::SeenByRows rows{.seen = seen, .first = number(queries), .rows = 1, .keys = keys};
-    const detail::KeySpan span = rows.span();
-    const int64_t query = rows.first, own = query + seen.shift;
+    const int64_t first_query = number(queries);
+    const detail::SeenByRows group{.seen = seen,
+                                   .first = first_query,
+                                   .rows = std::min<int64_t>(1 + number(70), queries - first_query),
+                                   .keys = keys};
+    const detail::KeySpan span = group.span();
+    const int64_t query = first_query + number(group.rows), own = query + seen.shift;
+    detail::SeenByRows rows = group;
+    rows.first = query;
+    rows.rows = 1;
     for (int64_t key = 0; key < keys; ++key) {
       bool sees = own - key <= seen.left && key - own <= seen.right;
       if (!ranges.empty()) {

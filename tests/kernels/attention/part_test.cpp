@@ -126,13 +126,48 @@ TEST_CASE("parts of attention make the whole, forward and backward", "[kernels][
   }
 }
 
+// Keys may end, and begin, between those that the first and the last query of a block see.
+TEST_CASE("a part sees of its keys what lies in reach, wherever it lies", "[kernels][device]") {
+  TestStream s;
+  const AttentionShape shape{1, 110, 2, 1, 8};
+  const int64_t width = 16, keys_width = 16;
+  for (const int64_t right : {0, 2}) {
+    const AttentionSpec spec{.shape = shape, .mask = {.left = 3, .right = right}};
+    const Tensor qkv = random_tensor({110, shape.packed()}, DType::kF32, 1, s.stream);
+    const Tensor kv = columns_of(qkv, width, keys_width, s.stream);
+    Tensor y = Tensor::zeros({110, width}, DType::kF32, s.stream);
+    Tensor lse = Tensor::zeros({1, 2, 110}, DType::kF32, s.stream);
+    // Queries 40 to 103 over keys 0 to 69, and then over the others.
+    const SequencePart queries{.length = 110, .first = 40, .count = 64, .position = 40};
+    attention_part_forward(s.stream, part_of(spec, queries, {.length = 110, .count = 70}), qkv, kv,
+                           y, lse, Write::kOverwrite);
+    attention_part_forward(
+        s.stream, part_of(spec, queries, {.length = 110, .first = 70, .count = 40, .position = 70}),
+        qkv, kv, y, lse, Write::kAccumulate);
+    const Values expected = reference::attention(spec, values_of(qkv));
+    const auto first = expected.begin() + 40 * width;
+    REQUIRE(error_of(y.narrow(40 * width, 64 * width), {first, first + 64 * width}) < 1e-5);
+  }
+  const auto part = [&](int64_t query, int64_t queries, int64_t key, int64_t keys) {
+    return part_of({.shape = shape, .mask = window_mask(4)},
+                   {.length = queries, .count = queries, .position = query},
+                   {.length = keys, .count = keys, .position = key});
+  };
+  CHECK(sees_anything(part(0, 200, 50, 20)));
+  CHECK(sees_anything(part(53, 1, 0, 51)));
+  CHECK_FALSE(sees_anything(part(54, 1, 0, 51)));
+  CHECK_FALSE(sees_anything(part(0, 10, 10, 5)));
+}
+
 // Rows of a part may see nothing of its keys, and whole parts are left out.
 TEST_CASE("parts of attention with a window, a scale and a cap make the whole",
           "[kernels][device]") {
   TestStream s;
   for (const auto& [shape, cuts] : all_cuts()) {
     for (const int64_t window : {2, 3, 66}) {
-      check_parts({.shape = shape, .mask = window_mask(window)}, cuts, DType::kF32, s.stream);
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        check_parts({.shape = shape, .mask = window_mask(window)}, cuts, dtype, s.stream);
+      }
     }
     check_parts({.shape = shape, .scale = 0.4F, .softcap = 2}, cuts, DType::kF32, s.stream);
   }
