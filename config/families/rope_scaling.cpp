@@ -13,7 +13,7 @@ void fields(Visitor& v, RopeScaling& c) {
            .effect = Effect::kUsed,
            .only = {"default", "linear", "dynamic", "llama3", "yarn"}});
   const bool is_llama3 = c.rope_type == "llama3", is_yarn = c.rope_type == "yarn";
-  v.when(c.rope_type != "default", "rope_type is not default", [&] {
+  v.when(c.rope_type != "default", "rope_type is linear or dynamic or llama3 or yarn", [&] {
     v.field(
         "factor", c.factor,
         {.meaning = "How many times slower long waves turn.", .effect = Effect::kUsed, .min = 1});

@@ -1,6 +1,8 @@
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <sys/mman.h>
 
+#include <atomic>
 #include <set>
 
 #include "comm/connect.h"
@@ -30,6 +32,29 @@ int open_descriptors() {
   closedir(directory);
   return count;
 }
+
+// Where processes that are forked after it was made wait for each other, but for their ranks.
+class Meeting {
+ public:
+  Meeting()
+      : here_(static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>),
+                                                  PROT_READ | PROT_WRITE,
+                                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    REQUIRE(here_ != MAP_FAILED);
+  }
+  ~Meeting() { munmap(here_, sizeof(std::atomic<int>)); }
+  Meeting(const Meeting&) = delete;  // owns the memory
+  Meeting& operator=(const Meeting&) = delete;
+
+  // Returns when so many have come; those that wait in vain go on after a while.
+  void wait_for(int count) const {
+    ++*here_;
+    for (int i = 0; i < 10'000 && *here_ < count; ++i) usleep(1000);
+  }
+
+ private:
+  std::atomic<int>* here_;
+};
 
 }  // namespace
 
@@ -75,7 +100,8 @@ TEST_CASE("a disagreement in one group leaves the others whole", "[comm]") {
 }
 
 TEST_CASE("the death of a rank is noticed over TCP by all others within a second", "[comm]") {
-  const auto results = run_tcp_processes(4, [](Communicator& comm) {
+  const Meeting noticed;
+  const auto results = run_tcp_processes(4, [&](Communicator& comm) {
     RankStream rank(comm);
     const auto half = comm.split(comm.rank() % 2, 0);
     if (comm.rank() == 2) {
@@ -89,6 +115,7 @@ TEST_CASE("the death of a rank is noticed over TCP by all others within a second
       if (comm.rank() == 1) comm.recv(t, 2, rank.stream);
       if (comm.rank() == 3) comm.all_reduce(t, ReduceOp::kSum, rank.stream);
     });
+    noticed.wait_for(3);  // nobody hears first that one who has noticed it left
     // In the group that was split off, rank 2 of the world is rank 1; rank 0 may also hear from
     // those who noticed it in the whole world.
     const bool named = text.find("rank 2 died") != std::string::npos ||
