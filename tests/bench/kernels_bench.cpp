@@ -153,7 +153,8 @@ void bench_attention_products(Bench& bench, int64_t batch, int64_t length) {
   const Tensor lse = Tensor::zeros({rows * 12}, DType::kF32, s);
   const Tensor dqkv = Tensor::zeros({rows, shape.packed()}, DType::kBF16, s);
   const AttentionDropout none;
-  const detail::AttentionOperands operands{shape, qkv, y, lse, dy, dqkv, none};
+  const detail::AttentionOperands operands =
+      detail::operands_of({shape}, qkv, y, lse, dy, dqkv, none);
   const double causal = 2e-9 * static_cast<double>(batch * 12 * 64) * static_cast<double>(length) *
                         static_cast<double>(length + 1);
   const std::string name = fmt::format("bf16 attention B {} T {}", batch, length);
