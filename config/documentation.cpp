@@ -115,7 +115,9 @@ std::string section_tables(const std::vector<CatalogueEntry>& entries, size_t se
     }
     auto other = std::ranges::find(others, condition, &decltype(others)::value_type::first);
     if (other == others.end()) other = others.insert(other, {condition, ""});
-    other->second += row(entries[i], path);
+    // Families that say the same of a key are one row.
+    const std::string text = row(entries[i], path);
+    if (other->second.find(text) == std::string::npos) other->second += text;
   }
   std::string out = always.empty() ? "" : fmt::format("{}{}", kTableHead, always);
   for (const auto& [condition, rows] : others) {

@@ -53,9 +53,17 @@ double product_flops(const AttentionSpec& spec) {
 
 }  // namespace
 
+AttentionMask AttentionMask::within(int64_t length) const {
+  AttentionMask mask = *this;
+  if (left >= length - 1) mask.left = kAnyDistance;
+  if (right > 0 && right >= length - 1) mask.right = kAnyDistance;
+  return mask;
+}
+
 double seen_pairs(const AttentionSpec& spec) {
   const int64_t length = spec.shape.length;
-  return detail::SeenKeys{.left = spec.mask.left, .right = spec.mask.right}.pairs(length, length);
+  const AttentionMask mask = spec.mask.within(length);
+  return detail::SeenKeys{.left = mask.left, .right = mask.right}.pairs(length, length);
 }
 
 void attention_forward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, Tensor& y,

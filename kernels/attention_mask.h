@@ -32,12 +32,7 @@ struct AttentionMask {
   }
   bool is_positional() const { return !ranges.defined() && !layout.defined(); }
   // The same for sequences of `length`: a distance that reaches beyond them is any.
-  AttentionMask within(int64_t length) const {
-    AttentionMask mask = *this;
-    if (left >= length - 1) mask.left = kAnyDistance;
-    if (right > 0 && right >= length - 1) mask.right = kAnyDistance;
-    return mask;
-  }
+  AttentionMask within(int64_t length) const;
 };
 
 inline AttentionMask full_mask() { return {.right = kAnyDistance}; }

@@ -67,7 +67,7 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 // and values are also put into the cache as those of `layer`; a single new position attends to the
 // cached ones that the mask lets it see. In training `dropout` applies to the attention
 // probabilities. With context.sequence, the rows are parts of sequences, which attention sees whole
-// (model/parallel/ sequence.h); it is collective.
+// (model/parallel/sequence.h); it is collective.
 Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
 // Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it. The table

@@ -190,7 +190,7 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
   };
   // Later layers may have a window.
   const std::string first = words_of(0), last = words_of(sizes.layers - 1);
-  return first == last ? first : fmt::format("{}; in layers with a window, {}", first, last);
+  return first == last ? first : fmt::format("{}; with a window, {}", first, last);
 }
 
 std::string RankDevice::words(const EngineOptions& options) {

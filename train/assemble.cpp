@@ -284,8 +284,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
       !why.empty()) {
     throw ConfigError(fmt::format("sequence_parallel_size: {}", why));
   }
-  if (const std::string why = tensor_conflict(dimensions(model), tensor_split(config));
-      !why.empty()) {
+  if (const std::string why = tensor_conflict(model, tensor_split(config)); !why.empty()) {
     throw ConfigError(fmt::format("{}: {}", tensor_key(config), why));
   }
   require_partition(config, model);

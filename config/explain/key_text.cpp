@@ -64,7 +64,10 @@ std::string conditions_text(const KeyEntries& entries) {
     const Condition condition(entry->condition);
     auto choice = std::ranges::find(choices, condition.key, &Choice::key);
     if (choice == choices.end()) choice = choices.insert(choice, {condition.key, {}});
-    for (const std::string_view value : condition.values) choice->values.push_back(value);
+    for (const std::string_view value : condition.values) {
+      const bool is_known = std::ranges::find(choice->values, value) != choice->values.end();
+      if (!is_known) choice->values.push_back(value);
+    }
   }
   std::vector<std::string> texts;
   for (const Choice& choice : choices) {

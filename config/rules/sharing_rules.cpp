@@ -96,7 +96,7 @@ void tensor_rules(const RuleContext& r) {
                    "part of the vocabulary; remove one of them");
   }
   const auto refuse_conflict = [&](const ModelConfig& model) {
-    const std::string why = tensor_conflict(dimensions(model), split);
+    const std::string why = tensor_conflict(model, split);
     if (!why.empty()) r.refuse_early(key, why);
     partition_rules(r, model);
   };

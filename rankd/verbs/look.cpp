@@ -84,7 +84,7 @@ void Looker::look_at_model() {
     const std::string why =
         sequence_conflict(dimensions(*model_), length, sequence_sharing(config_));
     if (!why.empty()) add(ConfigError(why), "sequence_parallel_size");
-    const std::string tensor = tensor_conflict(dimensions(*model_), tensor_split(config_));
+    const std::string tensor = tensor_conflict(*model_, tensor_split(config_));
     if (!tensor.empty()) add(ConfigError(tensor), std::string(tensor_key(config_)));
   });
   look_at_partition();

@@ -33,7 +33,7 @@ int open_descriptors() {
   return count;
 }
 
-// Where processes that are forked after it was made wait for each other, but for their ranks.
+// Processes that are forked after it was made wait here for each other, but not by their ranks.
 class Meeting {
  public:
   Meeting()

@@ -98,6 +98,33 @@ TEST_CASE("a window of keys is that of the layers that have one", "[model]") {
   CHECK(key_heads(R"({"model_type": "mistral", "num_key_value_heads": null})") == 32);
 }
 
+TEST_CASE("a Qwen3 has heads of their own width, norms of them, and no biases unless told so",
+          "[model]") {
+  const auto read = [](const std::string& more) {
+    return std::get<Qwen3Config>(parse_hf_config(
+        R"({"model_type": "qwen3", "hidden_size": 64, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "num_hidden_layers": 2)" +
+            more + "}",
+        "c"));
+  };
+  CHECK(dimensions(read("")).head_dim == 128);
+  CHECK(dimensions(read(R"(, "head_dim": 24)")).head_dim == 24);
+  CHECK(dimensions(read(R"(, "head_dim": null)")).head_dim == 16);
+  const DecoderSpec spec = decoder_spec(read(""));
+  REQUIRE(spec.head_norms);
+  CHECK(spec.head_norms->queries == "q_norm");
+  CHECK_FALSE(spec.attention.in.front().has_bias);
+  const DecoderSpec biased = decoder_spec(read(R"(, "attention_bias": true)"));
+  CHECK(biased.attention.in.front().has_bias);
+  CHECK(biased.attention.out.has_bias);
+  CHECK_FALSE(spec.window);
+  CHECK(read(R"(, "use_sliding_window": true, "sliding_window": 8,
+               "layer_types": ["full_attention", "sliding_attention"])")
+            .max_window_layers == 1);
+  CHECK_THROWS_WITH(read(R"(, "layer_types": ["full_attention", "sliding_attention"])"),
+                    Catch::Contains("sliding_attention"));
+}
+
 TEST_CASE("rope_parameters of newer configs give theta", "[model]") {
   const auto c = std::get<LlamaConfig>(parse_hf_config(
       llama_with(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1234})"), "c"));

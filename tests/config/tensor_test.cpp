@@ -37,6 +37,23 @@ TEST_CASE("heads that ranks of a layer cannot share are one error", "[config]") 
       "trade heads cannot share 12 heads equally; expected a product that divides 12\n");
 }
 
+TEST_CASE("norms of heads keep the state of the optimizer on the device", "[config]") {
+  const auto qwen3 = [](int ranks, const std::string& more) {
+    return fmt::format(R"({{"model": {{"family": "qwen3", "num_attention_heads": 8,
+        "num_key_value_heads": 2, "hidden_size": 64}},
+        "tensor_parallel": {{"autotp_size": {}}}{}}})",
+                       ranks, more);
+  };
+  const char* const offloaded = R"(, "zero_optimization": {"stage": 1,
+      "offload_optimizer": {"device": "cpu"}})";
+  CHECK(problems_of(qwen3(2, ""), Severity::kError).empty());
+  CHECK(problems_of(qwen3(1, offloaded), Severity::kError).empty());
+  CHECK(
+      problems_of(qwen3(2, offloaded), Severity::kError) ==
+      "tensor_parallel.autotp_size: the ranks of a layer sum gradients of the norms of heads, "
+      "which zero_optimization.offload_optimizer would take off the device; remove one of them\n");
+}
+
 TEST_CASE("more ranks than heads of keys have them several times, with the state on the device",
           "[config]") {
   const auto grouped = [](int ranks, const std::string& more) {

@@ -100,6 +100,12 @@ TEST_CASE("masks and scales are the same by bf16 products as by fp32 products", 
     rows.insert(rows.end(), {begin, begin == 80 ? begin : begin + 40});
   }
   const Tensor ranges = testing::upload(rows, {2, 150, 2}, s.stream);
+  for (int32_t row = 0; row < 300; ++row) {  // a block of queries that sees nothing
+    const auto at = static_cast<size_t>(2 * row);
+    rows[at] = 0;
+    rows[at + 1] = row % 150 / 64 == 1 ? 0 : 150;
+  }
+  const Tensor late = testing::upload(rows, {2, 150, 2}, s.stream);
   std::vector<uint8_t> cells(25, 1);
   cells[7] = cells[16] = cells[20] = 0;
   const Tensor layout = testing::upload(cells, {1, 5, 5}, s.stream);
@@ -109,6 +115,7 @@ TEST_CASE("masks and scales are the same by bf16 products as by fp32 products", 
       full_mask(),
       {.left = 3, .right = 90},
       {.ranges = ranges},
+      {.ranges = late},
       {.right = kAnyDistance, .ranges = ranges},
       {.layout = layout, .block = 32},
       {.left = 50, .ranges = ranges, .layout = layout, .block = 32}};

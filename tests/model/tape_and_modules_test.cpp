@@ -389,6 +389,8 @@ TEST_CASE("functions refuse inputs that do not fit, and sharing where they overw
   const kernels::RotaryTable rotary{.frequencies = {1.0F}};
   CHECK_THROWS_WITH(rope(context, shape, rotary, 0, packed),
                     Catch::Contains("somebody else holds qkv"));
+  CHECK_THROWS_WITH(norm_heads(context, shape, {}, packed),
+                    Catch::Contains("norm of heads: works in place"));
 }
 
 TEST_CASE("dropout is nothing in evaluation and where nothing is dropped", "[model]") {

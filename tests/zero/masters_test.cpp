@@ -188,7 +188,7 @@ std::vector<Run> runs() {
 TEST_CASE("weights that are their own masters have the same bits at any stage and number of ranks",
           "[zero][device]") {
   // A device that is emulated is given few.
-  const bool is_slow = testing::is_on_device();
+  const bool is_slow = testing::test_device().is_emulated;
   const int64_t steps = is_slow ? 3 : kSteps;
   std::vector<std::pair<int, int>> settings{{0, 2}, {3, 4}};
   if (!is_slow) settings.insert(settings.end(), {{1, 4}, {2, 2}, {3, 1}});

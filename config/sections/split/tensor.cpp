@@ -4,8 +4,6 @@
 
 #include <numeric>
 
-#include "config/families/list.h"
-
 namespace ds {
 namespace {
 
@@ -49,6 +47,10 @@ std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& spl
            "which zero_optimization.offload_optimizer would take off the device; remove one of "
            "them";
   }
+  if (split.ranks > 1 && split.norms_heads && split.offloads_state) {
+    return "the ranks of a layer sum gradients of the norms of heads, which "
+           "zero_optimization.offload_optimizer would take off the device; remove one of them";
+  }
   if (std::string why = heads_conflict(model, split); !why.empty()) return why;
   const auto too_few = [&](const char* what, int64_t total) {
     return fmt::format("{} ranks cannot each have some of {} {} in grains of {} (tp.tp_grain_size)",
@@ -59,6 +61,11 @@ std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& spl
     return too_few("rows of the vocabulary", model.vocabulary);
   }
   return "";
+}
+
+std::string tensor_conflict(const ModelConfig& model, TensorSplit split) {
+  split.norms_heads = decoder_spec(model).head_norms.has_value();
+  return tensor_conflict(dimensions(model), split);
 }
 
 }  // namespace ds

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-namespace ds {
+#include "config/families/list.h"
 
-struct ModelDimensions;
+namespace ds {
 
 struct TensorSplit {
   int64_t ranks = 1;            // that share each layer
@@ -15,8 +15,11 @@ struct TensorSplit {
   int64_t sequence = 1;         // ranks of a sample that trade the heads of a rank around attention
   bool shares_rows = false;     // of what lies between layers
   bool offloads_state = false;  // of the optimizer
+  bool norms_heads = false;     // by weights that all ranks have, each with a part of the gradient
 };
 // Why a model cannot be split so; empty: it can.
 std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& split);
+// The same, with what the model's family says of norms_heads.
+std::string tensor_conflict(const ModelConfig& model, TensorSplit split);
 
 }  // namespace ds

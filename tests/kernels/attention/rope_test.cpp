@@ -93,6 +93,17 @@ TEST_CASE("rows may say their own positions", "[kernels][device]") {
   }
 }
 
+TEST_CASE("a row in front of the first position is refused", "[kernels]") {
+  TestStream s;
+  const AttentionShape shape{1, 2, 1, 1, 4};
+  Tensor qkv = Tensor::zeros({2, shape.packed()}, DType::kF32, s.stream);
+  const Tensor rows = testing::upload(std::vector<int32_t>{3, -1}, {2}, s.stream);
+  if (testing::is_on_device()) return;  // which looks at no number of its kernels
+  REQUIRE_THROWS_WITH(
+      rope(s.stream, shape, rotary(1e4, 4), {.rows = rows}, Rotation::kForward, qkv),
+      Catch::Contains("a row has position -1"));
+}
+
 TEST_CASE("tables of other models are not taken for each other's", "[kernels]") {
   TestStream s;
   const AttentionShape shape{1, 3, 1, 1, 8};

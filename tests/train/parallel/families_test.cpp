@@ -49,6 +49,8 @@ TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
     const Outcome alone = run_model({.micro_steps = 2}, model, 3);
     CHECK(alone.losses.back() != alone.losses.front());
     for (const Setting& setting : {Setting{.ranks = 2, .tensor = 2, .micro_steps = 2},
+                                   Setting{.ranks = 2, .tensor = 2, .shares_rows = true},
+                                   Setting{.ranks = 4, .tensor = 4, .stage = 1},
                                    Setting{.ranks = 2, .pipe = 2, .micro_steps = 2},
                                    Setting{.ranks = 2, .sequence = 2, .stage = 3, .micro_steps = 2},
                                    Setting{.ranks = 2, .sequence = 2, .micro_steps = 2, .ring = 2},
@@ -59,6 +61,17 @@ TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
       require_losses_near(run_model(setting, model, 3), alone, 1e-5);
       moved_by(setting, options_with(setting, model));  // each rank has the memory of its plan
     }
+  }
+}
+
+TEST_CASE("every family goes on among other ranks", "[train]") {
+  for (const ModelConfig& model : families()) {
+    CAPTURE(family_name(model));
+    const Setting one, split{.ranks = 2, .tensor = 2}, repeated{.ranks = 4, .tensor = 4};
+    const Outcome whole = run_model(one, model, 4);
+    require_goes_on(split, one, model, whole);
+    require_goes_on(one, split, model, whole);
+    require_goes_on(split, repeated, model, whole);
   }
 }
 

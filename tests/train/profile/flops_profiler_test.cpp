@@ -131,6 +131,30 @@ TEST_CASE("flops of Llama are those of the closed form, also where products are 
   CHECK(inside(block, "mlp").kind == "LlamaMLP");
 }
 
+// Scores are counted as the whole square, as DeepSpeed counts them, whatever is seen of it.
+TEST_CASE("windows and norms of heads change no count of scores", "[train]") {
+  Qwen3Config config;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = config.num_key_value_heads.emplace(4);
+  config.hidden_size = 64;
+  config.head_dim = 16;
+  config.intermediate_size = 96;
+  config.vocab_size = 100;
+  const ModuleProfile whole = profile_of(config, 64);
+  config.use_sliding_window = true;
+  config.sliding_window = 5;
+  config.max_window_layers = 1;
+  const ModuleProfile windowed = profile_of(config, 64);
+  for (const char* const layer : {"model.layers.0", "model.layers.1"}) {
+    CAPTURE(layer);
+    const double macs = inside(inside(whole, layer), "self_attn").macs;
+    CHECK(macs == Approx(2 * 64 * (4 * 64 * 64 + 2 * 64 * 64)).epsilon(kWithin));
+    CHECK(inside(inside(windowed, layer), "self_attn").macs == Approx(macs).epsilon(1e-9));
+    CHECK(inside(inside(whole, layer), "self_attn.q_norm").kind == "Qwen3RMSNorm");
+    CHECK(inside(inside(whole, layer), "self_attn.k_norm").flops == Approx(2 * 64 * 64 * 5));
+  }
+}
+
 TEST_CASE("a module has what is inside and its own", "[train]") {
   const ModuleProfile model = profile_of(gpt2_124m(), 64);
   const std::function<void(const ModuleProfile&)> check = [&](const ModuleProfile& module) {
