@@ -62,8 +62,9 @@ AttentionMask AttentionMask::within(int64_t length) const {
 
 double seen_pairs(const AttentionSpec& spec) {
   const int64_t length = spec.shape.length;
-  const AttentionMask mask = spec.mask.within(length);
-  return detail::SeenKeys{.left = mask.left, .right = mask.right}.pairs(length, length);
+  const detail::SeenKeys positions{.left = detail::near_or_far(spec.mask.left),
+                                   .right = detail::near_or_far(spec.mask.right)};
+  return positions.pairs(length, length);
 }
 
 void attention_forward(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, Tensor& y,

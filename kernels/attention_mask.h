@@ -41,56 +41,61 @@ inline AttentionMask window_mask(int64_t keys) { return {.left = keys - 1}; }
 namespace detail {
 
 inline constexpr int64_t kTileKeys = 64;  // of a word of bits
+inline constexpr int32_t kFar = 1 << 30;  // kAnyDistance, where sequences are shorter than it
 
-struct KeySpan {
-  int64_t begin = 0;
-  int64_t end = 0;
+// Int: of kernels on devices, which have few registers, 32 bits.
+template <class Int>
+struct KeyRange {
+  Int begin = 0;
+  Int end = 0;
   constexpr bool is_empty() const { return begin >= end; }
 };
+using KeySpan = KeyRange<int64_t>;
 
 // Keys of a tile up to the last one of these bits.
 constexpr int64_t last_seen(uint64_t bits) { return kTileKeys - std::countl_zero(bits); }
 
 // The lowest `count` bits, of which there are none below 0 and all from 64 on.
-constexpr uint64_t low_bits(int64_t count) {
+template <class Int>
+constexpr uint64_t low_bits(Int count) {
   if (count <= 0) return 0;
   return count >= kTileKeys ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
 
-// AttentionMask without tensors, as halves and kernels are given it. Queries and keys are rows.
+// AttentionMask without tensors, as halves and kernels are given it. Queries and keys are rows, of
+// which there are fewer than kFar.
 struct SeenKeys {
-  int64_t left = kAnyDistance;
-  int64_t right = 0;
-  int64_t shift = 0;  // the position of the first query, less that of the first key
+  int32_t left = kFar;
+  int32_t right = 0;
+  int32_t shift = 0;  // the position of the first query, less that of the first key
   const int32_t* ranges = nullptr;
-  int64_t length = 0;  // rows of a sequence in `ranges`
+  int32_t length = 0;  // rows of a sequence in `ranges`
   const uint8_t* layout = nullptr;
-  int64_t layout_heads = 0, blocks = 0, block = 0;
+  int32_t layout_heads = 0, blocks = 0, block = 0;
 
-  constexpr bool is_causal() const {
-    return left >= kAnyDistance && right == 0 && ranges == nullptr && layout == nullptr;
-  }
   // What positions and ranges let a query see of `keys` keys.
-  constexpr KeySpan span(int64_t sample, int64_t query, int64_t keys) const {
-    const int64_t own = query + shift;
-    int64_t begin = std::max<int64_t>(own - left, 0);
-    int64_t end = std::min(own + right + 1, keys);
+  template <class Int>
+  constexpr KeyRange<Int> span(int64_t sample, Int query, Int keys) const {
+    const Int own = query + shift;
+    Int begin = std::max<Int>(own - left, 0);
+    Int end = std::min<Int>(own + right + 1, keys);
     if (ranges != nullptr) {
       const int32_t* const row = ranges + 2 * (sample * length + query);
-      begin = std::max<int64_t>(begin, row[0]);
-      end = std::min<int64_t>(end, row[1]);
+      begin = std::max<Int>(begin, row[0]);
+      end = std::min<Int>(end, row[1]);
     }
     return {begin, end};
   }
   // Pairs that positions let meet; ranges and layouts, which may lie on a device, are not looked
   // at.
   constexpr double pairs(int64_t queries, int64_t keys) const {
-    return keys_before(shift + right + 1, queries, keys) - keys_before(shift - left, queries, keys);
+    return keys_before(int64_t{shift} + right + 1, queries, keys) -
+           keys_before(int64_t{shift} - left, queries, keys);
   }
   // Bit j says whether the query sees key `first` + j; of keys from `keys` on it sees none.
-  constexpr uint64_t tile(int64_t sample, int64_t head, int64_t query, int64_t first,
-                          int64_t keys) const {
-    const KeySpan seen = span(sample, query, keys);
+  template <class Int>
+  constexpr uint64_t tile(int64_t sample, int64_t head, Int query, Int first, Int keys) const {
+    const KeyRange<Int> seen = span(sample, query, keys);
     const uint64_t bits = low_bits(seen.end - first) & ~low_bits(seen.begin - first);
     return layout == nullptr || bits == 0 ? bits : bits & layout_bits(head, query, first);
   }
@@ -104,11 +109,12 @@ struct SeenKeys {
     const auto mean = static_cast<double>(reach) + static_cast<double>(some + all - 1) / 2;
     return rows * (all > some ? mean : 0) + static_cast<double>((queries - all) * keys);
   }
-  constexpr uint64_t layout_bits(int64_t head, int64_t query, int64_t first) const {
+  template <class Int>
+  constexpr uint64_t layout_bits(int64_t head, Int query, Int first) const {
     const uint8_t* const row =
         layout + ((layout_heads > 1 ? head : 0) * blocks + query / block) * blocks;
     uint64_t bits = 0;
-    for (int64_t at = first / block; at < blocks && at * block < first + kTileKeys; ++at) {
+    for (Int at = first / block; at < blocks && at * block < first + kTileKeys; ++at) {
       if (row[at] == 0) continue;
       bits |= low_bits((at + 1) * block - first) & ~low_bits(at * block - first);
     }
@@ -117,38 +123,41 @@ struct SeenKeys {
 };
 
 // The queries of a block of rows in one head, and what they see together.
-struct SeenByRows {
+template <class Int>
+struct SeenByRowsOf {
   SeenKeys seen;
   int64_t sample = 0, head = 0;
-  int64_t first = 0, rows = 0;  // queries
-  int64_t keys = 0;
+  Int first = 0, rows = 0;  // queries
+  Int keys = 0;
 
   // Holds the keys of all rows, and may hold others.
-  constexpr KeySpan span() const {
+  constexpr KeyRange<Int> span() const {
     if (seen.ranges == nullptr) {
-      const KeySpan all{std::max<int64_t>(first + seen.shift - seen.left, 0),
-                        std::min(first + rows + seen.shift + seen.right, keys)};
-      return all.is_empty() ? KeySpan{} : all;
+      const KeyRange<Int> all{std::max<Int>(first + seen.shift - seen.left, 0),
+                              std::min<Int>(first + rows + seen.shift + seen.right, keys)};
+      return all.is_empty() ? KeyRange<Int>{} : all;
     }
-    KeySpan all = seen.span(sample, first, keys);
-    for (int64_t i = 1; i < rows; ++i) {
-      const KeySpan row = seen.span(sample, first + i, keys);
+    KeyRange<Int> all = seen.span(sample, first, keys);
+    for (Int i = 1; i < rows; ++i) {
+      const KeyRange<Int> row = seen.span<Int>(sample, first + i, keys);
       if (row.is_empty()) continue;
-      all = all.is_empty() ? row
-                           : KeySpan{std::min(all.begin, row.begin), std::max(all.end, row.end)};
+      all = all.is_empty()
+                ? row
+                : KeyRange<Int>{std::min(all.begin, row.begin), std::max(all.end, row.end)};
     }
-    return all.is_empty() ? KeySpan{} : all;
+    return all.is_empty() ? KeyRange<Int>{} : all;
   }
   // The tiles [begin, end) that hold its keys.
-  constexpr KeySpan tiles() const {
-    const KeySpan all = span();
+  constexpr KeyRange<Int> tiles() const {
+    const KeyRange<Int> all = span();
     return {all.begin / kTileKeys, (all.end + kTileKeys - 1) / kTileKeys};
   }
   // What row i sees of the tile of keys from `key` on: nothing if there is no such row.
-  constexpr uint64_t tile(int64_t i, int64_t key) const {
-    return i < rows ? seen.tile(sample, head, first + i, key, keys) : 0;
+  constexpr uint64_t tile(Int i, Int key) const {
+    return i < rows ? seen.tile<Int>(sample, head, first + i, key, keys) : 0;
   }
 };
+using SeenByRows = SeenByRowsOf<int64_t>;
 
 }  // namespace detail
 }  // namespace ds::kernels

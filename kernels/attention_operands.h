@@ -46,24 +46,30 @@ inline void check_scores(std::string_view op, const AttentionMask& mask, float s
            mask.right, scale, softcap);
 }
 
+constexpr int32_t near_or_far(int64_t distance) {
+  return static_cast<int32_t>(std::min<int64_t>(distance, kFar));
+}
+
 // Rows of queries and of keys are those of whole sequences.
 inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
-  SeenKeys seen{.left = mask.left, .right = mask.right, .length = length};
+  SeenKeys seen{.left = near_or_far(mask.left),
+                .right = near_or_far(mask.right),
+                .length = narrow<int32_t>(length)};
   if (mask.ranges.defined()) seen.ranges = static_cast<const int32_t*>(mask.ranges.address());
   if (mask.layout.defined()) {
     seen.layout = static_cast<const uint8_t*>(mask.layout.address());
-    seen.layout_heads = mask.layout.shape()[0];
-    seen.blocks = mask.layout.shape()[1];
-    seen.block = mask.block;
+    seen.layout_heads = narrow<int32_t>(mask.layout.shape()[0]);
+    seen.blocks = narrow<int32_t>(mask.layout.shape()[1]);
+    seen.block = narrow<int32_t>(mask.block);
   }
   return seen;
 }
 
 // Rows are those of the parts.
 inline SeenKeys seen_keys(const AttentionPart& part) {
-  return {.left = std::min(part.mask.left, kAnyDistance),
-          .right = std::min(part.mask.right, kAnyDistance),
-          .shift = part.queries.position - part.keys.position};
+  return {.left = near_or_far(part.mask.left),
+          .right = near_or_far(part.mask.right),
+          .shift = narrow<int32_t>(part.queries.position - part.keys.position)};
 }
 
 inline float scale_of(float scale, int64_t head_dim) {

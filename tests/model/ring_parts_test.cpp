@@ -43,7 +43,7 @@ TEST_CASE("ranks of a ring see each pair once, and their own keys first", "[mode
                 const int64_t row = part.queries.first + i;
                 CHECK(written[static_cast<size_t>(row)] != is_first(part));
                 written[static_cast<size_t>(row)] = true;
-                const uint64_t bits = keys.tile(0, 0, i, 0, part.keys.count);
+                const uint64_t bits = keys.tile<int64_t>(0, 0, i, 0, part.keys.count);
                 for (int64_t j = 0; j < part.keys.count; ++j) {
                   if ((bits >> j & 1U) == 0) continue;
                   ++seen[{position_of(row, length, rank, ranks),

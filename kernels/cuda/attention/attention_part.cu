@@ -8,8 +8,7 @@ namespace {
 // Every query sees a key, and all before its last one.
 bool is_plain(const AttentionPart& part) {
   const SeenKeys seen = seen_keys(part);
-  return seen.left >= kAnyDistance && seen.right + seen.shift >= 0 && part.scale == 0 &&
-         part.softcap == 0;
+  return seen.left >= kFar && seen.right + seen.shift >= 0 && part.scale == 0 && part.softcap == 0;
 }
 
 // A warp per row of a head.

@@ -102,16 +102,17 @@ __global__ void __launch_bounds__(AttentionTile<typename Of::Element, kDim>::kWa
 }
 
 // Keys and values ---------------------------------------------------------------------------------
-template <class T, int kDim>
-struct KeyTile : AttentionTile<T, kDim> {
-  using Tile = AttentionTile<T, kDim>;
+template <class Of, int kDim>
+struct KeyTile : AttentionTile<typename Of::Element, kDim> {
+  using Tile = AttentionTile<typename Of::Element, kDim>;
   // Two gradients of 16 rows are more sums than a lane has registers for where heads are wide: then
-  // every 16 keys have two warps, each for half of the columns.
-  static constexpr int kParts = kDim > 128 ? 2 : 1;
+  // every 16 keys have two warps, each for half of the columns. Parts with a mask keep more.
+  static constexpr bool kKeepsMore = Of::kMasked && !Of::kMayDrop;
+  static constexpr int kParts = kDim > (kKeepsMore ? 64 : 128) ? 2 : 1;
   static constexpr int kThreads = Tile::kWarps * kParts * cuda::kWarp;
   static constexpr int kColumns = kDim / kParts / cuda::kTileColumns;
   // Blocks that a multiprocessor has registers for; ptxas would rather spill some for a fourth one.
-  static constexpr int kBlocks = kDim <= 32 ? 3 : kDim <= 128 ? 2 : 1;
+  static constexpr int kBlocks = kDim <= 32 ? 3 : kParts == 1 ? 2 : 1;
 };
 
 // What the queries of a stage see of the block's keys, if that has to be kept.
@@ -122,16 +123,17 @@ struct PassingSeen {
 template <int kQueries>
 struct PassingSeen<kQueries, false> {};
 
-template <class T, int kDim, bool kIsMasked>
+template <class Of, int kDim>
 struct KeyTiles {
-  using Tile = KeyTile<T, kDim>;
+  using T = typename Of::Element;
+  using Tile = KeyTile<Of, kDim>;
   T keys[Tile::kOwned * Tile::kStride];
   T values[Tile::kOwned * Tile::kStride];
   T queries[2][Tile::kPassingBack * Tile::kStride];
   T dy[2][Tile::kPassingBack * Tile::kStride];
   float lse[2][Tile::kPassingBack];
   float delta[2][Tile::kPassingBack];
-  [[no_unique_address]] PassingSeen<Tile::kPassingBack, kIsMasked> seen;
+  [[no_unique_address]] PassingSeen<Tile::kPassingBack, Of::kMasked> seen;
   Dropping dropping;
 };
 
@@ -178,12 +180,11 @@ __device__ void key_gradients(const Of& a, const volatile Dropping& dropping, in
 // A block of threads per key head and block of keys; all query heads of the key head pass by, each
 // from the first query on that sees the keys.
 template <class Of, int kDim>
-__global__ void __launch_bounds__(KeyTile<typename Of::Element, kDim>::kThreads,
-                                  KeyTile<typename Of::Element, kDim>::kBlocks)
+__global__ void __launch_bounds__(KeyTile<Of, kDim>::kThreads, KeyTile<Of, kDim>::kBlocks)
     key_kernel(int key_blocks, Of a) {
   using T = typename Of::Element;
-  using Tile = KeyTile<T, kDim>;
-  using Tiles = KeyTiles<T, kDim, Of::kMasked>;
+  using Tile = KeyTile<Of, kDim>;
+  using Tiles = KeyTiles<Of, kDim>;
   constexpr int kTiles = Tile::kPassingBack / cuda::kTileColumns;
   DS_SHARED_OF_LAUNCH(Tiles, tiles);
   const int64_t item = blockIdx.x / key_blocks;
@@ -251,7 +252,7 @@ struct BackwardNames {
 template <int kDim, class Of>
 void launch_backward(const BackwardNames& names, Stream& stream, const Of& a) {
   using T = typename Of::Element;
-  using Tile = KeyTile<T, kDim>;
+  using Tile = KeyTile<Of, kDim>;
   const auto blocks_of = [](int rows) { return (rows + Tile::kOwned - 1) / Tile::kOwned; };
   cuda::launch(names.of_queries, query_kernel<Of, kDim>,
                {.blocks = a.shape.batch * a.shape.heads * blocks_of(a.queries()),
@@ -261,7 +262,7 @@ void launch_backward(const BackwardNames& names, Stream& stream, const Of& a) {
   cuda::launch(names.of_keys, key_kernel<Of, kDim>,
                {.blocks = a.shape.batch * a.shape.kv_heads * blocks_of(a.keys()),
                 .threads = Tile::kThreads,
-                .shared_bytes = sizeof(KeyTiles<T, kDim, Of::kMasked>)},
+                .shared_bytes = sizeof(KeyTiles<Of, kDim>)},
                stream, blocks_of(a.keys()), a);
 }
 

@@ -190,7 +190,7 @@ PartKernel<T, kIsMasked> part_kernel(const AttentionPart& part, const Tensor& qk
   a.key_count = narrow<int>(keys.count);
   a.dim = narrow<int>(part.head_dim);
   a.seen = seen_keys(part);
-  a.reach = narrow<int>(std::min(a.seen.right + a.seen.shift, keys.count));
+  a.reach = std::min(a.seen.right + a.seen.shift, a.key_count);
   a.scale = scale_of(part.scale, part.head_dim);
   a.softcap = part.softcap;
   a.qkv = cuda::elements<const T>(qkv) + queries.first * a.packed;
@@ -205,6 +205,11 @@ void masked_part_forward(Stream& stream, const AttentionPart& part, const Tensor
 void masked_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                           const Tensor& kv, const AttentionPartGrads& grads);
 
+// Rows of wider heads of fp32, and what they see of each other, are more than a lane has registers
+// for.
+template <class T, bool kIsMasked>
+inline constexpr int64_t kMostDimOfPart = kIsMasked && sizeof(T) == 4 ? 128 : kMostHeadDim;
+
 template <bool kIsMasked>
 void part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv, const Tensor& kv,
                   Tensor& y, Tensor& log_sum_exp, Write write) {
@@ -213,8 +218,9 @@ void part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv, 
     a.goes_on = write == Write::kAccumulate;
     a.y = cuda::elements<float>(y) + part.queries.first * a.width;
     a.log_sum_exp = cuda::elements<float>(log_sum_exp) + part.queries.first;
-    on_head_dim(part.head_dim,
-                [&]<int kDim>() { launch_forward<kDim>("attention_part_forward", stream, a); });
+    on_head_dim<kMostDimOfPart<T, kIsMasked>>(part.head_dim, [&]<int kDim>() {
+      launch_forward<kDim>("attention_part_forward", stream, a);
+    });
   });
 }
 
@@ -229,7 +235,7 @@ void part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
     a.delta = cuda::elements<float>(grads.delta) + part.queries.first;
     a.dq = cuda::elements<float>(grads.dq) + part.queries.first * a.width;
     a.dkv = cuda::elements<float>(grads.dkv) + part.keys.first * a.keys_width;
-    on_head_dim(part.head_dim, [&]<int kDim>() {
+    on_head_dim<kMostDimOfPart<T, kIsMasked>>(part.head_dim, [&]<int kDim>() {
       launch_backward<kDim>({.of_queries = "attention_part_backward of queries",
                              .of_keys = "attention_part_backward of keys"},
                             stream, a);

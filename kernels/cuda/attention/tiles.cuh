@@ -277,13 +277,13 @@ struct RowRange {
 template <class Of>
 __device__ RowRange keys_seen(const Of& a, int64_t sample, int first, int owned) {
   if constexpr (Of::kMasked) {
-    const SeenByRows rows{.seen = a.seen,
-                          .sample = sample,
-                          .first = first,
-                          .rows = std::min(owned, a.queries() - first),
-                          .keys = a.keys()};
-    const KeySpan keys = rows.span();
-    return {static_cast<int>(keys.begin), static_cast<int>(keys.end)};
+    const SeenByRowsOf<int> rows{.seen = a.seen,
+                                 .sample = sample,
+                                 .first = first,
+                                 .rows = std::min(owned, a.queries() - first),
+                                 .keys = a.keys()};
+    const auto [begin, end] = rows.span();
+    return {begin, end};
   }
   return {0, std::min(a.last_key(first + owned - 1) + 1, a.keys())};
 }
@@ -292,10 +292,9 @@ __device__ RowRange keys_seen(const Of& a, int64_t sample, int first, int owned)
 template <class Of>
 __device__ RowRange queries_that_see(const Of& a, int first, int owned) {
   if constexpr (Of::kMasked) {
-    const int64_t own = first - a.seen.shift;
-    const int64_t begin = std::max<int64_t>(own - a.seen.right, 0);
-    const int64_t end = std::min<int64_t>(own + owned + a.seen.left, a.queries());
-    return {static_cast<int>(std::min<int64_t>(begin, a.queries() - 1)), static_cast<int>(end)};
+    const int own = first - a.seen.shift;
+    const int begin = std::max(own - a.seen.right, 0);
+    return {std::min(begin, a.queries() - 1), std::min(own + owned + a.seen.left, a.queries())};
   }
   return {a.first_query(first), a.queries()};
 }
@@ -359,19 +358,20 @@ struct SeenFromFirst {
 
 inline constexpr int64_t kMostHeadDim = 256;
 
-// Calls f.operator()<kDim>() with the head size rounded up to what there are kernels for.
-template <class F>
+// Calls f.operator()<kDim>() with the head size rounded up to what there are kernels for, up to
+// kMost.
+template <int64_t kMost = kMostHeadDim, class F>
 void on_head_dim(int64_t dim, F&& f) {
-  if (dim > kMostHeadDim) {
+  if (dim > kMost) {
     throw Unsupported(
         fmt::format("attention: heads of {} elements on a CUDA device; it has kernels "
                     "for up to {}",
-                    dim, kMostHeadDim));
+                    dim, kMost));
   }
   if (dim <= 32) return f.template operator()<32>();
   if (dim <= 64) return f.template operator()<64>();
   if (dim <= 128) return f.template operator()<128>();
-  return f.template operator()<kMostHeadDim>();
+  if constexpr (kMost > 128) return f.template operator()<kMostHeadDim>();
 }
 
 }  // namespace ds::kernels::detail

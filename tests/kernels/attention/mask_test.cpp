@@ -352,9 +352,9 @@ struct Flops : Trace {
 };
 
 TEST_CASE("pairs are counted as they are seen one by one", "[kernels]") {
-  for (const int64_t shift : {-70, -30, -3, 0, 4, 40, 90}) {
-    for (const int64_t left : {int64_t{0}, int64_t{4}, int64_t{30}, kAnyDistance}) {
-      for (const int64_t right : {int64_t{0}, int64_t{2}, int64_t{50}, kAnyDistance}) {
+  for (const int32_t shift : {-70, -30, -3, 0, 4, 40, 90}) {
+    for (const int32_t left : {0, 4, 30, detail::kFar}) {
+      for (const int32_t right : {0, 2, 50, detail::kFar}) {
         const detail::SeenKeys seen{.left = left, .right = right, .shift = shift};
         double pairs = 0;
         for (int64_t query = 0; query < 64; ++query) {
@@ -397,12 +397,13 @@ TEST_CASE("tiles and spans say what a query sees", "[kernels]") {
   const auto number = [&](int64_t below) {
     return static_cast<int64_t>(rng.uniform(next++) * static_cast<float>(below)) % below;
   };
+  const auto number32 = [&](int64_t below) { return static_cast<int32_t>(number(below)); };
   for (int round = 0; round < 400; ++round) {
     const int64_t queries = 1 + number(150), keys = 1 + number(150), block = 16 * (1 + number(6));
     const int64_t blocks = (std::max(queries, keys) + block - 1) / block;
-    detail::SeenKeys seen{.left = number(2) == 0 ? kAnyDistance : number(100),
-                          .right = number(2) == 0 ? kAnyDistance : number(100),
-                          .length = queries};
+    detail::SeenKeys seen{.left = number(2) == 0 ? detail::kFar : number32(100),
+                          .right = number(2) == 0 ? detail::kFar : number32(100),
+                          .length = static_cast<int32_t>(queries)};
     std::vector<int32_t> ranges;
     std::vector<uint8_t> layout;
     if (number(2) == 0) {
@@ -410,15 +411,15 @@ TEST_CASE("tiles and spans say what a query sees", "[kernels]") {
         ranges.push_back(static_cast<int32_t>(number(keys + 1)));
       seen.ranges = ranges.data();
     } else {
-      seen.shift = number(200) - 100;
+      seen.shift = number32(200) - 100;
     }
     if (number(2) == 0 && seen.shift == 0) {
       for (int64_t i = 0; i < blocks * blocks; ++i)
         layout.push_back(static_cast<uint8_t>(number(2)));
       seen.layout = layout.data();
       seen.layout_heads = 1;
-      seen.blocks = blocks;
-      seen.block = block;
+      seen.blocks = static_cast<int32_t>(blocks);
+      seen.block = static_cast<int32_t>(block);
     }
     const int64_t first_query = number(queries);
     const detail::SeenByRows group{.seen = seen,

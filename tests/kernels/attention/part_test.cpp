@@ -164,12 +164,19 @@ TEST_CASE("parts of attention with a window, a scale and a cap make the whole",
           "[kernels][device]") {
   TestStream s;
   for (const auto& [shape, cuts] : all_cuts()) {
-    for (const int64_t window : {2, 3, 66}) {
-      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      if (s.stream.device().kind == Device::Kind::kCuda && dtype == DType::kF32 &&
+          shape.head_dim > 128) {
+        CHECK_THROWS_AS(
+            check_parts({.shape = shape, .mask = window_mask(2)}, cuts, dtype, s.stream),
+            Unsupported);
+        continue;
+      }
+      for (const int64_t window : {2, 3, 66}) {
         check_parts({.shape = shape, .mask = window_mask(window)}, cuts, dtype, s.stream);
       }
+      check_parts({.shape = shape, .scale = 0.4F, .softcap = 2}, cuts, dtype, s.stream);
     }
-    check_parts({.shape = shape, .scale = 0.4F, .softcap = 2}, cuts, DType::kF32, s.stream);
   }
 }
 
