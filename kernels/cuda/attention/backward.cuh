@@ -182,7 +182,6 @@ __device__ void key_gradients(const Of& a, const volatile Dropping& dropping, in
 template <class Of, int kDim>
 __global__ void __launch_bounds__(KeyTile<Of, kDim>::kThreads, KeyTile<Of, kDim>::kBlocks)
     key_kernel(int key_blocks, Of a) {
-  using T = typename Of::Element;
   using Tile = KeyTile<Of, kDim>;
   using Tiles = KeyTiles<Of, kDim>;
   constexpr int kTiles = Tile::kPassingBack / cuda::kTileColumns;
