@@ -48,15 +48,16 @@ TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
     CAPTURE(family_name(model));
     const Outcome alone = run_model({.micro_steps = 2}, model, 3);
     CHECK(alone.losses.back() != alone.losses.front());
-    for (const Setting& setting : {Setting{.ranks = 2, .tensor = 2, .micro_steps = 2},
-                                   Setting{.ranks = 2, .tensor = 2, .shares_rows = true},
-                                   Setting{.ranks = 4, .tensor = 4, .stage = 1},
-                                   Setting{.ranks = 2, .pipe = 2, .micro_steps = 2},
-                                   Setting{.ranks = 2, .sequence = 2, .stage = 3, .micro_steps = 2},
-                                   Setting{.ranks = 2, .sequence = 2, .micro_steps = 2, .ring = 2},
-                                   Setting{.ranks = 4, .sequence = 4, .micro_steps = 2, .ring = 4},
-                                   Setting{.ranks = 4, .sequence = 4, .micro_steps = 2, .ring = 2},
-                                   Setting{.ranks = 2, .stage = 3, .micro_steps = 2}}) {
+    for (const Setting& setting :
+         {Setting{.ranks = 2, .tensor = 2, .micro_steps = 2},
+          Setting{.ranks = 2, .tensor = 2, .micro_steps = 2, .shares_rows = true},
+          Setting{.ranks = 4, .tensor = 4, .stage = 1, .micro_steps = 2},
+          Setting{.ranks = 2, .pipe = 2, .micro_steps = 2},
+          Setting{.ranks = 2, .sequence = 2, .stage = 3, .micro_steps = 2},
+          Setting{.ranks = 2, .sequence = 2, .micro_steps = 2, .ring = 2},
+          Setting{.ranks = 4, .sequence = 4, .micro_steps = 2, .ring = 4},
+          Setting{.ranks = 4, .sequence = 4, .micro_steps = 2, .ring = 2},
+          Setting{.ranks = 2, .stage = 3, .micro_steps = 2}}) {
       CAPTURE(setting.tensor, setting.pipe, setting.sequence, setting.ring, setting.stage);
       require_losses_near(run_model(setting, model, 3), alone, 1e-5);
       moved_by(setting, options_with(setting, model));  // each rank has the memory of its plan
