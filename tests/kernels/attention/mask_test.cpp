@@ -130,8 +130,9 @@ void check_run(const AttentionSpec& spec, DType dtype, Stream& stream) {
   REQUIRE(error_of(r.y, reference::attention(spec, x, &lse)) < 2 * tolerance_of(dtype));
   const Values got = finite(values_of(r.lse));
   lse = finite(lse);
-  for (size_t i = 0; i < lse.size(); ++i)
-    REQUIRE(got[i] == Approx(lse[i]).epsilon(1e-4).margin(1e-4));
+  double apart = 0;
+  for (size_t i = 0; i < lse.size(); ++i) apart = std::max(apart, std::abs(got[i] - lse[i]));
+  REQUIRE(apart < 1e-4);
   REQUIRE(error_of(r.dqkv, reference::attention_gradient(spec, x, values_of(r.dy))) <
           3 * tolerance_of(dtype));
 }
@@ -152,7 +153,7 @@ TEST_CASE("attention with every mask matches the reference, values and gradients
   for (const AttentionShape& shape : shapes()) {
     for (const NamedMask& m : masks_of(shape, s.stream)) {
       for (const DType dtype : float_dtypes()) {
-        if (dtype == DType::kF16 && shape.length > 150) continue;
+        if (dtype != DType::kF32 && shape.length > 150) continue;  // other cases have these
         INFO(m.name << ", " << name_of(dtype) << " T " << shape.length << " heads " << shape.heads
                     << "/" << shape.kv_heads << " D " << shape.head_dim);
         check_run({.shape = shape, .mask = m.mask}, dtype, s.stream);
