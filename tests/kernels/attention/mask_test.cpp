@@ -147,16 +147,26 @@ std::vector<AttentionShape> shapes() {
   return out;
 }
 
+// A device that is emulated is given every mask in one shape and fp32, and some in the others.
+bool is_left_out(size_t shape, size_t mask, DType dtype) {
+  const bool is_one_of_many = shape > 0 || dtype != DType::kF32;
+  return testing::test_device().is_emulated && is_one_of_many && (mask + shape) % 5 != 1;
+}
+
 TEST_CASE("attention with every mask matches the reference, values and gradients",
           "[kernels][device]") {
   TestStream s;
-  for (const AttentionShape& shape : shapes()) {
-    for (const NamedMask& m : masks_of(shape, s.stream)) {
+  const std::vector<AttentionShape> all = shapes();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const AttentionShape& shape = all[i];
+    const std::vector<NamedMask> masks = masks_of(shape, s.stream);
+    for (size_t m = 0; m < masks.size(); ++m) {
       for (const DType dtype : float_dtypes()) {
         if (dtype != DType::kF32 && shape.length > 150) continue;  // other cases have these
-        INFO(m.name << ", " << name_of(dtype) << " T " << shape.length << " heads " << shape.heads
-                    << "/" << shape.kv_heads << " D " << shape.head_dim);
-        check_run({.shape = shape, .mask = m.mask}, dtype, s.stream);
+        if (is_left_out(i, m, dtype)) continue;
+        INFO(masks[m].name << ", " << name_of(dtype) << " T " << shape.length << " heads "
+                           << shape.heads << "/" << shape.kv_heads << " D " << shape.head_dim);
+        check_run({.shape = shape, .mask = masks[m].mask}, dtype, s.stream);
       }
     }
   }
@@ -166,10 +176,13 @@ TEST_CASE("attention with a scale and a cap matches the reference, under masks t
           "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{1, testing::is_on_device() ? 66 : 131, 4, 2, 24};
-  for (const NamedMask& m : masks_of(shape, s.stream)) {
+  const std::vector<NamedMask> masks = masks_of(shape, s.stream);
+  for (size_t m = 0; m < masks.size(); ++m) {
     for (const DType dtype : float_dtypes()) {
-      INFO(m.name << ", " << name_of(dtype));
-      check_run({.shape = shape, .mask = m.mask, .scale = 0.5F, .softcap = 3}, dtype, s.stream);
+      if (is_left_out(1, m, dtype)) continue;
+      INFO(masks[m].name << ", " << name_of(dtype));
+      check_run({.shape = shape, .mask = masks[m].mask, .scale = 0.5F, .softcap = 3}, dtype,
+                s.stream);
     }
   }
   for (const DType dtype : float_dtypes()) {
@@ -205,15 +218,17 @@ TEST_CASE("masked attention drops the probabilities that plain attention drops",
   const Rng numbers(3, "drop"), rng = numbers.derive(2);
   const testing::PlacedInputs inputs(numbers, 5, s.stream);
   const AttentionDropout dropout{.p = 0.4F, .mask = inputs.mask(2)};
-  const AttentionShape shape{2, 70, 2, 1, 8};
+  const AttentionShape shape{testing::is_on_device() ? 1 : 2, 70, 2, 1, 8};
   const Keep keep = [&](int64_t b, int64_t h, int64_t t, int64_t j) {
     const int64_t row = ((5 + b) * shape.heads + h) * shape.length + t;
     const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
     return rng.uniform(index) >= dropout.p ? 1 / (1 - static_cast<double>(dropout.p)) : 0.0;
   };
-  for (const NamedMask& m : masks_of(shape, s.stream)) {
-    INFO(m.name);
-    const AttentionSpec spec{.shape = shape, .mask = m.mask};
+  const std::vector<NamedMask> masks = masks_of(shape, s.stream);
+  for (size_t m = 0; m < masks.size(); ++m) {
+    if (is_left_out(1, m, DType::kF32)) continue;
+    INFO(masks[m].name);
+    const AttentionSpec spec{.shape = shape, .mask = masks[m].mask};
     const Run r = run(spec, DType::kF32, s.stream, dropout);
     const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
     REQUIRE(error_of(r.y, reference::attention(spec, x, nullptr, keep)) < 1e-5);
