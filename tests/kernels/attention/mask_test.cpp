@@ -273,7 +273,7 @@ TEST_CASE("documents that share a row do not see each other", "[kernels][device]
   Tensor y = Tensor::empty({36, 32}, DType::kF32, s.stream);
   Tensor lse = Tensor::empty({1, 2, 36}, DType::kF32, s.stream);
   attention_forward(s.stream, {.shape = alone, .mask = {.left = 1000}}, qkv, y, lse);
-  REQUIRE(error_of(y, values_of(packed.y.narrow(64 * 32, 36 * 32))) < 1e-6);
+  REQUIRE(error_of(y, values_of(packed.y.narrow(int64_t{64} * 32, int64_t{36} * 32))) < 1e-6);
 }
 
 TEST_CASE("masked attention gives equal bits for any number of threads", "[kernels]") {
