@@ -3,6 +3,7 @@
 #include "kernels/rope.h"
 #include "model/functions.h"
 #include "model/kv_cache.h"
+#include "model/own.h"
 #include "model/parallel/ring.h"
 #include "model/parallel/sequence.h"
 
@@ -155,12 +156,7 @@ Var rope(Context& context, const AttentionShape& shape, const kernels::RotaryTab
   Stream& stream = context.stream;
   rotate(stream, shape, table, positions, kernels::Rotation::kForward, qkv.value);
   auto backward = [&stream, shape, &table, positions](GradientFlow& flow) {
-    Tensor dqkv = flow.take(0);
-    if (!dqkv.is_sole_owner()) {
-      Tensor own = Tensor::empty(dqkv.shape(), dqkv.dtype(), stream);
-      kernels::cast(stream, dqkv, own);
-      dqkv = std::move(own);
-    }
+    Tensor dqkv = own(stream, flow.take(0));
     rotate(stream, shape, table, positions, kernels::Rotation::kInverse, dqkv);
     flow.give(0, std::move(dqkv));
   };

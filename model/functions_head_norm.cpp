@@ -1,10 +1,10 @@
 #include <array>
 
-#include "kernels/elementwise.h"
 #include "kernels/layer_norm.h"
 #include "kernels/runs.h"
 #include "model/functions.h"
 #include "model/module_label.h"
+#include "model/own.h"
 
 namespace ds {
 namespace {
@@ -81,12 +81,7 @@ Var norm_heads(Context& context, const kernels::AttentionShape& shape, const Hea
   auto backward = [&stream, &store, shape, spec, q_saved = context.save(q.x),
                    q_inverse = context.save(q.inverse_rms), k_saved = context.save(k.x),
                    k_inverse = context.save(k.inverse_rms)](GradientFlow& flow) mutable {
-    Tensor dqkv = flow.take(0);
-    if (!dqkv.is_sole_owner()) {
-      Tensor own = Tensor::empty(dqkv.shape(), dqkv.dtype(), stream);
-      kernels::cast(stream, dqkv, own);
-      dqkv = std::move(own);
-    }
+    Tensor dqkv = own(stream, flow.take(0));
     const auto [of_queries, of_keys] = heads_of(shape, spec);
     gradient_in_place(stream, store, of_keys, {take(k_saved), take(k_inverse)}, dqkv);
     gradient_in_place(stream, store, of_queries, {take(q_saved), take(q_inverse)}, dqkv);

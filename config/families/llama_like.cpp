@@ -22,29 +22,6 @@ std::string type_of(const HfObject& rope) {
   return "default";
 }
 
-// Keys that say something to a type.
-std::vector<std::string_view> keys_of(std::string_view type) {
-  if (type == "linear" || type == "dynamic") return {"factor"};
-  if (type == "llama3") {
-    return {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
-  }
-  if (type == "yarn") {
-    return {"factor", "beta_fast", "beta_slow", "attention_factor",
-            "original_max_position_embeddings"};
-  }
-  return {};
-}
-
-// Refuses keys of other types, too: nobody has written them for nothing.
-void check_keys(const HfObject& rope, std::string_view key, std::string_view type) {
-  std::vector<std::string_view> known = keys_of(type);
-  known.insert(known.end(), {"rope_type", "type", "rope_theta", "partial_rotary_factor"});
-  for (const std::string_view name : rope.keys()) {
-    if (std::ranges::find(known, name) != known.end()) continue;
-    rope.refuse(fmt::format("\"{}\" in a \"{}\" of type \"{}\"", name, key, type));
-  }
-}
-
 // Positions of before, as files of some models say beside the object, whose word then counts.
 std::optional<int64_t> original_positions(const HfObject& object, const HfObject& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
@@ -62,24 +39,48 @@ std::optional<int64_t> original_positions(const HfObject& object, const HfObject
   return static_cast<int64_t>(*found);
 }
 
-void read_numbers(const HfObject& object, const HfObject& rope, RopeScaling& c) {
-  const auto read = [&](std::string_view key, double& value) {
-    value = rope.number(key).value_or(value);
-  };
-  read("factor", c.factor);
-  if (c.rope_type == "llama3") {
-    read("low_freq_factor", c.low_freq_factor);
-    read("high_freq_factor", c.high_freq_factor);
+// Reads what a type of scaling has, and notes its keys: which they are is said by fields().
+class ScalingReader final : public Visitor {
+ public:
+  ScalingReader(const HfObject& object, const HfObject& rope, std::string_view name)
+      : object_(object), rope_(rope), name_(name) {}
+
+  void on_field(const Field& field) override {
+    keys_.push_back(field.key);
+    if (auto* const type = std::get_if<std::string*>(&field.slot)) {
+      check_type(**type, field.spec.only);
+    } else if (auto* const number = std::get_if<double*>(&field.slot)) {
+      **number = rope_.number(field.key).value_or(**number);
+    } else if (auto* const unset = std::get_if<std::optional<double>*>(&field.slot)) {
+      **unset = rope_.number(field.key);
+    } else {
+      *std::get<std::optional<int64_t>*>(field.slot) = original_positions(object_, rope_);
+    }
   }
-  if (c.rope_type == "yarn") {
-    read("beta_fast", c.beta_fast);
-    read("beta_slow", c.beta_slow);
-    c.attention_factor = rope.number("attention_factor");
+  void on_section(const Section&) override {}
+  void on_collection(const Collection&) override {}
+
+  // Refuses keys of other types, too: nobody has written them for nothing.
+  void refuse_others(std::string_view type) const {
+    std::vector<std::string_view> known = keys_;
+    known.insert(known.end(), {"type", "rope_theta", "partial_rotary_factor"});
+    for (const std::string_view key : rope_.keys()) {
+      if (std::ranges::find(known, key) != known.end()) continue;
+      rope_.refuse(fmt::format("\"{}\" in a \"{}\" of type \"{}\"", key, name_, type));
+    }
   }
-  if (c.rope_type == "llama3" || c.rope_type == "yarn") {
-    c.original_max_position_embeddings = original_positions(object, rope);
+
+ private:
+  void check_type(const std::string& type, const std::vector<std::string_view>& known) const {
+    if (std::ranges::find(known, type) != known.end()) return;
+    object_.refuse(fmt::format("a \"{}\" of type \"{}\"", name_, type));
   }
-}
+
+  const HfObject& object_;
+  const HfObject& rope_;
+  std::string_view name_;
+  std::vector<std::string_view> keys_;
+};
 
 // What transformers refuses to go without.
 std::vector<std::string_view> needed_keys(std::string_view type) {
@@ -90,10 +91,9 @@ std::vector<std::string_view> needed_keys(std::string_view type) {
 std::optional<RopeScaling> scaling_of(const HfObject& object, const HfObject& rope,
                                       std::string_view key) {
   RopeScaling c{.rope_type = type_of(rope)};
-  if (c.rope_type != "default" && keys_of(c.rope_type).empty()) {
-    object.refuse(fmt::format("a \"{}\" of type \"{}\"", key, c.rope_type));
-  }
-  check_keys(rope, key, c.rope_type);
+  ScalingReader reader(object, rope, key);
+  fields(reader, c);
+  reader.refuse_others(c.rope_type);
   if (rope.number("partial_rotary_factor").value_or(1) != 1) {
     object.refuse("\"partial_rotary_factor\" other than 1");
   }
@@ -103,7 +103,6 @@ std::optional<RopeScaling> scaling_of(const HfObject& object, const HfObject& ro
     throw DataError(fmt::format("{}: a \"{}\" of type \"{}\" has no \"{}\"", object.path(), key,
                                 c.rope_type, needed));
   }
-  read_numbers(object, rope, c);
   return c;
 }
 

@@ -222,10 +222,19 @@ struct WindowedLayers {
 // order.
 std::optional<int64_t> layers_without_window(const HfObject& object, const WindowedLayers& model);
 
-// The window of a family whose first max_window_layers layers have none.
+// Families whose first max_window_layers layers have no window.
+template <class Config>
+bool has_window(const Config& c) {
+  return c.use_sliding_window && c.sliding_window;
+}
+template <class Config>
+void read_window_layers(const HfObject& object, Config& c) {
+  const auto full = layers_without_window(object, {c.num_hidden_layers, has_window(c)});
+  c.max_window_layers = full.value_or(c.max_window_layers);
+}
 template <class Config>
 std::optional<SlidingWindow> window(const Config& c) {
-  if (!c.use_sliding_window || !c.sliding_window) return std::nullopt;
+  if (!has_window(c)) return std::nullopt;
   return SlidingWindow{.keys = *c.sliding_window, .first_layer = c.max_window_layers};
 }
 

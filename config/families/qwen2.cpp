@@ -32,9 +32,7 @@ void Family<Qwen2Config>::read_rest(const HfObject& object, Qwen2Config& c) {
   if (head_dim && derived > 0 && *head_dim != static_cast<double>(derived)) {
     object.refuse("\"head_dim\" other than hidden_size / num_attention_heads");
   }
-  const auto full = llama_like::layers_without_window(
-      object, {c.num_hidden_layers, c.use_sliding_window && c.sliding_window});
-  c.max_window_layers = full.value_or(c.max_window_layers);
+  llama_like::read_window_layers(object, c);
 }
 
 }  // namespace ds

@@ -29,9 +29,7 @@ DecoderSpec Family<Qwen3Config>::decoder(const Qwen3Config& c) {
 
 void Family<Qwen3Config>::read_rest(const HfObject& object, Qwen3Config& c) {
   llama_like::read_rotary(object, c.rope_theta, c.rope_scaling);
-  const auto full = llama_like::layers_without_window(
-      object, {c.num_hidden_layers, c.use_sliding_window && c.sliding_window});
-  c.max_window_layers = full.value_or(c.max_window_layers);
+  llama_like::read_window_layers(object, c);
 }
 
 }  // namespace ds

@@ -7,6 +7,7 @@
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "kernels/elementwise.h"
+#include "model/own.h"
 #include "model/parallel/tensor_shard.h"
 
 namespace ds {
@@ -157,12 +158,7 @@ Var enter_tensor(Context& context, Var x) {
   if (!context.differentiates()) return x;
   Stream& stream = context.stream;
   auto backward = [&stream, &group = *context.tensor](GradientFlow& flow) {
-    Tensor dx = flow.take(0);
-    if (!dx.is_sole_owner()) {
-      Tensor own = Tensor::empty(dx.shape(), dx.dtype(), stream);
-      kernels::cast(stream, dx, own);
-      dx = std::move(own);
-    }
+    Tensor dx = own(stream, flow.take(0));
     group.all_reduce(dx, ReduceOp::kSum, stream);
     DS_FAILPOINT("tensor.gradient_summed");
     flow.give(0, std::move(dx));

@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "kernels/attention_choice.h"
 #include "kernels/rope.h"
+#include "tests/kernels/attention/attention_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/reference.h"
@@ -16,23 +17,6 @@ namespace ds::kernels {
 namespace {
 
 using namespace reference;
-
-struct Run {
-  Tensor qkv, y, lse, dy, dqkv;
-};
-
-Run run(const AttentionShape& shape, DType dtype, Stream& stream,
-        const AttentionDropout& dropout = {}) {
-  const int64_t rows = shape.batch * shape.length;
-  Run r{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
-        .y = Tensor::empty({rows, shape.heads * shape.head_dim}, dtype, stream),
-        .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
-        .dy = random_tensor({rows, shape.heads * shape.head_dim}, dtype, 2, stream),
-        .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  attention_forward(stream, {shape}, r.qkv, r.y, r.lse, dropout);
-  attention_backward(stream, {shape}, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout);
-  return r;
-}
 
 // Dropout of so little that every probability is kept as it is. cuDNN has no dropout of ours, so
 // our own kernels compute it.
@@ -60,7 +44,7 @@ TEST_CASE("attention matches the reference over lengths, heads, groups and dtype
     for (const AttentionShape& shape : shapes) {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D "
                           << shape.head_dim);
-      const Run r = run(shape, dtype, s.stream);
+      const AttentionRun r = run_attention({shape}, dtype, s.stream);
       Values lse;
       const Values y = reference::attention({shape}, values_of(r.qkv), &lse);
       REQUIRE(error_of(r.y, y) < tolerance_of(dtype));
@@ -75,7 +59,7 @@ TEST_CASE("attention gradients match numeric ones", "[kernels][device]") {
   for (const DType dtype : float_dtypes()) {
     for (const AttentionShape& shape : shapes) {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
-      const Run r = run(shape, dtype, s.stream);
+      const AttentionRun r = run_attention({shape}, dtype, s.stream);
       const Values dy = values_of(r.dy);
       const Values expected = numeric_gradient(
           [&](const Values& v) { return dot(dy, reference::attention({shape}, v)); },
@@ -92,7 +76,7 @@ TEST_CASE("attention gradients of long sequences match directional derivatives",
   TestStream s;
   for (const AttentionShape& shape :
        {AttentionShape{1, 131, 2, 1, 16}, AttentionShape{1, 257, 1, 1, 64}}) {
-    const Run r = run(shape, DType::kF32, s.stream);
+    const AttentionRun r = run_attention({shape}, DType::kF32, s.stream);
     const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
     for (const uint64_t seed : {11, 12, 13}) {
       const Values direction = values_of(random_tensor(r.qkv.shape(), DType::kF32, seed, s.stream));
@@ -115,13 +99,8 @@ TEST_CASE("attention drops probabilities by sample, head, query and key alone",
   const AttentionDropout dropout{.p = 0.4F, .mask = inputs.mask(2)};
   for (const AttentionShape& shape :
        {AttentionShape{2, 7, 2, 1, 4}, AttentionShape{1, 70, 2, 1, 3}}) {
-    const Run r = run(shape, DType::kF32, s.stream, dropout);
-    const Keep keep = [&](int64_t b, int64_t h, int64_t t, int64_t j) {
-      const int64_t row = ((5 + b) * shape.heads + h) * shape.length + t;
-      const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
-      const double kept = 1 / (1 - static_cast<double>(dropout.p));
-      return rng.uniform(index) >= dropout.p ? kept : 0.0;
-    };
+    const AttentionRun r = run_attention({shape}, DType::kF32, s.stream, dropout);
+    const Keep keep = kept_by(rng, dropout, shape, 5);
     const Values x = values_of(r.qkv), dy = values_of(r.dy);
     REQUIRE(error_of(r.y, reference::attention({shape}, x, nullptr, keep)) < 1e-5);
     if (shape.length > 10) continue;
@@ -139,17 +118,13 @@ TEST_CASE("a share of the heads drops what it drops among all of them", "[kernel
   const AttentionDropout two{.p = 0.4F, .mask = inputs.mask(2)};
   AttentionDropout share = two;
   share.all_heads = 2;
-  REQUIRE(same_bits(run(shape, DType::kF32, s.stream, share).dqkv,
-                    run(shape, DType::kF32, s.stream, two).dqkv));
+  REQUIRE(same_bits(run_attention({shape}, DType::kF32, s.stream, share).dqkv,
+                    run_attention({shape}, DType::kF32, s.stream, two).dqkv));
   share.all_heads = 6;
   share.first_head = 4;
-  const Run r = run(shape, DType::kF32, s.stream, share);
+  const AttentionRun r = run_attention({shape}, DType::kF32, s.stream, share);
   const Rng rng = Rng(3, "drop").derive(2);
-  const Keep keep = [&](int64_t b, int64_t h, int64_t t, int64_t j) {
-    const int64_t row = ((5 + b) * 6 + 4 + h) * shape.length + t;
-    const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
-    return rng.uniform(index) >= share.p ? 1 / (1 - static_cast<double>(share.p)) : 0.0;
-  };
+  const Keep keep = kept_by(rng, share, shape, 5);
   REQUIRE(error_of(r.y, reference::attention({shape}, values_of(r.qkv), nullptr, keep)) < 1e-5);
 }
 
@@ -165,7 +140,7 @@ TEST_CASE("attention of whole packs matches the reference around the sizes of bl
     for (const AttentionShape& shape : shapes) {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D "
                           << shape.head_dim);
-      const Run r = run(shape, dtype, s.stream);
+      const AttentionRun r = run_attention({shape}, dtype, s.stream);
       const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
       REQUIRE(error_of(r.y, reference::attention({shape}, x)) < tolerance_of(dtype));
       const Values direction = values_of(random_tensor(r.qkv.shape(), DType::kF32, 7, s.stream));
@@ -192,9 +167,9 @@ TEST_CASE("attention by our own kernels and by cuDNN agree", "[kernels][device]"
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D "
                           << shape.head_dim);
       const testing::PlacedInputs inputs(s.stream);
-      const Run own = run(shape, dtype, s.stream, own_kernels(inputs));
-      const Run r = run(shape, dtype, s.stream);
-      const Run again = run(shape, dtype, s.stream);
+      const AttentionRun own = run_attention({shape}, dtype, s.stream, own_kernels(inputs));
+      const AttentionRun r = run_attention({shape}, dtype, s.stream);
+      const AttentionRun again = run_attention({shape}, dtype, s.stream);
       REQUIRE(same_bits(r.y, again.y));
       REQUIRE(same_bits(r.dqkv, again.dqkv));
       REQUIRE(error_of(r.lse, values_of(own.lse)) < 1e-4);
@@ -217,7 +192,7 @@ TEST_CASE("attention of rows that begin anywhere has the bits of aligned ones",
     const testing::PlacedInputs inputs(s.stream);
     const AttentionDropout dropout =
         takes_cudnn(s.stream, shape, dtype) ? own_kernels(inputs) : AttentionDropout{};
-    const Run aligned = run(shape, dtype, s.stream, dropout);
+    const AttentionRun aligned = run_attention({shape}, dtype, s.stream, dropout);
     const auto shifted = [&](const Tensor& like) {
       return Tensor::zeros({like.numel() + 1}, dtype, s.stream)
           .narrow(1, like.numel())
@@ -243,7 +218,7 @@ TEST_CASE("attention of rows that begin anywhere has the bits of aligned ones",
 TEST_CASE("the gradients of the keys of a head sum to zero", "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{1, 150, 1, 1, 16};
-  const Run r = run(shape, DType::kF32, s.stream);
+  const AttentionRun r = run_attention({shape}, DType::kF32, s.stream);
   const Values dqkv = values_of(r.dqkv);
   for (size_t i = 16; i < 32; ++i) {
     double sum = 0;
@@ -260,9 +235,9 @@ TEST_CASE("attention gives equal bits for any number of threads", "[kernels]") {
   const AttentionShape shape{2, 100, 3, 1, 32};
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     TestStream one(1);
-    const Run a = run(shape, dtype, one.stream);
+    const AttentionRun a = run_attention({shape}, dtype, one.stream);
     TestStream many(4);
-    const Run b = run(shape, dtype, many.stream);
+    const AttentionRun b = run_attention({shape}, dtype, many.stream);
     REQUIRE(same_bits(a.y, b.y));
     REQUIRE(same_bits(a.lse, b.lse));
     REQUIRE(same_bits(a.dqkv, b.dqkv));
@@ -275,7 +250,7 @@ TEST_CASE("decoding one position against a cache equals the last row of the whol
   const AttentionShape shape{2, 37, 4, 2, 24};
   const int64_t capacity = 50;
   for (const DType dtype : float_dtypes()) {
-    const Run r = run(shape, dtype, s.stream);
+    const AttentionRun r = run_attention({shape}, dtype, s.stream);
     const Values qkv = values_of(r.qkv), y = values_of(r.y);
     const int64_t width = shape.kv_heads * shape.head_dim;
     Values q, k(static_cast<size_t>(2 * capacity * width)), v(k.size()), expected;
@@ -305,7 +280,7 @@ TEST_CASE("decoding one position against a cache equals the last row of the whol
 
 TEST_CASE("attention refuses shapes that do not fit", "[kernels][device]") {
   TestStream s;
-  Run r = run({1, 4, 2, 1, 8}, DType::kF32, s.stream);
+  AttentionRun r = run_attention({{1, 4, 2, 1, 8}}, DType::kF32, s.stream);
   REQUIRE_THROWS_WITH(attention_forward(s.stream, {{1, 4, 3, 2, 8}}, r.qkv, r.y, r.lse),
                       Catch::Contains("3 query heads do not divide into 2 key heads"));
   REQUIRE_THROWS_WITH(attention_forward(s.stream, {{1, 5, 2, 1, 8}}, r.qkv, r.y, r.lse),
@@ -313,7 +288,7 @@ TEST_CASE("attention refuses shapes that do not fit", "[kernels][device]") {
   REQUIRE_THROWS_WITH(attention_decode(s.stream, {{1, 4, 2, 1, 8}}, r.qkv, r.qkv, r.qkv, 3, r.y),
                       Catch::Contains("4 positions filled of a cache of 3"));
   if (s.stream.device().kind != Device::Kind::kCuda) return;
-  REQUIRE_THROWS_WITH(run({1, 2, 1, 1, 257}, DType::kF32, s.stream),
+  REQUIRE_THROWS_WITH(run_attention({{1, 2, 1, 1, 257}}, DType::kF32, s.stream),
                       Catch::Contains("heads of 257 elements on a CUDA device"));
 }
 

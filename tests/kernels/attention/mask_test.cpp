@@ -8,6 +8,7 @@
 #include "kernels/attention.h"
 #include "kernels/attention_choice.h"
 #include "kernels/attention_mask.h"
+#include "tests/kernels/attention/attention_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/reference.h"
@@ -99,24 +100,6 @@ std::vector<NamedMask> masks_of(const AttentionShape& s, Stream& stream) {
           {"documents, a window and blocks", with(window_mask(40), documents(s, stream), one, 16)}};
 }
 
-struct Run {
-  Tensor qkv, y, lse, dy, dqkv;
-};
-
-Run run(const AttentionSpec& spec, DType dtype, Stream& stream,
-        const AttentionDropout& dropout = {}) {
-  const AttentionShape& shape = spec.shape;
-  const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
-  Run r{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
-        .y = Tensor::empty({rows, width}, dtype, stream),
-        .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
-        .dy = random_tensor({rows, width}, dtype, 2, stream),
-        .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  attention_forward(stream, spec, r.qkv, r.y, r.lse, dropout);
-  attention_backward(stream, spec, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout);
-  return r;
-}
-
 // Rows that see nothing have a log-sum-exp of -infinity, whose difference is none.
 Values finite(Values values) {
   for (double& value : values) value = std::isinf(value) ? -1e3 : value;
@@ -124,7 +107,7 @@ Values finite(Values values) {
 }
 
 void check_run(const AttentionSpec& spec, DType dtype, Stream& stream) {
-  const Run r = run(spec, dtype, stream);
+  const AttentionRun r = run_attention(spec, dtype, stream);
   const Values x = values_of(r.qkv);
   Values lse;
   REQUIRE(error_of(r.y, reference::attention(spec, x, &lse)) < 2 * tolerance_of(dtype));
@@ -219,17 +202,13 @@ TEST_CASE("masked attention drops the probabilities that plain attention drops",
   const testing::PlacedInputs inputs(numbers, 5, s.stream);
   const AttentionDropout dropout{.p = 0.4F, .mask = inputs.mask(2)};
   const AttentionShape shape{testing::is_on_device() ? 1 : 2, 70, 2, 1, 8};
-  const Keep keep = [&](int64_t b, int64_t h, int64_t t, int64_t j) {
-    const int64_t row = ((5 + b) * shape.heads + h) * shape.length + t;
-    const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
-    return rng.uniform(index) >= dropout.p ? 1 / (1 - static_cast<double>(dropout.p)) : 0.0;
-  };
+  const Keep keep = kept_by(rng, dropout, shape, 5);
   const std::vector<NamedMask> masks = masks_of(shape, s.stream);
   for (size_t m = 0; m < masks.size(); ++m) {
     if (is_left_out(1, m, DType::kF32)) continue;
     INFO(masks[m].name);
     const AttentionSpec spec{.shape = shape, .mask = masks[m].mask};
-    const Run r = run(spec, DType::kF32, s.stream, dropout);
+    const AttentionRun r = run_attention(spec, DType::kF32, s.stream, dropout);
     const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
     REQUIRE(error_of(r.y, reference::attention(spec, x, nullptr, keep)) < 1e-5);
     const Values direction = values_of(random_tensor(r.qkv.shape(), DType::kF32, 7, s.stream));
@@ -248,8 +227,9 @@ TEST_CASE("a mask that hides nothing more than causality has its bits", "[kernel
   TestStream s;
   const AttentionShape shape{2, 70, 4, 2, 16};
   for (const DType dtype : float_dtypes()) {
-    const Run plain = run({shape}, dtype, s.stream);
-    const Run window = run({.shape = shape, .mask = window_mask(70)}, dtype, s.stream);
+    const AttentionRun plain = run_attention({shape}, dtype, s.stream);
+    const AttentionRun window =
+        run_attention({.shape = shape, .mask = window_mask(70)}, dtype, s.stream);
     REQUIRE(same_bits(plain.y, window.y));
     REQUIRE(same_bits(plain.dqkv, window.dqkv));
   }
@@ -268,7 +248,7 @@ TEST_CASE("documents that share a row do not see each other", "[kernels][device]
   spec.mask.ranges = ranges_of(row, s.stream, [](int64_t, int64_t t) {
     return t < 64 ? std::pair<int64_t, int64_t>(0, 64) : std::pair<int64_t, int64_t>(64, 100);
   });
-  const Run packed = run(spec, DType::kF32, s.stream);
+  const AttentionRun packed = run_attention(spec, DType::kF32, s.stream);
   const Tensor qkv = packed.qkv.narrow(64 * row.packed(), 36 * row.packed());
   Tensor y = Tensor::empty({36, 32}, DType::kF32, s.stream);
   Tensor lse = Tensor::empty({1, 2, 36}, DType::kF32, s.stream);
@@ -284,8 +264,10 @@ TEST_CASE("masked attention gives equal bits for any number of threads", "[kerne
   for (size_t i = 0; i < here.size(); ++i) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       INFO(here[i].name);
-      const Run a = run({.shape = shape, .mask = here[i].mask}, dtype, one.stream);
-      const Run b = run({.shape = shape, .mask = there[i].mask}, dtype, many.stream);
+      const AttentionRun a =
+          run_attention({.shape = shape, .mask = here[i].mask}, dtype, one.stream);
+      const AttentionRun b =
+          run_attention({.shape = shape, .mask = there[i].mask}, dtype, many.stream);
       REQUIRE(same_bits(a.y, b.y));
       REQUIRE(same_bits(a.dqkv, b.dqkv));
     }
@@ -336,7 +318,7 @@ TEST_CASE("a mask that is none is refused", "[kernels]") {
   const auto refusal_of = [&](AttentionSpec spec) {
     spec.shape = shape;
     try {
-      run(spec, DType::kF32, s.stream);
+      run_attention(spec, DType::kF32, s.stream);
     } catch (const std::exception& error) {
       return std::string(error.what());
     }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "kernels/attention_part.h"
+#include "tests/kernels/attention/attention_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/reference.h"
@@ -14,23 +15,6 @@ namespace ds::kernels {
 namespace {
 
 using namespace reference;
-
-struct Whole {
-  Tensor qkv, y, lse, dy, dqkv;
-};
-
-Whole whole_of(const AttentionSpec& spec, DType dtype, Stream& stream) {
-  const AttentionShape& shape = spec.shape;
-  const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
-  Whole all{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
-            .y = Tensor::empty({rows, width}, dtype, stream),
-            .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
-            .dy = random_tensor({rows, width}, dtype, 2, stream),
-            .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  attention_forward(stream, spec, all.qkv, all.y, all.lse);
-  attention_backward(stream, spec, all.qkv, all.y, all.lse, all.dy, all.dqkv);
-  return all;
-}
 
 // The columns [first, first + width) of every row.
 Tensor columns_of(const Tensor& rows, int64_t first, int64_t width, Stream& stream) {
@@ -88,7 +72,7 @@ void check_parts(const AttentionSpec& spec, const std::vector<int64_t>& cuts, DT
   const AttentionShape& shape = spec.shape;
   INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " left " << spec.mask.left
                       << " cap " << spec.softcap);
-  const Whole all = whole_of(spec, dtype, cpu.stream);
+  const AttentionRun all = run_attention(spec, dtype, cpu.stream);
   const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
   const int64_t keys = 2 * shape.kv_heads * shape.head_dim;
   const Tensor qkv = testing::upload(all.qkv, stream);
