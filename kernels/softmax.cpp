@@ -37,6 +37,9 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
   detail::require_numel(kLossOp, "targets", stream, args.targets, rows);
   detail::require_dtype(kLossOp, "targets", args.targets, DType::kI32);
+  if (args.row_weights.defined()) {
+    detail::require_like(kLossOp, "row_weights", stream, args.row_weights, rows, DType::kF32);
+  }
   detail::require_numel(kLossOp, "losses", stream, args.losses, rows);
   detail::require_dtype(kLossOp, "losses", args.losses, DType::kF32);
   DS_CHECK(args.dx.defined() == args.dweight.defined(),
@@ -59,6 +62,9 @@ void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   const int64_t rows = args.logits.rows;
   detail::require_numel(kPass, "targets", stream, args.targets, rows);
   detail::require_dtype(kPass, "targets", args.targets, DType::kI32);
+  if (args.row_weights.defined()) {
+    detail::require_like(kPass, "row_weights", stream, args.row_weights, rows, DType::kF32);
+  }
   detail::require_numel(kPass, "losses", stream, args.losses, rows);
   detail::require_dtype(kPass, "losses", args.losses, DType::kF32);
   if (!args.gradients) return;
@@ -96,6 +102,8 @@ SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args,
                                          const MatrixView& logits, int64_t first) {
   return {.logits = logits,
           .targets = args.targets.narrow(first, logits.rows),
+          .row_weights =
+              args.row_weights.defined() ? args.row_weights.narrow(first, logits.rows) : Tensor(),
           .losses = args.losses.narrow(first, logits.rows),
           .grad_scale = args.grad_scale,
           .loss_scale = args.loss_scale,

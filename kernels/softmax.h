@@ -12,6 +12,12 @@ namespace ds::kernels {
 
 namespace detail {
 
+// The weight of a row; one that is ignored has none.
+constexpr float row_weight(int32_t target, const float* row_weights, int64_t row) {
+  if (target < 0) return 0.0F;
+  return row_weights == nullptr ? 1.0F : row_weights[row];
+}
+
 // What the gradients of a loss are multiplied by.
 constexpr float scaled(float grad_scale, const double* loss_scale) {
   return loss_scale == nullptr ? grad_scale : static_cast<float>(grad_scale * *loss_scale);
@@ -24,8 +30,11 @@ constexpr float scaled(float grad_scale, const double* loss_scale) {
 // (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands that do not
 // fit throw InternalError.
 struct SoftmaxCrossEntropyArgs {
-  MatrixView logits;        // [n, V], fp32, bf16 or fp16; V at least 1
-  Tensor targets;           // int32 [n]; negative = ignored row: its loss and its gradients are 0
+  MatrixView logits;  // [n, V], fp32, bf16 or fp16; V at least 1
+  Tensor targets;     // int32 [n]; negative = ignored row: its loss and its gradients are 0
+  // fp32 [n], none below 0: losses and gradients are multiplied by them, and a row of weight 0 is
+  // ignored. Undefined: all are 1.
+  Tensor row_weights{};
   Tensor losses;            // fp32 [n]
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
   // Multiplies it, in memory of the stream's device, read when the kernel runs; null: nothing does.
@@ -74,6 +83,7 @@ struct LinearCrossEntropyArgs {
   // vocabulary; one of V or more is found here as softmax_cross_entropy() finds it, on the CPU
   // before any work.
   Tensor targets;
+  Tensor row_weights{};  // see SoftmaxCrossEntropyArgs
   Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.
   float grad_scale = 1.0F;             // d(total)/d(losses[i]), equal for all rows

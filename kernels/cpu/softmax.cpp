@@ -66,6 +66,10 @@ T* row_of(const MatrixView& logits, int64_t row) {
   return logits.tensor.data<T>() + logits.offset + row * logits.row_stride;
 }
 
+const float* row_weights_of(const SoftmaxCrossEntropyArgs& args) {
+  return args.row_weights.defined() ? args.row_weights.data<float>() : nullptr;
+}
+
 // The loss of a row of logits.
 template <class T>
 float row_loss(const T* logits, int32_t target, int64_t n) {
@@ -92,11 +96,13 @@ float row_loss_and_gradient(T* logits, int32_t target, float scale, int64_t n) {
 void loss_rows(const SoftmaxCrossEntropyArgs& args, int64_t begin, int64_t end) {
   const int64_t columns = args.logits.columns;
   const auto* targets = args.targets.data<int32_t>();
+  const float* const weights = row_weights_of(args);
   auto* losses = args.losses.data<float>();
   on_float(args.logits.tensor.dtype(), [&]<class T>() {
     for (int64_t row = begin; row < end; ++row) {
       const T* const logits = row_of<T>(args.logits, row);
-      losses[row] = targets[row] < 0 ? 0.0F : row_loss(logits, targets[row], columns);
+      const float weight = detail::row_weight(targets[row], weights, row);
+      losses[row] = weight == 0 ? 0.0F : row_loss(logits, targets[row], columns) * weight;
     }
   });
 }
@@ -106,17 +112,20 @@ void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients
   const int64_t columns = args.logits.columns;
   const float scale = detail::scaled(args.grad_scale, args.loss_scale);
   const auto* targets = args.targets.data<int32_t>();
+  const float* const weights = row_weights_of(args);
   auto* losses = args.losses.data<float>();
   on_float(args.logits.tensor.dtype(), [&]<class T>() {
     on_float(gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
         for (int64_t row = begin; row < end; ++row) {
           T* const logits = row_of<T>(args.logits, row);
-          if (targets[row] < 0) {
+          const float weight = detail::row_weight(targets[row], weights, row);
+          if (weight == 0) {
             losses[row] = 0.0F;
             std::fill(logits, logits + columns, static_cast<T>(0.0F));
           } else {
-            losses[row] = row_loss_and_gradient<G>(logits, targets[row], scale, columns);
+            losses[row] =
+                row_loss_and_gradient<G>(logits, targets[row], scale * weight, columns) * weight;
           }
         }
       }
@@ -177,21 +186,24 @@ void loss_of_parts_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPar
   const int64_t ranks = numbers.numel() / stride;
   const float scale = detail::scaled(args.grad_scale, args.loss_scale);
   const auto* targets = args.targets.data<int32_t>();
+  const float* const weights = row_weights_of(args);
   auto* losses = args.losses.data<float>();
   on_float(args.logits.tensor.dtype(), [&]<class T>() {
     on_float(args.gradients.value_or(args.logits.tensor.dtype()), [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
         for (int64_t row = begin; row < end; ++row) {
           T* const logits = row_of<T>(args.logits, row);
-          const bool is_ignored = targets[row] < 0;
+          const float weight = detail::row_weight(targets[row], weights, row);
+          const bool is_ignored = weight == 0;
           const WholeRow whole =
               join_parts(numbers.data<float>() + row * kNumbersOfPart, ranks, stride);
-          losses[row] = is_ignored ? 0.0F : std::log(whole.total) + whole.largest - whole.at_target;
+          const float loss = std::log(whole.total) + whole.largest - whole.at_target;
+          losses[row] = is_ignored ? 0.0F : loss * weight;
           if (!args.gradients) continue;
           if (is_ignored) {
             std::fill(logits, logits + columns, static_cast<T>(0.0F));
           } else {
-            part_gradient<G>(logits, whole, targets[row] - part.first, scale, columns);
+            part_gradient<G>(logits, whole, targets[row] - part.first, scale * weight, columns);
           }
         }
       }

@@ -36,6 +36,7 @@ struct Operands {
   float grad_scale;
   const double* loss_scale;  // or null
   const int32_t* targets;
+  const float* row_weights;  // or null
   float* losses;
   uint32_t* flags;
 };
@@ -118,17 +119,25 @@ __device__ Softmax softmax_of(const Row<T>& row) {
   return {of_row, cuda::block_sum(total * exponential(largest - of_row))};
 }
 
+// Read again where it is used: kept through the passes over a row it would cost a register too many.
+__device__ inline float weight_of(const Operands& o, int64_t row) {
+  return row_weight(o.targets[row], o.row_weights, row);
+}
+
 template <class T>
-__device__ Softmax write_loss(const Row<T>& row, int64_t target, float* loss) {
-  const auto at_target = static_cast<float>(row.logits[target]);  // before gradients are there
+__device__ Softmax write_loss(const Operands& o, const Row<T>& row, int64_t i) {
+  // Before gradients are there.
+  const auto at_target = static_cast<float>(row.logits[o.targets[i]]);
   const Softmax softmax = softmax_of(row);
-  if (threadIdx.x == 0) *loss = logf(softmax.total) + softmax.largest - at_target;
+  if (threadIdx.x == 0) {
+    o.losses[i] = (logf(softmax.total) + softmax.largest - at_target) * weight_of(o, i);
+  }
   return softmax;
 }
 
-// The loss of a row without a target that exists, and what its gradients are.
+// The loss of a row without a target that exists, or without weight, and what its gradients are.
 __device__ float write_no_loss(const Operands& o, int64_t row) {
-  const bool is_ignored = o.targets[row] < 0;
+  const bool is_ignored = o.targets[row] < o.vocabulary;
   const float loss = is_ignored ? 0.0F : NAN;
   if (threadIdx.x == 0) {
     o.losses[row] = loss;
@@ -170,10 +179,9 @@ __device__ void write_gradients(const Row<T>& row, int64_t target, const Softmax
 template <class T>
 __global__ void __launch_bounds__(kMostThreads) loss_kernel(Operands o, T* logits) {
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
-    const int64_t target = o.targets[i];
     const Row<T> row(logits + i * o.stride, o.columns);
-    if (row.has(target)) {
-      write_loss(row, target, o.losses + i);
+    if (weight_of(o, i) != 0 && row.has(o.targets[i])) {
+      write_loss(o, row, i);
     } else {
       write_no_loss(o, i);
     }
@@ -184,11 +192,10 @@ template <class T, class G>
 __global__ void __launch_bounds__(kMostThreads) gradient_kernel(Operands o, T* logits) {
   const float scale = scaled(o.grad_scale, o.loss_scale);
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
-    const int64_t target = o.targets[i];
     const Row<T> row(logits + i * o.stride, o.columns);
-    if (row.has(target)) {
-      const Softmax softmax = write_loss(row, target, o.losses + i);
-      write_gradients<G>(row, target, softmax, scale);
+    if (weight_of(o, i) != 0 && row.has(o.targets[i])) {
+      const Softmax softmax = write_loss(o, row, i);
+      write_gradients<G>(row, o.targets[i], softmax, scale * weight_of(o, i));
     } else {
       fill_gradients<G>(row, write_no_loss(o, i));
     }
@@ -236,8 +243,10 @@ __global__ void losses_of_parts_kernel(Operands o, const float* numbers, int ran
        i += threads) {
     const int64_t target = o.targets[i];
     const WholeRow whole = join_parts(numbers + i * kNumbersOfPart, ranks, o.rows * kNumbersOfPart);
-    const float loss = logf(whole.softmax.total) + whole.softmax.largest - whole.at_target;
-    o.losses[i] = target < 0 ? 0.0F : target < o.vocabulary ? loss : NAN;
+    const float weight = weight_of(o, i);
+    const float loss =
+        (logf(whole.softmax.total) + whole.softmax.largest - whole.at_target) * weight;
+    o.losses[i] = target >= o.vocabulary ? NAN : weight == 0 ? 0.0F : loss;
   }
 }
 
@@ -248,28 +257,31 @@ __global__ void __launch_bounds__(kMostThreads)
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const int64_t target = o.targets[i];
     const Row<T> row(logits + i * o.stride, o.columns);
-    if (target >= 0 && target < o.vocabulary) {
+    const float weight = weight_of(o, i);
+    if (weight != 0 && target < o.vocabulary) {
       const WholeRow whole =
           join_parts(numbers + i * kNumbersOfPart, ranks, o.rows * kNumbersOfPart);
-      write_gradients<G>(row, target - o.first, whole.softmax, scale);
+      write_gradients<G>(row, target - o.first, whole.softmax, scale * weight);
     } else {
-      fill_gradients<G>(row, target < 0 ? 0.0F : NAN);
+      fill_gradients<G>(row, target < o.vocabulary ? 0.0F : NAN);
     }
   }
 }
 
 Operands operands_of(Stream& stream, const SoftmaxCrossEntropyArgs& args,
                      const VocabularyPart& part) {
-  return {.rows = args.logits.rows,
-          .columns = args.logits.columns,
-          .stride = args.logits.row_stride,
-          .first = part.first,
-          .vocabulary = part.vocabulary,
-          .grad_scale = args.grad_scale,
-          .loss_scale = args.loss_scale,
-          .targets = elements<const int32_t>(args.targets),
-          .losses = elements<float>(args.losses),
-          .flags = DeviceFlags(stream).word()};
+  return {
+      .rows = args.logits.rows,
+      .columns = args.logits.columns,
+      .stride = args.logits.row_stride,
+      .first = part.first,
+      .vocabulary = part.vocabulary,
+      .grad_scale = args.grad_scale,
+      .loss_scale = args.loss_scale,
+      .targets = elements<const int32_t>(args.targets),
+      .row_weights = args.row_weights.defined() ? elements<const float>(args.row_weights) : nullptr,
+      .losses = elements<float>(args.losses),
+      .flags = DeviceFlags(stream).word()};
 }
 
 template <class T>

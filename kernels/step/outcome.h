@@ -21,6 +21,11 @@ constexpr void settle(StepOutcome& out, const FinishRule& rule, GradientHealth h
   overflowed ? skip(Skip::kOverflow) : static_cast<void>(++out.updates);
 }
 
+// The weight of a batch as a share of what its mean was made over; 1 if it has none at all.
+constexpr double share_of_planned(double weights, const FinishRule& rule) {
+  return rule.planned_weight > 0 && weights > 0 ? weights / rule.planned_weight : 1.0;
+}
+
 // See finish_step(). `gathered` are the StepSums of each rank; `before` is the outcome so
 // far; `found` is what kernels have found since then.
 constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, const FinishRule& rule,
@@ -32,10 +37,13 @@ constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, const Fi
     out.sums.loss += of_rank[0];
     out.sums.squares += of_rank[1];
     out.sums.flags = std::max(out.sums.flags, of_rank[2]);
+    out.sums.weights += of_rank[3];
   }
+  const double share = share_of_planned(out.sums.weights, rule);
+  out.sums.loss /= share;
   out.loss_scale = rule.loss_scale.kind == LossScaling::kNone ? 1.0 : before.scaler.scale;
   const double shares = rule.own_gradients ? static_cast<double>(ranks) : 1.0;
-  const double factor = rule.gradient_factor * out.loss_scale / shares;
+  const double factor = rule.gradient_factor * out.loss_scale * share / shares;
   out.norm = std::sqrt(out.sums.squares / shares) / factor;
   out.grad_scale = static_cast<float>(clip_factor(out.norm, rule.max_norm) / factor);
   out.found |= found;

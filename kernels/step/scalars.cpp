@@ -127,6 +127,8 @@ void finish_step(Stream& stream, const Tensor& gathered, const FinishRule& rule,
            "{}: gathered has {} numbers, expected {} of each rank", kOp, gathered.numel(),
            kStepSums);
   DS_CHECK(rule.max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, rule.max_norm);
+  DS_CHECK(rule.planned_weight >= 0, "{}: a mean over a weight of {}, expected at least 0", kOp,
+           rule.planned_weight);
   DS_CHECK(rule.gradient_factor > 0, "{}: gradients times {}, expected more than 0", kOp,
            rule.gradient_factor);
   const auto numbers = static_cast<double>(gathered.numel());

@@ -28,8 +28,9 @@ struct StepSums {
   double loss = 0;
   double squares = 0;  // of the gradients
   double flags = 0;    // over ranks the largest counts
+  double weights = 0;  // of losses, if the rule says that they count
 };
-inline constexpr int64_t kStepSums = 3;  // numbers in StepSums
+inline constexpr int64_t kStepSums = 4;  // numbers in StepSums
 
 // Why updates do nothing: bits of StepOutcome::skip.
 enum class Skip : uint32_t {
@@ -68,6 +69,10 @@ struct FinishRule {
   // the root of the mean square of the ranks' own, and updates see gradients of those samples
   // alone.
   bool own_gradients = false;
+  // Losses and gradients are shares of a mean over this weight. If it is more than 0, they become
+  // those of the mean over the weight that the batch has, the sum of all ranks, as the field
+  // num_items_in_batch of transformers' trainer says it; a batch without weight has a loss of 0.
+  double planned_weight = 0;
 };
 
 // A handle: copies share the memory.
@@ -94,8 +99,9 @@ class StepScalars {
 
   Tensor loss() const { return sums().narrow(0, 1); }
   Tensor squares() const { return sums().narrow(1, 1); }
-  Tensor sums() const;      // fp64 [3]: StepSums of this rank
-  Tensor gathered() const;  // fp64 [ranks * 3]: room for those of all ranks
+  Tensor weights() const { return sums().narrow(3, 1); }
+  Tensor sums() const;      // fp64 [kStepSums]: StepSums of this rank
+  Tensor gathered() const;  // fp64 [ranks * kStepSums]: room for those of all ranks
 
   // For kernels; they throw on meta. On a CUDA device the host may only take their addresses.
   StepInputs& inputs() const;
@@ -119,9 +125,10 @@ constexpr float clip_factor(double norm, double max_norm) {
   return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
 }
 
-// From the sums of all ranks, fp64 [ranks * 3]: their sums in rank order, the norm, the factor that
-// clips it, whether the update has to be skipped and why, and the loss scale of the step after it;
-// which inputs are those of the update. What the stream's DeviceFlags hold moves to the outcome.
+// From the sums of all ranks, fp64 [ranks * kStepSums]: their sums in rank order, the norm, the
+// factor that clips it, whether the update has to be skipped and why, and the loss scale of the
+// step after it; which inputs are those of the update. What the stream's DeviceFlags hold moves to
+// the outcome.
 void finish_step(Stream& stream, const Tensor& gathered, const FinishRule& rule,
                  const StepScalars& scalars);
 

@@ -1,5 +1,6 @@
 // Softmax, the fused projection and cross entropy, and embeddings, against the fp64 reference.
 #include <cmath>
+#include <limits>
 
 #include "core/memory/adaptors.h"
 #include "kernels/embedding.h"
@@ -71,6 +72,60 @@ TEST_CASE("losses and gradients of the fused projection match the reference", "[
       for (double& v : twice) v *= 2;
       REQUIRE(error_of(r.args.dweight, twice) < 2 * tolerance_of(dtype));
     }
+  }
+}
+
+TEST_CASE("losses and gradients are multiplied by the weights of rows", "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    const int64_t vocabulary = s.stream.device() == Device::cpu() ? 600 : 50;
+    // More rows than a block has on a CPU.
+    const int64_t rows = s.stream.device() == Device::cpu() ? 1100 : 40;
+    LossRun plain = loss_run(rows, 9, vocabulary, dtype, s.stream);
+    linear_cross_entropy(s.stream, plain.args);
+    const Values losses = values_of(plain.args.losses), dx = values_of(plain.args.dx);
+    Values weights, expected, expected_dx;
+    for (size_t row = 0; row < to_size(rows); ++row) {
+      weights.push_back(static_cast<double>(row % 4) / 2);  // 0, a half, 1, one and a half
+      expected.push_back(losses[row] * weights[row]);
+      for (size_t c = 0; c < 9; ++c) expected_dx.push_back(dx[row * 9 + c] * weights[row]);
+    }
+    LossRun weighed = loss_run(rows, 9, vocabulary, dtype, s.stream);
+    weighed.args.row_weights = tensor_of(weights, {rows}, DType::kF32, s.stream);
+    linear_cross_entropy(s.stream, weighed.args);
+    CAPTURE(name_of(dtype));
+    CHECK(error_of(weighed.args.losses, expected) < 1e-6);
+    CHECK(error_of(weighed.args.dx, expected_dx) < 2 * tolerance_of(dtype));
+    CHECK(values_of(weighed.args.losses)[4] == 0);
+    const Values again = values_of(weighed.args.losses);
+    weighed.args.dx = weighed.args.dweight = {};
+    linear_cross_entropy(s.stream, weighed.args);
+    CHECK(values_of(weighed.args.losses) == again);
+    weighed.args.row_weights = tensor_of(Values(to_size(rows), 1.0), {rows}, DType::kF32, s.stream);
+    linear_cross_entropy(s.stream, weighed.args);
+    CHECK(values_of(weighed.args.losses) == losses);
+  }
+}
+
+TEST_CASE("a row of weight 0 is ignored, whatever its loss", "[kernels][device]") {
+  TestStream s;
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const bool backward : {false, true}) {
+    SoftmaxCrossEntropyArgs args{
+        .logits = matrix(tensor_of({0, infinity, 1, 2}, {2, 2}, DType::kF32, s.stream), 2, 2),
+        .targets = tokens_of({0, 1}, s.stream),
+        .row_weights = tensor_of({0, 2}, {2}, DType::kF32, s.stream),
+        .losses = Tensor::empty({2}, DType::kF32, s.stream)};
+    if (backward) args.gradients = DType::kF32;
+    softmax_cross_entropy(s.stream, args);
+    const Values losses = values_of(args.losses);
+    CHECK(losses[0] == 0);
+    CHECK(losses[1] == Approx(2 * std::log(1 + std::exp(-1.0))).epsilon(1e-6));
+    if (!backward) continue;
+    const Values gradients = values_of(args.logits.tensor);
+    CHECK(gradients[0] == 0);
+    CHECK(gradients[1] == 0);
+    CHECK(gradients[2] == Approx(2 / (1 + std::exp(1.0))).epsilon(1e-6));
   }
 }
 

@@ -17,24 +17,44 @@ using namespace reference;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void put(const Values& values, const Tensor& to, Stream& stream) {
+  REQUIRE(values.size() * sizeof(double) == to.bytes());
   stream.copy(values.data(), to.address(), to.bytes());
 }
 
-StepOutcome finished(const Values& of_ranks, double max_norm) {
+// Loss, squares and flags of each rank, whose losses nobody weighs.
+void put_unweighed(const Values& of_ranks, const Tensor& to, Stream& stream) {
+  Values all;
+  for (size_t at = 0; at < of_ranks.size(); at += 3) {
+    all.insert(all.end(), of_ranks.begin() + static_cast<std::ptrdiff_t>(at),
+               of_ranks.begin() + static_cast<std::ptrdiff_t>(at + 3));
+    all.push_back(0);
+  }
+  put(all, to, stream);
+}
+
+StepOutcome finished(const Values& of_ranks, const FinishRule& rule) {
   TestStream s;
-  const auto ranks = static_cast<int>(of_ranks.size()) / 3;
+  const auto ranks = static_cast<int>(of_ranks.size()) / static_cast<int>(kStepSums);
   const StepScalars scalars(ranks, s.stream);
   put(of_ranks, scalars.gathered(), s.stream);
+  finish_step(s.stream, scalars.gathered(), rule, scalars);
+  return scalars.read_back();
+}
+StepOutcome finished(const Values& of_ranks, double max_norm) {
+  TestStream s;
+  const StepScalars scalars(static_cast<int>(of_ranks.size()) / 3, s.stream);
+  put_unweighed(of_ranks, scalars.gathered(), s.stream);
   finish_step(s.stream, scalars.gathered(), {.max_norm = max_norm}, scalars);
   return scalars.read_back();
 }
 
 TEST_CASE("sums are added in the order of ranks, flags are the largest", "[kernels][device]") {
   // In any other order the small numbers are not lost.
-  const StepOutcome out = finished({1e16, 16, 2, 1, 9, 7, 1, 0, 5}, 0);
+  const StepOutcome out = finished({1e16, 16, 2, 3, 1, 9, 7, 4, 1, 0, 5, 5}, FinishRule{});
   CHECK(out.sums.loss == (1e16 + 1) + 1);
   CHECK(out.sums.squares == 25);
   CHECK(out.sums.flags == 7);
+  CHECK(out.sums.weights == 12);
   CHECK(out.norm == 5);
   CHECK(out.grad_scale == 1.0F);
   CHECK(out.loss_scale == 1);
@@ -63,6 +83,30 @@ TEST_CASE("a step of many ranks is finished in their order", "[kernels][device]"
   }
 }
 
+TEST_CASE("loss and gradients are means over the weight that a batch has", "[kernels][device]") {
+  const Values of_ranks{0.5, 9, 0, 2, 0.25, 16, 0, 1};
+  const StepOutcome out = finished(of_ranks, {.gradient_factor = 2, .planned_weight = 12});
+  CHECK(out.sums.loss == 3);      // 0.75 was made over 12, and there were 3
+  CHECK(out.norm == 10);          // 5 / 2, likewise
+  CHECK(out.grad_scale == 2.0F);  // 4 / 2
+  const StepOutcome clipped = finished(of_ranks, {.max_norm = 5, .planned_weight = 12});
+  CHECK(clipped.norm == 20);
+  CHECK(clipped.grad_scale == 4.0F * clip_factor(20, 5));
+  // All of it is there: the bits are those of a batch that nobody weighs.
+  const Values even{0.1, 3, 0, 7, 0.2, 5, 0, 5};
+  const StepOutcome planned = finished(even, {.max_norm = 1, .planned_weight = 12});
+  const StepOutcome unweighed = finished(even, FinishRule{.max_norm = 1});
+  CHECK(planned.sums.loss == unweighed.sums.loss);
+  CHECK(planned.norm == unweighed.norm);
+  CHECK(planned.grad_scale == unweighed.grad_scale);
+  // A batch without any weight has neither loss nor gradients, and its step is a step.
+  const StepOutcome nothing = finished({0, 0, 0, 0}, {.max_norm = 1, .planned_weight = 12});
+  CHECK(nothing.sums.loss == 0);
+  CHECK(nothing.norm == 0);
+  CHECK(nothing.skip == 0);
+  CHECK(nothing.updates == 1);
+}
+
 TEST_CASE("a long gradient is clipped, others are not", "[kernels][device]") {
   CHECK(clip_factor(2, 0) == 1.0F);
   CHECK(clip_factor(0.5, 1) == 1.0F);
@@ -85,7 +129,7 @@ TEST_CASE("updates are skipped from a bad step on until the host clears it", "[k
   TestStream s;
   StepScalars scalars(1, s.stream);
   const auto finish = [&](double loss) {
-    put({loss, 4, 0}, scalars.gathered(), s.stream);
+    put_unweighed({loss, 4, 0}, scalars.gathered(), s.stream);
     finish_step(s.stream, scalars.gathered(), {}, scalars);
     return scalars.read_back();
   };
@@ -118,7 +162,7 @@ TEST_CASE("the loss scale follows overflows as the rule says, and only good step
     CAPTURE(scales.size());
     const bool overflows = step == 'x';
     const double bad = scales.size() % 2 == 0 ? kInfinity : std::nan("");
-    put({1, 9, 0, 1, overflows ? bad : 16, 0}, scalars.gathered(), s.stream);
+    put_unweighed({1, 9, 0, 1, overflows ? bad : 16, 0}, scalars.gathered(), s.stream);
     finish_step(s.stream, scalars.gathered(), rule, scalars);
     const StepOutcome out = scalars.read_back();
     CHECK(out.loss_scale == expected.scale);
@@ -144,7 +188,7 @@ TEST_CASE("an overflow at the smallest scale stays until the host clears it", "[
   StepScalars scalars(1, s.stream);
   scalars.write({.updates = 3, .scaler = first_state(rule.loss_scale)});
   const auto finish = [&](double squares) {
-    put({1, squares, 0}, scalars.gathered(), s.stream);
+    put_unweighed({1, squares, 0}, scalars.gathered(), s.stream);
     finish_step(s.stream, scalars.gathered(), rule, scalars);
     return scalars.read_back();
   };
@@ -167,7 +211,7 @@ std::string made_of(std::string_view steps, const LossScaleRule& scale) {
   scalars.write({.scaler = first_state(scale)});
   std::string out;
   for (const char step : steps) {
-    put({1, step == 'x' ? kInfinity : 4, 0}, scalars.gathered(), s.stream);
+    put_unweighed({1, step == 'x' ? kInfinity : 4, 0}, scalars.gathered(), s.stream);
     finish_step(s.stream, scalars.gathered(), {.loss_scale = scale}, scalars);
     const StepOutcome is = scalars.read_back();
     out += is.is_skipped(Skip::kExhausted) ? 'E' : is.is_skipped(Skip::kOverflow) ? 's' : 'u';
@@ -195,7 +239,7 @@ TEST_CASE("a loss that is not finite ends training by any scale", "[kernels][dev
       StepScalars scalars(1, s.stream);
       const FinishRule rule{.loss_scale = {.kind = kind, .options = {.init_scale = 1024}}};
       scalars.write({.scaler = first_state(rule.loss_scale)});
-      put({loss, 4, 0}, scalars.gathered(), s.stream);
+      put_unweighed({loss, 4, 0}, scalars.gathered(), s.stream);
       finish_step(s.stream, scalars.gathered(), rule, scalars);
       const StepOutcome out = scalars.read_back();
       CHECK(out.is_skipped(Skip::kBad));
@@ -210,7 +254,7 @@ TEST_CASE("an update by a factor that is not finite is none", "[kernels][device]
   StepScalars scalars(1, s.stream);
   const LossScaleRule tiny{.kind = LossScaling::kFixed, .options = {.init_scale = 1e-39}};
   scalars.write({.scaler = first_state(tiny)});
-  put({1, 1e-80, 0}, scalars.gathered(), s.stream);
+  put_unweighed({1, 1e-80, 0}, scalars.gathered(), s.stream);
   finish_step(s.stream, scalars.gathered(), {.loss_scale = tiny}, scalars);
   CHECK(scalars.read_back().skip != 0);
 }
@@ -223,7 +267,7 @@ TEST_CASE("a scale that stays skips steps and does not move", "[kernels][device]
   StepScalars scalars(1, s.stream);
   scalars.write({.scaler = first_state(rule.loss_scale)});
   for (const double squares : {kInfinity, 1024.0}) {
-    put({1, squares, 0}, scalars.gathered(), s.stream);
+    put_unweighed({1, squares, 0}, scalars.gathered(), s.stream);
     finish_step(s.stream, scalars.gathered(), rule, scalars);
   }
   const StepOutcome out = scalars.read_back();
@@ -238,7 +282,7 @@ TEST_CASE("an evaluation leaves scale and count of updates alone", "[kernels][de
   TestStream s;
   StepScalars scalars(1, s.stream);
   scalars.write({.updates = 7, .scaler = {.scale = 32, .iteration = 9}});
-  put({kInfinity, 0, 0}, scalars.gathered(), s.stream);
+  put_unweighed({kInfinity, 0, 0}, scalars.gathered(), s.stream);
   finish_step(s.stream, scalars.gathered(), {.loss_scale = dynamic_rule({}), .is_update = false},
               scalars);
   CHECK(scalars.read_back().updates == 7);
@@ -255,7 +299,7 @@ TEST_CASE("an update has the inputs of its number, whether the step before it wa
     scalars.write({.updates = 4, .scaler = first_state(rule.loss_scale)});
     const auto step = [&](double squares, const StepInputs& inputs, const StepInputs& after_skip) {
       scalars.upload(inputs, 0, after_skip);
-      put({1, squares, 0}, scalars.gathered(), s.stream);
+      put_unweighed({1, squares, 0}, scalars.gathered(), s.stream);
       finish_step(s.stream, scalars.gathered(), rule, scalars);
     };
     step(overflows ? kInfinity : 4, {.lr = 0.5, .step = 5}, {.step = 0});
@@ -312,17 +356,17 @@ TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels
   put({6}, scalars.squares(), s.stream);
   scalars.write({.sums = {}, .norm = 7, .skip = 1});
   scalars.upload({.lr = 0.5, .step = 9}, 3);
-  Values sums(3);
+  Values sums(4);
   StepInputs inputs;
   s.stream.copy(scalars.sums().address(), sums.data(), scalars.sums().bytes());
   s.stream.copy(&scalars.inputs(), &inputs, sizeof inputs);
   s.stream.synchronize();
-  CHECK(sums == Values{0, 0, 3});
+  CHECK(sums == Values{0, 0, 3, 0});
   CHECK(inputs.lr == 0.5);
   CHECK(inputs.step == 9);
   CHECK(scalars.read_back().norm == 7);
   CHECK(scalars.read_back().skip == 1);
-  CHECK(scalars.gathered().numel() == 6);
+  CHECK(scalars.gathered().numel() == 2 * kStepSums);
 }
 
 }  // namespace

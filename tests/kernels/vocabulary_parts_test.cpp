@@ -43,7 +43,7 @@ struct OfParts {
   std::vector<Values> losses, gradients;
 };
 OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& cuts, DType dtype,
-                  DType gradients, int64_t apart) {
+                  DType gradients, int64_t apart, const Values& weights = {}) {
   const int64_t vocabulary = cuts.back().end;
   const auto ranks = static_cast<int64_t>(cuts.size());
   const Tensor targets = tokens_of(targets_of(vocabulary), stream);
@@ -57,6 +57,9 @@ OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& 
         tensor_of(columns_of(logits, vocabulary, cut, apart), {kRows, stride}, dtype, stream);
     args.push_back({.logits = {own_logits, kRows, cut.numel(), stride, 0},
                     .targets = targets,
+                    .row_weights = weights.empty()
+                                       ? Tensor()
+                                       : tensor_of(weights, {kRows}, DType::kF32, stream),
                     .losses = Tensor::empty({kRows}, DType::kF32, stream),
                     .grad_scale = kScale,
                     .gradients = gradients});
@@ -114,6 +117,26 @@ TEST_CASE("parts of the logits come to the losses and gradients of all of them",
             tensor_of(got.gradients[r], {kRows, cuts[r].numel()}, gradients, s.stream);
         CHECK(error_of(of_rank, columns_of(expected, vocabulary, cuts[r])) <
               tolerance_of(gradients));
+      }
+    }
+  }
+}
+
+TEST_CASE("parts of the logits know the weights of rows", "[kernels][device]") {
+  TestStream s;
+  const std::vector<Cut> cuts{{0, 5}, {5, 9}};
+  const Values logits = values_of(random_tensor({kRows, 9}, DType::kF32, 3, s.stream, 4.0));
+  const auto run = [&](const Values& weights) {
+    return run_parts(s.stream, logits, cuts, DType::kF32, DType::kF32, 0, weights);
+  };
+  const Values weights{2, 0, 1, 0.5, 1};
+  const OfParts plain = run({}), got = run(weights);
+  for (size_t r = 0; r < cuts.size(); ++r) {
+    for (size_t row = 0; row < to_size(kRows); ++row) {
+      CHECK(got.losses[r][row] == Approx(plain.losses[r][row] * weights[row]));
+      for (size_t c = 0; c < to_size(cuts[r].numel()); ++c) {
+        const size_t at = row * to_size(cuts[r].numel()) + c;
+        CHECK(got.gradients[r][at] == Approx(plain.gradients[r][at] * weights[row]));
       }
     }
   }
