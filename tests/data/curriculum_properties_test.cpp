@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "data/curriculum_sampler.h"
+#include "data/efficiency/curriculum_sampler.h"
 #include "tests/support/catch.h"
 #include "tests/support/draws.h"
 

@@ -1,5 +1,5 @@
 // Curriculum sampling: who is admitted when, that everyone is seen, and resuming.
-#include "data/curriculum_sampler.h"
+#include "data/efficiency/curriculum_sampler.h"
 
 #include <algorithm>
 #include <set>

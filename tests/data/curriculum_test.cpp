@@ -1,11 +1,11 @@
 // Curriculum and random-LTD schedules, mostly by tests/golden/curriculum.txt.
-#include "data/curriculum.h"
+#include "data/efficiency/curriculum.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/error.h"
-#include "data/token_drop.h"
+#include "data/efficiency/token_drop.h"
 #include "tests/support/arguments.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -80,6 +80,38 @@ TEST_CASE("past the last max_step the last difficulty holds, whatever stands bef
   const DiscreteSchedule schedule{.difficulty = {1, 2, 9}, .max_step = {3, 1}};
   CHECK(schedule.at(1) == 1);
   CHECK(schedule.at(2) == 9);
+}
+
+TEST_CASE("a run stays at the maximum once it has been there, and knows where it changes",
+          "[data]") {
+  const Curriculum levels({.min_difficulty = 1,
+                           .max_difficulty = 9,
+                           .schedule_type = "fixed_discrete",
+                           .difficulty = {2, 2, 9, 4},
+                           .max_step = {3, 5, 8}});
+  CHECK(levels.of_step(5) == 2);
+  CHECK(levels.of_step(6) == 9);
+  CHECK(levels.at(9) == 4);
+  CHECK(levels.of_step(9) == 9);
+  CHECK(levels.changes(100) == std::vector<int64_t>{1, 6});
+  CHECK(levels.changes(5) == std::vector<int64_t>{1});
+  for (const double degree : {1.0, 2.0}) {
+    const Curriculum root({.min_difficulty = 8,
+                           .max_difficulty = 100,
+                           .schedule_type = "fixed_root",
+                           .total_curriculum_step = 50,
+                           .difficulty_step = 16,
+                           .root_degree = degree});
+    std::vector<int64_t> expected{1};
+    for (int64_t step = 2; step <= 400; ++step) {
+      CHECK(root.of_step(step) == root.at(step));
+      if (root.at(step) != root.at(step - 1)) expected.push_back(step);
+    }
+    CAPTURE(degree);
+    CHECK(root.changes(400) == expected);
+    CHECK(root.of_step(400) == 100);
+    CHECK(root.changes(INT64_MAX) == expected);
+  }
 }
 
 TEST_CASE("a root needs a degree above 0 and steps from 0 on", "[data]") {

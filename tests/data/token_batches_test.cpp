@@ -1,5 +1,5 @@
 // Token-bound batching, by tests/golden/token_batches.txt.
-#include "data/token_batches.h"
+#include "data/efficiency/token_batches.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
