@@ -247,7 +247,6 @@ void other_sections(Visitor& v, Config& c) {
             {.meaning = "Curriculum sampling and random layer-wise token dropping."});
   v.section("curriculum_learning", c.curriculum_learning,
             {.meaning = "Older, simpler curriculum: truncates sequences to the current difficulty.",
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("progressive_layer_drop", c.progressive_layer_drop,
             {.meaning = "Drops layers with a probability that grows over training.",

@@ -42,6 +42,11 @@ constexpr std::array kTable{
               .help = "Tokens of all ranks per second in the last step.",
               .shown = "{} tok/s",
               .place = 6},
+    // This is how long samples were, if a curriculum says so.
+    MetricRow{.name = "sequence_length",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_sequence_length",
+              .help = "Tokens per sample of the last step, where a curriculum says it."},
     // Consumed since step 0, of all ranks together.
     MetricRow{.name = "samples",
               .unit = MetricUnit::kSamples,

@@ -25,39 +25,25 @@ Tensor unread_value(const Shape& shape, DType dtype) {
 
 Context Context::end_of_segment() const {
   Context end = *this;
-  end.unread = recompute.again;
+  end.pass.unread = pass.recompute.again;
   return end;
 }
 
 Context Context::part_of_segment(bool is_last) const {
   Context part = *this;
-  part.recompute.again = recompute.again && is_last;
+  part.pass.recompute.again = pass.recompute.again && is_last;
   return part;
 }
 
 Tensor Context::room_for(const Shape& shape, DType dtype) const {
-  return unread ? unread_value(shape, dtype) : Tensor::empty(shape, dtype, stream);
+  return pass.unread ? unread_value(shape, dtype) : Tensor::empty(shape, dtype, stream);
 }
 
 Context Context::with(ParameterStore& other_store, Tape* other_tape) const {
-  return {.stream = stream,
-          .store = other_store,
-          .mode = mode,
-          .tape = other_tape,
-          .micro = micro,
-          .loss_scale = loss_scale,
-          .operands = operands,
-          .cache = cache,
-          .sequence = sequence,
-          .trade = trade,
-          .ring = ring,
-          .ring_messages = ring_messages,
-          .tensor = tensor,
-          .shares_rows = shares_rows,
-          .recompute = recompute,
-          .unread = unread,
-          .mlp_tiles = mlp_tiles,
-          .numbers = numbers};
+  Context other = *this;
+  other.store = &other_store;
+  other.tape = other_tape;
+  return other;
 }
 
 std::vector<Var> Context::record(std::string_view name, std::span<const Var> inputs,
@@ -73,7 +59,7 @@ std::vector<Var> Context::record(std::string_view name, std::span<const Var> inp
 
 void Context::show(NumberKind kind, std::string_view name, const Tensor& made) {
   // What is unread was there the first time.
-  if (numbers != nullptr && !unread) numbers->look(kind, stream.label(), name, made);
+  if (numbers != nullptr && !pass.unread) numbers->look(kind, stream.label(), name, made);
 }
 
 Saved Context::save(const Tensor& kept) { return tape != nullptr ? tape->save(kept) : Saved(); }

@@ -7,16 +7,15 @@
 #include "core/stream.h"
 #include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
+#include "model/batch.h"
 #include "model/number_watch.h"
+#include "model/parallel/parallel.h"
 #include "model/param.h"
 
 namespace ds {
 
-class Communicator;
 class KvCache;
 struct SegmentTimes;  // model/activations/recompute.h
-
-enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain only
 
 // What is computed again in the backward pass, and not kept until then: see
 // model/activations/recompute.h. Of a block's parts its own norms and residual stream are kept.
@@ -41,11 +40,9 @@ Tensor as_value(Stream& stream, Tensor x, DType dtype);
 // In place of what nobody reads: shape and dtype without memory.
 Tensor unread_value(const Shape& shape, DType dtype);
 
-struct Context {
-  Stream& stream;
-  ParameterStore& store;
+// How a forward pass is made: what is the same for all functions of it, or for those of a block.
+struct PassSettings {
   RunMode mode = RunMode::kEval;
-  Tape* tape = nullptr;  // records the backward pass; null: none is wanted
   // What dropout masks follow from, in memory of the stream's device until the backward pass is
   // done; null where nothing is dropped. They depend on the seed, the step and the sample's index
   // in the global batch, never on how the batch is spread over ranks and micro-steps.
@@ -54,26 +51,21 @@ struct Context {
   // the stream's device; null: nothing.
   const double* loss_scale = nullptr;
   Operands operands = std::nullopt;
-  KvCache* cache = nullptr;  // generation only: keys and values of the positions before
-  // Ranks that have the other parts of the same sequences; null: rows are those of whole sequences.
-  Communicator* sequence = nullptr;
-  // How attention sees the others' rows: those of them that heads are traded with
-  // (model/parallel/sequence.h), and those round which keys and values go (ring.h); null: nobody.
-  Communicator* trade = nullptr;
-  Communicator* ring = nullptr;
-  // Keys and values travel on this while `stream` computes; null: on `stream`, in turn.
-  Stream* ring_messages = nullptr;
-  // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
-  // layers are whole.
-  Communicator* tensor = nullptr;
-  // Each of these ranks has some rows of what lies between such layers: as many, those of the first
-  // rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
-  bool shares_rows = false;
   Recompute recompute{};  // of the block that is being run
   // What functions give nobody reads, but their gradients are wanted: they may give unread_value()s
   // and make no more than they keep. For single functions: see end_of_segment().
   bool unread = false;
-  int64_t mlp_tiles = 1;           // runs of rows in an MLP: see model/activations/tiles.h
+  int64_t mlp_tiles = 1;  // runs of rows in an MLP: see model/activations/tiles.h
+};
+
+// Copies share all that is referred to.
+struct Context {
+  Stream& stream;
+  ParameterStore* store;  // never null
+  Tape* tape = nullptr;   // records the backward pass; null: none is wanted
+  const Parallel& parallel = kUnshared;
+  PassSettings pass{};
+  KvCache* cache = nullptr;        // generation only: keys and values of the positions before
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 
   // For the functions whose outputs are those of a segment, and read by nobody in it.

@@ -26,9 +26,13 @@ Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targe
            targets.shape().to_string(), tokens.shape().to_string());
   DS_CHECK(context.cache == nullptr, "loss: a cache is for generation");
   const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
-  StageInput input{.tokens = tokens.reshape({tokens.numel()}), .rows = rows};
-  if (context.differentiates()) input.order = kernels::token_order(context.stream, tokens);
-  return stage_->losses(context, std::move(input), targets.reshape({targets.numel()}), grad_scale);
+  StageInput input{.batch = {{batch_field::kTokens, tokens.reshape({tokens.numel()})},
+                             {batch_field::kTargets, targets.reshape({targets.numel()})}},
+                   .rows = rows};
+  if (context.differentiates()) {
+    input.batch.add(batch_field::kTokenOrder, kernels::token_order(context.stream, tokens));
+  }
+  return stage_->losses(context, std::move(input), grad_scale);
 }
 
 Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
@@ -41,7 +45,8 @@ Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
   DS_CHECK(rows.positions.first + rows.length <= dims_.positions,
            "next_logits: position {} of a model with {}", rows.positions.first + rows.length - 1,
            dims_.positions);
-  return stage_->next_logits(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows});
+  return stage_->next_logits(
+      context, {.batch = {{batch_field::kTokens, tokens.reshape({tokens.numel()})}}, .rows = rows});
 }
 
 }  // namespace ds

@@ -21,8 +21,8 @@ struct NormValues {
 NormValues normalize(Context& context, const Tensor& residual, const Tensor& branch,
                      const NormSpec& spec) {
   Stream& stream = context.stream;
-  const Span span(stream, module_label(context.store, spec.gamma));
-  const Lease gamma = context.store.acquire(spec.gamma);
+  const Span span(stream, module_label(*context.store, spec.gamma));
+  const Lease gamma = context.store->acquire(spec.gamma);
   const Shape& shape = residual.shape();
   NormValues out;
   out.sum = branch.defined() ? Tensor::empty(shape, residual.dtype(), stream) : residual;
@@ -37,7 +37,7 @@ NormValues normalize(Context& context, const Tensor& residual, const Tensor& bra
     }
     return out;
   }
-  const Lease beta = context.store.acquire(spec.beta);
+  const Lease beta = context.store->acquire(spec.beta);
   out.mean = Tensor::empty({shape[0]}, DType::kF32, stream);
   if (branch.defined()) {
     kernels::add_layer_norm(stream, branch, residual, gamma.weight(), beta.weight(), spec.eps,
@@ -83,7 +83,7 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
 
 NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec) {
   Stream& stream = context.stream;
-  ParameterStore& store = context.store;
+  ParameterStore& store = *context.store;
   NormValues values = normalize(context, residual.value, branch.value, spec);
   auto backward = [&stream, &store, spec, sum_saved = context.save(values.sum),
                    mean_saved = context.save(values.mean),
@@ -155,12 +155,23 @@ void add_positions(Stream& stream, const Tensor& dy, int64_t length, const Posit
   }
 }
 
-// y of the tokens, with positions where these are added here.
-void look_up(Stream& stream, const TokenRows& rows, const Tensor& table, const Tensor& positions,
-             const kernels::TablePart& part, Tensor& y) {
-  for (const RowBlock& block : row_blocks(rows.tokens.numel(), rows.length, rows.positions)) {
+// y of the tokens, with positions where these are added here. own_positions: rows have their own.
+void look_up(Stream& stream, const TokenRows& given, const Tensor& table, const Tensor& positions,
+             bool own_positions, const kernels::TablePart& part, Tensor& y) {
+  const Tensor& tokens = given.tokens;
+  const SequenceRows& rows = given.rows;
+  if (own_positions) {
+    // All ranks that share the layer have this, since they follow one plan of memory.
+    Tensor of_positions = Tensor::empty(y.shape(), y.dtype(), stream);
+    kernels::embedding_forward(stream, tokens, table, {}, rows.length, 0, y, part);
+    if (!positions.defined()) return;
+    kernels::embedding_forward(stream, rows.own_positions, positions, {}, rows.length, 0,
+                               of_positions);
+    return kernels::add(stream, of_positions, y, y);
+  }
+  for (const RowBlock& block : row_blocks(tokens.numel(), rows.length, rows.positions)) {
     Tensor to = rows_of(y, block.row, block.rows);
-    kernels::embedding_forward(stream, rows.tokens.narrow(block.row, block.rows), table, positions,
+    kernels::embedding_forward(stream, tokens.narrow(block.row, block.rows), table, positions,
                                block.length, block.first_position, to, part);
   }
 }
@@ -168,9 +179,9 @@ void look_up(Stream& stream, const TokenRows& rows, const Tensor& table, const T
 }  // namespace
 
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
-  if (context.mode != RunMode::kTrain || spec.p == 0) return x;
+  if (context.pass.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;
-  const kernels::DropoutMask mask{context.micro, spec.site};
+  const kernels::DropoutMask mask{context.pass.micro, spec.site};
   const SamplePart part = sample_part(context, length, x.value.shape()[1]);
   const int64_t first = rows_before(context, x.value.shape()[0]) * x.value.shape()[1];
   const auto apply = [&stream, mask, part, first, p = spec.p](Tensor given) {
@@ -179,42 +190,50 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
     drop_part(stream, from, p, mask, part, first, to);
     return to;
   };
-  Tensor y = context.unread ? std::move(x.value) : apply(std::move(x.value));
+  Tensor y = context.pass.unread ? std::move(x.value) : apply(std::move(x.value));
   auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };
   return context.record("dropout", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
-Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingSpec& spec) {
+Var embed(Context& context, const TokenRows& tokens, DType dtype, const EmbeddingSpec& spec) {
   Stream& stream = context.stream;
-  ParameterStore& store = context.store;
-  DS_CHECK(!context.differentiates() || rows.order.defined(),
-           "embed: its gradient needs the order of the tokens");
+  ParameterStore& store = *context.store;
+  const bool own_positions = tokens.rows.own_positions.defined() && spec.positions != kNoParam;
+  DS_CHECK(!context.differentiates() ||
+               (tokens.order.defined() && (!own_positions || tokens.position_order.defined())),
+           "embed: its gradient needs the order of the tokens, and of the rows' own positions");
   const kernels::TablePart part = table_part(store.spec(spec.table));
-  Tensor y = Tensor::empty({rows.tokens.numel(), spec.width}, dtype, stream);
+  Tensor y = Tensor::empty({tokens.tokens.numel(), spec.width}, dtype, stream);
   {
     const Span span(stream, module_label(store, spec.table));
     const Lease table = store.acquire(spec.table);
     std::optional<Lease> positions;
     if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
     const bool adds = positions && adds_what_all_have(context);
-    look_up(stream, rows, table.weight(), adds ? positions->weight() : Tensor(), part, y);
+    look_up(stream, tokens, table.weight(), adds ? positions->weight() : Tensor(), own_positions,
+            part, y);
     y = sum_of_tensor(context, std::move(y));
   }
-  Communicator* const rows_of = context.shares_rows ? context.tensor : nullptr;
-  auto backward = [&stream, &store, spec, part, rows_of, length = rows.length,
-                   positions = rows.positions,
-                   order_saved = context.save(rows.order)](GradientFlow& flow) mutable {
+  Communicator* const rows_of = context.parallel.row_group();
+  // Orders are not saved: they lie in the micro-batch, which stays.
+  auto backward = [&stream, &store, spec, part, rows_of, own_positions,
+                   kept = tokens](GradientFlow& flow) mutable {
     Tensor given = flow.take(0);
     if (rows_of != nullptr) given = rows_of_all(stream, *rows_of, given);
-    flow.later([&stream, &store, spec, part, length, positions, order = take(order_saved),
+    flow.later([&stream, &store, spec, part, own_positions, tokens = std::move(kept),
                 dy = std::move(given)] {
       if (spec.positions != kNoParam) {
-        add_positions(stream, dy, length, positions, store.grad_slot(spec.positions));
+        GradSlot slot = store.grad_slot(spec.positions);
+        if (own_positions) {
+          kernels::embedding_backward(stream, tokens.position_order, dy, slot.write, slot.grad);
+        } else {
+          add_positions(stream, dy, tokens.rows.length, tokens.rows.positions, slot);
+        }
         store.grad_ready(spec.positions);
       }
       GradSlot slot = store.grad_slot(spec.table);
-      kernels::embedding_backward(stream, order, dy, slot.write, slot.grad, part);
-      store.rows_touched(spec.table, order);
+      kernels::embedding_backward(stream, tokens.order, dy, slot.write, slot.grad, part);
+      store.rows_touched(spec.table, tokens.order);
       store.grad_ready(spec.table);
     });
   };

@@ -7,7 +7,6 @@
 #include "kernels/attention.h"
 #include "kernels/rope.h"
 #include "model/context.h"
-#include "model/parallel/sequence_rows.h"
 
 namespace ds {
 
@@ -36,8 +35,8 @@ struct LinearSpec {
   std::vector<LinearPart> parts;
   int64_t in = 0;
   WeightLayout layout = WeightLayout::kOutIn;
-  // Each rank of context.tensor has some rows of the weight, and a part of the sum that the product
-  // is: the bias, which all of them have, is added by one.
+  // Each rank of Parallel::tensor has some rows of the weight, and a part of the sum that the
+  // product is: the bias, which all of them have, is added by one.
   bool is_part_of_sum = false;
   int64_t out() const;
 };
@@ -66,14 +65,14 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 // Attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the keys
 // and values are also put into the cache as those of `layer`; a single new position attends to the
 // cached ones that the mask lets it see. In training `dropout` applies to the attention
-// probabilities. With context.sequence, the rows are parts of sequences, which attention sees whole
-// (model/parallel/sequence.h); it is collective.
+// probabilities. With Parallel::sequence, the rows are parts of sequences, which attention sees
+// whole (model/parallel/sequence.h); it is collective.
 Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
-// Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it. The table
-// outlives the backward pass.
+// Rotates queries and keys in place, by the positions of the rows; `qkv` is moved in because nobody
+// else may hold it. The table outlives the backward pass.
 Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
-         const Positions& positions, Var qkv);
+         const SequenceRows& rows, Var qkv);
 
 // RMS norms of the heads of queries and of keys, each head by itself, in place; `qkv` as of rope().
 // The weights of the norms are [D].
@@ -108,22 +107,23 @@ struct EmbeddingSpec {
   ParamId positions = kNoParam;  // or none
   int64_t width = 0;
 };
-// The tokens of a batch, rows of sequences of `length`.
+// The tokens of a batch.
 struct TokenRows {
   Tensor tokens;   // int32 [N]
   Tensor order{};  // int32 [2, N], kernels::sort_tokens() of the tokens; with a tape only
-  int64_t length = 0;
-  Positions positions{};
+  // The same of the rows' own positions, if they have some and the spec has a table of them.
+  Tensor position_order{};
+  SequenceRows rows{};
 };
 // -> [N, width].
-Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingSpec& spec);
+Var embed(Context& context, const TokenRows& tokens, DType dtype, const EmbeddingSpec& spec);
 
 // ---- loss head (functions_loss.cpp)
 
-// -log softmax(x * W^T)[target], fp32 [N], W [V, C]; see LanguageModel::loss for grad_scale. With a
-// tape the head's weight gradient is complete on return and a node that starts the backward flow is
-// recorded.
+// -log softmax(x * W^T)[target], fp32 [N], W [V, C], times the weights of the rows, fp32 [N], if
+// they have some; see LanguageModel::loss for targets and grad_scale. With a tape the head's weight
+// gradient is complete on return and a node that starts the backward flow is recorded.
 Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
-                            float grad_scale);
+                            float grad_scale, const Tensor& row_weights = {});
 
 }  // namespace ds

@@ -67,7 +67,7 @@ struct HeadPlace {
 };
 HeadPlace place_among_heads(const Context& context) {
   HeadPlace at;
-  for (const Communicator* const others : {context.tensor, context.trade}) {
+  for (const Communicator* const others : {context.parallel.tensor, context.parallel.trade}) {
     if (others == nullptr) continue;
     at = {at.place * others->size() + others->rank(), at.places * others->size()};
   }
@@ -88,12 +88,12 @@ Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, i
   }
   const int64_t rows = shape.batch * shape.length;
   const DType dtype = qkv.value.dtype();
-  const Tensor input = as_operand(stream, qkv.value, context.operands);
+  const Tensor input = as_operand(stream, qkv.value, context.pass.operands);
   Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, input.dtype(), stream);
   Tensor log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
   const auto [place, places] = place_among_heads(context);
-  const kernels::AttentionDropout drop{.p = context.mode == RunMode::kTrain ? dropout.p : 0,
-                                       .mask = {context.micro, dropout.site},
+  const kernels::AttentionDropout drop{.p = context.pass.mode == RunMode::kTrain ? dropout.p : 0,
+                                       .mask = {context.pass.micro, dropout.site},
                                        .all_heads = places > 1 ? places * shape.heads : 0,
                                        .first_head = place * shape.heads};
   kernels::attention_forward(stream, spec, input, y, log_sum_exp, drop);
@@ -114,7 +114,7 @@ Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, i
 
 Var around_ring(Context& context, const AttentionSpec& spec, const Var& qkv,
                 const DropoutSpec& dropout) {
-  DS_CHECK(context.mode != RunMode::kTrain || dropout.p == 0,
+  DS_CHECK(context.pass.mode != RunMode::kTrain || dropout.p == 0,
            "attention: a ring drops no probabilities, and {} of them are to be dropped", dropout.p);
   return ring_attention(context, spec, qkv);
 }
@@ -123,41 +123,46 @@ Var around_ring(Context& context, const AttentionSpec& spec, const Var& qkv,
 
 Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout) {
-  if (context.sequence == nullptr) return own_attention(context, spec, qkv, layer, dropout);
+  if (context.parallel.sequence == nullptr)
+    return own_attention(context, spec, qkv, layer, dropout);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
-  const bool trades = context.trade != nullptr;
+  const bool trades = context.parallel.trade != nullptr;
   AttentionSpec of_share = spec;
-  if (trades) of_share.shape = attention_of_share(spec.shape, context.trade->size());
+  if (trades) of_share.shape = attention_of_share(spec.shape, context.parallel.trade->size());
   Var y = trades ? to_heads(context, spec.shape, qkv) : qkv;
-  y = context.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
-                              : around_ring(context, of_share, y, dropout);
+  y = context.parallel.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
+                                       : around_ring(context, of_share, y, dropout);
   return trades ? to_sequence(context, spec.shape, y) : y;
 }
 
 namespace {
 
 void rotate(Stream& stream, const AttentionShape& shape, const kernels::RotaryTable& table,
-            const Positions& positions, kernels::Rotation rotation, Tensor& qkv) {
+            const SequenceRows& rows, kernels::Rotation rotation, Tensor& qkv) {
+  if (rows.own_positions.defined()) {
+    return kernels::rope(stream, shape, table, {.rows = rows.own_positions}, rotation, qkv);
+  }
   const int64_t packed = shape.packed();
-  for (const RowBlock& block : row_blocks(shape.batch * shape.length, shape.length, positions)) {
+  for (const RowBlock& block :
+       row_blocks(shape.batch * shape.length, shape.length, rows.positions)) {
     AttentionShape of_block = shape;
     of_block.batch = block.rows / block.length;
     of_block.length = block.length;
-    Tensor rows = qkv.narrow(block.row * packed, block.rows * packed);
-    kernels::rope(stream, of_block, table, {.first = block.first_position}, rotation, rows);
+    Tensor rotated = qkv.narrow(block.row * packed, block.rows * packed);
+    kernels::rope(stream, of_block, table, {.first = block.first_position}, rotation, rotated);
   }
 }
 
 }  // namespace
 
 Var rope(Context& context, const AttentionShape& shape, const kernels::RotaryTable& table,
-         const Positions& positions, Var qkv) {
+         const SequenceRows& rows, Var qkv) {
   DS_CHECK(qkv.value.is_sole_owner(), "rope: rotates in place, but somebody else holds qkv");
   Stream& stream = context.stream;
-  rotate(stream, shape, table, positions, kernels::Rotation::kForward, qkv.value);
-  auto backward = [&stream, shape, &table, positions](GradientFlow& flow) {
+  rotate(stream, shape, table, rows, kernels::Rotation::kForward, qkv.value);
+  auto backward = [&stream, shape, &table, rows](GradientFlow& flow) {
     Tensor dqkv = own(stream, flow.take(0));
-    rotate(stream, shape, table, positions, kernels::Rotation::kInverse, dqkv);
+    rotate(stream, shape, table, rows, kernels::Rotation::kInverse, dqkv);
     flow.give(0, std::move(dqkv));
   };
   Tensor rotated = std::move(qkv.value);

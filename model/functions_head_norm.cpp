@@ -45,8 +45,8 @@ struct Normed {
 
 Normed norm_in_place(Context& context, const Heads& heads, float eps, Tensor& packed) {
   Stream& stream = context.stream;
-  const Span span(stream, module_label(context.store, heads.gamma));
-  const Lease gamma = context.store.acquire(heads.gamma);
+  const Span span(stream, module_label(*context.store, heads.gamma));
+  const Lease gamma = context.store->acquire(heads.gamma);
   Normed out{.x = taken_out(stream, heads, packed),
              .inverse_rms = Tensor::empty({heads.shape()[0]}, DType::kF32, stream)};
   Tensor y = Tensor::empty(heads.shape(), packed.dtype(), stream);
@@ -74,7 +74,7 @@ Var norm_heads(Context& context, const kernels::AttentionShape& shape, const Hea
                Var qkv) {
   DS_CHECK(qkv.value.is_sole_owner(), "norm of heads: works in place, but somebody else holds qkv");
   Stream& stream = context.stream;
-  ParameterStore& store = context.store;
+  ParameterStore& store = *context.store;
   const auto [queries, keys] = heads_of(shape, spec);
   const Normed q = norm_in_place(context, queries, spec.eps, qkv.value);
   const Normed k = norm_in_place(context, keys, spec.eps, qkv.value);

@@ -15,16 +15,16 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
   DS_CHECK(x.value.shape().rank() == 2 && x.value.shape()[1] == spec.in,
            "linear: x has shape {}, expected [N, {}]", x.value.shape().to_string(), spec.in);
   Stream& stream = context.stream;
-  ParameterStore& store = context.store;
+  ParameterStore& store = *context.store;
   Tensor y = context.room_for({x.value.shape()[0], spec.out()}, x.value.dtype());
-  const Tensor input = as_operand(stream, x.value, context.operands);
-  if (!context.unread) {
+  const Tensor input = as_operand(stream, x.value, context.pass.operands);
+  if (!context.pass.unread) {
     const Span span(stream, module_label(store, spec.parts.front().weight));
     const bool adds_bias = !spec.is_part_of_sum || adds_what_all_have(context);
     project(stream, store, spec, input, {.adds_bias = adds_bias}, y);
   }
 
-  auto backward = [&stream, &store, spec, operands = context.operands,
+  auto backward = [&stream, &store, spec, operands = context.pass.operands,
                    x_saved = context.save(input)](GradientFlow& flow) mutable {
     const Tensor dy = flow.take(0);
     // Gradients first: they can be on their way to the other ranks while dx is computed, and x can

@@ -14,8 +14,8 @@ struct Inner {
 
 void project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
                        const Epilogue& epilogue, Tensor& y) {
-  const Span span(context.stream, module_label(context.store, spec.parts.front().weight));
-  project(context.stream, context.store, spec, x, epilogue, y);
+  const Span span(context.stream, module_label(*context.store, spec.parts.front().weight));
+  project(context.stream, *context.store, spec, x, epilogue, y);
 }
 
 // `dtype`: of what comes out of the product with x.
@@ -65,17 +65,17 @@ void check(const MlpSpec& spec, const Tensor& x) {
 
 Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   Stream& stream = context.stream;
-  ParameterStore& store = context.store;
-  Tensor input = as_operand(stream, x.value, context.operands);
+  ParameterStore& store = *context.store;
+  Tensor input = as_operand(stream, x.value, context.pass.operands);
   Inner inner = activate(context, spec, input, x.value.dtype());
-  inner.after = as_operand(stream, inner.after, context.operands);
+  inner.after = as_operand(stream, inner.after, context.pass.operands);
   Tensor y = context.room_for({x.value.shape()[0], spec.down.out()}, x.value.dtype());
-  if (!context.unread) {
+  if (!context.pass.unread) {
     const bool adds_bias = !spec.down.is_part_of_sum || adds_what_all_have(context);
     project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
   }
 
-  auto backward = [&stream, &store, spec, operands = context.operands,
+  auto backward = [&stream, &store, spec, operands = context.pass.operands,
                    x_saved = context.save(input), before_saved = context.save(inner.before),
                    after_saved = context.save(inner.after)](GradientFlow& flow) mutable {
     // Gradients of parameters first: they can be on their way to the other ranks while the next
@@ -100,7 +100,7 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
 
 Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   check(spec, x.value);
-  const Tiling tiling{.name = "mlp", .tiles = context.mlp_tiles, .width = spec.down.out()};
+  const Tiling tiling{.name = "mlp", .tiles = context.pass.mlp_tiles, .width = spec.down.out()};
   return in_tiles(context, tiling, x, [spec](Context& inside, const Var& rows) {
     return mlp_at_once(inside, rows, spec);
   });

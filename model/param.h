@@ -1,7 +1,7 @@
 // Parameters as a model sees them: named specs handed to a ParameterStore, whole weights seen
 // through leases, gradients written into slots. Which rank holds which bytes is the store's
-// business: PlainStore (model/plain_store.h) keeps everything here, ShardedStore (zero/) implements
-// ZeRO stages 0-3.
+// business: PlainStore (model/stores/plain_store.h) keeps everything here, ShardedStore (zero/)
+// implements ZeRO stages 0-3.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,8 @@ namespace ds {
 namespace {
 
 int64_t row_sharers(const Context& context) {
-  return context.shares_rows && context.tensor != nullptr ? context.tensor->size() : 1;
+  const Communicator* const group = context.parallel.row_group();
+  return group != nullptr ? group->size() : 1;
 }
 
 // sum + branch, rounded as the norms that add round it.
@@ -31,6 +32,13 @@ Var joined(Context& context, Residual residual) {
   };
   const std::array<Var, 2> inputs{residual.sum, residual.branch};
   return context.record("boundary", inputs, {std::move(y)}, std::move(backward)).front();
+}
+
+TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
+  return {.tokens = batch.tensor(batch_field::kTokens),
+          .order = batch.find(batch_field::kTokenOrder),
+          .position_order = batch.find(batch_field::kPositionOrder),
+          .rows = rows};
 }
 
 // Row `length - 1` of each sequence, as constants.
@@ -90,22 +98,55 @@ std::vector<ParamId> Stage::shared_params() const {
   return {parts_.shared};
 }
 
+BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
+  const BatchContent& content = extents.content;
+  const bool trains = extents.mode == RunMode::kTrain;
+  const int64_t rows = extents.samples * extents.length;
+  std::vector<BatchField> fields;
+  const auto add = [&](std::string_view name, DType dtype, const Shape& shape,
+                       BatchField::Kind kind = BatchField::Kind::kGiven,
+                       std::string_view from = {}) {
+    fields.push_back({std::string(name), dtype, shape, kind, std::string(from)});
+  };
+  using namespace batch_field;
+  if (is_first()) {
+    add(kTokens, DType::kI32, {rows});
+    if (trains) add(kTokenOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kTokens);
+  }
+  const bool has_table = is_first() && parts_.embedding->spec.positions != kNoParam;
+  if (content.positions && (has_table || decoder_spec(parts_.config).rotary)) {
+    add(kPositions, DType::kI32, {rows});
+    if (trains && has_table) {
+      add(kPositionOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kPositions);
+    }
+  }
+  if (content.key_ranges) {
+    add(kKeyRanges, DType::kI32, {extents.samples, extents.whole_length, 2});
+  }
+  if (is_last()) {
+    add(kTargets, DType::kI32, {rows});
+    if (content.weights) add(kWeights, DType::kF32, {rows});
+    if (content.is_uneven) {
+      add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
+    }
+  }
+  return BatchSpec(std::move(fields));
+}
+
 Residual Stage::run(Context& context, StageInput input) const {
-  const SequenceRows& rows = input.rows;
+  const MicroBatch& batch = input.batch;
+  SequenceRows rows = input.rows;
+  rows.own_positions = batch.find(batch_field::kPositions);
+  rows.key_ranges = batch.find(batch_field::kKeyRanges);
   const int64_t row_count = rows.batch * rows.length;
   Residual stream;
   const Span span(context.stream, "embedding");
   if (is_first()) {
-    DS_CHECK(input.tokens.dtype() == DType::kI32 && input.tokens.shape() == Shape{row_count},
-             "stage: tokens are {} {}, expected int32 [{}]", name_of(input.tokens.dtype()),
-             input.tokens.shape().to_string(), row_count);
-    stream.sum = dropout(context,
-                         embed(context,
-                               {.tokens = std::move(input.tokens),
-                                .order = std::move(input.order),
-                                .length = rows.length,
-                                .positions = rows.positions},
-                               parts_.dtype, parts_.embedding->spec),
+    const TokenRows tokens = token_rows(batch, rows);
+    DS_CHECK(tokens.tokens.dtype() == DType::kI32 && tokens.tokens.shape() == Shape{row_count},
+             "stage: tokens are {} {}, expected int32 [{}]", name_of(tokens.tokens.dtype()),
+             tokens.tokens.shape().to_string(), row_count);
+    stream.sum = dropout(context, embed(context, tokens, parts_.dtype, parts_.embedding->spec),
                          parts_.embedding->dropout, rows.length);
   } else {
     const Shape expected{row_count / row_sharers(context), dims_.width};
@@ -115,6 +156,7 @@ Residual Stage::run(Context& context, StageInput input) const {
              expected.to_string());
     stream.sum = std::move(input.boundary);
   }
+  input = {};
   for (const Segment& segment : segments_) {
     stream = run_segment(context, segment, rows, std::move(stream));
   }
@@ -136,8 +178,8 @@ Residual Stage::run_blocks(Context& context, const Segment& segment, const Seque
 Residual Stage::run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                             Residual in) const {
   Context inside = context;
-  inside.recompute = segment.recompute;
-  inside.mlp_tiles = mlp_tiles_;
+  inside.pass.recompute = segment.recompute;
+  inside.pass.mlp_tiles = mlp_tiles_;
   if (segment.recompute.part != RecomputedPart::kBlock || !context.differentiates()) {
     return run_blocks(inside, segment, rows, std::move(in));
   }
@@ -162,15 +204,16 @@ Var Stage::forward(Context& context, StageInput input) const {
   return joined(context, std::move(residual));
 }
 
-Tensor Stage::losses(Context& context, StageInput input, const Tensor& targets,
-                     float grad_scale) const {
+Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const Head& last = head();
+  const MicroBatch batch = input.batch;
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
   Var y = norm(context, residual.sum, residual.branch, last.norm).y;
   residual = {};
-  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight, targets,
-                              grad_scale);
+  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight,
+                              batch.tensor(batch_field::kTargets), grad_scale,
+                              batch.find(batch_field::kWeights));
 }
 
 Tensor Stage::next_logits(Context& context, StageInput input) const {
@@ -181,7 +224,7 @@ Tensor Stage::next_logits(Context& context, StageInput input) const {
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
   const Var y = norm(context, residual.sum, residual.branch, last.norm).y;
   Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
-  const Lease head = context.store.acquire(last.weight);
+  const Lease head = context.store->acquire(last.weight);
   kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
                            .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
                            .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),

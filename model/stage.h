@@ -72,12 +72,12 @@ class Stage final : public PipelineStage {
 
   bool is_first() const override { return parts_.embedding.has_value(); }
   bool is_last() const override { return parts_.head.has_value(); }
-  bool sorts_tokens() const override { return true; }
   DType dtype() const override { return parts_.dtype; }
   Shape shape_in(const SequenceRows& rows) const override {
     return {rows.batch * rows.length, dims_.width};
   }
   Shape shape_out(const SequenceRows& rows) const override { return shape_in(rows); }
+  BatchSpec batch_spec(const BatchExtents& extents) const override;
   std::vector<ParamId> shared_params() const override;
   const ModelConfig& config() const { return parts_.config; }
   const Head& head() const;  // of the last stage
@@ -88,8 +88,7 @@ class Stage final : public PipelineStage {
   // The residual stream after the blocks; a cache has the positions from then on.
   Residual run(Context& context, StageInput input) const;
   Var forward(Context& context, StageInput input) const override;
-  Tensor losses(Context& context, StageInput input, const Tensor& targets,
-                float grad_scale) const override;  // targets: int32 [N]
+  Tensor losses(Context& context, StageInput input, float grad_scale) const override;
   // The last stage's, without a tape: see LanguageModel::next_logits, here with the batch that
   // input.rows says.
   Tensor next_logits(Context& context, StageInput input) const;

@@ -12,6 +12,7 @@
 #include "core/libraries/gpu_libraries.h"
 #include "core/memory/host_copy.h"
 #include "kernels/attention_choice.h"
+#include "model/context.h"
 #include "model/families/decoder_block.h"
 #include "model/parallel/sequence.h"
 #include "train/assemble.h"
@@ -181,8 +182,11 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                           .head_dim = sizes.head_dim},
                          sharers);
   const auto words_of = [&](int64_t layer) {
-    const kernels::AttentionSpec attention{
-        .shape = shape, .mask = attention_mask(decoder_spec(options.model), layer)};
+    kernels::AttentionSpec attention{.shape = shape,
+                                     .mask = attention_mask(decoder_spec(options.model), layer)};
+    if (options.content.key_ranges) {  // of which nobody asks the values here
+      attention.mask.ranges = unread_value({shape.batch, shape.length, 2}, DType::kI32);
+    }
     const auto chosen =
         kernels::attention_kernels(workspace_.stream(), attention, options.dtype,
                                    static_cast<float>(sizes.attention_dropout), options.attention);

@@ -71,6 +71,7 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
   return std::make_unique<Evaluation>(
       parts.engine, reports, *data.validation,
       Evaluation::Options{.place = place_of(parts.engine),
+                          .documents = data.documents,
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                           .every = parts.config.train.eval_every,
                           .last_step = steps,
@@ -102,7 +103,7 @@ std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShap
       parts.control, parts.workspace,
       MetricsReport::Options{.total_steps = steps,
                              .global_batch = batch.global_batch(),
-                             .length = parts.engine.options().length,
+                             .length = static_cast<double>(parts.engine.options().length),
                              .told_step = parts.plan.told_step,
                              .throughput = parts.config.timers.throughput.enabled,
                              .samples_per_epoch = samples_per_epoch,
@@ -124,8 +125,12 @@ std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource
                                               int64_t steps) {
   const Engine& engine = parts.engine;
   if (engine.device().kind != Device::Kind::kCuda) return nullptr;
+  if (engine.batches().largest().fields().empty()) return nullptr;  // a stage in the middle
   return std::make_unique<PrefetchingSource>(
-      source, PrefetchingSource::Options{.tokens = engine.tokens_here(),
+      source, PrefetchingSource::Options{.largest = engine.batches().largest(),
+                                         .spec_of = [&engine](int64_t step) -> const BatchSpec& {
+                                           return engine.batches().of_step(step);
+                                         },
                                          .micro_steps = engine.options().micro_steps(),
                                          .steps = steps,
                                          .pinned = engine.pinned()});

@@ -7,10 +7,10 @@
 #include "config/config.h"
 #include "rankd/control_client.h"
 #include "train/assemble.h"
+#include "train/batches/loader_source.h"
 #include "train/checkpointing.h"
 #include "train/evaluation.h"
 #include "train/job.h"
-#include "train/loader_source.h"
 #include "train/memory_tier.h"
 #include "train/observers.h"
 #include "train/profile/op_log.h"
@@ -54,8 +54,8 @@ std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShap
 // parts.memory is not null.
 std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,
                                              int64_t steps);
-// Null where the step reads its batches itself: on a CPU, where it takes the cores that the thread
-// would take, and a batch is little beside what is computed of it.
+// Null where the step reads no batches, and where it reads them itself: on a CPU, where it takes
+// the cores that the thread would take, and a batch is little beside what is computed of it.
 std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource& source,
                                               int64_t steps);
 

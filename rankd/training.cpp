@@ -20,9 +20,9 @@
 #include "rankd/step_commands.h"
 #include "rankd/training_data.h"
 #include "train/assemble.h"
+#include "train/batches/loader_source.h"
 #include "train/checkpointing.h"
 #include "train/evaluation.h"
-#include "train/loader_source.h"
 #include "train/memory_tier.h"
 #include "train/observers.h"
 #include "train/plan/dry_run.h"
@@ -61,7 +61,7 @@ class TrainingRun {
         evaluation_(evaluation_of(parts, batch_, phases_, steps_)),
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
-               place_of(parts.engine), &observers_),
+               place_of(parts.engine), &observers_, parts.data.documents),
         prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));

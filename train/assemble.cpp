@@ -19,6 +19,7 @@
 #include "core/files/file.h"
 #include "core/index.h"
 #include "core/number_text.h"
+#include "data/text_kind.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
 #include "optim/loss_scaler.h"
@@ -254,13 +255,14 @@ bool measures_parts(const Config& config) {
          config.comms_logger.enabled;
 }
 
-void require_equal_rows(const Config& config, int64_t tokens) {
+// Why ranks cannot share so many tokens of a micro-batch; empty: they can, or do not.
+std::string unequal_rows(const Config& config, int64_t tokens) {
   const int64_t ranks = tensor_ranks(config);
-  if (!config.tensor_parallel.sequence_parallel || tokens % ranks == 0) return;
-  throw ConfigError(
-      fmt::format("tensor_parallel.sequence_parallel: {} ranks cannot share the {} tokens of a "
-                  "micro-batch equally; expected a divisor, or other micro-batches",
-                  ranks, tokens));
+  if (!config.tensor_parallel.sequence_parallel || tokens % ranks == 0) return "";
+  return fmt::format(
+      "tensor_parallel.sequence_parallel: {} ranks cannot share the {} tokens of a "
+      "micro-batch equally; expected a divisor, or other micro-batches",
+      ranks, tokens);
 }
 
 }  // namespace
@@ -274,6 +276,61 @@ std::vector<std::string> require_partition(const Config& config, const ModelConf
   }
   return found.notes();
 }
+
+namespace {
+
+std::string schedule_name(CurriculumScheduleType type) {
+  switch (type) {
+    case CurriculumScheduleType::kFixedLinear:
+      return "fixed_linear";
+    case CurriculumScheduleType::kFixedRoot:
+      return "fixed_root";
+    case CurriculumScheduleType::kFixedDiscrete:
+      return "fixed_discrete";
+    case CurriculumScheduleType::kCustom:
+      break;
+  }
+  throw Unsupported("curriculum_learning.schedule_type: custom, which is code");
+}
+
+// The lengths of samples along the run; nothing if they all are whole. ConfigError for one that
+// ranks cannot share.
+std::optional<CurriculumOptions> lengths_of(const Config& config, const ModelConfig& model,
+                                            int64_t length, int64_t micro_batch) {
+  constexpr size_t kMostLengths = 1024;
+  const CurriculumLearningConfig& c = config.curriculum_learning;
+  if (!c.enabled || c.curriculum_type != CurriculumType::kSeqlen) return std::nullopt;
+  const CurriculumScheduleConfig schedule = c.schedule_config.value_or(CurriculumScheduleConfig{});
+  CurriculumOptions options{.min_difficulty = c.min_difficulty.value_or(1),
+                            .max_difficulty = c.max_difficulty.value_or(length),
+                            .schedule_type = schedule_name(c.schedule_type.value()),
+                            .total_curriculum_step = schedule.total_curriculum_step,
+                            .difficulty_step = schedule.difficulty_step,
+                            .root_degree = schedule.root_degree,
+                            .difficulty = schedule.difficulty.value_or(std::vector<int64_t>{}),
+                            .max_step = schedule.max_step.value_or(std::vector<int64_t>{})};
+  const StepRules rules({.length = length, .lengths = options});
+  const auto shapes = rules.shapes(config.train.steps.value_or(INT64_MAX));
+  if (shapes.size() > kMostLengths) {
+    throw ConfigError(
+        fmt::format("curriculum_learning: {} lengths of samples, each of which is planned; "
+                    "expected at most {}: "
+                    "give a larger difficulty_step",
+                    shapes.size(), kMostLengths));
+  }
+  for (const auto& [shape, step] : shapes) {
+    std::string why = sequence_conflict(dimensions(model), shape.length, sequence_sharing(config));
+    if (why.empty()) {
+      why = unequal_rows(config, micro_batch * shape.length / sequence_ranks(config));
+    }
+    if (why.empty()) continue;
+    throw ConfigError(fmt::format("curriculum_learning: samples of {} tokens, from step {} on: {}",
+                                  shape.length, step, why));
+  }
+  return options;
+}
+
+}  // namespace
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
@@ -295,7 +352,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
         "in a micro-batch",
         batch.micro_batch, length, kMostTokensOfMicroBatch));
   }
-  require_equal_rows(config, batch.micro_batch * length / sequence_ranks(config));
+  const int64_t rows = batch.micro_batch * length / sequence_ranks(config);
+  if (const std::string why = unequal_rows(config, rows); !why.empty()) throw ConfigError(why);
   ZeroOptions zero = zero_options(config, dtype, batch.accumulation);
   if (config.sparse_gradients) {
     zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
@@ -311,6 +369,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .gradient_factor = gradient_factor(config, token_ranks(config, world_size)),
           .micro_batch = batch.micro_batch,
           .length = length,
+          .content = {.key_ranges = config.data.reset_attention_mask,
+                      .positions = config.data.reset_position_ids,
+                      .is_uneven = config.data.eod_mask_loss},
+          .lengths = lengths_of(config, model, length, batch.micro_batch),
           .tensor_grain = config.tensor_parallel.tp.tp_grain_size,
           .shares_rows = config.tensor_parallel.sequence_parallel,
           .pipeline = pipeline_choice(config.pipeline),
@@ -356,6 +418,59 @@ TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, Fi
   return options;
 }
 
+namespace {
+
+// The token that is put after documents. A line feed that nobody asked for stands within texts,
+// too.
+int32_t separating_token(const std::string& key, const Tokenizer* tokenizer,
+                         const TextOptions& text, bool is_given, bool are_json_lines) {
+  const auto refuse = [&](const std::string& why) -> ConfigError {
+    return ConfigError(
+        fmt::format("{}: {}; give data.eod_token_id, or a data.separator that is one "
+                    "token",
+                    key, why));
+  };
+  if (tokenizer == nullptr) throw refuse("token ids do not say which of them ends a document");
+  if (!is_given && !are_json_lines) {
+    throw refuse("between text files comes no token that nobody asked for");
+  }
+  const Separator& separator = text.after_json_line;
+  if (!is_given && separator.kind != Separator::Kind::kOneToken) {
+    throw refuse(
+        "no token ends documents: after a JSON line comes a line feed, and texts have such");
+  }
+  const std::vector<int32_t> ids = tokenizer->encode(separator.text);
+  if (ids.size() != 1) {
+    throw refuse(fmt::format("data.separator is {} tokens", ids.size()));
+  }
+  return ids.front();
+}
+
+}  // namespace
+
+DocumentRules document_rules(const DataSection& data, const Tokenizer* tokenizer,
+                             const TextOptions& text, int64_t vocabulary) {
+  const std::string key = data.reset_attention_mask ? "data.reset_attention_mask"
+                          : data.reset_position_ids ? "data.reset_position_ids"
+                          : data.eod_mask_loss      ? "data.eod_mask_loss"
+                                                    : "";
+  if (key.empty()) return {};
+  DocumentRules rules{.masks_loss = data.eod_mask_loss};
+  if (data.eod_token_id) {
+    if (*data.eod_token_id >= vocabulary) {
+      throw ConfigError(fmt::format("data.eod_token_id: {} is no token of the model, which has {}",
+                                    *data.eod_token_id, vocabulary));
+    }
+    rules.end = narrow<int32_t>(*data.eod_token_id);
+  } else {
+    rules.end = separating_token(key, tokenizer, text, data.separator.has_value(),
+                                 std::ranges::all_of(data.train, [](const std::string& path) {
+                                   return layout_of(path) == TextLayout::kJsonLines;
+                                 }));
+  }
+  return rules;
+}
+
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
                        TokenCache* cache) {
   const ModelDimensions sizes = dimensions(model);
@@ -368,6 +483,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     text.cache = cache;
     text.tokenizer_digest = tokenizer_digest(files, data.tokenizer);
   }
+  const DocumentRules documents = document_rules(data, tokenizer.get(), text, sizes.vocabulary);
   const int64_t length = sequence_length(data, model);
   const ByteTokenizer unused;  // token ids are no text: nobody asks it
   const Tokenizer& any = tokenizer ? static_cast<const Tokenizer&>(*tokenizer) : unused;
@@ -396,6 +512,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
   return {.tokenizer = std::move(tokenizer),
           .train = std::move(train),
           .validation = std::move(validation),
+          .documents = documents,
           .validation_bytes_per_token = bytes_per_token};
 }
 

@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "core/memory/adaptors.h"
 #include "data/dataset.h"
+#include "data/document_rows.h"
 #include "data/sampler.h"
 #include "data/tokenizer/tokenizer.h"
 #include "offload/async_io/io_options.h"
@@ -56,11 +57,17 @@ struct TrainingData {
   std::unique_ptr<Tokenizer> tokenizer;  // null where all data are token ids
   SampleSet train;
   std::optional<SampleSet> validation;
+  DocumentRules documents;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON
 // lines.
 TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files);
+
+// Whether documents are told apart, and by which token. ConfigError if no single token ends them.
+// `tokenizer`: null where all data are token ids.
+DocumentRules document_rules(const DataSection& data, const Tokenizer* tokenizer,
+                             const TextOptions& text, int64_t vocabulary);
 
 // Opens what `data` names; ids of large texts are kept in the cache, if there is one. InputMissing,
 // DataError as the readers throw them; ConfigError for a tokenizer that is not the model's.

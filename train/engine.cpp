@@ -10,7 +10,7 @@
 #include "core/index.h"
 #include "kernels/attention_choice.h"
 #include "kernels/gemm/matmul.h"
-#include "model/watched_store.h"
+#include "model/stores/watched_store.h"
 #include "optim/loss_scaler.h"
 #include "train/step/pipeline.h"
 
@@ -81,7 +81,9 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
       rules_({.base_lr = learning_rate(options.optimizer),
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
-              .seed = options.seed}),
+              .seed = options.seed,
+              .length = options.length,
+              .lengths = options.lengths}),
       // What a staged update does follows from how many there were before it.
       results_late_(optimizer_->is_staged() ? 0 : resources.results_late),
       store_(with_state_of(options.zero, *optimizer_, resources.peers.mesh.layout()),
@@ -90,14 +92,16 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
       scalars_(resources.peers.sums().size(), resources.stream, resources.pinned),
       training_(training_program(options, pipeline_place(resources.peers.mesh))),
       evaluation_(evaluation_program(options, pipeline_place(resources.peers.mesh))),
-      uploads_({.buffers = std::max(training_.buffers, evaluation_.buffers),
-                .tokens = tokens_here(),
-                .pinned = resources.pinned,
-                .copies = resources.copies},
-               resources.stream),
       chunks_(make_chunks()),
+      batches_(rules_, options.last_step, full_shape(),
+               [this](const StepShape& shape, RunMode mode) { return batch_of(shape, mode); }),
+      uploads_(
+          {.buffers = std::max(training_.buffers, evaluation_.buffers),
+           .batch_bytes = std::max(batches_.largest().bytes(), batches_.of_evaluation().bytes()),
+           .pinned = resources.pinned,
+           .copies = resources.copies},
+          resources.stream),
       saves_(saves_of(options, resources)),
-      place_(place_on(store_, nullptr)),
       results_(results_late_, resources.pinned) {
   kernels::set_matmul_rules(resources.stream, options.matmul);
   kernels::set_attention_rules(resources.stream, options.attention);
@@ -126,12 +130,13 @@ std::vector<std::unique_ptr<const PipelineStage>> Engine::make_chunks() {
   return chunks;
 }
 
-StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers) {
+StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers, const StepShape& shape) {
   Mesh& mesh = resources_.peers.mesh;
   StepPlace place{.stream = resources_.stream,
                   .store = store,
                   .uploads = uploads_,
                   .loss = scalars_.loss(),
+                  .weights = scalars_.weights(),
                   .operands = options_.operands,
                   .gradient_factor = options_.gradient_factor,
                   .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
@@ -139,13 +144,8 @@ StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers) {
                   .numbers = numbers,
                   .chunks = {},
                   .micro_batch = options_.micro_batch,
-                  .length = tokens_here() / options_.micro_batch,
-                  .sequence = resources_.sequence(),
-                  .trade = resources_.trade(),
-                  .ring = resources_.ring(),
-                  .ring_messages = resources_.ring_messages,
-                  .tensor = resources_.tensor(),
-                  .shares_rows = options_.shares_rows,
+                  .length = length_here(shape),
+                  .parallel = resources_.parallel(options_.shares_rows),
                   .activations = resources_.pipe(),
                   .gradients = mesh.pipe_gradients(),
                   .ends = mesh.pipe_ends(),
@@ -155,11 +155,29 @@ StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers) {
   return place;
 }
 
-int64_t Engine::tokens_here() const {
+int64_t Engine::length_here(const StepShape& shape) const {
   const int parts = resources_.peers.mesh.size(Axis::kSequence);
-  DS_CHECK(options_.length % parts == 0,
-           "engine: samples of {} tokens, which {} ranks cannot share", options_.length, parts);
-  return options_.micro_batch * options_.length / parts;
+  DS_CHECK(shape.length % parts == 0, "engine: samples of {} tokens, which {} ranks cannot share",
+           shape.length, parts);
+  return shape.length / parts;
+}
+
+BatchSpec Engine::batch_of(const StepShape& shape, RunMode mode) const {
+  BatchSpec spec;
+  for (const auto& chunk : chunks_) {
+    spec.add(chunk->batch_spec({.samples = options_.micro_batch,
+                                .length = length_here(shape),
+                                .whole_length = shape.length,
+                                .content = options_.content,
+                                .mode = mode}));
+  }
+  return spec;
+}
+
+double Engine::weight_of_step(const StepShape& shape) const {
+  return static_cast<double>(options_.micro_batch) *
+         static_cast<double>(options_.losses_per_sample(shape)) * options_.micro_steps() *
+         resources_.peers.mesh.size(Axis::kData);
 }
 
 void Engine::reduce_sums(const FinishRule& rule) {
@@ -169,14 +187,13 @@ void Engine::reduce_sums(const FinishRule& rule) {
 }
 
 StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
-  const double tokens = static_cast<double>(options_.micro_batch) *
-                        static_cast<double>(options_.losses_per_sample()) * options_.micro_steps() *
-                        resources_.peers.mesh.size(Axis::kData);
   return {.source = source,
+          .batch = batches_.of(settings.shape),
+          .all_chunks_read = options_.content.is_for_all_layers(),
           .step = begun(),
-          .tokens = tokens,
+          .weight = weight_of_step(settings.shape),
           .dropout = settings.dropout,
-          .memory = memories_.train()};
+          .memory = memories_.train(settings.shape)};
 }
 
 RecomputedBlocks Engine::recomputed_blocks() {
@@ -203,11 +220,23 @@ void Engine::prepare_graphs() {
   const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
   if (!options_.cuda_graphs || waits || !on_device || !resources_.are_recordable()) return;
   if (!store_.is_recordable() || optimizer_->is_staged()) return;
-  graphs_.emplace(resources_.streams(), store_, resources_.groups(), resources_.recorded);
+  records_ = true;
 }
 
-void Engine::recorded_micro_steps(BatchSource& source) {
-  StepInput input = input_of(source, next_settings());
+StepGraphs* Engine::graphs_for(const StepShape& shape) {
+  if (!records_) return nullptr;
+  if (!recorded_ || recorded_->shape != shape) {
+    resources_.stream.synchronize();  // recorded work of the shape before may be under way
+    recorded_.reset();
+    recorded_.emplace(shape, resources_, store_);
+  }
+  return &recorded_->graphs;
+}
+
+void Engine::recorded_micro_steps(BatchSource& source, const StepShape& shape) {
+  StepSettings settings = next_settings();
+  settings.shape = shape;
+  StepInput input = input_of(source, settings);
   store_.begin_step();
   StepProgram program = training_;
   if (resources_.pipe() == nullptr) {
@@ -216,7 +245,8 @@ void Engine::recorded_micro_steps(BatchSource& source) {
   std::erase_if(program.instructions, [](const PipelineInstruction& instruction) {
     return instruction.op >= PipelineOp::kReduceTiedGrads;  // what follows the last micro-step
   });
-  StepRunner(place_, input).run(program);
+  const StepPlace place = place_on(store_, nullptr, settings.shape);
+  StepRunner(place, input).run(program);
 }
 
 // As if the steps under way all had updates.
@@ -243,18 +273,21 @@ ShardedStore::ExpectedUpdate Engine::expected_update(const StepSettings& setting
           .grad_scale = static_cast<float>(1.0F / (options_.gradient_factor * loss_scale))};
 }
 
-int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer) {
+int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer,
+                           const std::optional<StepShape>& shape) {
   results_.require_room();
-  const StepSettings settings = next_settings();
+  StepSettings settings = next_settings();
+  settings.shape = shape.value_or(settings.shape);
   StepInput input = input_of(source, settings);
   input.observer = observer;
   input.optimizer_step = [&] { update(settings); };
   upload(settings, flags);
   store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
   if (store_.updates_ahead()) store_.expect(expected_update(settings));
-  input.graphs = graphs_ ? &*graphs_ : nullptr;
-  StepRunner(place_, input).run(training_);
-  if (graphs_) graphs_->end_first_step();
+  input.graphs = graphs_for(settings.shape);
+  const StepPlace place = place_on(store_, nullptr, settings.shape);
+  StepRunner(place, input).run(training_);
+  if (recorded_) recorded_->graphs.end_first_step();
   log_recompute_times(settings.step);
   return settings.step;
 }
@@ -263,7 +296,7 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   require_at_edge("make a step once more");
   const StepSettings settings = next_settings();
   WatchedStore store(store_, numbers);
-  const StepPlace place = place_on(store, &numbers);
+  const StepPlace place = place_on(store, &numbers, settings.shape);
   StepInput input = input_of(source, settings);
   input.observer = &observer;
   StepProgram program = training_;
@@ -274,7 +307,8 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
   StepRunner(place, input).run(program);
   store_.add_sum_of_squares(scalars_.squares());
-  reduce_sums({.is_update = false});
+  reduce_sums(
+      {.is_update = false, .planned_weight = planned_weight(weight_of_step(settings.shape))});
   const StepOutcome again = scalars_.read_back();
   scalars_.clear_skip();
   return std::isfinite(again.sums.loss) && std::isfinite(again.norm);
@@ -283,13 +317,15 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
 void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
                               ParameterStore& store) {
   require_at_edge("probe a micro-step");
-  StepPlace place = place_on(store, nullptr);
+  const StepSettings settings = rules_.settings_at(step + 1);
+  StepPlace place = place_on(store, nullptr, settings.shape);
   place.loss = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
+  place.weights = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
   place.gradient_factor = 1;
   place.loss_scale = nullptr;
-  StepInput input = input_of(source, rules_.settings_at(step + 1));
+  StepInput input = input_of(source, settings);
   input.step = step;
-  input.tokens /= options_.micro_steps();
+  input.weight /= options_.micro_steps();
   StepProgram one = training_;
   std::erase_if(one.instructions, [&](const PipelineInstruction& instruction) {
     return instruction.micro_batch != micro_step;
@@ -302,7 +338,7 @@ void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
 void Engine::update(const StepSettings& settings) {
   const Span span(resources_.stream, "optimizer step");
   const auto all = [&] { update_weights(settings); };
-  graphs_ ? graphs_->update(all) : all();
+  recorded_ ? recorded_->graphs.update(all) : all();
   DS_FAILPOINT("engine.published");
   results_.add(settings.step, scalars_);
 }
@@ -311,11 +347,11 @@ void Engine::update_weights(const StepSettings& settings) {
   DS_FAILPOINT("engine.before_norm");
   store_.add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
-  reduce_sums(
-      {.max_norm = options_.gradient_clipping,
-       .loss_scale = options_.loss_scale,
-       .gradient_factor = options_.gradient_factor,
-       .own_gradients = optimizer_->gradients_at(settings.update) == GradientsOf::kOwnRank});
+  reduce_sums({.max_norm = options_.gradient_clipping,
+               .loss_scale = options_.loss_scale,
+               .gradient_factor = options_.gradient_factor,
+               .own_gradients = optimizer_->gradients_at(settings.update) == GradientsOf::kOwnRank,
+               .planned_weight = planned_weight(weight_of_step(settings.shape))});
   DS_FAILPOINT("engine.sums_reduced");
   store_.update(*optimizer_, scalars_, {.update = settings.update, .rate = [this](int64_t update) {
                                           return rules_.settings_at(update).lr;
@@ -364,6 +400,9 @@ Metrics Engine::metrics_of(const StepOutcome& outcome, double lr) const {
               {"lr", lr},
               {"loss_scale", outcome.loss_scale}};
   if (scales()) out.set("skipped_steps", static_cast<double>(scaling_.skipped));
+  if (options_.lengths) {
+    out.set("sequence_length", static_cast<double>(rules_.settings_at(step_).shape.length));
+  }
   return out;
 }
 
@@ -392,17 +431,23 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
                         const std::function<void(int64_t done)>& on_batch) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
+  const StepPlace place = place_on(store_, nullptr, full_shape());
   for (int64_t batch = 0; batch < batches; ++batch) {
-    const StepInput input{
-        .source = source, .step = batch, .mode = RunMode::kEval, .memory = memories_.evaluate()};
+    const StepInput input{.source = source,
+                          .batch = batches_.of_evaluation(),
+                          .all_chunks_read = options_.content.is_for_all_layers(),
+                          .step = batch,
+                          .mode = RunMode::kEval,
+                          .memory = memories_.evaluate()};
     store_.slots().begin(BucketRound::kEvaluation);
-    StepRunner(place_, input).run(evaluation_);
+    StepRunner(place, input).run(evaluation_);
     store_.slots().end();
     on_batch(batch + 1);
   }
-  const double tokens = static_cast<double>(options_.micro_batch * options_.losses_per_sample()) *
-                        static_cast<double>(batches) * resources_.peers.mesh.size(Axis::kData);
-  reduce_sums({.is_update = false});
+  const double tokens =
+      static_cast<double>(options_.micro_batch * options_.losses_per_sample(full_shape())) *
+      static_cast<double>(batches) * resources_.peers.mesh.size(Axis::kData);
+  reduce_sums({.is_update = false, .planned_weight = planned_weight(tokens)});
   const StepOutcome outcome = scalars_.read_back();
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
   require_none_found("evaluation", outcome.found);

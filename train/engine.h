@@ -15,6 +15,7 @@
 #include "model/activations/recompute.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
+#include "train/step/batches.h"
 #include "train/step/graphs.h"
 #include "train/step/memories.h"
 #include "train/step/rank_resources.h"
@@ -53,7 +54,9 @@ class Engine {
   // travels to every rank with the step's one small collective: ranks agree on stopping or saving
   // at no extra cost. `observer` is told of every micro-step before it begins. InternalError where
   // StepResults::kMost steps are under way.
-  int64_t begin_step(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
+  // `shape`: for dry runs, which have no other samples; else that of the step's number.
+  int64_t begin_step(BatchSource& source, int64_t flags, StepObserver* observer = nullptr,
+                     const std::optional<StepShape>& shape = std::nullopt);
   // The results of begun steps, in order; nothing where no step is under way. kYes waits. kNo takes
   // what is there, but none of the results_late newest, lest ranks differ by chance.
   // NotFinite when the loss of that step is not finite, or the gradient norm, with a loss scale
@@ -75,7 +78,7 @@ class Engine {
   void probe_micro_step(BatchSource& source, int64_t step, int micro_step, ParameterStore& store);
   // Forward and backward passes without an update, as the dry run records them: of the first
   // micro-step, which all others are like, or of all that a pipeline has under way in turn.
-  void recorded_micro_steps(BatchSource& source);
+  void recorded_micro_steps(BatchSource& source, const StepShape& shape);
   // Mean loss over `batches` micro-batches per rank of the validation source. InternalError while
   // steps are under way.
   double evaluate(
@@ -95,8 +98,7 @@ class Engine {
   HostExchange& host() { return resources_.peers.host; }
   const Mesh& mesh() const { return resources_.peers.mesh; }
   Communicator& token_group() const { return resources_.peers.tokens(); }  // who see other tokens
-  // Returns the tokens of a micro-batch on this rank, which may have only parts of its samples.
-  int64_t tokens_here() const;
+  const StepBatches& batches() const { return batches_; }  // what a source has to fill here
   int64_t step() const { return step_; }  // steps done, their results taken and good
   // Returns the scaling state after these steps and those of runs that this one goes on from.
   const ScalingState& scaling() const { return scaling_; }
@@ -125,7 +127,13 @@ class Engine {
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();
   std::vector<std::unique_ptr<const PipelineStage>> make_chunks();
-  StepPlace place_on(ParameterStore& store, NumberWatch* numbers);
+  StepShape full_shape() const { return {.length = options_.length}; }
+  int64_t length_here(const StepShape& shape) const;
+  BatchSpec batch_of(const StepShape& shape, RunMode mode) const;
+  double planned_weight(double weight) const { return options_.content.is_uneven ? weight : 0; }
+  double weight_of_step(const StepShape& shape) const;
+  StepPlace place_on(ParameterStore& store, NumberWatch* numbers, const StepShape& shape);
+  StepGraphs* graphs_for(const StepShape& shape);
   void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);
   void update_weights(const StepSettings& settings);
@@ -139,13 +147,22 @@ class Engine {
   ShardedStore store_;
   StepScalars scalars_;
   const StepProgram training_, evaluation_;
-  StepUploads uploads_;
   SegmentTimes recompute_times_;
   const std::vector<std::unique_ptr<const PipelineStage>> chunks_;  // this rank's layers
+  const StepBatches batches_;
+  StepUploads uploads_;
   const std::unique_ptr<HostSaves> saves_;  // null: activations stay on the device
-  const StepPlace place_;
   StepMemories memories_;
-  std::optional<StepGraphs> graphs_;
+  bool records_ = false;  // whether steps are recorded into graphs
+  // Recorded work is that of steps of one shape; for others it is made anew, since lengths grow and
+  // do not come back.
+  struct Recorded {
+    Recorded(const StepShape& of, const RankResources& rank, ShardedStore& store)
+        : shape(of), graphs(rank.streams(), store, rank.groups(), rank.recorded) {}
+    StepShape shape;
+    StepGraphs graphs;
+  };
+  std::optional<Recorded> recorded_;
   int64_t step_ = 0;
   bool skipped_last_ = false;
   ScalingState scaling_;

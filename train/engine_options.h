@@ -14,6 +14,7 @@
 #include "model/stage.h"
 #include "optim/rule_optimizer.h"
 #include "train/eigenvalue/options.h"
+#include "train/step_settings.h"
 #include "zero/shard_group.h"
 
 namespace ds {
@@ -43,8 +44,11 @@ struct EngineOptions {
   LossScaleRule loss_scale{};
   // What gradients have more than those of the mean loss from the loss to the update.
   double gradient_factor = 1;
-  int64_t micro_batch = 1;   // samples per rank and micro-step
-  int64_t length = 0;        // tokens per sample; with a module its sample_numel()
+  int64_t micro_batch = 1;  // samples per rank and micro-step
+  int64_t length = 1;       // tokens per sample; with a module 1
+  BatchContent content{};   // what samples hold beside tokens and targets
+  // If a curriculum says how long samples are, steps have the beginnings of theirs.
+  std::optional<CurriculumOptions> lengths = std::nullopt;
   int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
   bool shares_rows = false;  // see Context, likewise
   PipelineChoice pipeline{};
@@ -60,7 +64,7 @@ struct EngineOptions {
   std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
 
   int micro_steps() const { return zero.micro_steps; }
-  int64_t losses_per_sample() const;
+  int64_t losses_per_sample(const StepShape& shape) const;
 };
 
 }  // namespace ds

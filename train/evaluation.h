@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "train/batches/loader_source.h"
 #include "train/engine.h"
-#include "train/loader_source.h"
 #include "train/run_reports.h"
 
 namespace ds {
@@ -14,6 +14,7 @@ class Evaluation {
  public:
   struct Options {
     SamplePlace place{};
+    DocumentRules documents{};
     BatchShape shape;            // one micro-batch on each rank
     int64_t every = 0;           // steps between two; 0: after the last step only
     int64_t last_step = 0;       // there is always one after it

@@ -13,8 +13,8 @@
 #include "core/thread_pool.h"
 #include "model/kv_cache.h"
 #include "model/language_model.h"
-#include "model/plain_store.h"
 #include "model/stage.h"
+#include "model/stores/plain_store.h"
 #include "train/plan/model_device.h"
 
 namespace ds {
@@ -59,7 +59,7 @@ class LoadedModel {
   LanguageModel& model() { return *model_; }
   Stream& stream() { return weights_.stream; }
   const ModelDimensions& dims() const { return dims_; }
-  Context context() { return {.stream = weights_.stream, .store = weights_.store}; }
+  Context context() { return {.stream = weights_.stream, .store = &weights_.store}; }
 
  private:
   LoadedWeights weights_;
@@ -76,7 +76,7 @@ class LoadedStage {
   LayerRange layers() const { return layers_; }
   Stream& stream() { return weights_.stream; }
   Context context(KvCache* cache) {
-    return {.stream = weights_.stream, .store = weights_.store, .cache = cache};
+    return {.stream = weights_.stream, .store = &weights_.store, .cache = cache};
   }
 
  private:

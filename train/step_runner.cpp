@@ -5,7 +5,6 @@
 
 #include "core/failpoint.h"
 #include "core/index.h"
-#include "kernels/embedding.h"
 #include "kernels/reduce.h"
 #include "model/parallel/sequence.h"
 #include "train/observers.h"
@@ -73,7 +72,10 @@ void StepRunner::carry_out_unwatched(const PipelineInstruction& instruction) {
       break;
   }
   MicroSlot& slot = slot_of(instruction);
-  if (instruction.op == PipelineOp::kForwardPass) take_from_chunk_before(slot, instruction.buffer);
+  if (instruction.op == PipelineOp::kForwardPass) {
+    load_in_passing(slot, instruction);
+    take_from_chunk_before(slot, instruction.buffer);
+  }
   in_memory(instruction, [&] { carry_out_in(slot, instruction); });
   give_to_chunk_before(slot);
   release_if_done(instruction.buffer);
@@ -161,40 +163,29 @@ void StepRunner::release_if_done(int buffer) {
 
 Context StepRunner::context_of(MicroSlot& slot) const {
   return {.stream = place_.stream,
-          .store = place_.store,
-          .mode = input_.mode,
+          .store = &place_.store,
           .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
-          .micro = slot.inputs,
-          .loss_scale = place_.loss_scale,
-          .operands = place_.operands,
-          .sequence = place_.sequence,
-          .trade = place_.trade,
-          .ring = place_.ring,
-          .ring_messages = place_.ring_messages,
-          .tensor = place_.tensor,
-          .shares_rows = place_.shares_rows,
+          .parallel = place_.parallel,
+          .pass = {.mode = input_.mode,
+                   .micro = slot.inputs,
+                   .loss_scale = place_.loss_scale,
+                   .operands = place_.operands},
           .numbers = place_.numbers};
 }
 
 void StepRunner::load(MicroSlot& slot) {
+  const BatchSpec& spec = input_.batch;
   Stream& stream = place_.stream;
-  const int64_t numel = place_.micro_batch * place_.length;
-  const PipelineStage& stage = stage_of(slot);
-  const bool sorted = input_.mode == RunMode::kTrain && stage.is_first() && stage.sorts_tokens();
-  slot.tokens = Tensor::empty({numel}, DType::kI32, stream);
-  slot.targets = Tensor::empty({numel}, DType::kI32, stream);
-  if (sorted) slot.order = Tensor::empty({2, numel}, DType::kI32, stream);
+  slot.batch = {spec, Tensor::empty({spec.bytes()}, DType::kU8, stream)};
   const bool meta = stream.device().is_meta();
-  const std::optional<HostBatch> ready =
+  const std::optional<MicroBatch> ready =
       meta ? std::nullopt : input_.source.take(input_.step, slot.micro_batch);
-  const HostBatch batch = ready ? *ready : fill(slot);
+  const MicroBatch batch = ready ? *ready : fill(slot);
   // What a last stage has the targets of, a first one has used.
-  if (!meta && stage.is_first()) {
+  if (!meta && stage_of(slot).is_first()) {
     input_.source.on_use(input_.step, slot.micro_batch);
   }
-  std::vector<StepUploads::Copy> copies{{batch.tokens, slot.tokens}, {batch.targets, slot.targets}};
-  if (sorted) copies.push_back({batch.order, slot.order});
-  const Event copied = place_.uploads.copy(copies);
+  const Event copied = place_.uploads.copy(batch.block(), slot.batch.block());
   if (ready) {
     input_.source.give_back(copied);
   } else {
@@ -203,25 +194,22 @@ void StepRunner::load(MicroSlot& slot) {
   DS_FAILPOINT("engine.batch_loaded");
 }
 
-HostBatch StepRunner::fill(const MicroSlot& slot) {
-  const StepUploads::Batch batch = place_.uploads.take_batch();
+MicroBatch StepRunner::fill(const MicroSlot& slot) {
+  const MicroBatch batch = place_.uploads.take_batch(input_.batch);
   if (!place_.stream.device().is_meta()) {
-    input_.source.fill(input_.step, slot.micro_batch, batch.tokens, batch.targets);
-    if (slot.order.defined()) kernels::sort_tokens(batch.tokens, batch.order);
+    input_.source.fill(input_.step, slot.micro_batch, batch);
+    fill_derived(input_.batch, batch);
   }
-  return {batch.tokens, batch.targets, batch.order};
+  return batch;
 }
 
 void StepRunner::forward(MicroSlot& slot) {
   const PipelineStage& stage = stage_of(slot);
   if (input_.mode == RunMode::kTrain) place_.store.begin_micro_step();
   Context context = context_of(slot);
-  StageInput in{.rows = rows()};
+  StageInput in{.batch = slot.batch, .rows = rows()};
   in.rows.positions = positions_here(context, place_.length);
-  if (stage.is_first()) {
-    in.tokens = slot.tokens;
-    in.order = std::move(slot.order);
-  } else {
+  if (!stage.is_first()) {
     in.boundary = {std::move(slot.received), Var::kConstant};
     if (context.differentiates()) in.boundary = slot.tape.watch(std::move(in.boundary.value));
     slot.in.slot = in.boundary.slot;
@@ -231,15 +219,28 @@ void StepRunner::forward(MicroSlot& slot) {
     slot.tape.put_aside();  // other micro-batches come before its gradient
     return;
   }
-  slot.losses = stage.losses(context, std::move(in), slot.targets,
-                             static_cast<float>(place_.gradient_factor / input_.tokens));
+  slot.losses = stage.losses(context, std::move(in),
+                             static_cast<float>(place_.gradient_factor / input_.weight));
   DS_FAILPOINT("engine.forward_done");
   // Only one of the ranks that have the same losses counts them.
-  if (place_.tensor == nullptr || place_.tensor->rank() == 0) {
-    kernels::sum_into(place_.stream, slot.losses, input_.tokens, kernels::Write::kAccumulate,
-                      place_.loss);
-  }
+  if (place_.parallel.tensor == nullptr || place_.parallel.tensor->rank() == 0) count_losses(slot);
   slot.finished = !context.differentiates();
+}
+
+void StepRunner::count_losses(const MicroSlot& slot) {
+  kernels::sum_into(place_.stream, slot.losses, input_.weight, kernels::Write::kAccumulate,
+                    place_.loss);
+  if (!slot.batch.has(batch_field::kWeightSum)) return;
+  kernels::add_in_order(place_.stream, slot.batch.tensor(batch_field::kWeightSum), place_.weights);
+}
+
+// A program loads for the first stage and for the last one, which read batches always.
+void StepRunner::load_in_passing(MicroSlot& slot, PipelineInstruction forward) {
+  const PipelineStage& stage = stage_of(slot);
+  if (stage.is_first() || stage.is_last() || !input_.all_chunks_read) return;
+  if (input_.batch.fields().empty()) return;
+  forward.op = PipelineOp::kLoadMicroBatch;
+  in_memory(forward, [&] { load(slot); });
 }
 
 // Copies what the chunk before made, if that chunk is on this rank too; no message passes between
@@ -351,12 +352,13 @@ void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
 }
 
 bool StepRunner::is_shared(const Tensor& boundary, bool shared) const {
-  return shared && place_.tensor != nullptr && boundary.numel() % place_.tensor->size() == 0;
+  return shared && place_.parallel.tensor != nullptr &&
+         boundary.numel() % place_.parallel.tensor->size() == 0;
 }
 
 Tensor StepRunner::share_of(const Tensor& boundary) const {
-  const int64_t numel = boundary.numel() / place_.tensor->size();
-  return boundary.reshape({boundary.numel()}).narrow(place_.tensor->rank() * numel, numel);
+  const int64_t numel = boundary.numel() / place_.parallel.tensor->size();
+  return boundary.reshape({boundary.numel()}).narrow(place_.parallel.tensor->rank() * numel, numel);
 }
 
 void StepRunner::send(Communicator& pipe, int peer, const Tensor& boundary, bool shared) {
@@ -371,7 +373,7 @@ Tensor StepRunner::receive(Communicator& pipe, int peer, const Shape& shape, boo
   }
   Tensor share = share_of(boundary);
   pipe.recv(share, peer, place_.stream);
-  place_.tensor->all_gather(share, boundary, place_.stream);
+  place_.parallel.tensor->all_gather(share, boundary, place_.stream);
   return boundary;
 }
 

@@ -12,7 +12,7 @@
 #include "comm/communicator.h"
 #include "model/layers/pipeline_stage.h"
 #include "model/parallel/pipeline_schedule.h"
-#include "train/batch_source.h"
+#include "train/batches/batch_source.h"
 #include "train/step/graphs.h"
 #include "train/step/memory.h"
 #include "train/step/uploads.h"
@@ -34,8 +34,9 @@ struct StepPlace {
   Stream& stream;
   ParameterStore& store;
   StepUploads& uploads;  // with room for the micro-batches of the program
-  // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to it.
-  Tensor loss;
+  // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to the
+  // one, and what its losses weigh to the other, if batches say it (batch_field::kWeightSum).
+  Tensor loss{}, weights{};
   Operands operands = std::nullopt;    // of products
   double gradient_factor = 1;          // of the gradients of the mean loss
   const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
@@ -44,14 +45,7 @@ struct StepPlace {
   std::vector<const PipelineStage*> chunks;  // this rank's layers, in their order in the model
   int64_t micro_batch = 1;                   // samples
   int64_t length = 0;                        // tokens per sample, of those that are here
-  // Ranks that have the other parts of the same samples; null: all of them is here.
-  Communicator* sequence = nullptr;
-  Communicator* trade = nullptr;  // of them those that trade heads, see Context
-  Communicator* ring = nullptr;   // and those of a ring
-  Stream* ring_messages = nullptr;
-  // Ranks that have the other parts of the same layers; null: those of the chunks are whole here.
-  Communicator* tensor = nullptr;
-  bool shares_rows = false;  // see Context
+  Parallel parallel{};
   // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a
   // gradient of one rank in another order than it sends them. Null: one stage alone.
   Communicator* activations = nullptr;
@@ -66,9 +60,12 @@ struct StepPlace {
 // What differs from step to step.
 struct StepInput {
   BatchSource& source;
+  const BatchSpec& batch;  // what this rank's chunks read of a micro-batch
+  // Whether chunks in the middle of the model do, too, and not its ends alone.
+  bool all_chunks_read = false;
   int64_t step = 0;  // optimizer steps done before; the number that the source is asked with
   RunMode mode = RunMode::kTrain;  // kEval: forward only
-  double tokens = 1;               // whose mean loss is trained on: those of the global batch
+  double weight = 1;  // over which losses and gradients are a mean: the tokens of the global batch
   Rng dropout{0, "dropout"};
   StepMemory* memory = nullptr;      // where instructions allocate; null: the stream's memory
   StepObserver* observer = nullptr;  // told of micro-steps and instructions; null: nobody
@@ -91,8 +88,7 @@ class StepRunner {
     MicroSlot(SavePolicy* saves, NumberWatch* numbers) : tape(saves, numbers) {}
     int micro_batch = -1;
     int chunk = 0;
-    Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded
-    Tensor order{};              // where tokens get a gradient: kernels::sort_tokens() of them
+    MicroBatch batch{};                   // where loaded
     const MicroInputs* inputs = nullptr;  // in training
     Tensor received{};                    // boundary of the stage before
     Tape tape;
@@ -110,7 +106,9 @@ class StepRunner {
   void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
   void in_memory(const PipelineInstruction& instruction, const std::function<void()>& body);
   void load(MicroSlot& slot);
-  HostBatch fill(const MicroSlot& slot);
+  void load_in_passing(MicroSlot& slot, PipelineInstruction forward);
+  MicroBatch fill(const MicroSlot& slot);
+  void count_losses(const MicroSlot& slot);
   void forward(MicroSlot& slot);
   void backward(MicroSlot& slot);
   void backward_input(MicroSlot& slot);

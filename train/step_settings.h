@@ -9,11 +9,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/rng.h"
+#include "data/efficiency/curriculum.h"
 #include "optim/lr_schedule.h"
 
 namespace ds {
+
+// What makes the work of a step's micro-batches another than that of other steps: places in memory
+// and recorded work are made for each.
+struct StepShape {
+  int64_t length = 0;  // tokens per sample
+  friend auto operator<=>(const StepShape&, const StepShape&) = default;
+};
 
 struct StepSettings {
   int64_t step = 1;    // 1 for the first
@@ -22,6 +31,7 @@ struct StepSettings {
   // What a schedule that drives the momentum says; nothing: the optimizer's own.
   std::optional<std::array<double, 2>> betas = std::nullopt;
   Rng dropout;  // the numbers of all its micro-steps
+  StepShape shape{};
 };
 
 class StepRules {
@@ -31,6 +41,8 @@ class StepRules {
     SchedulerConfig schedule = {};  // without a type: none
     MomentumSupport momentum = MomentumSupport::kBetas;
     uint64_t seed = 0;
+    int64_t length = 1;  // of samples, of which a step has the beginning where a curriculum says so
+    std::optional<CurriculumOptions> lengths = std::nullopt;
   };
   // ConfigError as make_lr_schedule throws it.
   explicit StepRules(const Options& options);
@@ -39,11 +51,21 @@ class StepRules {
   StepSettings settings_at(int64_t step, int64_t update) const;
   // Returns the settings of a step if no step was skipped.
   StepSettings settings_at(int64_t step) const { return settings_at(step, step); }
+  // The shapes of steps 1 to `last`, each once, the largest first, with the first step that has it.
+  struct FirstStep {
+    StepShape shape;
+    int64_t step = 1;
+  };
+  std::vector<FirstStep> shapes(int64_t last) const;
 
  private:
+  StepShape shape_of(int64_t step) const;
+
   const double base_lr_;
   const Rng dropout_;
   std::unique_ptr<const LrSchedule> schedule_;  // null: base_lr always
+  const int64_t length_;
+  std::optional<const Curriculum> lengths_;  // nothing: length_ always
 };
 
 }  // namespace ds

@@ -7,6 +7,7 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/rules.h"
+#include "config/sections/sequence_split.h"
 #include "core/number_text.h"
 #include "core/text/name_pattern.h"
 
@@ -73,6 +74,37 @@ void training_rules(const RuleContext& r) {
   }
   if (c.vocabulary_size && *c.vocabulary_size % 8 != 0) {
     r.note("vocabulary_size", "is no multiple of 8: matrix units work at less than full speed");
+  }
+}
+
+// What goes by documents, and what cannot.
+void document_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const DataSection& data = c.data;
+  const bool is_used = data.reset_attention_mask || data.reset_position_ids || data.eod_mask_loss;
+  if (data.eod_token_id && !is_used) {
+    r.note("data.eod_token_id",
+           "has no effect without reset_attention_mask, reset_position_ids or eod_mask_loss");
+  }
+  if (data.reset_attention_mask && c.sequence_parallel_size.value_or(1) > 1 &&
+      sequence_sharing(c).ring > 1) {
+    r.refuse_early(
+        "data.reset_attention_mask",
+        "excludes sequence_parallel_attention \"ring\", whose ranks pass keys round by their "
+        "positions alone; take \"ulysses\", or remove one of them");
+  }
+  if (!data.eod_mask_loss) return;
+  const auto& offload = c.zero_optimization.offload_optimizer;
+  if (offload && offload->super_offload) {
+    r.refuse_early(
+        "data.eod_mask_loss",
+        "excludes zero_optimization.offload_optimizer.super_offload, whose updates begin "
+        "before it is known how many targets a batch has; remove one of them");
+  }
+  if (c.eigenvalue.enabled) {
+    r.refuse_early("data.eod_mask_loss",
+                   "excludes eigenvalue, which looks at losses that all count the same; remove one "
+                   "of them");
   }
 }
 
@@ -205,6 +237,21 @@ void length_rules(const RuleContext& r, const std::string& section,
   }
 }
 
+// What counts on steps that are all alike.
+void refuse_beside_lengths(const RuleContext& r) {
+  if (r.config.curriculum_learning.schedule_type == CurriculumScheduleType::kCustom) {
+    r.refuse_early("curriculum_learning.schedule_type",
+                   "custom is a function of a script's own; take fixed_linear, fixed_root or "
+                   "fixed_discrete");
+  }
+  if (r.config.flops_profiler.enabled) {
+    r.refuse_early(
+        "flops_profiler.enabled",
+        "profiles a step of whole samples, and curriculum_learning makes steps of others; "
+        "remove one of them");
+  }
+}
+
 void curriculum_rules(const RuleContext& r) {
   const CurriculumLearningConfig& old = r.config.curriculum_learning;
   if (old.enabled) {
@@ -212,6 +259,10 @@ void curriculum_rules(const RuleContext& r) {
                 {"curriculum_type", "min_difficulty", "max_difficulty", "schedule_type"});
     schedule_rules(r, "curriculum_learning", old.schedule_type, old.schedule_config);
     length_rules(r, "curriculum_learning", old.schedule_config);
+    if (old.min_difficulty && old.max_difficulty && *old.min_difficulty > *old.max_difficulty) {
+      r.refuse_early("curriculum_learning.min_difficulty", "is greater than max_difficulty");
+    }
+    refuse_beside_lengths(r);
   }
   const std::string section = "data_efficiency.data_sampling.curriculum_learning";
   const CurriculumSamplingConfig& sampling =
@@ -396,6 +447,7 @@ void eigenvalue_rules(const RuleContext& r) {
 void check_feature_rules(const RuleContext& context) {
   model_rules(context);
   training_rules(context);
+  document_rules(context);
   memory_rules(context);
   checkpointing_rules(context);
   sparse_attention_rules(context);

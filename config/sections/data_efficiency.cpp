@@ -78,18 +78,26 @@ std::span<const EnumName> names_of(CurriculumType) {
 
 void fields(Visitor& v, CurriculumScheduleConfig& c) {
   v.field("total_curriculum_step", c.total_curriculum_step,
-          {.meaning = "Steps from least to greatest difficulty.", .above = 0, .omit_unset = true});
+          {.meaning = "Steps from least to greatest difficulty.",
+           .effect = Effect::kUsed,
+           .above = 0,
+           .omit_unset = true});
   v.field("difficulty_step", c.difficulty_step,
           {.meaning = "Difficulty is rounded down to a multiple of this.",
+           .effect = Effect::kUsed,
            .above = 0,
            .omit_unset = true});
   v.field("root_degree", c.root_degree,
           {.meaning = "Degree of the root: 1 linear, 2 square root, 3 cube root.",
+           .effect = Effect::kUsed,
            .min = 1,
            .omit_unset = true});
-  v.field("difficulty", c.difficulty, {.meaning = "Difficulty levels.", .omit_unset = true});
+  v.field("difficulty", c.difficulty,
+          {.meaning = "Difficulty levels.", .effect = Effect::kUsed, .omit_unset = true});
   v.field("max_step", c.max_step,
-          {.meaning = "Last step of each level but the final one.", .omit_unset = true});
+          {.meaning = "Last step of each level but the final one.",
+           .effect = Effect::kUsed,
+           .omit_unset = true});
 }
 
 void fields(Visitor& v, CurriculumMetricConfig& c) {
@@ -238,13 +246,20 @@ void fields(Visitor& v, DataEfficiencyConfig& c) {
 
 void fields(Visitor& v, CurriculumLearningConfig& c) {
   v.field("enabled", c.enabled,
-          {.meaning = "Switch.", .required = true, .deepspeed_refuses = true});
+          {.meaning = "Whether samples are cut to a length that grows with the steps.",
+           .effect = Effect::kUsed,
+           .required = true,
+           .deepspeed_refuses = true});
   v.field("curriculum_type", c.curriculum_type,
-          {.meaning = "Difficulty metric.", .omit_unset = true});
+          {.meaning = "Difficulty metric: the tokens of a sample.",
+           .effect = Effect::kUsed,
+           .omit_unset = true});
   v.field("min_difficulty", c.min_difficulty,
-          {.meaning = "Starting difficulty.", .omit_unset = true});
-  v.field("max_difficulty", c.max_difficulty, {.meaning = "Final difficulty.", .omit_unset = true});
-  v.field("schedule_type", c.schedule_type, {.meaning = "Pacing function.", .omit_unset = true});
+          {.meaning = "Starting difficulty.", .effect = Effect::kUsed, .omit_unset = true});
+  v.field("max_difficulty", c.max_difficulty,
+          {.meaning = "Final difficulty.", .effect = Effect::kUsed, .omit_unset = true});
+  v.field("schedule_type", c.schedule_type,
+          {.meaning = "Pacing function.", .effect = Effect::kUsed, .omit_unset = true});
   v.section("schedule_config", c.schedule_config,
             {.meaning = "Parameters of the pacing function."});
 }

@@ -85,6 +85,31 @@ void fields(Visitor& v, ModelSection& c) {
   v.when(is(ModelFamily::kResNet), "family is resnet", [&] { fields(v, c.resnet); });
 }
 
+namespace {
+
+// Whether documents within a sample are told apart.
+void fields_of_documents(Visitor& v, DataSection& c) {
+  v.field("eod_token_id", c.eod_token_id,
+          {.meaning = "The id of the token that ends a document, for the three keys below.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .unset_meaning = "the token that separator is, or the eos_token that is put after JSON "
+                            "lines"});
+  v.field("reset_attention_mask", c.reset_attention_mask,
+          {.meaning = "Whether tokens attend within their document alone, and not to those before "
+                      "it in the sample. The name is Megatron-LM's, as of the next two.",
+           .effect = Effect::kUsed});
+  v.field("reset_position_ids", c.reset_position_ids,
+          {.meaning = "Whether positions begin anew with each document.", .effect = Effect::kUsed});
+  v.field("eod_mask_loss", c.eod_mask_loss,
+          {.meaning = "Whether the first token of a document is no target, since nothing before "
+                      "it tells of it. Losses and gradients are the mean over what is left of the "
+                      "global batch.",
+           .effect = Effect::kUsed});
+}
+
+}  // namespace
+
 void fields(Visitor& v, DataSection& c) {
   v.field(
       "train", c.train,
@@ -121,6 +146,7 @@ void fields(Visitor& v, DataSection& c) {
            .effect = Effect::kUsed,
            .unset_meaning = "after JSON lines the eos_token of the files beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
+  fields_of_documents(v, c);
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. "
                       "Where model.folder is "

@@ -43,6 +43,10 @@ struct DataSection {
       0.0;                     // of the training tokens, from the end; only without `validation`
   std::string field = "text";  // of each JSON line
   std::optional<std::string> separator;  // after each document
+  std::optional<int64_t> eod_token_id;   // the id of the token that ends documents
+  bool reset_attention_mask = false;
+  bool reset_position_ids = false;
+  bool eod_mask_loss = false;
   std::string tokenizer =
       "byte";  // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
   std::optional<std::string> cache_folder;  // of token ids; empty: none

@@ -37,15 +37,18 @@ std::shared_ptr<const PipelineModule> network() {
 // coordinates.
 class Points final : public BatchSource {
  public:
-  void fill(int64_t step, int micro_step, std::span<int32_t> inputs,
-            std::span<int32_t> labels) override {
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
     const Rng rng =
         Rng(7, "points").derive(static_cast<uint64_t>(step * kMicroBatches + micro_step));
     std::vector<float> points(to_size(kMicroBatch * kPoint));
     for (size_t i = 0; i < points.size(); ++i) {
       points[i] = static_cast<float>(rng.bits(i) % 2001) / 1000.0F - 1.0F;
     }
-    put_values(points, inputs);
+    if (batch.has(batch_field::kInputs)) {
+      std::ranges::copy(points, batch.values<float>(batch_field::kInputs).begin());
+    }
+    if (!batch.has(batch_field::kLabels)) return;
+    const std::span<int32_t> labels = batch.values<int32_t>(batch_field::kLabels);
     for (size_t sample = 0; sample < to_size(kMicroBatch); ++sample) {
       const auto first = points.begin() + static_cast<std::ptrdiff_t>(sample * kPoint);
       labels[sample] = static_cast<int32_t>(std::max_element(first, first + kClasses) - first);
@@ -62,7 +65,6 @@ EngineOptions options_of(const std::shared_ptr<const PipelineModule>& net) {
       .optimizer = {.adam = {.lr = 0.01}},
       .schedule = {},
       .micro_batch = kMicroBatch,
-      .length = net->sample_numel(),
       .pipeline = {.schedule = PipelineKind::k1F1B, .partition = "parameters"}};
 }
 

@@ -15,15 +15,15 @@ class SegmentRun {
  public:
   SegmentRun(const Context& context, double SegmentTimes::Seconds::*which, std::string_view place)
       : context_(context), which_(which), place_(place) {
-    const Recompute& asked = context.recompute;
+    const Recompute& asked = context.pass.recompute;
     if (asked.synchronize || asked.times != nullptr) context.stream.synchronize();
     begin_ = std::chrono::steady_clock::now();
   }
   void end() {
-    if (context_.recompute.times == nullptr) return;
+    if (context_.pass.recompute.times == nullptr) return;
     context_.stream.synchronize();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
-    context_.recompute.times->places[std::string(place_)].*which_ += taken.count();
+    context_.pass.recompute.times->places[std::string(place_)].*which_ += taken.count();
   }
 
  private:
@@ -42,7 +42,7 @@ struct KeptInput {
 
 KeptInput keep_input(Context& context, const Tensor& value) {
   if (!value.defined()) return {};
-  if (!context.recompute.partitions || !has_parts(context)) {
+  if (!context.pass.recompute.partitions || !has_parts(context)) {
     return {.saved = context.save(value), .whole = std::nullopt};
   }
   return {.saved = context.save(part_of(context, value)), .whole = value.shape()};
@@ -62,7 +62,7 @@ struct Kept {
 void run_again(Context& context, Kept& kept, GradientFlow& flow) {
   Tape tape(nullptr, context.numbers);
   context.tape = &tape;
-  context.recompute.again = true;
+  context.pass.recompute.again = true;
   std::vector<Var> inputs;
   for (int i = 0; i < narrow<int>(kept.inputs.size()); ++i) {
     KeptInput& input = nth(kept.inputs, i);
@@ -96,8 +96,8 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
                            Segment segment) {
   Context inside = context;
   inside.tape = nullptr;
-  inside.recompute.part = RecomputedPart::kNone;  // all of the segment is made again anyway
-  inside.recompute.again = false;
+  inside.pass.recompute.part = RecomputedPart::kNone;  // all of the segment is made again anyway
+  inside.pass.recompute.again = false;
   if (!context.differentiates()) return segment(inside, std::move(inputs));
   Kept kept{.inputs = {}, .segment = std::move(segment)};
   for (const Var& input : inputs) kept.inputs.push_back(keep_input(context, input.value));
@@ -119,7 +119,7 @@ std::vector<Var> recompute(Context& context, std::string_view name, std::vector<
 
 Var recompute_part(Context& context, RecomputedPart part, Var input,
                    std::function<Var(Context&, Var)> segment) {
-  if (context.recompute.part != part) {
+  if (context.pass.recompute.part != part) {
     Context inside = context.part_of_segment(part == RecomputedPart::kMlp);
     return segment(inside, std::move(input));
   }

@@ -84,7 +84,7 @@ void put(Stream& stream, const Tensor& tile, const Rows& rows, int64_t all, Tens
 
 Tensor run_tiles(const Context& context, const std::vector<Rows>& tiles, const Tensor& x,
                  const Layer& layer) {
-  TileStore store(context.store);
+  TileStore store(*context.store);
   Context inside = context.with(store, nullptr);
   Tensor y;
   for (const Rows& rows : tiles) {
@@ -97,12 +97,12 @@ Tensor run_tiles(const Context& context, const std::vector<Rows>& tiles, const T
 // dx, or nothing where nobody wants it.
 Tensor run_tiles_again(const Context& context, const std::vector<Rows>& tiles, const Tensor& x,
                        const Tensor& dy, bool wants_dx, const Layer& layer) {
-  TileStore store(context.store);
+  TileStore store(*context.store);
   Tensor dx;
   for (const Rows& rows : tiles) {
     Tape tape(nullptr, context.numbers);
     Context inside = context.with(store, &tape);
-    inside.unread = true;
+    inside.pass.unread = true;
     Tensor tile = rows_of(x, rows);
     const Var in = wants_dx ? tape.watch(std::move(tile)) : Var{std::move(tile), Var::kConstant};
     {
@@ -123,8 +123,8 @@ Var in_tiles(Context& context, const Tiling& tiling, Var x, Layer layer) {
   const int64_t rows = x.value.shape()[0];
   if (std::min(tiling.tiles, rows) <= 1) return layer(context, std::move(x));
   std::vector<Rows> all = tiles_of(rows, tiling.tiles);
-  Tensor y = context.unread ? unread_value({rows, tiling.width}, x.value.dtype())
-                            : run_tiles(context, all, x.value, layer);
+  Tensor y = context.pass.unread ? unread_value({rows, tiling.width}, x.value.dtype())
+                                 : run_tiles(context, all, x.value, layer);
   if (!context.differentiates()) return {std::move(y), Var::kConstant};
   auto backward = [context = context, all = std::move(all), layer = std::move(layer),
                    saved = context.save(x.value)](GradientFlow& flow) mutable {

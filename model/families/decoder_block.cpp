@@ -156,17 +156,17 @@ Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Resid
   NormOutput normed = norm(context, in.sum, in.branch, attention_norm_);
   in = {};
   const int64_t length = rows.length;
-  const Positions positions = rows.positions;
   Var branch =
       recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
-                     [this, shape, length, positions](Context& inside, Var y) {
+                     [this, shape, length, rows](Context& inside, Var y) {
                        Var qkv = linear(inside, enter_tensor(inside, std::move(y)), qkv_);
                        if (head_norms_) {
                          qkv = norm_heads(inside, shape, *head_norms_, std::move(qkv));
                        }
-                       if (rotary_) qkv = rope(inside, shape, *rotary_, positions, std::move(qkv));
-                       Var heads = attention(inside, {.shape = shape, .mask = mask_}, qkv, layer_,
-                                             attention_dropout_);
+                       if (rotary_) qkv = rope(inside, shape, *rotary_, rows, std::move(qkv));
+                       kernels::AttentionSpec spec{.shape = shape, .mask = mask_};
+                       spec.mask.ranges = rows.key_ranges;
+                       Var heads = attention(inside, spec, qkv, layer_, attention_dropout_);
                        qkv = {};
                        Context end = inside.end_of_segment();
                        return dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),

@@ -10,10 +10,9 @@
 namespace ds::detail {
 namespace {
 
-// The first so many of a batch's elements of 4 bytes, as what they are.
-Tensor values_of(const Tensor& batch, const SampleSpec& sample, int64_t samples) {
-  const Shape shape = of_samples(sample.shape, samples);
-  return batch.narrow(0, shape.numel()).reinterpret(sample.dtype).reshape(shape);
+BatchField field_of(std::string_view name, const SampleSpec& sample, int64_t samples) {
+  return {
+      .name = std::string(name), .dtype = sample.dtype, .shape = of_samples(sample.shape, samples)};
 }
 
 }  // namespace
@@ -32,6 +31,28 @@ Shape LayerStage::shape_out(const SequenceRows& rows) const {
   return of_samples(parts_.out, rows.batch);
 }
 
+BatchSpec LayerStage::batch_spec(const BatchExtents& extents) const {
+  const BatchContent& content = extents.content;
+  DS_CHECK(!content.key_ranges && !content.positions && !content.weights && !content.is_uneven,
+           "pipeline module: what its layers do with {} is not known",
+           "positions, ranges of keys and weights");
+  std::vector<BatchField> fields;
+  if (is_first()) {
+    const SampleSpec& sample = parts_.module->input;
+    fields.push_back(field_of(batch_field::kInputs, sample, extents.samples));
+    if (sample.dtype == DType::kI32 && extents.mode == RunMode::kTrain) {
+      fields.push_back({.name = std::string(batch_field::kTokenOrder),
+                        .shape = {2, extents.samples * sample.shape.numel()},
+                        .kind = BatchField::Kind::kOrder,
+                        .from = std::string(batch_field::kInputs)});
+    }
+  }
+  if (is_last()) {
+    fields.push_back(field_of(batch_field::kLabels, parts_.module->label, extents.samples));
+  }
+  return BatchSpec(std::move(fields));
+}
+
 LayerInput LayerStage::entry(Context& context, StageInput input) const {
   const int64_t samples = input.rows.batch;
   if (!is_first()) {
@@ -40,14 +61,15 @@ LayerInput LayerStage::entry(Context& context, StageInput input) const {
     return {.value = std::move(input.boundary), .samples = samples};
   }
   const SampleSpec& sample = parts_.module->input;
-  Tensor values = values_of(input.tokens, sample, samples);
+  Tensor values = input.batch.tensor(batch_field::kInputs);
   if (sample.dtype == DType::kF32 && dtype() != DType::kF32) {
     Tensor rounded = Tensor::empty(values.shape(), dtype(), context.stream);
     kernels::cast(context.stream, values, rounded);
     values = std::move(rounded);
   }
-  return {
-      .value = {.value = std::move(values)}, .order = std::move(input.order), .samples = samples};
+  return {.value = {.value = std::move(values)},
+          .order = input.batch.find(batch_field::kTokenOrder),
+          .samples = samples};
 }
 
 Var LayerStage::run_layers(Context& context, size_t begin, size_t end, LayerInput in) const {
@@ -87,15 +109,15 @@ Var LayerStage::forward(Context& context, StageInput input) const {
   return run(context, entry(context, std::move(input)));
 }
 
-Tensor LayerStage::losses(Context& context, StageInput input, const Tensor& targets,
-                          float grad_scale) const {
+Tensor LayerStage::losses(Context& context, StageInput input, float grad_scale) const {
   DS_CHECK(is_last(), "pipeline module: only the last stage has a loss");
   const PipelineModuleParts& module = *parts_.module;
   const int64_t samples = input.rows.batch;
+  const Tensor labels = input.batch.tensor(batch_field::kLabels);
   Var last = run(context, entry(context, std::move(input)));
   const Span span(context.stream, "loss");
   Tensor losses = parts_.loss->losses(context, {.value = std::move(last), .samples = samples},
-                                      values_of(targets, module.label, samples), grad_scale);
+                                      labels, grad_scale);
   DS_CHECK(losses.dtype() == DType::kF32 && losses.numel() == samples * module.losses_per_sample,
            "pipeline module: {} gives {} {} of {} samples, expected fp32 and {} of each",
            module.loss.type, name_of(losses.dtype()), losses.shape().to_string(), samples,

@@ -22,14 +22,13 @@ class LayerStage final : public PipelineStage {
 
   bool is_first() const override { return parts_.is_first; }
   bool is_last() const override { return parts_.loss != nullptr; }
-  bool sorts_tokens() const override { return parts_.module->input.dtype == DType::kI32; }
   DType dtype() const override { return parts_.module->dtype; }
   Shape shape_in(const SequenceRows& rows) const override;
   Shape shape_out(const SequenceRows& rows) const override;
+  BatchSpec batch_spec(const BatchExtents& extents) const override;
   std::vector<ParamId> shared_params() const override { return parts_.shared; }
   Var forward(Context& context, StageInput input) const override;
-  Tensor losses(Context& context, StageInput input, const Tensor& targets,
-                float grad_scale) const override;
+  Tensor losses(Context& context, StageInput input, float grad_scale) const override;
 
  private:
   LayerInput entry(Context& context, StageInput input) const;

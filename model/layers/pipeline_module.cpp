@@ -1,14 +1,13 @@
 #include "model/layers/pipeline_module.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "core/index.h"
 #include "core/memory/resource.h"
 #include "model/layers/layer_stage.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 
 namespace ds {
 namespace {
@@ -142,7 +141,7 @@ void PipelineModule::look_through() {
   store.seal();
   for (ParamId id = 0; id < store.count(); ++id) specs_.push_back(store.spec(id));
 
-  Context context{.stream = stream, .store = store};
+  Context context{.stream = stream, .store = &store};
   const DType dtype = parts_.input.dtype == DType::kF32 ? parts_.dtype : parts_.input.dtype;
   LayerInput value{.value = {Tensor::empty(parts_.input.shape, dtype, stream)}, .samples = 1};
   for (int64_t i = 0; i < layer_count(); ++i) {
@@ -158,10 +157,6 @@ void PipelineModule::look_through() {
     }
   }
   shapes_.push_back(value.value.value.shape());
-}
-
-int64_t PipelineModule::sample_numel() const {
-  return std::max(parts_.input.shape.numel(), parts_.label.shape.numel());
 }
 
 std::vector<CutLayer> PipelineModule::cut_layers_of() const {
@@ -217,13 +212,6 @@ std::unique_ptr<PipelineStage> PipelineModule::make_stage(ParameterStore& store,
   }
   stage.shared = sharing.shared();
   return std::make_unique<detail::LayerStage>(std::move(stage));
-}
-
-void put_values(std::span<const float> values, std::span<int32_t> room) {
-  static_assert(sizeof(float) == sizeof(int32_t));
-  DS_CHECK(values.size() <= room.size(), "put_values: {} values, room for {}", values.size(),
-           room.size());
-  std::memcpy(room.data(), values.data(), values.size_bytes());
 }
 
 }  // namespace ds

@@ -48,7 +48,7 @@ class PipelineLoss {
   virtual ~PipelineLoss() = default;
   // Losses, fp32 [samples * losses_per_sample], of which the mean is trained on. labels [samples *
   // r, ...]. With a tape, records what starts the backward pass of sum(losses) * grad_scale and of
-  // context.loss_scale, as linear_cross_entropy() does.
+  // PassSettings::loss_scale, as linear_cross_entropy() does.
   virtual Tensor losses(Context& context, const LayerInput& in, const Tensor& labels,
                         float grad_scale) const = 0;
 };
@@ -73,8 +73,9 @@ SpecOf<Built> tied(std::string_view key, SpecOf<Built> spec) {
   return spec;
 }
 
-// This describes one sample: fp32, or int32 (tokens, labels). Inputs in fp32 are rounded to the
-// module's dtype.
+// This describes one sample: fp32, or int32 (tokens, labels). A BatchSource fills the field
+// "inputs" or "labels" with those of a micro-batch (model/batch.h), in the samples' shape but for
+// the first extent. Inputs in fp32 are rounded to the module's dtype.
 struct SampleSpec {
   Shape shape;  // rows first: {1, 784} for a vector, {128} for a text of tokens
   DType dtype = DType::kF32;
@@ -98,8 +99,6 @@ class PipelineModule {
   explicit PipelineModule(PipelineModuleParts parts);
 
   const PipelineModuleParts& parts() const { return parts_; }
-  // Elements of 4 bytes that a BatchSource has of a sample: as many as its input, or its label.
-  int64_t sample_numel() const;
   int64_t layer_count() const { return std::ssize(parts_.layers); }
 
   // In `parts` of consecutive layers, by a method of cut_layers() or "best", which is parameters
@@ -124,8 +123,5 @@ class PipelineModule {
   std::vector<std::set<std::string>> names_;  // of parameters, by layer; the last has the loss's
   std::vector<ParamSpec> specs_;
 };
-
-// Into what a BatchSource is asked to fill, which has room for as many elements or more.
-void put_values(std::span<const float> values, std::span<int32_t> room);
 
 }  // namespace ds

@@ -6,22 +6,12 @@
 #include <vector>
 
 #include "model/context.h"
-#include "model/parallel/sequence_rows.h"
 
 namespace ds {
 
-// This says where the rows of [N, C] values come from: `batch` sequences of which `length`
-// positions are here, sequence b in the rows from b * length on.
-struct SequenceRows {
-  int64_t batch = 0;
-  int64_t length = 0;
-  Positions positions{};
-};
-
 struct StageInput {
-  Tensor tokens{};  // int32 [batch * length]; of the first stage only
-  Tensor order{};   // of a first stage that sorts, with a tape: kernels::sort_tokens() of them
-  Var boundary{};   // of the others: what the stage before returned
+  MicroBatch batch{};  // what batch_spec() names
+  Var boundary{};      // of all stages but the first: what the stage before returned
   SequenceRows rows{};
 };
 
@@ -30,8 +20,9 @@ class PipelineStage {
   virtual ~PipelineStage() = default;
   virtual bool is_first() const = 0;
   virtual bool is_last() const = 0;
-  virtual bool sorts_tokens() const = 0;  // of the first: whether it wants StageInput::order
-  virtual DType dtype() const = 0;        // of weights and of what goes from stage to stage
+  virtual DType dtype() const = 0;  // of weights and of what goes from stage to stage
+  // What it reads of such a micro-batch; nothing if it goes by what the stage before gave alone.
+  virtual BatchSpec batch_spec(const BatchExtents& extents) const = 0;
   // What it starts from, if it is not the first, and what it gives, if it is not the last.
   virtual Shape shape_in(const SequenceRows& rows) const = 0;
   virtual Shape shape_out(const SequenceRows& rows) const = 0;
@@ -41,9 +32,8 @@ class PipelineStage {
 
   // What the next stage starts from. Not on the last stage.
   virtual Var forward(Context& context, StageInput input) const = 0;
-  // The last stage's, fp32; see LanguageModel::loss. targets: int32, as many as tokens.
-  virtual Tensor losses(Context& context, StageInput input, const Tensor& targets,
-                        float grad_scale) const = 0;
+  // The last stage's, fp32, of the batch's targets; see LanguageModel::loss.
+  virtual Tensor losses(Context& context, StageInput input, float grad_scale) const = 0;
 };
 
 }  // namespace ds

@@ -95,10 +95,11 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
 Var ring_attention(Context& context, const AttentionSpec& here, const Var& qkv) {
   DS_CHECK(here.shape.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
            here.shape.length);
-  Stream& messages = context.ring_messages != nullptr ? *context.ring_messages : context.stream;
-  const Ring ring{context.stream, messages, *context.ring, here};
+  Stream& messages =
+      context.parallel.ring_messages != nullptr ? *context.parallel.ring_messages : context.stream;
+  const Ring ring{context.stream, messages, *context.parallel.ring, here};
   const DType dtype = qkv.value.dtype();
-  const Tensor input = as_operand(context.stream, qkv.value, context.operands);
+  const Tensor input = as_operand(context.stream, qkv.value, context.pass.operands);
   Attended out = pass_forward(ring, input);
   auto backward = [ring, dtype, qkv_saved = context.save(input), y_saved = context.save(out.y),
                    sums_saved = context.save(out.log_sum_exp)](GradientFlow& flow) mutable {

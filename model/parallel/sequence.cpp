@@ -84,7 +84,7 @@ using Move = Tensor (*)(Stream&, Communicator&, const Trade&, Tensor);
 Var traded(Context& context, std::string_view name, const Trade& trade, const Var& x, Move there,
            Move back) {
   Stream& stream = context.stream;
-  Communicator& group = *context.trade;
+  Communicator& group = *context.parallel.trade;
   Tensor y = there(stream, group, trade, x.value);
   auto backward = [&stream, &group, trade, back](GradientFlow& flow) {
     flow.give(0, back(stream, group, trade, flow.take(0)));
@@ -119,7 +119,7 @@ AttentionShape attention_of_share(const AttentionShape& here, int ranks) {
 }
 
 SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
-  const int parts = context.sequence == nullptr ? 1 : context.sequence->size();
+  const int parts = context.parallel.sequence == nullptr ? 1 : context.parallel.sequence->size();
   SamplePart part{.sample_numel = parts * length * width};
   for (const RowBlock& rows : row_blocks(length, length, positions_here(context, length))) {
     const int64_t first = rows.first_position * width;
@@ -129,20 +129,20 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
 }
 
 Positions positions_here(const Context& context, int64_t length) {
-  const Communicator* const group = context.sequence;
+  const Communicator* const group = context.parallel.sequence;
   if (group == nullptr) return {};
-  const int ring = context.ring == nullptr ? 1 : context.ring->size();
+  const int ring = context.parallel.ring == nullptr ? 1 : context.parallel.ring->size();
   return positions_of_part(ring, group->rank(), group->size(), length);
 }
 
 Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {
-  Communicator& group = *context.trade;
+  Communicator& group = *context.parallel.trade;
   return traded(context, "to heads", trade_of_projection(here, group.size()), qkv, gather_rows,
                 scatter_rows);
 }
 
 Var to_sequence(Context& context, const AttentionShape& here, const Var& y) {
-  Communicator& group = *context.trade;
+  Communicator& group = *context.parallel.trade;
   return traded(context, "to sequence", trade_of_outputs(here, group.size()), y, scatter_rows,
                 gather_rows);
 }

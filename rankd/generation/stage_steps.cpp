@@ -61,7 +61,7 @@ StageInput StageSteps::input_of(const StageOrder& order, Tensor in) {
   if (order.fresh) cache.clear();
   StageInput input{.rows = {.batch = 1, .length = order.length, .positions = cache.length()}};
   if (loaded_.stage().is_first()) {
-    input.tokens = std::move(in);
+    input.batch.add(batch_field::kTokens, std::move(in));
   } else {
     input.boundary = {std::move(in), Var::kConstant};
   }

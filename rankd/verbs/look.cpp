@@ -19,7 +19,7 @@
 #include "core/thread_pool.h"
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "rankd/verbs/rehearsal.h"
 #include "train/assemble.h"
 #include "train/step/pipeline.h"
@@ -128,14 +128,19 @@ bool Looker::needs_tokenizer() const {
 }
 
 void Looker::look_at_tokenizer() {
-  if (!needs_tokenizer()) return;
+  const int64_t vocabulary = model_ ? dimensions(*model_).vocabulary : INT64_MAX;
+  if (!needs_tokenizer()) {
+    attempt("data", [&] { document_rules(config_.data, nullptr, {}, vocabulary); });
+    return;
+  }
   // A folder that is not there has been told of, and has no tokenizer either.
   const std::string& name = config_.data.tokenizer;
   if (name == config_.model.folder && !files_.exists(name)) return;
   attempt("data.tokenizer", [&] {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
-    if (model_)
-      check_vocabulary(*tokenizer, config_.data.tokenizer, dimensions(*model_).vocabulary);
+    if (model_) check_vocabulary(*tokenizer, config_.data.tokenizer, vocabulary);
+    document_rules(config_.data, tokenizer.get(), text_options(config_.data, *tokenizer, files_),
+                   vocabulary);
   });
 }
 

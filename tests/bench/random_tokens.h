@@ -10,12 +10,16 @@ class RandomTokens final : public BatchSource {
  public:
   explicit RandomTokens(int32_t vocabulary) : vocabulary_(static_cast<uint64_t>(vocabulary)) {}
 
-  void fill(int64_t step, int, std::span<int32_t> tokens, std::span<int32_t> targets) override {
+  void fill(int64_t step, int, const MicroBatch& batch) override {
     const Rng rng = Rng(1, "tokens").derive(static_cast<uint64_t>(step));
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>(rng.bits(i) % vocabulary_);
-      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % vocabulary_);
-    }
+    const auto draw = [&](std::string_view name, uint64_t first) {
+      if (!batch.has(name)) return;
+      for (int32_t& value : batch.values<int32_t>(name)) {
+        value = static_cast<int32_t>(rng.bits(first++) % vocabulary_);
+      }
+    };
+    draw(batch_field::kTokens, 0);
+    draw(batch_field::kTargets, 1);
   }
   int64_t first_sample(int) const override { return 0; }
 

@@ -102,10 +102,9 @@ class BenchRank {
         tokens_(narrow<int32_t>(dimensions(options.model).vocabulary)) {
     engine_.initialize();
     if (blocks_) {
-      ahead_.emplace(tokens_,
-                     PrefetchingSource::Options{.tokens = options.micro_batch * options.length,
-                                                .steps = untimed_steps() + args.steps,
-                                                .pinned = engine_.pinned()});
+      ahead_.emplace(tokens_, PrefetchingSource::Options{.largest = engine_.batches().largest(),
+                                                         .steps = untimed_steps() + args.steps,
+                                                         .pinned = engine_.pinned()});
     }
   }
 

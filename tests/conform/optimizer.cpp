@@ -7,7 +7,7 @@
 #include "comm/meta_comm.h"
 #include "core/memory/resource.h"
 #include "core/thread_pool.h"
-#include "data/token_batches.h"
+#include "data/efficiency/token_batches.h"
 #include "optim/batch_lr.h"
 #include "optim/clip.h"
 #include "optim/rule_optimizer.h"

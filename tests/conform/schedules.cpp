@@ -1,8 +1,8 @@
 // Areas curriculum, random_ltd and progressive_layer_drop: schedules over steps.
 #include <stdexcept>
 
-#include "data/curriculum.h"
-#include "data/token_drop.h"
+#include "data/efficiency/curriculum.h"
+#include "data/efficiency/token_drop.h"
 #include "model/progressive_layer_drop.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"

@@ -4,7 +4,7 @@
 
 #include "core/memory/adaptors.h"
 #include "model/context.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 
@@ -129,7 +129,7 @@ TEST_CASE("the stream is labelled by what runs, in backward too", "[model]") {
   Tracked t;
   Tape tape;
   PlainStore store(t.stream, 1);
-  Context context{.stream = t.stream, .store = store, .tape = &tape};
+  Context context{.stream = t.stream, .store = &store, .tape = &tape};
   std::vector<std::string> seen;
   const Var x = tape.watch(t.filled(1));
   for (const char* layer : {"h.0", "h.1"}) {

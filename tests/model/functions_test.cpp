@@ -4,7 +4,7 @@
 
 #include "kernels/embedding.h"
 #include "model/module.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/tensor_gradcheck.h"
@@ -67,10 +67,9 @@ class Harness {
     Tape tape;
     const PlacedInputs inputs(stream);
     Context context{.stream = stream,
-                    .store = store,
-                    .mode = RunMode::kTrain,
+                    .store = &store,
                     .tape = &tape,
-                    .micro = inputs.get()};
+                    .pass = {.mode = RunMode::kTrain, .micro = inputs.get()}};
     const Var input = tape.watch(upload(x, stream));
     const Var y = function(context, input);
     tape.seed(stream, y, random_tensor(stream, y.value.shape(), 77));
@@ -80,8 +79,9 @@ class Harness {
 
   double evaluate(const Tensor& x, const Function& function) {
     const PlacedInputs inputs(cpu.stream);
-    Context context{
-        .stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .micro = inputs.get()};
+    Context context{.stream = cpu.stream,
+                    .store = &store,
+                    .pass = {.mode = RunMode::kTrain, .micro = inputs.get()}};
     const Var y = function(context, {upload(x, cpu.stream), Var::kConstant});
     const Tensor direction = random_tensor(cpu.stream, y.value.shape(), 77);
     double sum = 0;
@@ -211,7 +211,7 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model][d
       Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
       context.stream.copy(x.value.address(), own.address(), own.bytes());
       Var qkv{std::move(own), x.slot};
-      return attention(context, {shape}, rope(context, shape, rotary, 0, std::move(qkv)), 0);
+      return attention(context, {shape}, rope(context, shape, rotary, {}, std::move(qkv)), 0);
     });
   }
 }
@@ -238,7 +238,8 @@ TEST_CASE("a sample's attention dropout does not depend on the batch it came in"
   const auto run = [&](RunMode mode, const kernels::AttentionShape& shape, Tensor rows,
                        int64_t first_sample) {
     const PlacedInputs inputs(own.stream, first_sample);
-    Context context{.stream = own.stream, .store = store, .mode = mode, .micro = inputs.get()};
+    Context context{
+        .stream = own.stream, .store = &store, .pass = {.mode = mode, .micro = inputs.get()}};
     return attention(context, {shape}, {std::move(rows), Var::kConstant}, 0, {.p = 0.5F, .site = 1})
         .value;
   };
@@ -264,8 +265,9 @@ TEST_CASE("a sample's dropout mask does not depend on the batch it came in", "[m
   PlainStore store(own.stream, 1);
   const auto run = [&](int64_t first_sample, int64_t samples) {
     const PlacedInputs inputs(own.stream, first_sample);
-    Context context{
-        .stream = own.stream, .store = store, .mode = RunMode::kTrain, .micro = inputs.get()};
+    Context context{.stream = own.stream,
+                    .store = &store,
+                    .pass = {.mode = RunMode::kTrain, .micro = inputs.get()}};
     const std::vector<float> ones(to_size(samples * 12), 1.0F);
     const Tensor x = upload(ones, {samples * 3, 4}, own.stream);
     return dropout(context, {x, Var::kConstant}, {.p = 0.5F, .site = 1}, 3).value;
@@ -283,8 +285,9 @@ TEST_CASE("embedding and positions have the numeric gradient", "[model][device]"
   h.seal();
   h.check_parameters([&](Context& context) {
     const Tensor tokens = testing::random_tokens(context.stream, {10}, 3, 7);
-    const TokenRows rows{
-        .tokens = tokens, .order = kernels::token_order(context.stream, tokens), .length = 5};
+    const TokenRows rows{.tokens = tokens,
+                         .order = kernels::token_order(context.stream, tokens),
+                         .rows = {.length = 5}};
     return embed(context, rows, DType::kF32, spec);
   });
 }
@@ -298,7 +301,7 @@ TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[mod
   Tensor x = random_tensor(h.cpu.stream, {6, 5}, 1);
   const float grad_scale = 0.25F;
   const auto loss = [&] {
-    Context context{.stream = h.cpu.stream, .store = h.store};
+    Context context{.stream = h.cpu.stream, .store = &h.store};
     const Tensor losses =
         linear_cross_entropy(context, {x, Var::kConstant}, head, targets, grad_scale);
     double sum = 0;
@@ -306,7 +309,8 @@ TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[mod
     return sum * double{grad_scale};
   };
   Tape tape;
-  Context context{.stream = h.cpu.stream, .store = h.store, .mode = RunMode::kTrain, .tape = &tape};
+  Context context{
+      .stream = h.cpu.stream, .store = &h.store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
   const Var input = tape.watch(upload(x, h.cpu.stream));
   const Tensor losses = linear_cross_entropy(context, input, head, targets, grad_scale);
   CHECK(losses.data<float>()[2] == 0);

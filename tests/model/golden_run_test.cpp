@@ -196,7 +196,7 @@ std::vector<int32_t> continuation(PlainTrainer& trainer, std::vector<int32_t> pr
   std::vector<int32_t> out;
   while (out.size() < count) {
     const Tensor tokens = testing::upload(prompt, {1, std::ssize(prompt)}, trainer.own.stream);
-    Context context{.stream = trainer.own.stream, .store = trainer.store};
+    Context context{.stream = trainer.own.stream, .store = &trainer.store};
     const std::vector<float> logits =
         testing::floats_of(trainer.model->next_logits(context, tokens));
     out.push_back(narrow<int32_t>(std::ranges::max_element(logits) - logits.begin()));

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "model/module.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/test_stream.h"
@@ -140,7 +140,8 @@ LinearSpec three_parts(ParameterStore& store, Bias bias) {
 // y, and the gradients of sum(dy * y).
 Results run(Stream& stream, ParameterStore& store, const LinearSpec& spec) {
   Tape tape;
-  Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+  Context context{
+      .stream = stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
   const Var x = tape.watch(random_tensor(stream, {7, 12}, 21));
   const Var y = linear(context, x, spec);
   tape.seed(stream, y, random_tensor(stream, {7, 21}, 22));

@@ -7,7 +7,7 @@
 #include "core/memory/replay_arena.h"
 #include "model/activation_name.h"
 #include "model/families/zoo.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/sums.h"
@@ -64,10 +64,9 @@ struct Bench {
     Tape tape;
     const testing::PlacedInputs inputs(own.stream);
     Context context{.stream = own.stream,
-                    .store = store,
-                    .mode = RunMode::kTrain,
+                    .store = &store,
                     .tape = &tape,
-                    .micro = inputs.get()};
+                    .pass = {.mode = RunMode::kTrain, .micro = inputs.get()}};
     const Tensor losses = model->loss(context, tokens, targets, grad_scale);
     context.tape->backward(context.stream);
     return losses;
@@ -76,7 +75,7 @@ struct Bench {
     own.stream.copy(&token, tokens_or_targets.narrow(at, 1).address(), sizeof(token));
   }
   double total_loss() {
-    Context context{.stream = own.stream, .store = store};
+    Context context{.stream = own.stream, .store = &store};
     return testing::sum_of(own.stream, model->loss(context, tokens, targets, 1));
   }
 
@@ -177,7 +176,8 @@ TEST_CASE("every family gives on a device what it gives on the CPU", "[model][de
     const auto model = make_model(c.config, DType::kF32, store);
     store.seal();
     Tape tape;
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{
+        .stream = cpu.stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
     const Tensor expected =
         model->loss(context, host_copy(bench.tokens), host_copy(bench.targets), 0.1F);
     tape.backward(cpu.stream);
@@ -208,8 +208,10 @@ TEST_CASE("two micro-steps accumulate the gradient of both", "[model][device]") 
   bench.train_pass();
   const double once = testing::squares_of(bench.own.stream, bench.store.gradient(0));
   Tape tape;
-  Context context{
-      .stream = bench.own.stream, .store = bench.store, .mode = RunMode::kTrain, .tape = &tape};
+  Context context{.stream = bench.own.stream,
+                  .store = &bench.store,
+                  .tape = &tape,
+                  .pass = {.mode = RunMode::kTrain}};
   bench.model->loss(context, bench.tokens, bench.targets, 0.1F);
   context.tape->backward(context.stream);
   CHECK(testing::squares_of(bench.own.stream, bench.store.gradient(0)) ==
@@ -241,7 +243,7 @@ TEST_CASE("dropout changes the training loss, not the evaluation, and repeats", 
 
 TEST_CASE("wrong tokens and targets are refused", "[model]") {
   Bench bench(tiny_gpt2());
-  Context context{.stream = bench.own.stream, .store = bench.store};
+  Context context{.stream = bench.own.stream, .store = &bench.store};
   const Tensor longer = random_tokens(bench.own.stream, {1, 13}, 1, kVocabulary);
   CHECK_THROWS_AS(bench.model->loss(context, longer, longer, 1), InternalError);
   CHECK_THROWS_AS(bench.model->loss(context, bench.tokens, longer, 1), InternalError);
@@ -262,7 +264,8 @@ TEST_CASE("backward leaves nothing but weights, gradients and losses", "[model]"
     const Tensor tokens = random_tokens(stream, {2, 7}, 1, kVocabulary);
     const size_t before = account.usage().bytes_now;
     Tape tape;
-    Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{
+        .stream = stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
     {
       const Tensor losses = model->loss(context, tokens, tokens, 1);
       context.tape->backward(context.stream);
@@ -288,10 +291,11 @@ std::vector<AllocationSpan> allocations(const ModelConfig& config, Device device
   const MemoryScope scope(stream, recording);
   {
     Tape tape;
-    Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{
+        .stream = stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
     model->loss(context, tokens, tokens, 1);
     context.tape->backward(context.stream);
-    Context evaluation{.stream = stream, .store = store};
+    Context evaluation{.stream = stream, .store = &store};
     model->loss(evaluation, tokens, tokens, 1);
   }
   return recording.spans();
@@ -337,9 +341,9 @@ TEST_CASE("generation with a cache gives the logits of the whole prefix", "[mode
     Bench bench(c.config);
     Stream& stream = bench.own.stream;
     KvCache cache(stream, dimensions(c.config), DType::kF32, 2, 10);
-    Context cached{.stream = stream, .store = bench.store};
+    Context cached{.stream = stream, .store = &bench.store};
     cached.cache = &cache;
-    Context whole{.stream = stream, .store = bench.store};
+    Context whole{.stream = stream, .store = &bench.store};
     Tensor logits = bench.model->next_logits(cached, columns(stream, bench.tokens, 0, 3));
     for (int64_t length = 3; length <= 7; ++length) {
       INFO(c.name << ", length " << length);
@@ -356,7 +360,7 @@ TEST_CASE("generation with a cache gives the logits of the whole prefix", "[mode
 TEST_CASE("the loss is the negative log likelihood of the next logits", "[model][device]") {
   Bench bench(tiny_llama());
   Stream& stream = bench.own.stream;
-  Context context{.stream = stream, .store = bench.store};
+  Context context{.stream = stream, .store = &bench.store};
   const Tensor losses = host_copy(bench.model->loss(context, bench.tokens, bench.targets, 1));
   const Tensor logits = host_copy(bench.model->next_logits(context, bench.tokens));
   const float* row = logits.data<float>() + kVocabulary;  // of the second sequence
@@ -409,7 +413,8 @@ TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model][device]") 
     const auto model = make_model(c.config, DType::kBF16, store);
     store.seal();
     Tape tape;
-    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{
+        .stream = own.stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
     model->loss(context, reference.tokens, reference.targets, 0.1F);
     context.tape->backward(context.stream);
     for (ParamId id = 0; id < store.count(); ++id) {

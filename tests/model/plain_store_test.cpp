@@ -1,5 +1,5 @@
 // PlainStore: initial weights, overwrite and accumulate, and refusal of calls out of order.
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 
 #include <cstring>
 

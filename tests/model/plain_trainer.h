@@ -9,7 +9,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/update.h"
 #include "model/families/zoo.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/sums.h"
@@ -95,7 +95,8 @@ class PlainTrainer {
   double micro_step(const Tensor& tokens, const Tensor& targets, int64_t global_tokens) {
     store.clear_gradients();
     Tape tape;
-    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{
+        .stream = own.stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
     const auto scale = static_cast<float>(1.0 / static_cast<double>(global_tokens));
     const Tensor losses = model->loss(context, tokens, targets, scale);
     context.tape->backward(context.stream);

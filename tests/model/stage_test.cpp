@@ -6,7 +6,7 @@
 #include "kernels/embedding.h"
 #include "model/activations/recompute.h"
 #include "model/families/zoo.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/test_stream.h"
@@ -52,10 +52,9 @@ struct Part {
         stage(make_stage(config, dtype, store, layers, recomputed)),
         inputs(Rng(9, "dropout"), 4, own.stream),
         context{.stream = own.stream,
-                .store = store,
-                .mode = RunMode::kTrain,
+                .store = &store,
                 .tape = &tape,
-                .micro = inputs.get()} {
+                .pass = {.mode = RunMode::kTrain, .micro = inputs.get()}} {
     store.seal();
     store.clear_gradients();
   }
@@ -104,12 +103,13 @@ Outcome train(TestStream& own, const ModelConfig& config, DType dtype,
   for (size_t i = 0; i < parts.size(); ++i) {
     Part& part = *parts[i];
     if (i > 0) part.in = part.tape.watch(parts[i - 1]->out.value);
-    const StageInput input{.tokens = tokens,
-                           .order = kernels::token_order(own.stream, tokens),
+    const StageInput input{.batch = {{"tokens", tokens},
+                                     {"token_order", kernels::token_order(own.stream, tokens)},
+                                     {"targets", targets}},
                            .boundary = part.in,
                            .rows = kRows};
     if (part.stage->is_last()) {
-      outcome.losses = bytes_of(part.stage->losses(part.context, input, targets, kScale));
+      outcome.losses = bytes_of(part.stage->losses(part.context, input, kScale));
     } else {
       part.out = part.stage->forward(part.context, input);
     }
@@ -314,11 +314,11 @@ TEST_CASE("a stage refuses layers and inputs that it cannot have", "[model]") {
   CHECK_THROWS_WITH(last.stage->forward(last.context, {.rows = kRows}),
                     Catch::Contains("gives losses"));
   Part first(own, tiny_gpt2(true), DType::kF32, {0, 1});
-  const StageInput short_input{.tokens = random_tokens(own.stream, {13}, 1, kVocabulary),
-                               .rows = kRows};
+  const StageInput short_input{
+      .batch = {{"tokens", random_tokens(own.stream, {13}, 1, kVocabulary)}}, .rows = kRows};
   CHECK_THROWS_WITH(first.stage->forward(first.context, short_input),
                     Catch::Contains("expected int32 [14]"));
-  const StageInput unsorted{.tokens = random_tokens(own.stream, {14}, 1, kVocabulary),
+  const StageInput unsorted{.batch = {{"tokens", random_tokens(own.stream, {14}, 1, kVocabulary)}},
                             .rows = kRows};
   CHECK_THROWS_WITH(first.stage->forward(first.context, unsorted),
                     Catch::Contains("its gradient needs the order of the tokens"));

@@ -17,7 +17,7 @@
 #include "model/initializer.h"
 #include "model/kv_cache.h"
 #include "model/module.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 
@@ -140,7 +140,7 @@ TEST_CASE("without a tape nothing is kept and every output is a constant", "[mod
   CpuStream cpu;
   PlainStore store(cpu.stream, 1);
   store.seal();
-  Context context{.stream = cpu.stream, .store = store};
+  Context context{.stream = cpu.stream, .store = &store};
   CHECK_FALSE(context.differentiates());
   CHECK(context.save(scalar(cpu.stream, 1)) == nullptr);
   bool ran = false;
@@ -288,7 +288,7 @@ struct Small {
     model = make_model(config, DType::kF32, store);
     store.seal();
   }
-  Context context() { return {.stream = cpu.stream, .store = store}; }
+  Context context() { return {.stream = cpu.stream, .store = &store}; }
   Tensor tokens(int64_t batch, int64_t length) {
     return random_tokens(cpu.stream, {batch, length}, 1, 11);
   }
@@ -371,7 +371,7 @@ TEST_CASE("functions refuse inputs that do not fit, and sharing where they overw
   spec.parts.push_back(linear_part(root.child("b"), 4, 2, WeightLayout::kOutIn, Bias::kNone, 0.1));
   store.seal();
   CHECK(spec.out() == 5);
-  Context context{.stream = cpu.stream, .store = store};
+  Context context{.stream = cpu.stream, .store = &store};
   const Var x{random_tensor(cpu.stream, {6, 5}, 1), Var::kConstant};
   CHECK_THROWS_WITH(linear(context, x, spec),
                     Catch::Contains("x has shape [6, 5], expected [N, 4]"));
@@ -387,7 +387,7 @@ TEST_CASE("functions refuse inputs that do not fit, and sharing where they overw
   Var packed{random_tensor(cpu.stream, {6, 12}, 2), Var::kConstant};
   const Tensor held = packed.value;
   const kernels::RotaryTable rotary{.frequencies = {1.0F}};
-  CHECK_THROWS_WITH(rope(context, shape, rotary, 0, packed),
+  CHECK_THROWS_WITH(rope(context, shape, rotary, {}, packed),
                     Catch::Contains("somebody else holds qkv"));
   CHECK_THROWS_WITH(norm_heads(context, shape, {}, packed),
                     Catch::Contains("norm of heads: works in place"));
@@ -400,7 +400,8 @@ TEST_CASE("dropout is nothing in evaluation and where nothing is dropped", "[mod
   const Tensor x = random_tensor(cpu.stream, {4, 8}, 1);
   const auto run = [&](RunMode mode, float p) {
     const MicroInputs inputs;
-    Context context{.stream = cpu.stream, .store = store, .mode = mode, .micro = &inputs};
+    Context context{
+        .stream = cpu.stream, .store = &store, .pass = {.mode = mode, .micro = &inputs}};
     return dropout(context, {x, Var::kConstant}, {.p = p}, 4).value;
   };
   CHECK(run(RunMode::kEval, 0.9F).aliases(x));

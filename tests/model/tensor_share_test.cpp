@@ -5,7 +5,7 @@
 #include "config/sections/split/partition_rules.h"
 #include "model/families/zoo.h"
 #include "model/parallel/tensor.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 

@@ -7,7 +7,7 @@
 
 #include "model/functions.h"
 #include "model/module.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/test_stream.h"
@@ -85,8 +85,9 @@ Outcome run(TestStream& own, int64_t rows, int64_t tiles, bool gated, bool wants
   store.seal();
   plain.clear_gradients();
   Tape tape;
-  Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
-  context.mlp_tiles = tiles;
+  Context context{
+      .stream = own.stream, .store = &store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
+  context.pass.mlp_tiles = tiles;
   const Tensor values = random_tensor(own.stream, {rows, kWidth}, 1);
   const Var x = wants_dx ? tape.watch(values) : Var{values, Var::kConstant};
   Outcome outcome;

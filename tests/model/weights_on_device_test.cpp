@@ -2,7 +2,7 @@
 #include "core/memory/host_copy.h"
 #include "model/hf/weights.h"
 #include "model/initializer.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

@@ -6,7 +6,7 @@
 #include "kernels/cuda/matmul/emulated_product.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/runs/small_run.h"
 
 namespace ds {
 namespace {

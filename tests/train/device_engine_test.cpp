@@ -6,7 +6,7 @@
 #include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/runs/small_run.h"
 #include "train/step/prefetching_source.h"
 
 namespace ds {
@@ -122,6 +122,26 @@ TEST_CASE("the loss scale of a device is the CPU's, with steps that are recorded
   CHECK(run_from_nothing(setting, 8).state == device.state);
 }
 
+TEST_CASE("samples of documents that grow train on a device as on the CPU, recorded or not",
+          "[.][cuda]") {
+  if (!has_device()) return;
+  Setting setting{
+      .micro_steps = 2,
+      .content = {.key_ranges = true, .positions = true, .weights = true, .is_uneven = true},
+      .lengths = CurriculumOptions{.min_difficulty = 8,
+                                   .max_difficulty = 16,
+                                   .schedule_type = "fixed_discrete",
+                                   .difficulty = {8, 16},
+                                   .max_step = {4}}};
+  constexpr int64_t kRecorded = 7;  // steps: of each shape one without a recording, and some by it
+  const Outcome cpu = run_from_nothing(setting, kRecorded);
+  setting.host_access = HostAccess::kNever;
+  const Outcome device = run_from_nothing(setting, kRecorded);
+  check_close(device, cpu, 1e-4);
+  setting.cuda_graphs = false;
+  CHECK(run_from_nothing(setting, kRecorded).state == device.state);
+}
+
 TEST_CASE("a run on a device that was stopped and resumed has the bits of one that was not",
           "[.][cuda]") {
   if (!has_device()) return;
@@ -175,7 +195,7 @@ TEST_CASE("weights and activations beside a device come back with their bits, al
   const size_t most = nth(planned.memory, Tier::kPinned).bytes_peak;
   const EngineOptions options = options_of(setting);
   CHECK(pinned <= most);
-  CHECK(most <= pinned + PrefetchingSource::block_bytes(options.micro_batch * options.length));
+  CHECK(most <= pinned + PrefetchingSource::block_bytes(text_batches(options)));
   CHECK(nth(offloaded.tiers, Tier::kNvme).bytes_peak ==
         nth(planned.memory, Tier::kNvme).bytes_peak);
   CHECK(nth(planned.link_bytes, Link::kToDevice) > 0);

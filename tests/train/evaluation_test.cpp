@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/train/heard_reports.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -13,6 +13,10 @@ namespace {
 
 using namespace testing;
 using Lines = std::vector<std::string>;
+
+BatchSpec text_batch(int64_t rows) {
+  return BatchSpec({{.name = "tokens", .shape = {rows}}, {.name = "targets", .shape = {rows}}});
+}
 
 class Squares final : public TokenSource {
  public:
@@ -81,8 +85,10 @@ TEST_CASE("who watches hears which samples a batch has", "[train]") {
   Heard heard;
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
                       {.micro_batch = 2, .ranks = 2}, {.rank = 1}, &heard);
-  std::array<int32_t, 32> tokens{}, targets{};
-  source.fill(1, 0, tokens, targets);
+  const MicroBatch batch = host_batch(text_batch(32));
+  source.fill(1, 0, batch);
+  const std::span<int32_t> tokens = batch.values<int32_t>("tokens");
+  const std::span<int32_t> targets = batch.values<int32_t>("targets");
   CHECK(heard.all.empty());
   source.on_use(1, 0);
   CHECK(source.first_sample(0) == 2);
@@ -99,16 +105,40 @@ TEST_CASE("a rank of a ring gets a piece from the front of each sample, and one 
     LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
                         {.micro_batch = 2, .ranks = 1}, {.part = part, .parts = 2, .ring = 2},
                         nullptr);
-    std::array<int32_t, 16> tokens{}, targets{};
-    source.fill(0, 0, tokens, targets);
-    for (int i = 0; i < 16; ++i) {
-      const int row = i % 8;
+    const MicroBatch batch = host_batch(text_batch(16));
+    source.fill(0, 0, batch);
+    for (size_t i = 0; i < 16; ++i) {
+      const int row = static_cast<int>(i) % 8;
       const int first = part == 0 ? (row < 4 ? 0 : 8) : 4;  // rows 0..3 and 12..15, or 4..11
-      const int token = i / 8 * 16 + first + row;
-      CHECK(nth(tokens, i) == token * token % 29);
-      CHECK(nth(targets, i) == (token + 1) * (token + 1) % 29);
+      const int token = static_cast<int>(i) / 8 * 16 + first + row;
+      CHECK(batch.values<int32_t>("tokens")[i] == token * token % 29);
+      CHECK(batch.values<int32_t>("targets")[i] == (token + 1) * (token + 1) % 29);
     }
   }
+}
+
+TEST_CASE("a short step has the beginnings of its samples, and documents within them", "[train]") {
+  const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
+  LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
+                      {.micro_batch = 2, .ranks = 1}, {}, nullptr, {.end = 4, .masks_loss = true});
+  BatchSpec spec = text_batch(2 * 5);
+  spec.add(BatchSpec(
+      {{.name = "positions", .shape = {10}}, {.name = "key_ranges", .shape = {2, 5, 2}}}));
+  const MicroBatch batch = host_batch(spec);
+  source.fill(0, 0, batch);
+  const auto numbers = [&](std::string_view name) {
+    const std::span<int32_t> values = batch.values<int32_t>(name);
+    return std::vector(values.begin(), values.end());
+  };
+  using Ids = std::vector<int32_t>;  // squares by 29, from 0 and from 16 on
+  CHECK(numbers("tokens") == Ids{0, 1, 4, 9, 16, 24, 28, 5, 13, 23});
+  CHECK(numbers("targets") == Ids{1, 4, -1, 16, 25, 28, 5, 13, 23, 6});
+  CHECK(numbers("positions") == Ids{0, 1, 2, 0, 1, 0, 1, 2, 3, 4});
+  CHECK(numbers("key_ranges") == Ids{0, 5, 0, 5, 0, 5, 3, 5, 3, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5});
+  CHECK_THROWS_WITH(
+      source.fill(
+          0, 0, host_batch(BatchSpec({{.name = "weights", .dtype = DType::kF32, .shape = {10}}}))),
+      Catch::Contains("have none of its fields"));
 }
 
 }  // namespace

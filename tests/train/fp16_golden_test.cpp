@@ -9,7 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/ranks.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 
 namespace ds {
 namespace {

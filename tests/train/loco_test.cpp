@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/plan/dry_run.h"
 #include "train/workspace.h"

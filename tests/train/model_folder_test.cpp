@@ -13,7 +13,7 @@
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/workspace.h"
 

@@ -6,7 +6,7 @@
 #include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/runs/small_run.h"
 
 namespace ds {
 namespace {
@@ -72,9 +72,8 @@ double largest_difference(const Outcome& a, const Outcome& b) {
 class Later final : public BatchSource {
  public:
   explicit Later(BatchSource& source) : source_(source) {}
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
-    source_.fill(std::max<int64_t>(step, 1) - 1, micro_step, tokens, targets);
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
+    source_.fill(std::max<int64_t>(step, 1) - 1, micro_step, batch);
   }
   int64_t first_sample(int micro_step) const override { return source_.first_sample(micro_step); }
 

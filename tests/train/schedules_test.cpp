@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/runs/small_run.h"
 
 namespace ds {
 namespace {

@@ -2,7 +2,7 @@
 // runs that exchange the whole of it, and plans know what travels and what it takes.
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/runs/small_run.h"
 
 namespace ds {
 namespace {

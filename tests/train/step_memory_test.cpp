@@ -1,7 +1,7 @@
 // What a step asks of the memory below it: nothing, after the engine is made and has done one.
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
 
 namespace ds {

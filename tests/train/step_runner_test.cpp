@@ -8,11 +8,12 @@
 
 #include "core/index.h"
 #include "model/families/zoo.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
+#include "tests/train/runs/stage_batches.h"
 #include "train/observers.h"
 #include "train/step/arena.h"
 #include "train/step/recorder.h"
@@ -38,14 +39,17 @@ LlamaConfig llama() { return testing::tiny_llama(6); }
 class Tokens final : public BatchSource {
  public:
   explicit Tokens(int data_rank = 0) : data_rank_(data_rank) {}
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
     const Rng rng =
         Rng(1, "tokens").derive(static_cast<uint64_t>(1000 * data_rank_ + 10 * step + micro_step));
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>(rng.bits(i) % kVocabulary);
-      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % kVocabulary);
-    }
+    const auto draw = [&](std::string_view name, uint64_t first) {
+      if (!batch.has(name)) return;
+      for (int32_t& value : batch.values<int32_t>(name)) {
+        value = static_cast<int32_t>(rng.bits(first++) % kVocabulary);
+      }
+    };
+    draw(batch_field::kTokens, 0);
+    draw(batch_field::kTargets, 1);
   }
   int64_t first_sample(int micro_step) const override {
     return (1000 * data_rank_ + micro_step) * kSamples;
@@ -140,7 +144,8 @@ class Rank {
     const bool is_end = pipe.rank() == 0 || pipe.rank() == pipe.size() - 1;
     const auto ends = pipe.split(is_end ? 0 : 1, 0);
     const auto gradients = pipe.split(0, 0);
-    StepUploads uploads({.buffers = program.buffers, .tokens = kSamples * kLength}, cpu_.stream);
+    const BatchSpec batch = testing::batch_spec_of(stages_, kSamples, kLength, mode);
+    StepUploads uploads({.buffers = program.buffers, .batch_bytes = batch.bytes()}, cpu_.stream);
     StepPlace place{.stream = cpu_.stream,
                     .store = *store_,
                     .uploads = uploads,
@@ -155,8 +160,9 @@ class Rank {
     Tokens source(mesh_.coordinate(Axis::kData));
     Attempt result;
     const StepInput input{.source = source,
+                          .batch = batch,
                           .mode = mode,
-                          .tokens = kTokens,
+                          .weight = kTokens,
                           .dropout = Rng(9, "dropout"),
                           .memory = &memory,
                           .optimizer_step = [&] { ++result.updates; }};
@@ -318,7 +324,9 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
     store.seal();
     store.begin_step();
     Tokens source;
-    StepUploads uploads({.buffers = 2, .tokens = kSamples * kLength}, cpu.stream);
+    const BatchSpec batch =
+        testing::batch_spec_of(std::span(&stage, 1), kSamples, kLength, RunMode::kTrain);
+    StepUploads uploads({.buffers = 2, .batch_bytes = batch.bytes()}, cpu.stream);
     const StepPlace place{.stream = cpu.stream,
                           .store = store,
                           .uploads = uploads,
@@ -326,7 +334,7 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
                           .chunks = {stage.get()},
                           .micro_batch = kSamples,
                           .length = kLength};
-    const StepInput input{.source = source};
+    const StepInput input{.source = source, .batch = batch};
     try {
       StepRunner(place, input).run(step_program(PipelineKind::kGpipe, {.micro_batches = 2}, 0));
     } catch (const Unsupported& refusal) {
@@ -386,14 +394,16 @@ struct Alone {
   testing::CpuStream cpu;
   PlainStore store;
   std::unique_ptr<Stage> stage;
-  StepUploads uploads{{.buffers = 2, .tokens = kSamples * kLength}, cpu.stream};
+  BatchSpec batch =
+      testing::batch_spec_of(std::span(&stage, 1), kSamples, kLength, RunMode::kTrain);
+  StepUploads uploads{{.buffers = 2, .batch_bytes = batch.bytes()}, cpu.stream};
   Tokens source;
 };
 
 TEST_CASE("messages need the group of the pipe axis", "[train]") {
   Alone first({0, 4});
   const StepPlace place = first.place();
-  const StepInput input{.source = first.source};
+  const StepInput input{.source = first.source, .batch = first.batch};
   const StepProgram program =
       step_program(PipelineKind::k1F1B, {.micro_batches = 2, .stages = 2}, 0);
   CHECK_THROWS_AS(StepRunner(place, input).run(program), Unsupported);
@@ -404,7 +414,7 @@ TEST_CASE("messages need the group of the pipe axis", "[train]") {
 TEST_CASE("an update needs somebody who makes it, after every micro-batch", "[train]") {
   Alone model({0, 8});
   const StepPlace place = model.place();
-  const StepInput input{.source = model.source};
+  const StepInput input{.source = model.source, .batch = model.batch};
   StepProgram program = step_program(PipelineKind::kDataParallel, {}, 0);
   CHECK_THROWS_WITH(StepRunner(place, input).run(program), Catch::Contains("nobody makes it"));
   REQUIRE(program.instructions[2].op == PipelineOp::kBackwardPass);
@@ -416,7 +426,7 @@ TEST_CASE("an update needs somebody who makes it, after every micro-batch", "[tr
 TEST_CASE("a buffer has one micro-batch at a time", "[train]") {
   Alone model({0, 8});
   const StepPlace place = model.place();
-  const StepInput input{.source = model.source};
+  const StepInput input{.source = model.source, .batch = model.batch};
   const StepProgram program{
       .instructions = {{.op = PipelineOp::kLoadMicroBatch, .buffer = 0, .micro_batch = 0},
                        {.op = PipelineOp::kLoadMicroBatch, .buffer = 0, .micro_batch = 1}},
@@ -434,10 +444,11 @@ TEST_CASE("who watches hears of every micro-step before it begins", "[train]") {
   } heard;
   Alone model({0, 8});
   const StepPlace place = model.place();
-  const StepInput input{
-      .source = model.source, .step = 4, .observer = &heard, .optimizer_step = [&] {
-        CHECK(heard.steps.size() == 3);
-      }};
+  const StepInput input{.source = model.source,
+                        .batch = model.batch,
+                        .step = 4,
+                        .observer = &heard,
+                        .optimizer_step = [&] { CHECK(heard.steps.size() == 3); }};
   StepRunner(place, input).run(step_program(PipelineKind::kDataParallel, {.micro_batches = 3}, 0));
   CHECK(heard.steps == std::vector<std::pair<int64_t, int>>{{4, 0}, {4, 1}, {4, 2}});
 }

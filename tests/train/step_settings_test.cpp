@@ -27,6 +27,31 @@ TEST_CASE("a schedule says the rate of each step, asked in any order", "[train]"
   CHECK(rules.settings_at(3).lr == 0.25);
 }
 
+TEST_CASE("a curriculum says how long the samples of a step are", "[train]") {
+  const StepRules whole({.length = 16});
+  CHECK(whole.settings_at(7).shape.length == 16);
+  REQUIRE(whole.shapes(100).size() == 1);
+  CHECK(whole.shapes(100).front().shape.length == 16);
+  const StepRules rules({.length = 16,
+                         .lengths = CurriculumOptions{.min_difficulty = 0,
+                                                      .max_difficulty = 24,
+                                                      .schedule_type = "fixed_discrete",
+                                                      .difficulty = {0, 4, 8, 24},
+                                                      .max_step = {2, 4, 6}}});
+  const auto length = [&](int64_t step) { return rules.settings_at(step, 1).shape.length; };
+  CHECK(length(1) == 1);  // less is none
+  CHECK(length(3) == 4);
+  CHECK(length(6) == 8);
+  CHECK(length(7) == 16);  // and there are no more
+  const std::vector<StepRules::FirstStep> shapes = rules.shapes(1000);
+  REQUIRE(shapes.size() == 4);
+  CHECK(shapes[0].shape.length == 16);
+  CHECK(shapes[0].step == 7);
+  CHECK(shapes[3].shape.length == 1);
+  CHECK(shapes[3].step == 1);
+  CHECK(rules.shapes(4).size() == 2);
+}
+
 TEST_CASE("a cycle drives the betas of optimizers that have some", "[train]") {
   const SchedulerConfig cycle{.type = SchedulerType::kOneCycle,
                               .one_cycle = {.cycle_min_lr = std::vector{0.1},

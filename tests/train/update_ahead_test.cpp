@@ -205,8 +205,8 @@ TEST_CASE("a step that is not finite leaves nothing of what was updated ahead", 
       std::mutex mutex;
       const TemporaryDirectory folder;
       test::run_ranks(2, [&](Communicator& comm) {
-        PlainRank rank(comm, {.data = comm.size()});
-        RankResources resources = rank.resources();
+        const auto rank = plain_rank(comm);
+        RankResources resources = rank->resources();
         resources.open_state_swap = swap_in(folder, comm.rank(), comm.size());
         resources.results_late = late;
         Engine engine(options, resources, std::nullopt);
@@ -249,8 +249,8 @@ TEST_CASE("a step that breaks off leaves nothing of what was updated ahead", "[t
   Outcome before, after, whole, resumed;
   test::run_ranks(1, [&](Communicator& comm) {
     const auto three_steps = [&](bool breaks, Outcome& end) {
-      PlainRank rank(comm, {.data = comm.size()});
-      RankResources resources = rank.resources();
+      const auto rank = plain_rank(comm);
+      RankResources resources = rank->resources();
       resources.open_state_swap = swap_in(folder, 0, 1);
       Engine engine(options, resources, std::nullopt);
       engine.initialize();

@@ -129,8 +129,8 @@ TEST_CASE("a step that is not finite leaves ZenFlow's state as it was", "[train]
     Outcome before, after;
     std::mutex mutex;
     test::run_ranks(2, [&](Communicator& comm) {
-      PlainRank rank(comm, {.data = comm.size()});
-      Engine engine(options, rank.resources(), std::nullopt);
+      const auto rank = plain_rank(comm);
+      Engine engine(options, rank->resources(), std::nullopt);
       engine.initialize();
       CountingSource source(options, comm.rank(), 2);
       for (int step = 0; step < 3; ++step) train_step(engine, source);

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "kernels/elementwise.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/zero/device_rank.h"

@@ -26,15 +26,12 @@ double largest(std::span<const float> v) {
 HeldBatch::HeldBatch(Engine& engine, BatchSource& source, int64_t step, int micro_step)
     : source_(source), step_(step), micro_step_(micro_step) {
   if (engine.device().is_meta()) return;
-  tokens_.resize(to_size(engine.tokens_here()));
-  targets_.resize(tokens_.size());
-  source.fill(step, micro_step, tokens_, targets_);
+  held_ = host_batch(engine.batches().of_step(step));
+  source.fill(step, micro_step, held_);
 }
 
-void HeldBatch::fill(int64_t /*step*/, int /*micro_step*/, std::span<int32_t> tokens,
-                     std::span<int32_t> targets) {
-  std::ranges::copy(tokens_, tokens.begin());
-  std::ranges::copy(targets_, targets.begin());
+void HeldBatch::fill(int64_t /*step*/, int /*micro_step*/, const MicroBatch& batch) {
+  batch.copy_from(held_);
 }
 
 BlockHessian::BlockHessian(Engine& engine, HeldBatch& batch, HostCopy& copy,

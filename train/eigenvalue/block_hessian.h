@@ -25,15 +25,14 @@ class HeldBatch final : public BatchSource {
   int64_t step() const { return step_; }
   int micro_step() const { return micro_step_; }
   // Fills in that micro-step, whatever is asked for.
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override;
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
   int64_t first_sample(int micro_step) const override { return source_.first_sample(micro_step); }
 
  private:
   BatchSource& source_;
   const int64_t step_;
   const int micro_step_;
-  std::vector<int32_t> tokens_, targets_;
+  MicroBatch held_;
 };
 
 class BlockHessian {

@@ -96,8 +96,8 @@ std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredSte
   }
   const double samples_per_s = static_cast<double>(step.global_batch) / report.seconds;
   events.push_back({"Train/Samples/samples_per_s", samples_per_s});
-  events.push_back(
-      {"Train/Samples/tokens_per_s", samples_per_s * static_cast<double>(step.length)});
+  const double length = report.metrics.find("sequence_length").value_or(step.length);
+  events.push_back({"Train/Samples/tokens_per_s", samples_per_s * length});
   return events;
 }
 

@@ -36,7 +36,7 @@ std::vector<std::unique_ptr<MonitorSink>> monitor_sinks(const Config& config,
 // What a step is, for monitors.
 struct MonitoredStep {
   int64_t global_batch = 0;  // samples
-  int64_t length = 0;        // tokens of one
+  double length = 0;         // tokens of one, where metrics do not say it
   bool scales_loss = false;
 };
 // `times`: null where nobody measures them.

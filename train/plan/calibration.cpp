@@ -11,6 +11,7 @@
 #include "core/index.h"
 #include "core/memory/host_block.h"
 #include "offload/tuning/speed_run.h"
+#include "train/batches/any_batch.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/ring_costs.h"
 #include "train/workspace.h"
@@ -43,23 +44,6 @@ ModelDimensions reduced(const ModelDimensions& dims) {
   return out;
 }
 
-class AnyTokens final : public BatchSource {
- public:
-  explicit AnyTokens(int64_t vocabulary) : vocabulary_(static_cast<uint64_t>(vocabulary)) {}
-  void fill(int64_t /*step*/, int /*micro_step*/, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
-    const Rng rng(1, "calibration");
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>(rng.bits(i) % vocabulary_);
-      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % vocabulary_);
-    }
-  }
-  int64_t first_sample(int /*micro_step*/) const override { return 0; }
-
- private:
-  const uint64_t vocabulary_;
-};
-
 // A rank without peers that has made its first step: pages, caches and primitives are there.
 class OneRank {
  public:
@@ -70,11 +54,11 @@ class OneRank {
         workspace_(Device::cpu(), threads, connections_.peers(), trace),
         engine_(job, workspace_.resources(), plan),
         job_(job),
-        tokens_(dimensions(job.model).vocabulary) {
+        batches_(dimensions(job.model).vocabulary, "calibration") {
     step();
   }
   void step() {
-    engine_.begin_step(tokens_, 0);
+    engine_.begin_step(batches_, 0);
     engine_.next_result(Wait::kYes);
   }
   void attend_in_ring() { play_ring_attention(job_, workspace_.stream()); }
@@ -85,7 +69,7 @@ class OneRank {
   Workspace workspace_;
   Engine engine_;
   const EngineOptions job_;
-  AnyTokens tokens_;
+  AnyBatch batches_;
 };
 
 // Ranks that do the same beside the one that is measured, until the end of the scope.
@@ -163,6 +147,7 @@ EngineOptions reduced_for_calibration(const EngineOptions& options) {
   out.model = with_dimensions(out.model, reduced(dimensions(out.model)));
   out.zero.policy = zero_policy(0);
   out.offload_activations = false;
+  out.lengths.reset();  // of whole samples, as all that is estimated
   out.zero.micro_steps = 1;
   out.length = std::min(options.length, kMostTokens);
   out.micro_batch = std::clamp<int64_t>(kMostTokens / out.length, 1, options.micro_batch);

@@ -1,6 +1,7 @@
 #include "train/plan/dry_run.h"
 
 #include <algorithm>
+#include <list>
 #include <span>
 
 #include "comm/peers.h"
@@ -16,7 +17,7 @@ namespace {
 
 class NoData final : public BatchSource {
  public:
-  void fill(int64_t, int, std::span<int32_t>, std::span<int32_t>) override {
+  void fill(int64_t, int, const MicroBatch&) override {
     throw InternalError("dry run: asked for data");
   }
   int64_t first_sample(int) const override { throw InternalError("dry run: asked for data"); }
@@ -41,18 +42,25 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;
   StepPlan plan;
-  StepRecorder training(workspace.heap()), evaluation(workspace.heap());
-  engine.memories().record(training, evaluation);
-  engine.recorded_micro_steps(nothing);
+  std::list<StepRecorder> trainings;  // of which each is worked in until there is another one
+  StepRecorder evaluation(workspace.heap());
+  const auto record_steps = [&](const StepShape& shape) {
+    StepRecorder& training = trainings.emplace_back(workspace.heap());
+    engine.memories().record(training, evaluation);
+    engine.recorded_micro_steps(nothing, shape);
+    plan.train[shape] = plan_step_arena(training.record(), engine.training().instructions);
+  };
+  const std::vector<StepRules::FirstStep>& shapes = engine.batches().shapes();
+  record_steps(shapes.front().shape);
   engine.evaluate(nothing, 1);
-  plan.train = plan_step_arena(training.record(), engine.training().instructions);
   plan.evaluate = plan_step_arena(evaluation.record(), engine.evaluation().instructions);
   plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
                               options.zero.gather, engine.store().offloaded_buckets());
   plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
   engine.store().follow(plan.gathers);
-  engine.recorded_micro_steps(nothing);
+  engine.recorded_micro_steps(nothing, shapes.front().shape);
   plan.buckets.micro_step = plan_arena(engine.store().slots().recorded());
+  for (const auto& [shape, step] : std::span(shapes).subspan(1)) record_steps(shape);
   return plan;
 }
 
@@ -127,10 +135,11 @@ class InstructionTimes final : public StepObserver {
   std::map<std::pair<int, PipelineOp>, Sum> sums_;
 };
 
-void play_update(Engine& engine, int64_t number, StepObserver* observer = nullptr) {
+void play_update(Engine& engine, int64_t number, const StepShape& shape,
+                 StepObserver* observer = nullptr) {
   NoData nothing;
   engine.restore_step(number - 1);
-  engine.begin_step(nothing, 0, observer);
+  engine.begin_step(nothing, 0, observer, shape);
   engine.next_result(Wait::kYes);
 }
 
@@ -158,19 +167,19 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
                       nobody.peers());
   NoData nothing;
   const RankResources resources = workspace.resources();
-  std::optional<HostBlock> batches;  // of a GPU, which are read ahead of the step
-  if (resources.pinned != nullptr) {
-    batches.emplace(
-        PrefetchingSource::block_bytes(options.micro_batch * options.length / sizes.sequence),
-        resources.pinned);
-  }
   Engine engine(options, resources, plan.step);
+  std::optional<HostBlock> batches;  // of a GPU, which are read ahead of the step
+  if (resources.pinned != nullptr && !engine.batches().largest().fields().empty()) {
+    batches.emplace(PrefetchingSource::block_bytes(engine.batches().largest()), resources.pinned);
+  }
   const std::vector<int64_t> updates = options.zero.zenflow
                                            ? std::vector{usual_update(*options.zero.zenflow)}
                                            : engine.optimizer().kinds_of_updates(options.last_step);
+  const std::vector<StepRules::FirstStep>& shapes = engine.batches().shapes();
+  const StepShape& longest = shapes.front().shape;
   clocks.begin_step();
   InstructionTimes times(clocks.compute);
-  play_update(engine, updates.front(), &times);
+  play_update(engine, updates.front(), longest, &times);
   clocks.tell(plan);
   plan.work = times.work();
   for (const auto& [axis, ops] : volume.totals()) {
@@ -179,7 +188,10 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
     }
   }
   // The other kinds of updates do not stand for the run, but their memory counts.
-  for (const int64_t other : std::span(updates).subspan(1)) play_update(engine, other);
+  for (const int64_t other : std::span(updates).subspan(1)) play_update(engine, other, longest);
+  for (const auto& [shape, step] : std::span(shapes).subspan(1)) {
+    play_update(engine, updates.front(), shape);
+  }
   engine.evaluate(nothing, 1);
   engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
   if (options.eigenvalues) rehearse_eigenvalues(engine, nothing);
@@ -191,6 +203,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
     if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
     plan.parameters += spec.logical_shape().numel();
   }
+  plan.shapes = shapes;
   plan.ranks = std::move(ranks);
   return plan;
 }

@@ -36,6 +36,8 @@ struct RankPlan {
   Busy bound() const;           // what is busy longest
   WorkSeconds work{};           // of seconds_per_step, where there are stages
   int64_t parameters = 0;       // elements of the model that these ranks share out
+  // The shapes of steps, the longest first, which all else is said of; memory is the peak of all.
+  std::vector<StepRules::FirstStep> shapes{};
 };
 
 struct RunPlan {

@@ -273,6 +273,24 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
          bound_text(plan);
 }
 
+// Says how long samples are, and what the work of a step's micro-batches takes then; nothing if all
+// steps are alike. Of many shapes it says some.
+std::string shapes_text(const RankPlan& plan) {
+  if (plan.shapes.size() <= 1) return "";
+  constexpr size_t kMost = 8;
+  std::string text = fmt::format("lengths       {} of samples; the rest is said of the longest\n",
+                                 plan.shapes.size());
+  const size_t every = (plan.shapes.size() + kMost - 1) / kMost;
+  for (size_t i = 0; i < plan.shapes.size(); ++i) {
+    if (i % every != 0 && i + 1 != plan.shapes.size()) continue;
+    const auto& [shape, step] = plan.shapes[i];
+    const auto bytes = static_cast<double>(plan.step.train.at(shape).bytes_total());
+    text += fmt::format("  {:<16}{} from step {} on\n", fmt::format("{} tokens", shape.length),
+                        human_bytes(bytes), step);
+  }
+  return text;
+}
+
 // Nothing where texts are read from where they are.
 std::string texts_text(const TextMemory& texts) {
   std::string text;
@@ -302,7 +320,7 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   if (plan.pipeline) text += pipeline_text(*plan.pipeline);
   for (const RankPlan& one : plan.classes) {
     if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
-    text += class_text(one, plan.calibrated);
+    text += class_text(one, plan.calibrated) + shapes_text(one);
   }
   return plan.texts ? text + texts_text(*plan.texts) : text;
 }

@@ -3,32 +3,12 @@
 #include "comm/peers.h"
 #include "comm/shm/comm.h"
 #include "core/rng.h"
+#include "train/batches/any_batch.h"
 #include "train/plan/dry_run.h"
 #include "train/profile/flops_profiler.h"
 #include "train/workspace.h"
 
 namespace ds {
-namespace {
-
-class AnyTokens final : public BatchSource {
- public:
-  explicit AnyTokens(int64_t vocabulary) : vocabulary_(static_cast<uint64_t>(vocabulary)) {}
-  void fill(int64_t step, int /*micro_step*/, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
-    const Rng rng = Rng(0, "profile").derive(static_cast<uint64_t>(step));
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>(rng.bits(i) % vocabulary_);
-      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % vocabulary_);
-    }
-  }
-  int64_t first_sample(int /*micro_step*/) const override { return 0; }
-
- private:
-  const uint64_t vocabulary_;
-};
-
-}  // namespace
-
 StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerConfig& config,
                              int threads) {
   EngineOptions one = options;
@@ -37,6 +17,7 @@ StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerCo
   ZeroPolicy& policy = one.zero.policy;
   policy.params.tier = policy.grads.tier = policy.state.tier = Tier::kDevice;
   one.zero.zenflow.reset();
+  one.lengths.reset();
   one.offload_activations = false;
   const std::unique_ptr<Communicator> alone = std::move(make_thread_group(1).front());
   CallQueue calls;
@@ -53,9 +34,9 @@ StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerCo
       engine, timer, ops, config, [&](const ProfileFigures& figures, const ModuleProfile& model) {
         found = StepProfile{figures, model};
       }));
-  AnyTokens tokens(dimensions(one.model).vocabulary);
+  AnyBatch batches(dimensions(one.model).vocabulary, "profile");
   while (!found) {
-    engine.begin_step(tokens, 0, &observers);
+    engine.begin_step(batches, 0, &observers);
     const StepResult result = engine.next_result(Wait::kYes).value();
     observers.after_step({.step = result.step, .seconds = 0, .metrics = result.metrics});
   }

@@ -2,29 +2,34 @@
 // share because they never run at once; upstream, recorded for a plan; or from the stream's memory.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "core/tensor.h"
 #include "train/step/arena.h"
 #include "train/step/recorder.h"
+#include "train/step_settings.h"
 
 namespace ds {
 
 class StepMemories {
  public:
-  // Allocates the block from the stream's memory, on its device.
-  void follow(const StepArenaPlan& train, const StepArenaPlan& evaluate, Stream& stream);
-  // Both must outlive what is done from now on.
+  // Allocates the block from the stream's memory, on its device. All shapes of steps have it in
+  // turn, so that it is as long as the longest of them wants.
+  void follow(const std::map<StepShape, StepArenaPlan>& train, const StepArenaPlan& evaluate,
+              Stream& stream);
+  // Both must outlive what is done from now on; `train` records steps of any shape.
   void record(StepRecorder& train, StepRecorder& evaluate);
 
-  // Null: the stream's memory.
-  StepMemory* train() { return train_; }
+  // Null: the stream's memory. InternalError for a shape that nothing was planned of.
+  StepMemory* train(const StepShape& shape);
   StepMemory* evaluate() { return evaluate_; }
 
  private:
   Tensor block_;
-  std::optional<StepArena> train_arena_, evaluate_arena_;
-  StepMemory* train_ = nullptr;
+  std::map<StepShape, StepArena> train_arenas_;
+  std::optional<StepArena> evaluate_arena_;
+  StepMemory* recorder_ = nullptr;  // of steps
   StepMemory* evaluate_ = nullptr;
 };
 

@@ -49,8 +49,8 @@ PipelineShape pipeline_shape(const EngineOptions& options, int stages) {
       .micro_batches = options.micro_steps(), .stages = stages, .chunks = options.pipeline.chunks};
 }
 
-int64_t EngineOptions::losses_per_sample() const {
-  return module ? module->parts().losses_per_sample : length;
+int64_t EngineOptions::losses_per_sample(const StepShape& shape) const {
+  return module ? module->parts().losses_per_sample : shape.length;
 }
 
 void require_module(const EngineOptions& options, const MeshLayout& mesh) {
@@ -66,9 +66,8 @@ void require_module(const EngineOptions& options, const MeshLayout& mesh) {
     throw Unsupported(
         "pipeline module: parts of blocks are not known; take activation_checkpoint_interval");
   }
-  DS_CHECK(options.length == module.sample_numel(),
-           "pipeline module: EngineOptions::length is {}, a sample has {} elements", options.length,
-           module.sample_numel());
+  DS_CHECK(options.length == 1, "pipeline module: EngineOptions::length is {}, expected 1",
+           options.length);
   DS_CHECK(options.dtype == module.parts().dtype,
            "pipeline module: EngineOptions::dtype is {}, the layers have {}",
            name_of(options.dtype), name_of(module.parts().dtype));

@@ -1,26 +1,22 @@
 #include "train/step/prefetching_source.h"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "core/error.h"
 #include "core/index.h"
 #include "core/tasks/task_limits.h"
-#include "kernels/embedding.h"
 
 namespace ds {
 
 PrefetchingSource::PrefetchingSource(BatchSource& source, const Options& options)
-    : source_(source), options_(options), block_(block_bytes(options.tokens), options.pinned) {
-  DS_CHECK(options.tokens > 0 && options.micro_steps > 0,
-           "prefetching: {} tokens in a micro-batch, {} micro-steps, expected more than 0",
-           options.tokens, options.micro_steps);
-  const size_t numel = to_size(options.tokens);
-  std::span rest(reinterpret_cast<int32_t*>(block_.data()), kPlaces * 4 * numel);
-  for (Place& place : places_) {
-    place = {rest.first(numel), rest.subspan(numel, numel), rest.subspan(2 * numel, 2 * numel)};
-    rest = rest.subspan(4 * numel);
+    : source_(source), options_(options), block_(block_bytes(options.largest), options.pinned) {
+  const int64_t bytes = options.largest.bytes();
+  DS_CHECK(bytes > 0 && options.micro_steps > 0,
+           "prefetching: {} bytes in a micro-batch, {} micro-steps, expected more than 0", bytes,
+           options.micro_steps);
+  for (int place = 0; place < kPlaces; ++place) {
+    nth(places_, place).block = Tensor::borrow(block_.data() + place * bytes, {bytes}, DType::kU8);
   }
   thread_ = start_thread("preparing batches", [this] { run(); });
 }
@@ -40,7 +36,7 @@ PrefetchingSource::~PrefetchingSource() {
   }
 }
 
-std::optional<HostBatch> PrefetchingSource::take(int64_t step, int micro_step) {
+std::optional<MicroBatch> PrefetchingSource::take(int64_t step, int micro_step) {
   const Position position{step, micro_step};
   DS_CHECK(
       step >= 0 && step < options_.steps && micro_step >= 0 && micro_step < options_.micro_steps,
@@ -56,8 +52,7 @@ std::optional<HostBatch> PrefetchingSource::take(int64_t step, int micro_step) {
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
   wanted_ = after(position);
-  const Place& place = place_of(taken_++);
-  return HostBatch{place.tokens, place.targets, place.order};
+  return place_of(taken_++).batch;
 }
 
 void PrefetchingSource::give_back(const Event& copied) {
@@ -69,11 +64,8 @@ void PrefetchingSource::give_back(const Event& copied) {
   changed_.notify_all();
 }
 
-void PrefetchingSource::fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-                             std::span<int32_t> targets) {
-  const HostBatch batch = take(step, micro_step).value();
-  std::ranges::copy(batch.tokens, tokens.begin());
-  std::ranges::copy(batch.targets, targets.begin());
+void PrefetchingSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
+  batch.copy_from(take(step, micro_step).value());
   give_back({});
 }
 
@@ -109,7 +101,7 @@ PrefetchingSource::Position PrefetchingSource::after(const Position& position) c
   return {position.step + 1, 0};
 }
 
-void PrefetchingSource::fill(const Position& position, const Place& place) {
+void PrefetchingSource::fill(const Position& position, Place& place) {
   // Asked for, and not waited for: on the emulated device who waits does the work, and this thread
   // and the step's would each wait for the queue that the other runs.
   while (!place.copied.ready()) {
@@ -117,8 +109,10 @@ void PrefetchingSource::fill(const Position& position, const Place& place) {
     const std::lock_guard lock(mutex_);
     if (ends_) return;  // who ends it waits for this thread, and runs no queue meanwhile
   }
-  source_.fill(position.step, position.micro_step, place.tokens, place.targets);
-  kernels::sort_tokens(place.tokens, place.order);
+  const BatchSpec& spec = options_.spec_of ? options_.spec_of(position.step) : options_.largest;
+  place.batch = {spec, place.block.narrow(0, spec.bytes())};
+  source_.fill(position.step, position.micro_step, place.batch);
+  fill_derived(spec, place.batch);
 }
 
 void PrefetchingSource::run() {
@@ -127,7 +121,7 @@ void PrefetchingSource::run() {
     changed_.wait(lock, [&] { return ends_ || may_fill(); });
     if (ends_) return;
     const Position position = next_;
-    const Place place = place_of(filled_);
+    Place& place = place_of(filled_);
     std::exception_ptr error;
     filling_ = true;
     lock.unlock();

@@ -6,12 +6,13 @@
 #include <array>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "core/memory/host_block.h"
-#include "train/batch_source.h"
+#include "train/batches/batch_source.h"
 
 namespace ds {
 
@@ -21,14 +22,16 @@ class PrefetchingSource final : public BatchSource {
   static constexpr int kPlaces = 3;
 
   struct Options {
-    int64_t tokens = 0;   // of a micro-batch
+    BatchSpec largest{};  // of all micro-batches
+    // Those of the step after so many have this; empty: all are the largest.
+    std::function<const BatchSpec&(int64_t steps_before)> spec_of = nullptr;
     int micro_steps = 1;  // of a step: after the last one comes the first of the next step
     int64_t steps = 0;    // of the run: from this one on nothing is read
     MemoryResource* pinned = nullptr;  // null: the heap
   };
-  // What it takes of `pinned`, for micro-batches of so many tokens.
-  static constexpr size_t block_bytes(int64_t tokens) {
-    return size_t{4} * kPlaces * static_cast<size_t>(tokens) * sizeof(int32_t);
+  // What it takes of `pinned`.
+  static size_t block_bytes(const BatchSpec& spec) {
+    return static_cast<size_t>(kPlaces * spec.bytes());
   }
   // The source must outlive this one, and is asked for batches by nobody else.
   PrefetchingSource(BatchSource& source, const Options& options);
@@ -38,10 +41,9 @@ class PrefetchingSource final : public BatchSource {
 
   // Waits for as long as the other source takes. Begins anew, at the micro-batch that is asked for,
   // where that does not follow on the last one; throws what filling it has thrown.
-  std::optional<HostBatch> take(int64_t step, int micro_step) override;
+  std::optional<MicroBatch> take(int64_t step, int micro_step) override;
   void give_back(const Event& copied) override;
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override;
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
   int64_t first_sample(int micro_step) const override { return source_.first_sample(micro_step); }
   void on_use(int64_t step, int micro_step) override { source_.on_use(step, micro_step); }
 
@@ -52,12 +54,13 @@ class PrefetchingSource final : public BatchSource {
     bool operator==(const Position&) const = default;
   };
   struct Place {
-    std::span<int32_t> tokens, targets, order;
+    Tensor block{};
+    MicroBatch batch{};
     Event copied{};
   };
 
   void run();
-  void fill(const Position& position, const Place& place);
+  void fill(const Position& position, Place& place);
   void begin_at(const Position& position, std::unique_lock<std::mutex>& lock);
   void finish_copy(std::unique_lock<std::mutex>& lock);
   bool may_fill() const;  // under the mutex, as all that is below it

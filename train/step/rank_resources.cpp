@@ -40,6 +40,15 @@ Communicator* RankResources::tensor() const { return others_along(peers.mesh, Ax
 
 Communicator* RankResources::pipe() const { return others_along(peers.mesh, Axis::kPipe); }
 
+Parallel RankResources::parallel(bool shares_rows) const {
+  return {.sequence = sequence(),
+          .trade = trade(),
+          .ring = ring(),
+          .ring_messages = ring_messages,
+          .tensor = tensor(),
+          .shares_rows = shares_rows};
+}
+
 std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
   Mesh& mesh = peers.mesh;

@@ -5,6 +5,7 @@
 
 #include "comm/calls/recorded_calls.h"
 #include "comm/peers.h"
+#include "model/parallel/parallel.h"
 #include "zero/offloaded_weights.h"
 #include "zero/shard_group.h"
 
@@ -83,6 +84,8 @@ struct RankResources {
   Communicator* ring() const;
   // Ranks that have the other parts of the same layers; null: this one has them whole.
   Communicator* tensor() const;
+  // Those that share the work of the model. shares_rows: see Parallel.
+  Parallel parallel(bool shares_rows) const;
   // Those whose calls are part of steps.
   std::vector<Communicator*> groups() const;
   bool are_recordable() const;  // into graphs

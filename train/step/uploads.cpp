@@ -21,12 +21,11 @@ int places_for(const StepUploads::Options& options) { return options.pinned != n
 StepUploads::StepUploads(const Options& options, Stream& stream)
     : stream_(stream),
       copies_(options.copies != nullptr ? *options.copies : stream),
-      tokens_(options.tokens),
+      batch_bytes_(options.batch_bytes),
       inputs_(Tensor::empty({options.buffers * narrow<int64_t>(sizeof(MicroInputs))}, DType::kU8,
                             stream, MemoryTag::kScratch)),
       staged_inputs_(sizeof(MicroInputs), kInputsAhead * options.buffers, options.pinned),
-      batches_(4 * to_size(options.tokens) * sizeof(int32_t), places_for(options), options.pinned) {
-}
+      batches_(to_size(options.batch_bytes), places_for(options), options.pinned) {}
 
 const MicroInputs* StepUploads::place(int buffer, const MicroInputs& inputs) {
   constexpr auto kBytes = narrow<int64_t>(sizeof(MicroInputs));
@@ -35,26 +34,23 @@ const MicroInputs* StepUploads::place(int buffer, const MicroInputs& inputs) {
   return static_cast<const MicroInputs*>(to.address());
 }
 
-StepUploads::Batch StepUploads::take_batch() {
-  const size_t numel = to_size(tokens_);
-  const std::span all(reinterpret_cast<int32_t*>(batches_.take()), 4 * numel);
-  return {all.first(numel), all.subspan(numel, numel), all.last(2 * numel)};
+MicroBatch StepUploads::take_batch(const BatchSpec& spec) {
+  DS_CHECK(spec.bytes() <= batch_bytes_, "step: a micro-batch of {} bytes, room for {}",
+           spec.bytes(), batch_bytes_);
+  return {spec, Tensor::borrow(batches_.take(), {spec.bytes()}, DType::kU8)};
 }
 
-Event StepUploads::copy(std::span<const Copy> all) {
+Event StepUploads::copy(const Tensor& from, const Tensor& to) {
+  DS_CHECK(from.bytes() == to.bytes(), "step: {} bytes go to a tensor of {}", from.bytes(),
+           to.bytes());
   const bool apart = &copies_ != &stream_;
   std::optional<BesideSpan> span;
   if (apart) {
     copies_.wait(stream_.mark());
-    int64_t bytes = 0;
-    for (const Copy& one : all) bytes += narrow<int64_t>(one.to.bytes());
-    span.emplace(copies_, BesideKind::kToDevice, BesideName{.what = "batch"}, bytes);
+    span.emplace(copies_, BesideKind::kToDevice, BesideName{.what = "batch"},
+                 narrow<int64_t>(to.bytes()));
   }
-  for (const Copy& one : all) {
-    DS_CHECK(one.from.size_bytes() == one.to.bytes(), "step: {} bytes go to a tensor of {}",
-             one.from.size_bytes(), one.to.bytes());
-    copies_.copy(one.from.data(), one.to.address(), one.to.bytes());
-  }
+  copies_.copy(from.address(), to.address(), to.bytes());
   span.reset();
   const Event copied = copies_.mark();
   if (apart) stream_.wait(copied);

@@ -6,16 +6,17 @@
 #include "core/memory/staging_ring.h"
 #include "core/tensor.h"
 #include "kernels/step/micro_inputs.h"
+#include "model/batch.h"
 
 namespace ds {
 
 class StepUploads {
  public:
-  // For that many micro-batches under way at once, of so many tokens each. `copies`: the stream
-  // that batches are copied on; null: where the step computes, which `stream` is.
+  // For that many micro-batches under way at once, of at most so many bytes each. `copies`: the
+  // stream that batches are copied on; null: where the step computes, which `stream` is.
   struct Options {
     int buffers = 1;
-    int64_t tokens = 0;
+    int64_t batch_bytes = 0;
     MemoryResource* pinned = nullptr;  // null: the heap
     Stream* copies = nullptr;
   };
@@ -24,26 +25,19 @@ class StepUploads {
   // The inputs of the micro-batch in a buffer, until the buffer has another one.
   const MicroInputs* place(int buffer, const MicroInputs& inputs);
 
-  // A batch in host memory: tokens, targets and the order of the tokens (kernels::sort_tokens()).
-  struct Batch {
-    std::span<int32_t> tokens, targets, order;
-  };
-  // To be filled; it is taken until batch_copied().
-  Batch take_batch();
+  // A micro-batch in memory of the host, to be filled; it is taken until batch_copied().
+  MicroBatch take_batch(const BatchSpec& spec);
   void batch_copied(const Event& copied) { batches_.give_back(copied); }
 
-  // Copies to tensors, which nobody uses any more when what the stream was given so far is done;
-  // what it is given afterwards finds them filled. The event: `from` may be written again.
-  struct Copy {
-    std::span<const int32_t> from;
-    const Tensor& to;
-  };
-  Event copy(std::span<const Copy> all);
+  // Copies a block of the host to one of the device, which nobody uses any more when what the
+  // stream was given so far is done; what it is given afterwards finds it filled. The event: `from`
+  // may be written again.
+  Event copy(const Tensor& from, const Tensor& to);
 
  private:
   Stream& stream_;
   Stream& copies_;
-  const int64_t tokens_;
+  const int64_t batch_bytes_;
   const Tensor inputs_;  // MicroInputs of each buffer
   StagingRing staged_inputs_;
   StagingRing batches_;

@@ -17,12 +17,11 @@ namespace {
 class ReplayedSource final : public BatchSource {
  public:
   explicit ReplayedSource(BatchSource& source) : source_(source) {}
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
-    source_.fill(step, micro_step, tokens, targets);
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
+    source_.fill(step, micro_step, batch);
   }
   int64_t first_sample(int micro_step) const override { return source_.first_sample(micro_step); }
-  std::optional<HostBatch> take(int64_t step, int micro_step) override {
+  std::optional<MicroBatch> take(int64_t step, int micro_step) override {
     return source_.take(step, micro_step);
   }
   void give_back(const Event& copied) override { source_.give_back(copied); }

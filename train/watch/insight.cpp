@@ -35,7 +35,7 @@ std::unique_ptr<Monitors> monitors_of(const InsightParts& parts, StepTimer& time
   return std::make_unique<Monitors>(
       std::move(sinks), parts.reports, timer,
       Monitors::Options{.step = {.global_batch = parts.batch.global_batch(),
-                                 .length = parts.engine.options().length,
+                                 .length = static_cast<double>(parts.engine.options().length),
                                  .scales_loss = config.fp16.enabled},
                         .eigenvalues = eigenvalues});
 }

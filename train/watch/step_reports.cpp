@@ -20,7 +20,8 @@ void MetricsReport::after_load(const std::string& note) {
 }
 
 void MetricsReport::after_step(const StepReport& report) {
-  const auto tokens = static_cast<double>(options_.global_batch * options_.length);
+  const double length = report.metrics.find("sequence_length").value_or(options_.length);
+  const double tokens = static_cast<double>(options_.global_batch) * length;
   StepMetrics said{
       .step = report.step, .total_steps = options_.total_steps, .values = report.metrics};
   if (options_.throughput) said.values.set("tokens_per_s", tokens / report.seconds);

@@ -28,7 +28,7 @@ class MetricsReport final : public StepObserver {
   struct Options {
     int64_t total_steps = 0;
     int64_t global_batch = 0;       // samples per step
-    int64_t length = 0;             // tokens per sample
+    double length = 0;              // tokens per sample, where metrics do not say it
     int64_t told_step = 0;          // as JobPlan's
     bool throughput = true;         // whether tokens per second are said
     int64_t samples_per_epoch = 0;  // of one pass over the data

@@ -12,10 +12,11 @@
 #include "core/index.h"
 #include "model/families/zoo.h"
 #include "model/parallel/pipeline_timing.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
 #include "tests/bench/virtual/ranks.h"
+#include "tests/train/runs/stage_batches.h"
 #include "train/step_runner.h"
 
 namespace ds {
@@ -88,6 +89,9 @@ Stage sleeping_stage(ParameterStore& store, int at, int stages, const Times& tim
   return Stage(std::move(parts));
 }
 
+// A batch has tokens, their order and targets, each of which begins where blocks do.
+constexpr int64_t kRoomForBatch = 4 * kLength * 4 + 3 * 256;
+
 // One rank's part of a step; the same for all rounds.
 class Rank {
  public:
@@ -96,7 +100,7 @@ class Rank {
             {.micro_batches = micro_batches, .stages = mesh.size(Axis::kPipe), .chunks = c.chunks}),
         program_(step_program(c.kind, shape_, mesh.coordinate(Axis::kPipe))),
         store_(stream, 1),
-        uploads_({.buffers = program_.buffers, .tokens = kLength}, stream),
+        uploads_({.buffers = program_.buffers, .batch_bytes = kRoomForBatch}, stream),
         place_({.stream = stream,
                 .store = store_,
                 .uploads = uploads_,
@@ -114,12 +118,14 @@ class Rank {
       place_.chunks.push_back(&stages_.back());
     }
     store_.seal();
+    batch_ = testing::batch_spec_of(place_.chunks, 1, kLength, RunMode::kTrain);
   }
 
   void step() {
     store_.clear_gradients();
     bench::RandomTokens tokens(kVocabulary);
-    const StepInput input{.source = tokens, .tokens = kLength, .optimizer_step = [] {}};
+    const StepInput input{
+        .source = tokens, .batch = batch_, .weight = kLength, .optimizer_step = [] {}};
     StepRunner(place_, input).run(program_);
   }
 
@@ -130,6 +136,7 @@ class Rank {
   StepUploads uploads_;
   StepPlace place_;
   std::vector<Stage> stages_;
+  BatchSpec batch_;
 };
 
 double theory(const Case& c, int stages, int micro_batches, const Times& times) {

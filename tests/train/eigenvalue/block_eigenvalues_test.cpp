@@ -11,7 +11,7 @@
 #include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
 #include "tests/train/heard_reports.h"
-#include "tests/train/small_run.h"
+#include "tests/train/runs/small_run.h"
 #include "train/eigenvalue/block_hessian.h"
 #include "train/monitor/monitors.h"
 #include "train/watch/step_timer.h"

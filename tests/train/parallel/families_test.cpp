@@ -65,6 +65,31 @@ TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
   }
 }
 
+TEST_CASE("every family trains alike on documents and uneven weights, on any mesh", "[train]") {
+  const BatchContent all{.key_ranges = true, .positions = true, .weights = true, .is_uneven = true};
+  for (const ModelConfig& model : families()) {
+    CAPTURE(family_name(model));
+    const Outcome alone = run_model({.micro_steps = 2, .content = all}, model, 3);
+    const Outcome plain = run_model({.micro_steps = 2}, model, 3);
+    CHECK(alone.losses.front() != Approx(plain.losses.front()).epsilon(1e-3));
+    // However many micro-steps the global batch is made in.
+    const Outcome split = run_model({.micro_steps = 6, .content = all}, model, 3);
+    for (size_t step = 0; step < split.losses.size(); ++step) {
+      CHECK(split.losses[step] == Approx(alone.losses[step]).epsilon(1e-5));
+    }
+    for (Setting with :
+         {Setting{.ranks = 2, .stage = 3}, Setting{.ranks = 4, .tensor = 2, .stage = 1},
+          Setting{.ranks = 2, .tensor = 2, .shares_rows = true}, Setting{.ranks = 2, .pipe = 2},
+          Setting{.ranks = 4, .pipe = 4}, Setting{.ranks = 2, .sequence = 2, .stage = 2}}) {
+      CAPTURE(with.ranks, with.tensor, with.pipe, with.sequence);
+      with.micro_steps = 2;
+      with.content = all;
+      require_losses_near(run_model(with, model, 3), alone, 1e-5);
+      moved_by(with, options_with(with, model));
+    }
+  }
+}
+
 TEST_CASE("every family goes on among other ranks", "[train]") {
   for (const ModelConfig& model : families()) {
     CAPTURE(family_name(model));

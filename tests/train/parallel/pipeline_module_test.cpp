@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "examples/pipeline_module/layers.h"
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/train/parallel/meshed_run.h"
 
@@ -23,7 +23,8 @@ class Lookup final : public PipelineLayer {
         spec_({.table = build.table("weight", {kVocabulary, kWidth}, normal(0.2)),
                .width = kWidth}) {}
   Var forward(Context& context, const LayerInput& in) const override {
-    return embed(context, {.tokens = in.value.value, .order = in.order, .length = kTokens}, dtype_,
+    return embed(context,
+                 {.tokens = in.value.value, .order = in.order, .rows = {.length = kTokens}}, dtype_,
                  spec_);
   }
 
@@ -92,26 +93,24 @@ class Samples final : public BatchSource {
  public:
   Samples(const EngineOptions& options, int rank, int ranks)
       : options_(options), rank_(rank), ranks_(ranks) {}
-  void fill(int64_t step, int micro_step, std::span<int32_t> inputs,
-            std::span<int32_t> labels) override {
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
     const PipelineModuleParts& parts = options_.module->parts();
-    const bool is_text = parts.input.dtype == DType::kI32;
     const int64_t first = step * 100 + first_sample(micro_step);
-    std::vector<float> values(inputs.size()), wanted(labels.size());
-    const auto each = [&](const SampleSpec& of, int64_t begin, std::span<int32_t> into,
-                          std::vector<float>& scaled) {
+    const auto put = [&](std::string_view name, const SampleSpec& of, int64_t begin) {
+      if (!batch.has(name)) return;
       const int64_t numel = of.shape.numel();
       for (int64_t i = 0; i < options_.micro_batch * numel; ++i) {
         const int64_t k = (first + i / numel) * kTokens + i % numel + begin;
-        into[to_size(i)] = static_cast<int32_t>(k * k * 7 % kVocabulary);
-        scaled[to_size(i)] = static_cast<float>(into[to_size(i)]) / 29.0F;
+        const auto value = static_cast<int32_t>(k * k * 7 % kVocabulary);
+        if (of.dtype == DType::kI32) {
+          batch.values<int32_t>(name)[to_size(i)] = value;
+        } else {
+          batch.values<float>(name)[to_size(i)] = static_cast<float>(value) / 29.0F;
+        }
       }
     };
-    each(parts.input, 0, inputs, values);
-    each(parts.label, 1, labels, wanted);
-    if (is_text) return;
-    put_values(values, inputs);
-    put_values(wanted, labels);
+    put(batch_field::kInputs, parts.input, 0);
+    put(batch_field::kLabels, parts.label, 1);
   }
   int64_t first_sample(int micro_step) const override {
     return (micro_step * ranks_ + rank_) * options_.micro_batch;
@@ -133,8 +132,8 @@ EngineOptions options_for(const Module& module, const Cut& cut) {
   EngineOptions options = options_of({.ranks = cut.data, .stage = cut.stage, .micro_steps = 4});
   options.module = module;
   options.dtype = module->parts().dtype;
+  options.length = 1;
   options.micro_batch = 4 / cut.data;
-  options.length = module->sample_numel();
   options.pipeline = cut.pipeline;
   return options;
 }

@@ -329,7 +329,7 @@ TEST_CASE("a stage holds the activations of as many micro-batches as its schedul
     const RunPlan plan = dry_run(options_with(setting, gpt2(false)), mesh_of(setting), {});
     for (int s = 0; s < stages; ++s) {
       CAPTURE(to_string(schedule), s);
-      CHECK(std::ssize(plan.of_rank(s).step.train.room_bytes) ==
+      CHECK(std::ssize(plan.of_rank(s).step.train.begin()->second.room_bytes) ==
             nth(time.stages, s).activations_peak);
     }
   }

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "tests/support/catch.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/assemble.h"
 
 namespace ds {

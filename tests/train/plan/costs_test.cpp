@@ -5,7 +5,7 @@
 
 #include "core/stream.h"
 #include "tests/support/catch.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/calibration.h"
 #include "train/plan/dry_run.h"
 

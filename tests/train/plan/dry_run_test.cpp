@@ -6,12 +6,13 @@
 #include "config/reader/json_reader.h"
 #include "kernels/cuda_halves.h"
 #include "tests/support/catch.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/limits.h"
 #include "train/step/prefetching_source.h"
 
 using namespace ds;
 using ds::testing::options_of;
+using ds::testing::text_batches;
 
 namespace {
 
@@ -145,7 +146,7 @@ TEST_CASE("a plan for GPUs counts what their host memory is pinned for", "[train
   const RunPlan plan = dry_run(options, {.data = 2}, gpus);
   const auto pinned = [](const RunPlan& of) { return nth(of.of_rank(0).memory, Tier::kPinned); };
   CHECK(pinned(plan).bytes_peak == pinned(bare).bytes_peak + 1000);
-  const size_t batches = PrefetchingSource::block_bytes(options.micro_batch * options.length);
+  const size_t batches = PrefetchingSource::block_bytes(text_batches(options));
   CHECK(nth(pinned(bare).tag_bytes_at_peak, MemoryTag::kScratch) >= batches);
   CHECK(plan.of_rank(0).blocks.pinned >= batches);
   CHECK(nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak > 0);

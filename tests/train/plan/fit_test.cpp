@@ -4,7 +4,7 @@
 
 #include "config/reader/json_reader.h"
 #include "tests/support/catch.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 
 namespace ds {
 namespace {

@@ -2,7 +2,7 @@
 // by hand.
 #include "config/reader/json_reader.h"
 #include "tests/support/catch.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
 #include "zero/shard_home.h"
 

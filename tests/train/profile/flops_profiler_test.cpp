@@ -14,7 +14,7 @@ namespace {
 
 class NoData final : public BatchSource {
  public:
-  void fill(int64_t, int, std::span<int32_t>, std::span<int32_t>) override {}
+  void fill(int64_t, int, const MicroBatch&) override {}
   int64_t first_sample(int) const override { return 0; }
 };
 

@@ -19,6 +19,15 @@ constexpr int64_t kSteps = 4;
 
 using Place = std::pair<int64_t, int>;  // step and micro-step
 
+BatchSpec batch_spec() {
+  return BatchSpec({{.name = "tokens", .shape = {kTokens}},
+                    {.name = "token_order",
+                     .shape = {2, kTokens},
+                     .kind = BatchField::Kind::kOrder,
+                     .from = "tokens"},
+                    {.name = "targets", .shape = {kTokens}}});
+}
+
 int32_t number_of(int64_t step, int micro_step, size_t i) {
   return static_cast<int32_t>(100 * step + 10 * micro_step) + static_cast<int32_t>(i * 5 % 7);
 }
@@ -34,8 +43,7 @@ void take_all(std::counting_semaphore<>& tickets) {
 // Numbers that say where they belong; what it was asked for, and by whom.
 class Told final : public BatchSource {
  public:
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
     asked.fetch_add(1);
     asked.notify_all();
     tickets.acquire();
@@ -44,6 +52,8 @@ class Told final : public BatchSource {
       filled_.emplace_back(step, micro_step);
       if (bad_.contains({step, micro_step})) throw DataError("this one is torn");
     }
+    const std::span<int32_t> tokens = batch.values<int32_t>("tokens");
+    const std::span<int32_t> targets = batch.values<int32_t>("targets");
     for (size_t i = 0; i < tokens.size(); ++i) {
       tokens[i] = number_of(step, micro_step, i);
       targets[i] = tokens[i] + 1000;
@@ -82,21 +92,23 @@ class Told final : public BatchSource {
 };
 
 PrefetchingSource::Options options() {
-  return {.tokens = kTokens, .micro_steps = kMicroSteps, .steps = kSteps};
+  return {.largest = batch_spec(), .micro_steps = kMicroSteps, .steps = kSteps};
 }
 
 // As the step does it.
 void use(PrefetchingSource& source, int64_t step, int micro_step) {
-  const std::optional<HostBatch> batch = source.take(step, micro_step);
+  const std::optional<MicroBatch> batch = source.take(step, micro_step);
   REQUIRE(batch);
   source.on_use(step, micro_step);
   std::vector<int32_t> order(2 * kTokens);
-  kernels::sort_tokens(batch->tokens, order);
-  CHECK(std::ranges::equal(batch->order, order));
-  REQUIRE(batch->tokens.size() == kTokens);
+  const std::span<int32_t> tokens = batch->values<int32_t>("tokens");
+  const std::span<int32_t> targets = batch->values<int32_t>("targets");
+  kernels::sort_tokens(tokens, order);
+  CHECK(std::ranges::equal(batch->values<int32_t>("token_order"), order));
+  REQUIRE(tokens.size() == kTokens);
   for (size_t i = 0; i < kTokens; ++i) {
-    CHECK(batch->tokens[i] == number_of(step, micro_step, i));
-    CHECK(batch->targets[i] == batch->tokens[i] + 1000);
+    CHECK(tokens[i] == number_of(step, micro_step, i));
+    CHECK(targets[i] == tokens[i] + 1000);
   }
   source.give_back({});
 }
@@ -127,10 +139,10 @@ TEST_CASE("every micro-batch is read once, in order, and none behind the run", "
 TEST_CASE("it reads ahead over the end of a step as far as it has places", "[train]") {
   Told told;
   PrefetchingSource source(told, options());
-  const std::optional<HostBatch> first = source.take(0, 1);
+  const std::optional<MicroBatch> first = source.take(0, 1);
   wait_until(told.done, PrefetchingSource::kPlaces);
   CHECK(told.filled() == std::vector<Place>{{0, 1}, {0, 2}, {1, 0}});
-  CHECK(first->tokens[0] == 10);  // and nothing is written over it
+  CHECK(first->values<int32_t>("tokens")[0] == 10);  // and nothing is written over it
   CHECK(told.used.empty());
   source.give_back({});
   wait_until(told.done, PrefetchingSource::kPlaces + 1);
@@ -161,10 +173,11 @@ TEST_CASE("a step that is made again gets its own micro-batches", "[train]") {
   use(source, 1, 1);
   use(source, 3, 2);
   CHECK(told.used.back() == Place{3, 2});
-  std::vector<int32_t> tokens(kTokens), targets(kTokens);
-  source.fill(2, 1, tokens, targets);
-  CHECK(tokens[0] == 210);
-  CHECK(targets[0] == 1210);
+  const BatchSpec spec = batch_spec();
+  const MicroBatch batch = host_batch(spec);
+  source.fill(2, 1, batch);
+  CHECK(batch.values<int32_t>("tokens")[0] == 210);
+  CHECK(batch.values<int32_t>("targets")[0] == 1210);
 }
 
 TEST_CASE("who begins anew waits for what is being read, and forgets it", "[train]") {
@@ -181,6 +194,26 @@ TEST_CASE("who begins anew waits for what is being read, and forgets it", "[trai
   CHECK(told.filled()[2] == Place{2, 0});
 }
 
+TEST_CASE("micro-batches of a short step are short, in the memory of the largest", "[train]") {
+  Told told;
+  const BatchSpec small({{.name = "tokens", .shape = {2}}, {.name = "targets", .shape = {2}}});
+  const BatchSpec large = batch_spec();
+  PrefetchingSource::Options with = options();
+  with.spec_of = [&](int64_t step) -> const BatchSpec& { return step == 0 ? small : large; };
+  PrefetchingSource source(told, with);
+  for (int64_t step = 0; step < 3; ++step) {
+    for (int micro_step = 0; micro_step < kMicroSteps; ++micro_step) {
+      const std::optional<MicroBatch> batch = source.take(step, micro_step);
+      REQUIRE(batch);
+      const BatchSpec& spec = step == 0 ? small : large;
+      CHECK(batch->block().bytes() == to_size(spec.bytes()));
+      CHECK(batch->values<int32_t>("targets").size() == (step == 0 ? 2 : kTokens));
+      CHECK(batch->values<int32_t>("targets")[1] == number_of(step, micro_step, 1) + 1000);
+      source.give_back({});
+    }
+  }
+}
+
 TEST_CASE("it takes as much pinned memory as it says", "[train]") {
   HostMemory heap;
   MemoryAccount account;
@@ -189,7 +222,7 @@ TEST_CASE("it takes as much pinned memory as it says", "[train]") {
   PrefetchingSource::Options given = options();
   given.pinned = &pinned;
   const PrefetchingSource source(told, given);
-  CHECK(account.usage().bytes_now == PrefetchingSource::block_bytes(kTokens));
+  CHECK(account.usage().bytes_now == PrefetchingSource::block_bytes(batch_spec()));
 }
 
 TEST_CASE("it ends while places are full, while it reads, and before it has begun", "[train]") {
@@ -224,7 +257,7 @@ TEST_CASE("a micro-batch is given back before the next is taken", "[train]") {
   CHECK_THROWS_WITH(source.give_back({}), Catch::Contains("no micro-batch has been taken"));
   REQUIRE(source.take(0, 0));
   CHECK_THROWS_WITH(source.take(0, 1), Catch::Contains("has not been given back"));
-  with.tokens = 0;
+  with.largest = {};
   CHECK_THROWS_AS(PrefetchingSource(told, with), InternalError);
 }
 

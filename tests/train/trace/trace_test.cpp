@@ -12,7 +12,7 @@
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/train/heard_reports.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
 #include "train/step/swap.h"
 #include "train/trace/trace_recorder.h"

@@ -7,7 +7,7 @@
 #include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
 
 namespace ds {
@@ -43,9 +43,10 @@ class MarkedSource final : public BatchSource {
  public:
   MarkedSource(const EngineOptions& options, int rank, int ranks, int marked_rank, int marked_step)
       : inner_(options, rank, ranks), marked_step_(rank == marked_rank ? marked_step : -1) {}
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override {
-    inner_.fill(step, micro_step, tokens, targets);
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override {
+    inner_.fill(step, micro_step, batch);
+    if (!batch.has(batch_field::kTokens)) return;
+    const std::span<int32_t> tokens = batch.values<int32_t>(batch_field::kTokens);
     for (int32_t& token : tokens) token %= 28;
     if (micro_step == marked_step_) tokens[5] = 28;
   }

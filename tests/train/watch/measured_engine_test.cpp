@@ -3,7 +3,7 @@
 #include "tests/bench/median.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
-#include "tests/train/small_engine.h"
+#include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
 #include "train/watch/comms_table.h"
 #include "train/watch/step_timer.h"

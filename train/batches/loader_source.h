@@ -2,7 +2,8 @@
 #pragma once
 
 #include "data/data_loader.h"
-#include "train/batch_source.h"
+#include "data/document_rows.h"
+#include "train/batches/batch_source.h"
 #include "train/observers.h"
 
 namespace ds {
@@ -20,17 +21,19 @@ class LoaderSource final : public BatchSource {
   // `observer`: null where nobody listens, as in an evaluation. It hears of a sample from the rank
   // that has its first part, of several from the first.
   LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
-               const SamplePlace& place, StepObserver* observer);
+               const SamplePlace& place, StepObserver* observer, const DocumentRules& rules = {});
 
-  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-            std::span<int32_t> targets) override;
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
   int64_t first_sample(int micro_step) const override;
   void on_use(int64_t step, int micro_step) override;
 
  private:
+  int64_t whole_length(const MicroBatch& batch) const;
+
   DataLoader loader_;
   const SamplePlace place_;
   StepObserver* const observer_;
+  const DocumentRules rules_;
 };
 
 }  // namespace ds

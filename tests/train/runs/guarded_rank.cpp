@@ -1,8 +1,4 @@
-// What one rank of a test computes with: either the product's workspace, or memory that is closed
-// to the host while a step runs, as a GPU's is always.
-#pragma once
-
-#include <optional>
+#include "tests/train/runs/guarded_rank.h"
 
 #include "comm/nccl/comm.h"
 #include "comm/peers.h"
@@ -12,29 +8,18 @@
 #include "kernels/gemm/matmul.h"
 #include "tests/support/gated_comm.h"
 #include "tests/support/guarded_memory.h"
-#include "tests/support/test_device.h"
-#include "train/workspace.h"
 
 namespace ds::testing {
+namespace {
 
-enum class HostAccess : uint8_t {
-  kAlways,
-  kBetweenSteps,  // during a step only kernels, copies and collectives have it
-  kNever,         // the memory is that of a device
-};
-
-class PlainRank {
+class PlainRank final : public TestRank {
  public:
   PlainRank(Communicator& comm, const MeshSizes& sizes)
       : connections_(Connections::over(comm, sizes)),
         workspace_({.updater_threads = 1}, connections_.peers()) {}
 
-  RankResources resources() { return workspace_.resources(); }
-  TierUsage tiers() const { return workspace_.usage(); }
-  template <class Step>
-  auto run(const Step& step) {
-    return step();
-  }
+  RankResources resources() override { return workspace_.resources(); }
+  TierUsage tiers() const override { return workspace_.usage(); }
 
  private:
   Connections connections_;
@@ -43,27 +28,26 @@ class PlainRank {
 
 // Blocks of the transport's shared segment cannot be protected rank by rank, so memory for
 // collectives comes from the guarded mapping as well; ranks that are threads read it there.
-class GuardedRank {
+class GuardedRank final : public TestRank {
  public:
   GuardedRank(Communicator& comm, const MeshSizes& sizes)
       : comm_(comm, memory_), connections_(Connections::over(comm_, sizes)) {}
 
-  RankResources resources() {
+  RankResources resources() override {
     return {.stream = stream_,
             .host = host_,
             .peers = connections_.peers(),
             .comm_memory = shared_,
             .nvme = &swapped_};
   }
-  TierUsage tiers() const {
+  TierUsage tiers() const override {
     TierUsage usage{};
     nth(usage, Tier::kDevice) = account_.usage();
     return usage;
   }
-  template <class Step>
-  auto run(const Step& step) {
+  void run_closed(const std::function<void()>& body) override {
     const ClosedToHost closed(memory_);
-    return step();
+    body();
   }
 
  private:
@@ -80,12 +64,7 @@ class GuardedRank {
   Connections connections_;
 };
 
-enum class Devices : uint8_t {
-  kShared,  // of the device that the tests were told to run on, through memory of the host
-  kOwn      // counted from that one, over groups that can be recorded
-};
-
-class DeviceRank {
+class DeviceRank final : public TestRank {
  public:
   DeviceRank(Communicator& comm, Devices devices, const MeshSizes& sizes)
       : device_(devices == Devices::kOwn ? Device::cuda(test_device().device.index + comm.rank())
@@ -98,12 +77,8 @@ class DeviceRank {
                     .blocks = &blocks_},
                    connections_.peers()) {}
 
-  RankResources resources() { return workspace_.resources(); }
-  TierUsage tiers() const { return workspace_.usage(); }
-  template <class Step>
-  auto run(const Step& step) {
-    return step();
-  }
+  RankResources resources() override { return workspace_.resources(); }
+  TierUsage tiers() const override { return workspace_.usage(); }
 
  private:
   std::unique_ptr<Communicator> group_of(Communicator& comm, Devices devices) {
@@ -128,11 +103,14 @@ class DeviceRank {
   Workspace workspace_;
 };
 
-// body(rank): a PlainRank, a GuardedRank or a DeviceRank. Without sizes all ranks lie along data.
-template <class Body>
-void with_rank(Communicator& comm, HostAccess access, const Body& body,
-               Devices devices = Devices::kShared,
-               const std::optional<MeshSizes>& mesh = std::nullopt) {
+}  // namespace
+
+std::unique_ptr<TestRank> plain_rank(Communicator& comm) {
+  return std::make_unique<PlainRank>(comm, MeshSizes{.data = comm.size()});
+}
+
+void with_rank(Communicator& comm, HostAccess access, const std::function<void(TestRank&)>& body,
+               Devices devices, const std::optional<MeshSizes>& mesh) {
   const MeshSizes sizes = mesh.value_or(MeshSizes{.data = comm.size()});
   if (access == HostAccess::kAlways) {
     PlainRank rank(comm, sizes);

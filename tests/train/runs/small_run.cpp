@@ -1,24 +1,15 @@
-// A small run from the dry run to the saved tag, on every kind of rank.
-#pragma once
+#include "tests/train/runs/small_run.h"
 
-#include <algorithm>
-
-#include "tests/support/ranks.h"
-#include "tests/support/temporary_directory.h"
-#include "tests/train/small_engine.h"
-#include "train/checkpointing.h"
-#include "train/plan/dry_run.h"
-#include "train/step/swap.h"
+#include "tests/support/test_device.h"
 
 namespace ds::testing {
 
-inline DeviceCeilings ceilings_of(HostAccess access) {
+DeviceCeilings ceilings_of(HostAccess access) {
   return {.device = access == HostAccess::kNever ? test_device().device : Device::cpu()};
 }
 
-// Loads what there is, trains up to `until`, saves. `options`: those of the setting, or like them.
-inline Outcome train(const Setting& setting, const EngineOptions& options, FileSystem& files,
-                     int64_t until) {
+Outcome train(const Setting& setting, const EngineOptions& options, FileSystem& files,
+              int64_t until) {
   const RunPlan plan = dry_run(options, mesh_of(setting), ceilings_of(setting.host_access));
   const TemporaryDirectory swap;
   Outcome outcome;
@@ -67,7 +58,8 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
   });
   return outcome;
 }
-inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
+
+Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   return train(setting, options_of(setting), files, until);
 }
 

@@ -1,4 +1,4 @@
-#include "model/watched_store.h"
+#include "model/stores/watched_store.h"
 
 #include "model/module_label.h"
 

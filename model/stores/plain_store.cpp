@@ -1,4 +1,4 @@
-#include "model/plain_store.h"
+#include "model/stores/plain_store.h"
 
 #include "core/index.h"
 #include "core/memory/host_copy.h"

@@ -1,0 +1,153 @@
+// Samples of several documents: from the keys of a configuration and the tokens of a file to the
+// losses and weights that Hugging Face's models have with explicit masks (tests/golden/documents).
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/load.h"
+#include "model/hf/weights.h"
+#include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/golden.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/support/test_stream.h"
+#include "tests/train/runs/small_run.h"
+#include "train/assemble.h"
+#include "train/batches/loader_source.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+struct GoldenRun {
+  explicit GoldenRun(const std::string& family) {
+    copy_from(source_directory() + "/tests/golden/documents/" + family);
+    golden.Parse(files.read_text(folder + "/golden.json", 1 << 20).c_str());
+    REQUIRE_FALSE(golden.HasParseError());
+    config = parse_config(files.read_text(folder + "/train.json", 1 << 20));
+    config.model.folder = folder;
+    config.data.train = {folder + "/tokens.bin"};
+  }
+  double wanted(const char* list, size_t step) const {
+    return golden[list][static_cast<rapidjson::SizeType>(step)].GetDouble();
+  }
+
+  // Checkpoints are looked for beside it, where nobody finds one.
+  void copy_from(const std::string& path) {
+    RealFileSystem disk;
+    files.make_directories(folder);
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      const auto file = disk.open(entry.path().string());
+      std::vector<std::byte> bytes(to_size(file->size()));
+      file->read(0, bytes);
+      files.create(folder + "/" + entry.path().filename().string())->append(bytes);
+    }
+  }
+
+  MemoryFileSystem files;
+  const std::string folder = "/golden";
+  Config config;
+  rapidjson::Document golden;
+};
+
+struct Shares {
+  int ranks = 1;
+  int stage = 0;
+  int micro_steps = 1;
+  MeshSizes sizes{};
+};
+
+struct Got {
+  std::vector<double> losses, norms;
+  double apart = 0;  // the share of weights that are others than those after the last step
+};
+
+SamplePlace place_of(const Mesh& mesh) {
+  return {.rank = mesh.coordinate(Axis::kData),
+          .part = mesh.coordinate(Axis::kSequence),
+          .parts = mesh.size(Axis::kSequence)};
+}
+
+// Biases of keys have gradients that are nothing but rounding, and Adam makes whole updates of
+// them.
+double apart_of(GoldenRun& run, Engine& engine) {
+  CpuStream host;
+  std::vector<ParamSpec> specs;
+  for (ParamId id = 0; id < engine.store().count(); ++id) specs.push_back(engine.store().spec(id));
+  const HfWeights weights(run.files, run.folder + "/final.safetensors", specs);
+  double apart = 0, all = 0;
+  for (ParamId id = 0; id < engine.store().count(); ++id) {
+    Tensor flat = Tensor::empty({nth(specs, id).shape.numel()}, DType::kF32, host.stream);
+    weights.read(to_size(id), 0, flat);
+    const Lease lease = engine.store().acquire(id);
+    const std::vector<float> got = floats_of(lease.weight());
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (std::abs(double{got[i]} - double{flat.data<float>()[i]}) > 1e-5) ++apart;
+    }
+    all += static_cast<double>(got.size());
+  }
+  return apart / all;
+}
+
+// `share`: of batches and layers among ranks.
+Got train_documents(GoldenRun& run, const Shares& share) {
+  Config config = run.config;
+  config.zero_optimization.stage = share.stage;
+  config.gradient_accumulation_steps = share.micro_steps;
+  const ModelConfig model = model_config(config.model, run.files);
+  MeshSizes sizes = share.sizes;
+  sizes.data = share.ranks / sizes.pipe / sizes.sequence / sizes.tensor;
+  EngineOptions options = engine_options(config, model, sizes.data);
+  const RunPlan plan = dry_run(options, sizes, {});
+  const TrainingData data = open_data(config.data, model, run.files);
+  const BatchShape batch = batch_shape(config, sizes.data);
+  Got got;
+  test::run_ranks(share.ranks, [&](Communicator& comm) {
+    with_rank(
+        comm, HostAccess::kAlways,
+        [&](auto& rank) {
+          Engine engine(options, rank.resources(), plan.of_rank(comm.rank()).step);
+          JobPlan job;
+          job.rank = comm.rank();
+          job.world_size = comm.size();
+          job.run_dir = "/run";
+          Checkpointing checkpoints(engine, run.files, job, {});
+          checkpoints.load(run.folder);
+          LoaderSource source(data.train, Sampler(data.train.size(), SampleOrder::kSequential, 0),
+                              batch, place_of(engine.mesh()), nullptr, data.documents);
+          for (const StepResult& result : train_until(engine, source, *config.train.steps)) {
+            if (comm.rank() != 0) continue;
+            got.losses.push_back(result.metrics.at("loss"));
+            got.norms.push_back(result.metrics.at("grad_norm"));
+          }
+          if (share.ranks == 1) got.apart = apart_of(run, engine);
+        },
+        Devices::kShared, plan.mesh);
+  });
+  return got;
+}
+
+TEST_CASE("documents train as Hugging Face's models do with explicit masks", "[train]") {
+  const std::string family = GENERATE("mistral", "gpt2");
+  GoldenRun run(family);
+  for (const Shares& share :
+       {Shares{}, Shares{.micro_steps = 4}, Shares{.ranks = 2, .stage = 2, .micro_steps = 2},
+        Shares{.ranks = 4, .stage = 3}, Shares{.ranks = 2, .sizes = {.tensor = 2}},
+        Shares{.ranks = 2, .stage = 1, .sizes = {.sequence = 2}},
+        Shares{.ranks = 4, .micro_steps = 2, .sizes = {.pipe = 4}}}) {
+    CAPTURE(family, share.ranks, share.stage, share.micro_steps);
+    const Got got = train_documents(run, share);
+    REQUIRE(got.losses.size() == 5);
+    for (size_t step = 0; step < got.losses.size(); ++step) {
+      CAPTURE(step);
+      CHECK(got.losses[step] == Approx(run.wanted("losses", step)).epsilon(1e-6));
+      CHECK(got.norms[step] == Approx(run.wanted("grad_norms", step)).epsilon(1e-4));
+    }
+    CHECK(got.apart < 0.01);
+  }
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,34 @@
+#include "train/batches/any_batch.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ds {
+
+void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
+  const Rng rng = rng_.derive(static_cast<uint64_t>(step));
+  const auto draw = [&](std::string_view name, uint64_t first) {
+    if (!batch.has(name)) return;
+    const std::span<int32_t> values = batch.values<int32_t>(name);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<int32_t>(rng.bits(first + i) % vocabulary_);
+    }
+  };
+  draw(batch_field::kTokens, 0);
+  draw(batch_field::kTargets, 1);
+  if (batch.has(batch_field::kPositions)) {
+    std::ranges::fill(batch.values<int32_t>(batch_field::kPositions), 0);
+  }
+  if (batch.has(batch_field::kWeights)) {
+    std::ranges::fill(batch.values<float>(batch_field::kWeights), 1.0F);
+  }
+  if (!batch.has(batch_field::kKeyRanges)) return;
+  const std::span<int32_t> ranges = batch.values<int32_t>(batch_field::kKeyRanges);
+  const auto length = static_cast<int32_t>(batch.tensor(batch_field::kKeyRanges).shape()[1]);
+  for (size_t i = 0; i < ranges.size(); i += 2) {
+    ranges[i] = 0;
+    ranges[i + 1] = length;
+  }
+}
+
+}  // namespace ds

@@ -1,0 +1,25 @@
+// A source of random tokens, for steps of which nothing but their time and memory is wanted: all
+// fields of a batch are what the step takes, whatever they say.
+#pragma once
+
+#include <string_view>
+
+#include "core/rng.h"
+#include "train/batches/batch_source.h"
+
+namespace ds {
+
+class AnyBatch final : public BatchSource {
+ public:
+  AnyBatch(int64_t vocabulary, std::string_view purpose)
+      : vocabulary_(static_cast<uint64_t>(vocabulary)), rng_(0, purpose) {}
+  // Others in each step.
+  void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
+  int64_t first_sample(int /*micro_step*/) const override { return 0; }
+
+ private:
+  const uint64_t vocabulary_;
+  const Rng rng_;
+};
+
+}  // namespace ds

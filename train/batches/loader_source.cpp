@@ -1,0 +1,111 @@
+#include "train/batches/loader_source.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/index.h"
+#include "model/parallel/sequence_rows.h"
+
+namespace ds {
+namespace {
+
+// The place's part of each row of `whole`, [rows, length].
+void take_part(std::span<const int32_t> whole, int64_t length, const SamplePlace& place,
+               std::span<int32_t> out) {
+  const int64_t rows = narrow<int64_t>(whole.size()) / length;
+  const int64_t part = length / place.parts;
+  DS_CHECK(narrow<int64_t>(out.size()) == rows * part, "batch: room for {} tokens, expected {}",
+           out.size(), rows * part);
+  const Positions positions = positions_of_part(place.ring, place.part, place.parts, part);
+  for (const RowBlock& block : row_blocks(rows * part, part, positions)) {
+    for (int64_t row = 0; row < block.rows; row += block.length) {
+      const int64_t to = block.row + row;
+      const auto from = whole.begin() + to / part * length + block.first_position;
+      std::copy_n(from, block.length, out.begin() + to);
+    }
+  }
+}
+
+// Returns the first so many of each row [rows, T].
+std::vector<int32_t> beginnings(const Tensor& whole, int64_t length) {
+  const int64_t rows = whole.shape()[0], full = whole.shape()[1];
+  DS_CHECK(length <= full, "batch: {} tokens of samples of {}", length, full);
+  std::vector<int32_t> out;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int32_t* const begin = whole.data<int32_t>() + row * full;
+    out.insert(out.end(), begin, begin + length);
+  }
+  return out;
+}
+
+}  // namespace
+
+LoaderSource::LoaderSource(const SampleSet& samples, const Sampler& sampler,
+                           const BatchShape& shape, const SamplePlace& place,
+                           StepObserver* observer, const DocumentRules& rules)
+    : loader_(samples, sampler, shape, place.rank),
+      place_(place),
+      observer_(observer),
+      rules_(rules) {
+  DS_CHECK(!rules.masks_loss || rules.end,
+           "batch: losses of the ends of documents, which are not "
+           "known");
+  DS_CHECK(
+      place.part >= 0 && place.part < place.parts && samples.sequence_length() % place.parts == 0,
+      "batch: part {} of {} of samples of {} tokens", place.part, place.parts,
+      samples.sequence_length());
+}
+
+// Tokens of each sample that a step has, all ranks that share it together.
+int64_t LoaderSource::whole_length(const MicroBatch& batch) const {
+  if (batch.has(batch_field::kKeyRanges)) return batch.tensor(batch_field::kKeyRanges).shape()[1];
+  for (const std::string_view name :
+       {batch_field::kTokens, batch_field::kTargets, batch_field::kPositions}) {
+    if (batch.has(name)) {
+      return batch.tensor(name).numel() / loader_.shape().micro_batch * place_.parts;
+    }
+  }
+  throw InternalError("batch: samples of text have none of its fields");
+}
+
+void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
+  const Batch read = loader_.next(step, micro_step);
+  const int64_t length = whole_length(batch);
+  const std::vector<int32_t> tokens = beginnings(read.tokens, length);
+  std::vector<int32_t> targets = beginnings(read.targets, length);
+  const auto part_of = [&](std::string_view name, std::span<const int32_t> whole) {
+    take_part(whole, length, place_, batch.values<int32_t>(name));
+  };
+  // make(tokens, of_row) of each sample, which has `each` numbers a token.
+  const auto by_sample = [&](std::span<int32_t> out, int64_t each, const auto& make) {
+    for (int64_t at = 0; at < std::ssize(tokens); at += length) {
+      make(std::span(tokens).subspan(to_size(at), to_size(length)), rules_.end.value(),
+           out.subspan(to_size(at * each), to_size(length * each)));
+    }
+  };
+  if (batch.has(batch_field::kTokens)) part_of(batch_field::kTokens, tokens);
+  if (batch.has(batch_field::kTargets)) {
+    if (rules_.masks_loss) by_sample(targets, 1, ignore_targets_of_ends);
+    part_of(batch_field::kTargets, targets);
+  }
+  if (batch.has(batch_field::kPositions)) {
+    std::vector<int32_t> positions(tokens.size());
+    by_sample(positions, 1, write_document_positions);
+    part_of(batch_field::kPositions, positions);
+  }
+  if (batch.has(batch_field::kKeyRanges)) {
+    by_sample(batch.values<int32_t>(batch_field::kKeyRanges), 2, write_document_ranges);
+  }
+  DS_CHECK(!batch.has(batch_field::kWeights), "batch: samples of text have no weights");
+}
+
+int64_t LoaderSource::first_sample(int micro_step) const {
+  return loader_.shape().first_index(micro_step, place_.rank);
+}
+
+void LoaderSource::on_use(int64_t step, int micro_step) {
+  if (observer_ == nullptr || place_.part > 0 || place_.copy > 0) return;
+  observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
+}
+
+}  // namespace ds
