@@ -204,21 +204,23 @@ Var Stage::forward(Context& context, StageInput input) const {
   return joined(context, std::move(residual));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const Head& last = head();
-  const MicroBatch batch = input.batch;
+  const Tensor targets = input.batch.tensor(batch_field::kTargets);
+  const Tensor weights = input.batch.find(batch_field::kWeights);
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
   Var y = norm(context, residual.sum, residual.branch, last.norm).y;
   residual = {};
-  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight,
-                              batch.tensor(batch_field::kTargets), grad_scale,
-                              batch.find(batch_field::kWeights));
+  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight, targets,
+                              grad_scale, weights);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::next_logits(Context& context, StageInput input) const {
   const Head& last = head();
-  const SequenceRows rows = input.rows;
+  const SequenceRows rows{.batch = input.rows.batch, .length = input.rows.length};
   Stream& stream = context.stream;
   Residual residual = run(context, std::move(input));
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};

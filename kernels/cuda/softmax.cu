@@ -119,7 +119,8 @@ __device__ Softmax softmax_of(const Row<T>& row) {
   return {of_row, cuda::block_sum(total * exponential(largest - of_row))};
 }
 
-// Read again where it is used: kept through the passes over a row it would cost a register too many.
+// It is read again where it is used: kept through the passes over a row, it would cost a register
+// too many.
 __device__ inline float weight_of(const Operands& o, int64_t row) {
   return row_weight(o.targets[row], o.row_weights, row);
 }
