@@ -42,11 +42,6 @@ constexpr std::array kTable{
               .help = "Tokens of all ranks per second in the last step.",
               .shown = "{} tok/s",
               .place = 6},
-    // This is how long samples were, if a curriculum says so.
-    MetricRow{.name = "sequence_length",
-              .in_files = MetricInFiles::kWherePresent,
-              .gauge = "dslaunch_sequence_length",
-              .help = "Tokens per sample of the last step, where a curriculum says it."},
     // Consumed since step 0, of all ranks together.
     MetricRow{.name = "samples",
               .unit = MetricUnit::kSamples,
@@ -85,6 +80,11 @@ constexpr std::array kTable{
     // This is that of the world that made the step: it rises with every restart and every launch
     // that goes on.
     MetricRow{.name = "generation", .in_files = MetricInFiles::kWherePresent},
+    // This is how long samples were, if a curriculum says so.
+    MetricRow{.name = "sequence_length",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_sequence_length",
+              .help = "Tokens per sample of the last step, where a curriculum says it."},
     // These say where the time of rank 0 went, in seconds: in the step, in the evaluation after it,
     // in pauses since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},
