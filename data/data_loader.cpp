@@ -25,15 +25,16 @@ std::vector<int64_t> DataLoader::samples_of(int64_t step, int64_t micro_step) co
   return samples;
 }
 
-Batch DataLoader::next(int64_t step, int64_t micro_step) const {
-  const int64_t length = samples_.sequence_length();
+Batch DataLoader::next(int64_t step, int64_t micro_step, std::optional<int64_t> beginning) const {
+  const int64_t full = samples_.sequence_length(), length = beginning.value_or(full);
+  DS_CHECK(length <= full, "batch: {} tokens of samples of {}", length, full);
   const auto width = to_size(length);
   const auto rows = to_size(shape_.micro_batch);
   // Inputs and targets in one block that both tensors own.
   auto block = std::make_shared<std::vector<int32_t>>(2 * rows * width);
   int32_t* tokens = block->data();
   int32_t* targets = tokens + rows * width;
-  std::vector<int32_t> sample(width + 1);
+  std::vector<int32_t> sample(to_size(full) + 1);
   Batch batch{.tokens = {}, .targets = {}, .samples = samples_of(step, micro_step)};
   for (size_t row = 0; row < rows; ++row) {
     samples_.read(batch.samples[row], sample);

@@ -3,6 +3,7 @@
 // else.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "core/tensor.h"
@@ -24,8 +25,9 @@ class DataLoader {
   DataLoader(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
              int64_t rank);
 
-  // Steps and micro-steps count from 0. Errors as SampleSet::read.
-  Batch next(int64_t step, int64_t micro_step) const;
+  // Steps and micro-steps count from 0. With a length the batch has the first so many tokens of
+  // each sample. Errors as SampleSet::read.
+  Batch next(int64_t step, int64_t micro_step, std::optional<int64_t> length = std::nullopt) const;
   // Which samples those are; reads none.
   std::vector<int64_t> samples_of(int64_t step, int64_t micro_step) const;
   const BatchShape& shape() const { return shape_; }

@@ -25,6 +25,18 @@ struct Extents {
   int64_t rows, width, vocabulary;
 };
 
+// What a loss has of each row, in the arguments of either form.
+template <class Args>
+void check_rows(std::string_view op, const Stream& stream, const Args& args, int64_t rows) {
+  detail::require_numel(op, "targets", stream, args.targets, rows);
+  detail::require_dtype(op, "targets", args.targets, DType::kI32);
+  if (args.row_weights.defined()) {
+    detail::require_like(op, "row_weights", stream, args.row_weights, rows, DType::kF32);
+  }
+  detail::require_numel(op, "losses", stream, args.losses, rows);
+  detail::require_dtype(op, "losses", args.losses, DType::kF32);
+}
+
 Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   DS_CHECK(args.weight.defined() && args.weight.shape().rank() == 2,
            "{}: weight is not a matrix [V, C]", kLossOp);
@@ -35,13 +47,7 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   detail::require_float(kLossOp, "x", args.x);
   detail::require_numel(kLossOp, "weight", stream, args.weight, vocabulary * width);
   detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
-  detail::require_numel(kLossOp, "targets", stream, args.targets, rows);
-  detail::require_dtype(kLossOp, "targets", args.targets, DType::kI32);
-  if (args.row_weights.defined()) {
-    detail::require_like(kLossOp, "row_weights", stream, args.row_weights, rows, DType::kF32);
-  }
-  detail::require_numel(kLossOp, "losses", stream, args.losses, rows);
-  detail::require_dtype(kLossOp, "losses", args.losses, DType::kF32);
+  check_rows(kLossOp, stream, args, rows);
   DS_CHECK(args.dx.defined() == args.dweight.defined(),
            "{}: dx and dweight must both be given, or neither (evaluation)", kLossOp);
   if (args.dx.defined()) {
@@ -60,13 +66,7 @@ void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   detail::require_view(kPass, "logits", stream, args.logits);
   DS_CHECK(args.logits.columns > 0, "{}: logits of a vocabulary of nothing", kPass);
   const int64_t rows = args.logits.rows;
-  detail::require_numel(kPass, "targets", stream, args.targets, rows);
-  detail::require_dtype(kPass, "targets", args.targets, DType::kI32);
-  if (args.row_weights.defined()) {
-    detail::require_like(kPass, "row_weights", stream, args.row_weights, rows, DType::kF32);
-  }
-  detail::require_numel(kPass, "losses", stream, args.losses, rows);
-  detail::require_dtype(kPass, "losses", args.losses, DType::kF32);
+  check_rows(kPass, stream, args, rows);
   if (!args.gradients) return;
   const DType logits = args.logits.tensor.dtype(), gradients = *args.gradients;
   const bool is_half = gradients == DType::kBF16 || gradients == DType::kF16;

@@ -279,20 +279,6 @@ std::vector<std::string> require_partition(const Config& config, const ModelConf
 
 namespace {
 
-std::string schedule_name(CurriculumScheduleType type) {
-  switch (type) {
-    case CurriculumScheduleType::kFixedLinear:
-      return "fixed_linear";
-    case CurriculumScheduleType::kFixedRoot:
-      return "fixed_root";
-    case CurriculumScheduleType::kFixedDiscrete:
-      return "fixed_discrete";
-    case CurriculumScheduleType::kCustom:
-      break;
-  }
-  throw Unsupported("curriculum_learning.schedule_type: custom, which is code");
-}
-
 // The lengths of samples along the run; nothing if they all are whole. ConfigError for one that
 // ranks cannot share.
 std::optional<CurriculumOptions> lengths_of(const Config& config, const ModelConfig& model,
@@ -301,9 +287,10 @@ std::optional<CurriculumOptions> lengths_of(const Config& config, const ModelCon
   const CurriculumLearningConfig& c = config.curriculum_learning;
   if (!c.enabled || c.curriculum_type != CurriculumType::kSeqlen) return std::nullopt;
   const CurriculumScheduleConfig schedule = c.schedule_config.value_or(CurriculumScheduleConfig{});
+  std::optional<CurriculumScheduleType> type = c.schedule_type;  // of those that are no code
   CurriculumOptions options{.min_difficulty = c.min_difficulty.value_or(1),
                             .max_difficulty = c.max_difficulty.value_or(length),
-                            .schedule_type = schedule_name(c.schedule_type.value()),
+                            .schedule_type = std::string(EnumRef(type).name()),
                             .total_curriculum_step = schedule.total_curriculum_step,
                             .difficulty_step = schedule.difficulty_step,
                             .root_degree = schedule.root_degree,
@@ -314,8 +301,7 @@ std::optional<CurriculumOptions> lengths_of(const Config& config, const ModelCon
   if (shapes.size() > kMostLengths) {
     throw ConfigError(
         fmt::format("curriculum_learning: {} lengths of samples, each of which is planned; "
-                    "expected at most {}: "
-                    "give a larger difficulty_step",
+                    "expected at most {}: give a larger difficulty_step",
                     shapes.size(), kMostLengths));
   }
   for (const auto& [shape, step] : shapes) {
@@ -425,10 +411,8 @@ namespace {
 int32_t separating_token(const std::string& key, const Tokenizer* tokenizer,
                          const TextOptions& text, bool is_given, bool are_json_lines) {
   const auto refuse = [&](const std::string& why) -> ConfigError {
-    return ConfigError(
-        fmt::format("{}: {}; give data.eod_token_id, or a data.separator that is one "
-                    "token",
-                    key, why));
+    return ConfigError(fmt::format(
+        "{}: {}; give data.eod_token_id, or a data.separator that is one token", key, why));
   };
   if (tokenizer == nullptr) throw refuse("token ids do not say which of them ends a document");
   if (!is_given && !are_json_lines) {

@@ -237,6 +237,13 @@ void length_rules(const RuleContext& r, const std::string& section,
   }
 }
 
+template <class Curriculum>
+void difficulty_rules(const RuleContext& r, const std::string& section, const Curriculum& c) {
+  if (c.min_difficulty && c.max_difficulty && *c.max_difficulty < *c.min_difficulty) {
+    r.refuse_early(section + ".max_difficulty", "is smaller than min_difficulty");
+  }
+}
+
 // What counts on steps that are all alike.
 void refuse_beside_lengths(const RuleContext& r) {
   if (r.config.curriculum_learning.schedule_type == CurriculumScheduleType::kCustom) {
@@ -259,9 +266,7 @@ void curriculum_rules(const RuleContext& r) {
                 {"curriculum_type", "min_difficulty", "max_difficulty", "schedule_type"});
     schedule_rules(r, "curriculum_learning", old.schedule_type, old.schedule_config);
     length_rules(r, "curriculum_learning", old.schedule_config);
-    if (old.min_difficulty && old.max_difficulty && *old.min_difficulty > *old.max_difficulty) {
-      r.refuse_early("curriculum_learning.min_difficulty", "is greater than max_difficulty");
-    }
+    difficulty_rules(r, "curriculum_learning", old);
     refuse_beside_lengths(r);
   }
   const std::string section = "data_efficiency.data_sampling.curriculum_learning";
@@ -279,10 +284,7 @@ void curriculum_rules(const RuleContext& r) {
                  "schedule_type"});
     schedule_rules(r, path, metric.schedule_type, metric.schedule_config);
     if (name == "seqlen") length_rules(r, path, metric.schedule_config);
-    if (metric.min_difficulty && metric.max_difficulty &&
-        *metric.max_difficulty < *metric.min_difficulty) {
-      r.refuse_early(path + ".max_difficulty", "is smaller than min_difficulty");
-    }
+    difficulty_rules(r, path, metric);
   }
 }
 

@@ -34,8 +34,8 @@ Shape LayerStage::shape_out(const SequenceRows& rows) const {
 BatchSpec LayerStage::batch_spec(const BatchExtents& extents) const {
   const BatchContent& content = extents.content;
   DS_CHECK(!content.key_ranges && !content.positions && !content.weights && !content.is_uneven,
-           "pipeline module: what its layers do with {} is not known",
-           "positions, ranges of keys and weights");
+           "pipeline module: what its layers do with positions, ranges of keys and weights is not "
+           "known");
   std::vector<BatchField> fields;
   if (is_first()) {
     const SampleSpec& sample = parts_.module->input;

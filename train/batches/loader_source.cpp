@@ -26,18 +26,6 @@ void take_part(std::span<const int32_t> whole, int64_t length, const SamplePlace
   }
 }
 
-// Returns the first so many of each row [rows, T].
-std::vector<int32_t> beginnings(const Tensor& whole, int64_t length) {
-  const int64_t rows = whole.shape()[0], full = whole.shape()[1];
-  DS_CHECK(length <= full, "batch: {} tokens of samples of {}", length, full);
-  std::vector<int32_t> out;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int32_t* const begin = whole.data<int32_t>() + row * full;
-    out.insert(out.end(), begin, begin + length);
-  }
-  return out;
-}
-
 }  // namespace
 
 LoaderSource::LoaderSource(const SampleSet& samples, const Sampler& sampler,
@@ -69,17 +57,18 @@ int64_t LoaderSource::whole_length(const MicroBatch& batch) const {
 }
 
 void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
-  const Batch read = loader_.next(step, micro_step);
   const int64_t length = whole_length(batch);
-  const std::vector<int32_t> tokens = beginnings(read.tokens, length);
-  std::vector<int32_t> targets = beginnings(read.targets, length);
+  const Batch read = loader_.next(step, micro_step, length);
+  const auto numel = to_size(read.tokens.numel());
+  const std::span<const int32_t> tokens(read.tokens.data<int32_t>(), numel);
+  const std::span<int32_t> targets(read.targets.data<int32_t>(), numel);
   const auto part_of = [&](std::string_view name, std::span<const int32_t> whole) {
     take_part(whole, length, place_, batch.values<int32_t>(name));
   };
   // make(tokens, of_row) of each sample, which has `each` numbers a token.
   const auto by_sample = [&](std::span<int32_t> out, int64_t each, const auto& make) {
     for (int64_t at = 0; at < std::ssize(tokens); at += length) {
-      make(std::span(tokens).subspan(to_size(at), to_size(length)), rules_.end.value(),
+      make(tokens.subspan(to_size(at), to_size(length)), rules_.end.value(),
            out.subspan(to_size(at * each), to_size(length * each)));
     }
   };
@@ -89,7 +78,7 @@ void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
     part_of(batch_field::kTargets, targets);
   }
   if (batch.has(batch_field::kPositions)) {
-    std::vector<int32_t> positions(tokens.size());
+    std::vector<int32_t> positions(numel);
     by_sample(positions, 1, write_document_positions);
     part_of(batch_field::kPositions, positions);
   }
