@@ -90,7 +90,7 @@ Stage sleeping_stage(ParameterStore& store, int at, int stages, const Times& tim
 }
 
 // A batch has tokens, their order and targets, each of which begins where blocks do.
-constexpr int64_t kRoomForBatch = int64_t{4} * kLength * 4 + 3 * 256;
+constexpr int64_t kRoomForBatch = 4 * kLength * 4 + int64_t{3} * 256;
 
 // One rank's part of a step; the same for all rounds.
 class Rank {
