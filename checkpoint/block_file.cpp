@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstring>
 
-#include "core/failpoint.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/status/failpoint.h"
 #include "core/tasks/task_limits.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

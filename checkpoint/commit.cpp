@@ -4,9 +4,9 @@
 #include <charconv>
 
 #include "checkpoint/reader.h"
-#include "core/error.h"
-#include "core/failpoint.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

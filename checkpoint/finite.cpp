@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

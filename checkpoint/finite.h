@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace ds {
 

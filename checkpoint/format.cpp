@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.h"
 #include "core/files/digest.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

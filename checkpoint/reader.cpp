@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "checkpoint/commit.h"
-#include "checkpoint/hosts/local_tags.h"
-#include "core/index.h"
+#include "checkpoint/file_words.h"
+#include "checkpoint/tag.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/format.h"
-#include "core/memory/host_copy.h"
-#include "core/tensor.h"
+#include "core/device/host_copy.h"
+#include "core/device/tensor.h"
 
 namespace ds {
 

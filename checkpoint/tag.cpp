@@ -5,7 +5,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -6,8 +6,8 @@
 #include "checkpoint/format.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
-#include "core/error.h"
 #include "core/files/deepspeed_folder.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

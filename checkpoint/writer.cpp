@@ -4,8 +4,8 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/finite.h"
-#include "core/failpoint.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

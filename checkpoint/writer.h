@@ -11,9 +11,9 @@
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/format.h"
-#include "core/error.h"
-#include "core/memory/host_copy.h"
-#include "core/tensor.h"
+#include "core/device/host_copy.h"
+#include "core/device/tensor.h"
+#include "core/status/error.h"
 
 namespace ds {
 

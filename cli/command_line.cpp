@@ -10,8 +10,8 @@
 #include "cli/overview.h"
 #include "cli/typing.h"
 #include "cli/verb_app.h"
-#include "core/error.h"
 #include "core/files/home.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

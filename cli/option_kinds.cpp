@@ -9,7 +9,7 @@
 #include "cli/number_checks.h"
 #include "cli/typing.h"
 #include "config/reader/secret_keys.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "core/text/device_name.h"
 
 namespace ds {

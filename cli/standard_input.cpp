@@ -5,9 +5,9 @@
 #include <array>
 #include <cerrno>
 
-#include "core/error.h"
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

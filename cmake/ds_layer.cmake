@@ -130,7 +130,7 @@ function(ds_unseen_by_tsan)
   endif()
 endfunction()
 
-# Compiles the failpoints (core/failpoint.h) of these targets in, where they are wanted.
+# Compiles the failpoints (core/status/failpoint.h) of these targets in, where they are wanted.
 function(ds_failpoints)
   if(DS_FAILPOINTS)
     foreach(target ${ARGN})

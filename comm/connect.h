@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "comm/nccl/comm.h"
 #include "comm/tcp/comm.h"
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/operation.h"
-#include "core/clock.h"
-#include "core/stream.h"
+#include "comm/contract/operation.h"
+#include "core/device/stream.h"
+#include "core/tasks/clock.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 
 #include "comm/meta_comm.h"
 #include "comm/solo_comm.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -6,9 +6,9 @@
 #include <functional>
 #include <memory>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "comm/mesh_layout.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -46,7 +46,7 @@ struct MeshSizes {
   int expert = 1;        // divides data
   int shard = 1;         // divides data
   int ring = 1;          // divides sequence; 1: heads are traded among all that share a sample
-  int key_replicas = 1;  // divides tensor; by the model (model/parallel/tensor.h)
+  int key_replicas = 1;  // divides tensor; by the model (model/exchange/tensor.h)
   ExpertOrder order = ExpertOrder::kExpertFirst;
 };
 

@@ -1,7 +1,7 @@
 #include "comm/meta_comm.h"
 
-#include "comm/collective_checks.h"
-#include "comm/operation.h"
+#include "comm/contract/collective_checks.h"
+#include "comm/contract/operation.h"
 
 namespace ds {
 namespace {

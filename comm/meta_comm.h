@@ -2,7 +2,7 @@
 // transport would and returns; what it would have cost is counted by the TracedComm around it.
 #pragma once
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/index.h"
-#include "kernels/elementwise.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/signs.h"
 
 namespace ds {

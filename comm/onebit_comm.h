@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 

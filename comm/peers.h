@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "comm/host_exchange.h"
+#include "comm/contract/host_exchange.h"
 #include "comm/mesh.h"
 #include "comm/traced_comm.h"
 

@@ -1,7 +1,7 @@
 #include "comm/solo_comm.h"
 
-#include "comm/collective_checks.h"
-#include "kernels/elementwise.h"
+#include "comm/contract/collective_checks.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace ds {
 namespace {

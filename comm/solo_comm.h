@@ -4,8 +4,8 @@
 
 #include <atomic>
 
-#include "comm/communicator.h"
-#include "comm/operation.h"
+#include "comm/contract/communicator.h"
+#include "comm/contract/operation.h"
 
 namespace ds {
 

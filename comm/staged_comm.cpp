@@ -5,12 +5,12 @@
 #include <functional>
 #include <vector>
 
-#include "comm/collective_checks.h"
-#include "comm/operation.h"
+#include "comm/contract/collective_checks.h"
+#include "comm/contract/operation.h"
 #include "core/cuda/memory.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
 #include "core/memory/slab.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace detail {

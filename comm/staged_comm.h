@@ -15,7 +15,7 @@
 #include <array>
 #include <memory>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 // TracedComm: a communicator that counts what passes through it: per axis and operation in a
 // CommVolume, call by call in a Ledger, and on the stream's trace. The count of bytes on the wire
-// is by formula (comm/operation.h), whatever the transport really moves, so that plan and run are
+// is by formula (comm/contract/operation.h), whatever the transport really moves, so that plan and run are
 // comparable. A call that is given to a device is in the ledger until the device has done it; one
 // that is recorded into a graph is counted and in the ledger whenever the graph is replayed
 // (calls/recorded_calls.h).
@@ -14,9 +14,9 @@
 
 #include "comm/calls/recorded_calls.h"
 #include "comm/calls/timed_call.h"
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
+#include "comm/contract/operation.h"
 #include "comm/ledger.h"
-#include "comm/operation.h"
 
 namespace ds {
 

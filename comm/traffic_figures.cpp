@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

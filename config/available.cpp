@@ -7,7 +7,7 @@
 #include "config/effect.h"
 #include "config/inert.h"
 #include "config/origins.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -10,7 +10,7 @@
 #include "config/catalogue.h"
 #include "config/reader/condition.h"
 #include "config/reader/convert.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "config/batch.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

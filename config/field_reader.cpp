@@ -7,7 +7,7 @@
 #include "config/ignored_keys.h"
 #include "config/reader/convert.h"
 #include "config/unknown_key.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -14,9 +14,9 @@
 #include "config/reader/rewrite.h"
 #include "config/reader/secret_keys.h"
 #include "config/rules.h"
-#include "core/error.h"
 #include "core/files/home.h"
 #include "core/files/input_files.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
-#include "core/tensor.h"
-#include "data/dataset.h"
+#include "core/device/tensor.h"
 #include "data/sampler.h"
+#include "data/tokens/dataset.h"
 
 namespace ds {
 

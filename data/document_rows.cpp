@@ -1,6 +1,6 @@
 #include "data/document_rows.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

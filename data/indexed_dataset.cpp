@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "data/indexed_magic.h"
 
 namespace ds {

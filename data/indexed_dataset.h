@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "core/files/mapped_file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 

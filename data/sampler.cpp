@@ -2,8 +2,8 @@
 
 #include <bit>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 
 namespace ds {
 namespace {

@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/index.h"
-#include "data/byte_stream.h"
+#include "core/values/index.h"
 #include "data/cache/token_cache.h"
-#include "data/dataset.h"
-#include "data/json_lines.h"
-#include "data/text_kind.h"
-#include "data/text_tokens.h"
-#include "data/tokenizer/token_parts.h"
+#include "data/text/byte_stream.h"
+#include "data/text/json_lines.h"
+#include "data/text/text_kind.h"
+#include "data/tokens/dataset.h"
+#include "data/tokens/text_tokens.h"
+#include "data/tokens/token_parts.h"
 
 namespace ds {
 namespace {

@@ -3,13 +3,13 @@
 #include <cstring>
 #include <utility>
 
-#include "core/index.h"
-#include "data/data_notes.h"
-#include "data/dataset.h"
+#include "core/values/index.h"
 #include "data/indexed_dataset.h"
-#include "data/path_pattern.h"
-#include "data/text_memory.h"
-#include "data/tokenizer/token_parts.h"
+#include "data/text/data_notes.h"
+#include "data/text/path_pattern.h"
+#include "data/tokens/dataset.h"
+#include "data/tokens/text_memory.h"
+#include "data/tokens/token_parts.h"
 
 namespace ds {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/sample.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/sample.h"
 
 namespace ds {
 

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/index.h"
-#include "core/rng.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
 
 namespace ds {
 

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "offload/staged_buffer.h"
 
 namespace ds {

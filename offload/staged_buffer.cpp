@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/clock.h"
 #include "core/files/file.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/tasks/clock.h"
+#include "core/values/index.h"
 
 namespace ds {
 

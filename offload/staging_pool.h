@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
 #include "core/memory/host_block.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/failpoint.h"
 #include "core/files/file.h"
-#include "core/host.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/failpoint.h"
-#include "core/host.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 
 namespace ds {
 

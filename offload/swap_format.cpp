@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/files/digest.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

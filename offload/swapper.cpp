@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "core/error.h"
-#include "core/failpoint.h"
-#include "core/index.h"
+#include "core/device/beside_log.h"
 #include "core/memory/aligned_buffer.h"
-#include "core/memory/beside_log.h"
+#include "core/status/error.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -22,7 +22,7 @@
 
 namespace ds {
 
-class BesideLog;  // core/memory/beside_log.h
+class BesideLog;  // core/device/beside_log.h
 
 struct SwapperOptions {
   std::string directory;  // exists

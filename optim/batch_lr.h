@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
 
 namespace ds {
 namespace {

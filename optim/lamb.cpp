@@ -1,9 +1,9 @@
 // LAMB over shards. Norms are of whole parameters: ranks add up the squares of what each answers
 // for, in one collective a step, and only then move weights.
-#include "comm/communicator.h"
-#include "core/index.h"
-#include "kernels/elementwise.h"
-#include "kernels/step/lamb_update.h"
+#include "comm/contract/communicator.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/optimizer/lamb_update.h"
 #include "optim/adam_inputs.h"
 #include "optim/grouped_optimizer.h"
 

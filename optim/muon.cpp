@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/index.h"
-#include "kernels/step/muon_update.h"
-#include "kernels/step/newton_schulz.h"
+#include "core/values/index.h"
+#include "kernels/optimizer/muon_update.h"
+#include "kernels/optimizer/newton_schulz.h"
 #include "optim/adam_inputs.h"
 #include "optim/shard_ranges.h"
 #include "optim/whole_parameters.h"

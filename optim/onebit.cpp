@@ -1,7 +1,7 @@
 // What the 1-bit optimizers have in common.
 #include "optim/onebit.h"
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "kernels/quantize/onebit_math.h"
 
 namespace ds::detail {

@@ -1,7 +1,7 @@
 // 1-bit Adam over shards: after the warm-up the variance stays as it is, every rank's own gradient
 // goes into its momentum, and momenta are averaged in one bit.
-#include "comm/communicator.h"
-#include "core/index.h"
+#include "comm/contract/communicator.h"
+#include "core/values/index.h"
 #include "optim/adam_inputs.h"
 #include "optim/grouped_optimizer.h"
 #include "optim/onebit.h"

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/communicator.h"
-#include "core/index.h"
+#include "comm/contract/communicator.h"
 #include "core/memory/rounding.h"
-#include "kernels/elementwise.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/optimizer/lamb_update.h"
 #include "kernels/quantize/onebit_math.h"
-#include "kernels/reduce.h"
-#include "kernels/step/lamb_update.h"
+#include "kernels/reduce/reduce.h"
 #include "optim/adam_inputs.h"
 #include "optim/grouped_optimizer.h"
 #include "optim/onebit.h"

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "config/sections/optimizer.h"
-#include "core/tensor.h"
-#include "kernels/step/rule_update.h"
-#include "kernels/update.h"
+#include "core/device/tensor.h"
+#include "kernels/optimizer/rule_update.h"
+#include "kernels/optimizer/update.h"
 #include "optim/lr_schedule.h"
 #include "optim/param_groups.h"
 
@@ -62,7 +62,7 @@ struct Hyper {
 // State of one number per weight.
 struct SlotSpec {
   std::string name;
-  DType dtype = DType::kF32;  // or bf16; u8: MXFP8, with scales (kernels/step/moments.h)
+  DType dtype = DType::kF32;  // or bf16; u8: MXFP8, with scales (kernels/optimizer/moments.h)
   bool root = false;          // of u8: its root is what is kept
   float initial = 0;          // of an optimizer that has made no step
   bool operator==(const SlotSpec&) const = default;

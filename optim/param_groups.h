@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/sections/optimizer.h"
-#include "core/shape.h"
+#include "core/values/shape.h"
 
 namespace ds {
 

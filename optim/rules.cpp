@@ -1,7 +1,7 @@
 // Update rules.
 #include "optim/rules.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 void check(const SgdParams& rule) {

@@ -1,8 +1,8 @@
-// From the parameters of a configuration to the update rules of kernels/step/update_rules.h (pure).
+// From the parameters of a configuration to the update rules of kernels/optimizer/update_rules.h (pure).
 #pragma once
 
 #include "config/sections/optimizer.h"
-#include "kernels/step/update_rules.h"
+#include "kernels/optimizer/update_rules.h"
 #include "optim/param_groups.h"
 
 namespace ds {

@@ -1,8 +1,8 @@
 #include "optim/shard_ranges.h"
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
 
 namespace ds {
 

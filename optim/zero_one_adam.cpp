@@ -3,9 +3,9 @@
 // momenta of their own, and what they exchange is by how much they moved, made a momentum again by
 // the variance. Weights are always the agreed ones and what was added since: so all ranks have the
 // same bits where they agree, and a rank that resumes has those that it had.
-#include "comm/communicator.h"
-#include "core/index.h"
-#include "kernels/elementwise.h"
+#include "comm/contract/communicator.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "optim/adam_inputs.h"
 #include "optim/grouped_optimizer.h"
 #include "optim/onebit.h"

@@ -1,7 +1,7 @@
-// The metrics of a step (core/step_metrics.h) as they travel from rank 0 to the launcher.
+// The metrics of a step (core/values/step_metrics.h) as they travel from rank 0 to the launcher.
 #pragma once
 
-#include "core/step_metrics.h"
+#include "core/values/step_metrics.h"
 #include "proto/control.pb.h"
 
 namespace ds {

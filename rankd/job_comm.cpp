@@ -11,9 +11,9 @@
 #include "comm/mpi/comm.h"
 #include "comm/peers.h"
 #include "config/sections/near_ranks.h"
-#include "core/clock.h"
-#include "core/failpoint.h"
-#include "rankd/thread_dump.h"
+#include "core/status/failpoint.h"
+#include "core/tasks/clock.h"
+#include "rankd/control/thread_dump.h"
 
 namespace ds {
 namespace {

@@ -10,8 +10,8 @@
 #include "comm/tcp/comm.h"
 #include "comm/traced_comm.h"
 #include "config/config.h"
-#include "rankd/control_client.h"
-#include "train/job.h"
+#include "rankd/control/control_client.h"
+#include "train/settings/job.h"
 
 namespace ds {
 

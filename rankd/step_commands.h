@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "train/job.h"
+#include "train/settings/job.h"
 
 namespace ds {
 

@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "comm/tcp/comm.h"
-#include "rankd/control_client.h"
-#include "train/job.h"
+#include "rankd/control/control_client.h"
+#include "train/settings/job.h"
 
 namespace ds {
 
 // Trains to the end or until a stop command. Returns the exit code of the process: 0 done, 75
-// stopped and saved. Throws an Error (core/error.h) for everything else; the caller reports it. The
+// stopped and saved. Throws an Error (core/status/error.h) for everything else; the caller reports it. The
 // listener is taken where the plan has data endpoints. `results_late`: as RankResources';
 // nothing: what the device asks for.
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener,

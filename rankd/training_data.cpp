@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/number_text.h"
+#include "core/values/number_text.h"
 #include "rankd/run_description.h"
 
 namespace ds {

@@ -8,7 +8,7 @@
 
 #include "config/sections/training.h"
 #include "data/cache/token_cache.h"
-#include "rankd/control_client.h"
+#include "rankd/control/control_client.h"
 #include "train/assemble.h"
 
 namespace ds {

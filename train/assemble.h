@@ -8,14 +8,14 @@
 
 #include "config/config.h"
 #include "core/memory/adaptors.h"
-#include "data/dataset.h"
 #include "data/document_rows.h"
 #include "data/sampler.h"
 #include "data/tokenizer/tokenizer.h"
+#include "data/tokens/dataset.h"
 #include "offload/async_io/io_options.h"
 #include "offload/swap_format.h"
 #include "train/engine.h"
-#include "train/job.h"
+#include "train/settings/job.h"
 
 namespace ds {
 

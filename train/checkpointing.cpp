@@ -12,10 +12,10 @@
 #include "checkpoint/hosts/agreement.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
-#include "core/failpoint.h"
+#include "core/device/host_copy.h"
 #include "core/files/input_files.h"
-#include "core/index.h"
-#include "core/memory/host_copy.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 #include "model/hf/weights.h"
 #include "train/engine_pieces.h"
 

@@ -12,10 +12,10 @@
 #include "checkpoint/hosts/distributed_tags.h"
 #include "core/files/file.h"
 #include "train/engine.h"
-#include "train/job.h"
 #include "train/memory_tier.h"
 #include "train/model_folder.h"
-#include "train/resume_facts.h"
+#include "train/settings/job.h"
+#include "train/settings/resume_facts.h"
 
 namespace ds {
 
@@ -44,7 +44,7 @@ class Checkpointing {
   // from=memory", and everything newer that it could not take.
   const std::vector<std::string>& notices() const { return notices_; }
   // Rank 0: goes with every tag from now on; and what came with the state that load() took
-  // (train/watch/step_note.h).
+  // (train/measure/step_note.h).
   void set_note(std::string note) { note_ = std::move(note); }
   const std::string& restored_note() const { return restored_note_; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable.

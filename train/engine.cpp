@@ -5,11 +5,11 @@
 #include <cmath>
 #include <utility>
 
-#include "core/cuda/device_flags.h"
-#include "core/failpoint.h"
-#include "core/index.h"
-#include "kernels/attention_choice.h"
-#include "kernels/gemm/matmul.h"
+#include "core/device/device_flags.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
+#include "kernels/attention/attention_choice.h"
+#include "kernels/matmul/matmul.h"
 #include "model/stores/watched_store.h"
 #include "optim/loss_scaler.h"
 #include "train/step/pipeline.h"

@@ -9,25 +9,25 @@
 #include <memory>
 #include <optional>
 
-#include "core/clock.h"
-#include "core/step_metrics.h"
+#include "core/tasks/clock.h"
+#include "core/values/step_metrics.h"
 #include "model/activations/host_saves.h"
 #include "model/activations/recompute.h"
-#include "train/engine_options.h"
-#include "train/plan/step_plan.h"
+#include "train/settings/engine_options.h"
+#include "train/settings/step_settings.h"
 #include "train/step/batches.h"
 #include "train/step/graphs.h"
 #include "train/step/memories.h"
 #include "train/step/rank_resources.h"
 #include "train/step/results.h"
 #include "train/step/scaling_state.h"
-#include "train/step_runner.h"
-#include "train/step_settings.h"
+#include "train/step/step_plan.h"
+#include "train/step/step_runner.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
 
-class StepObserver;  // train/observers.h
+class StepObserver;  // train/settings/observers.h
 
 // Loss or gradient norm of a step is not finite, by the sums of all ranks, so that each of them
 // throws it.

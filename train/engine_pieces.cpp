@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/failpoint.h"
-#include "core/memory/host_copy.h"
-#include "kernels/elementwise.h"
+#include "core/device/host_copy.h"
+#include "core/status/failpoint.h"
+#include "kernels/elementwise/elementwise.h"
 #include "model/hf/weights.h"
-#include "train/resume_facts.h"
+#include "train/settings/resume_facts.h"
 
 namespace ds {
 namespace {

@@ -15,8 +15,8 @@ namespace ds {
 int64_t owned_bytes(Engine& engine);
 // What rank 0 knows of the run beside the engine's state; empty: nothing.
 struct RunStates {
-  std::string facts;  // by which a later run is compared (train/resume_facts.h)
-  std::string note;   // of steps that the launcher may not have heard of (train/watch/step_note.h)
+  std::string facts;  // by which a later run is compared (train/settings/resume_facts.h)
+  std::string note;  // of steps that the launcher may not have heard of (train/measure/step_note.h)
 };
 inline constexpr const char* kNoteState = "note";
 // Rank 0 adds the states that the whole engine has once, and those of the run. BadPiece if a number

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
-#include "core/failpoint.h"
+#include "core/status/failpoint.h"
 
 namespace ds {
 namespace {

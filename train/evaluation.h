@@ -6,7 +6,7 @@
 
 #include "train/batches/loader_source.h"
 #include "train/engine.h"
-#include "train/run_reports.h"
+#include "train/settings/run_reports.h"
 
 namespace ds {
 

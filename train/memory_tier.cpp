@@ -7,8 +7,8 @@
 
 #include "checkpoint/hosts/agreement.h"
 #include "checkpoint/tag.h"
-#include "core/failpoint.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 #include "train/engine_pieces.h"
 
 namespace ds {

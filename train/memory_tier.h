@@ -17,7 +17,7 @@
 #include "checkpoint/hosts/checkpoint_memory.h"
 #include "checkpoint/hosts/distributed_sets.h"
 #include "train/engine.h"
-#include "train/job.h"
+#include "train/settings/job.h"
 
 namespace ds {
 

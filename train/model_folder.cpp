@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "config/families/hf_config.h"
-#include "core/dispatch.h"
-#include "core/failpoint.h"
+#include "core/device/dispatch.h"
 #include "core/files/input_files.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/hf/weights.h"
 

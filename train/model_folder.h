@@ -11,7 +11,7 @@
 #include "checkpoint/reader.h"
 #include "config/families/list.h"
 #include "core/files/file.h"
-#include "model/param.h"
+#include "model/pass/param.h"
 
 namespace ds {
 

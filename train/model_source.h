@@ -7,15 +7,15 @@
 #include <optional>
 #include <string>
 
+#include "core/device/stream.h"
 #include "core/files/file.h"
 #include "core/memory/resource.h"
-#include "core/stream.h"
-#include "core/thread_pool.h"
-#include "model/kv_cache.h"
-#include "model/language_model.h"
-#include "model/stage.h"
+#include "core/tasks/thread_pool.h"
+#include "model/modules/language_model.h"
+#include "model/modules/stage.h"
+#include "model/pass/kv_cache.h"
 #include "model/stores/plain_store.h"
-#include "train/plan/model_device.h"
+#include "train/settings/model_device.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "train/workspace.h"
 
-#include "core/memory/beside_log.h"
+#include "core/device/beside_log.h"
 
 namespace ds {
 

@@ -10,9 +10,9 @@
 
 #include "comm/peers.h"
 #include "core/cuda/memory.h"
-#include "core/index.h"
+#include "core/device/stream.h"
 #include "core/memory/adaptors.h"
-#include "core/stream.h"
+#include "core/values/index.h"
 #include "train/engine.h"
 
 namespace ds {

@@ -4,11 +4,11 @@
 #include <iterator>
 #include <utility>
 
-#include "core/failpoint.h"
-#include "core/memory/host_copy.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
-#include "model/initializer.h"
+#include "core/device/host_copy.h"
+#include "core/status/failpoint.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/reduce/reduce.h"
+#include "model/pass/initializer.h"
 #include "zero/zenflow/zenflow_home.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "zero/zenflow/zenflow_home.h"
 
 namespace ds {

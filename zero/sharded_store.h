@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "comm/mesh.h"
-#include "core/index.h"
-#include "model/param.h"
+#include "core/values/index.h"
+#include "model/pass/param.h"
 #include "zero/shard_group.h"
 
 namespace ds {

@@ -1,6 +1,6 @@
 #include "zero/weight_gather.h"
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "zero/reduce/slice_codes.h"
 
 namespace ds {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <tuple>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::deepspeed {
 

@@ -5,10 +5,10 @@
 #include <functional>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
-#include "core/partition.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/partition.h"
 
 namespace ds {
 

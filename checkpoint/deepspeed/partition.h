@@ -1,7 +1,7 @@
 // Which rank owns which elements under ZeRO (pure): the flat groups of stages 1 and 2, the single
 // parameters of stage 3, and tensors that are cut evenly over ranks and carry their cut along as
 // integers. Matches the layout of DeepSpeed's checkpoints, so that they can be read; the engine's
-// own buckets are zero/bucket_layout.h.
+// own buckets are zero/layout/bucket_layout.h.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct ParameterPartition {
 };
 ParameterPartition partition_parameter(int64_t numel, int world);
 
-// A tensor cut evenly over ranks (core/partition.h, partition_uniform): this rank's range of the
+// A tensor cut evenly over ranks (core/values/partition.h, partition_uniform): this rank's range of the
 // flat tensor, and the description that travels with it: [ndim, shape..., world, rank,
 // boundaries...].
 struct TensorPartition {

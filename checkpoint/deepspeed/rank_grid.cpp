@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

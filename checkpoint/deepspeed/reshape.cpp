@@ -1,8 +1,8 @@
 // Which source files a smaller target layout reads.
 #include "checkpoint/deepspeed/reshape.h"
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::deepspeed {
 

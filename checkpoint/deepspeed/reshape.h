@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/deepspeed/names.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::deepspeed {
 

@@ -1,5 +1,5 @@
 // What ranks tell each other around a save or a load: votes and traces of tags, as they travel over
-// the host end (comm/host_exchange.h). Refuses to know what is saved where.
+// the host end (comm/contract/host_exchange.h). Refuses to know what is saved where.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/tag.h"
 #include "checkpoint/tag_list.h"
-#include "comm/host_exchange.h"
+#include "comm/contract/host_exchange.h"
 
 namespace ds {
 

@@ -14,8 +14,8 @@
 #include "checkpoint/block_file.h"
 #include "checkpoint/hosts/set_view.h"
 #include "checkpoint/partial_file_system.h"
-#include "core/host.h"
-#include "core/index.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -6,8 +6,8 @@
 #include <array>
 #include <optional>
 
-#include "core/failpoint.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -15,8 +15,8 @@
 #include "checkpoint/hosts/kept_files.h"
 #include "checkpoint/hosts/set_view.h"
 #include "checkpoint/reader.h"
-#include "comm/host_exchange.h"
-#include "core/index.h"
+#include "comm/contract/host_exchange.h"
+#include "core/values/index.h"
 
 namespace ds {
 

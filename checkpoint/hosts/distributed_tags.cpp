@@ -9,9 +9,9 @@
 
 #include "checkpoint/hosts/agreement.h"
 #include "checkpoint/tag.h"
-#include "core/failpoint.h"
-#include "core/host.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -18,9 +18,6 @@
 
 namespace ds {
 
-// "the files of ranks 2, 5 to 7 of 8 (saved on node-2, node-3)"
-std::string files_in_words(const Manifest& manifest, std::span<const int> ranks);
-
 // Confined to one thread. Only one rank of a host may call what changes files, and the others
 // look() after.
 class LocalTags final : public KeptFiles {

@@ -4,7 +4,7 @@
 
 #include "cli/option_kinds.h"
 #include "cli/verb_app.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

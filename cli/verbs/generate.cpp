@@ -7,7 +7,7 @@
 #include "cli/option_kinds.h"
 #include "cli/standard_input.h"
 #include "cli/verb_app.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

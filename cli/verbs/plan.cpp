@@ -2,8 +2,8 @@
 
 #include "cli/option_kinds.h"
 #include "cli/verb_app.h"
-#include "core/error.h"
-#include "core/number_text.h"
+#include "core/status/error.h"
+#include "core/values/number_text.h"
 
 namespace ds {
 namespace {

@@ -1,7 +1,7 @@
 #include "cli/verbs/tokenize.h"
 
 #include "cli/verb_app.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

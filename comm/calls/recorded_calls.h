@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/operation.h"
-#include "core/stream.h"
+#include "comm/contract/operation.h"
+#include "core/device/stream.h"
 
 namespace ds {
 

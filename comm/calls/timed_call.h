@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/operation.h"
-#include "core/stream_moment.h"
+#include "comm/contract/operation.h"
+#include "core/device/stream_moment.h"
 
 namespace ds {
 

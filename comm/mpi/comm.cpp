@@ -14,11 +14,11 @@
 #include <exception>
 #include <vector>
 
-#include "comm/collective_call.h"
-#include "comm/collective_checks.h"
-#include "comm/rank_order_reduce.h"
-#include "comm/slice_bounds.h"
-#include "core/index.h"
+#include "comm/contract/collective_call.h"
+#include "comm/contract/collective_checks.h"
+#include "comm/contract/rank_order_reduce.h"
+#include "comm/contract/slice_bounds.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

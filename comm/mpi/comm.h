@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 

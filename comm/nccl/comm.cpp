@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "comm/collective_call.h"
-#include "comm/collective_checks.h"
-#include "comm/host_exchange.h"
+#include "comm/contract/collective_call.h"
+#include "comm/contract/collective_checks.h"
+#include "comm/contract/host_exchange.h"
 #include "comm/nccl/watch.h"
 #include "core/cuda/library_calls.h"
 #include "core/libraries/gpu_libraries.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace ds {
 namespace detail {

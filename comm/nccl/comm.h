@@ -22,7 +22,7 @@
 #include <chrono>
 #include <memory>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "comm/host_exchange.h"
+#include "comm/contract/host_exchange.h"
 
 namespace ds::detail {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "core/libraries/nccl.h"
 
 namespace ds::detail {

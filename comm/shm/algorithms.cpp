@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "comm/shm/group.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

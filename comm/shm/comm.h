@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/collective_checks.h"
-#include "core/index.h"
+#include "comm/contract/collective_checks.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

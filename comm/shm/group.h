@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/rank_order_reduce.h"
+#include "comm/contract/rank_order_reduce.h"
+#include "comm/contract/slice_bounds.h"
 #include "comm/shm/comm.h"
 #include "comm/shm/futex.h"
 #include "comm/shm/layout.h"
 #include "comm/shm/world.h"
-#include "comm/slice_bounds.h"
 
 namespace ds::detail {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

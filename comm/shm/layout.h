@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "comm/collective_call.h"
-#include "core/index.h"
+#include "comm/contract/collective_call.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 

@@ -2,9 +2,9 @@
 // each in a payload of its own, so that a send returns without its receiver.
 #include <cstring>
 
-#include "comm/collective_checks.h"
+#include "comm/contract/collective_checks.h"
 #include "comm/shm/group.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 

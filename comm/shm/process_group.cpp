@@ -13,8 +13,8 @@
 
 #include "comm/shm/group.h"
 #include "comm/shm/process_world.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "comm/shm/arena.h"
 #include "comm/shm/world.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 

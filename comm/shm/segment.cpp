@@ -9,8 +9,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 

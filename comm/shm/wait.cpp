@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "comm/shm/group.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

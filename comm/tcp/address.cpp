@@ -1,6 +1,6 @@
 #include "comm/tcp/address.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds::detail {
 

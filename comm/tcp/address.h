@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/socket_address.h"
+#include "core/text/socket_address.h"
 
 namespace ds::detail {
 

@@ -7,10 +7,10 @@
 #include <deque>
 #include <optional>
 
-#include "comm/slice_bounds.h"
+#include "comm/contract/slice_bounds.h"
 #include "comm/tcp/group.h"
-#include "core/index.h"
 #include "core/memory/rounding.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "comm/link_board.h"
+#include "comm/contract/communicator.h"
+#include "comm/contract/link_board.h"
 #include "core/files/file.h"
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 

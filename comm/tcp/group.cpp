@@ -6,10 +6,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "comm/collective_checks.h"
-#include "comm/slice_bounds.h"
+#include "comm/contract/collective_checks.h"
+#include "comm/contract/slice_bounds.h"
 #include "comm/tcp/rendezvous.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

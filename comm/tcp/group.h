@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/collective_call.h"
-#include "comm/rank_order_reduce.h"
+#include "comm/contract/collective_call.h"
+#include "comm/contract/rank_order_reduce.h"
 #include "comm/tcp/batch.h"
 #include "comm/tcp/comm.h"
 

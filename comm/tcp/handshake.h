@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "comm/tcp/proof.h"
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 namespace ds::detail {
 

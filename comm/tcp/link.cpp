@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "comm/shm/segment.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

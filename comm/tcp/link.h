@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
 #include "core/files/file.h"
+#include "core/values/dtype.h"
 
 namespace ds::detail {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "comm/link_board.h"
+#include "comm/contract/link_board.h"
 
 namespace ds::detail {
 

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 

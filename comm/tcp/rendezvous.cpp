@@ -14,7 +14,7 @@
 #include "comm/tcp/address.h"
 #include "comm/tcp/handshake.h"
 #include "comm/tcp/link_pulse.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

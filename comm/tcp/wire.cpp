@@ -7,8 +7,8 @@
 #include <new>
 
 #include "comm/shm/segment.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "comm/tcp/link.h"
 #include "comm/tcp/link_pulse.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds::detail {
 

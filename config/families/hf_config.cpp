@@ -12,9 +12,9 @@
 #include "config/families/hf_object.h"
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
-#include "core/error.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/hub_name.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

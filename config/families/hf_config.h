@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "config/families/list.h"
-#include "core/dtype.h"
 #include "core/files/file.h"
+#include "core/values/dtype.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "config/families/hf_object.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

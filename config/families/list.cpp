@@ -8,7 +8,7 @@
 
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

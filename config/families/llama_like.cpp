@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/families/hf_object.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

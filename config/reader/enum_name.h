@@ -5,9 +5,15 @@
 #include <span>
 #include <string_view>
 
-#include "config/reader/fields.h"
-
 namespace ds {
+
+// One spelling of an enumerator. Several spellings may share a value; the first is the canonical
+// one. Enums that appear in the configuration declare, beside the enum:
+//   std::span<const EnumName> names_of(TheEnum);
+struct EnumName {
+  std::string_view name;
+  int value;
+};
 
 // The canonical one; empty for a value that has none.
 inline std::string_view name_in(std::span<const EnumName> names, int value) {

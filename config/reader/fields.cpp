@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "config/reader/enum_name.h"
-
 namespace ds {
 
 std::string_view EnumRef::name() const {

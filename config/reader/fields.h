@@ -16,17 +16,10 @@
 #include <variant>
 #include <vector>
 
+#include "config/reader/enum_name.h"
 #include "config/reader/value.h"
 
 namespace ds {
-
-// One spelling of an enumerator. Several spellings may share a value; the first is the canonical
-// one. Enums that appear in the configuration declare, beside the enum:
-//   std::span<const EnumName> names_of(TheEnum);
-struct EnumName {
-  std::string_view name;
-  int value;
-};
 
 enum class LetterCase { kExact, kIgnored };
 

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "config/reader/utf8.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

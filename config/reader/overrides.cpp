@@ -5,7 +5,7 @@
 
 #include "config/reader/json_reader.h"
 #include "config/reader/secret_keys.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

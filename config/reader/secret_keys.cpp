@@ -86,19 +86,6 @@ std::string without_passwords(std::string_view text) {
   return out += text;
 }
 
-Value without_secrets(const Value& value, const Value& instead) {
-  Value out = value;
-  if (out.is_string()) return Value::string(without_passwords(out.as_string()), out.origin());
-  if (out.is_list()) {
-    for (Value& item : out.items()) item = without_secrets(item, instead);
-  } else if (out.is_object()) {
-    for (Member& member : out.members()) {
-      member.value = is_secret_key(member.key) ? instead : without_secrets(member.value, instead);
-    }
-  }
-  return out;
-}
-
 std::string shown_override(std::string_view text) {
   const size_t end = text.find_first_of("=:");
   if (text.starts_with('~') || end == std::string_view::npos) return std::string(text);

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "config/reader/value.h"
-
 namespace ds {
 
 inline constexpr std::string_view kKeptSecret = "(kept secret)";
@@ -16,9 +14,7 @@ inline constexpr std::string_view kKeptSecret = "(kept secret)";
 // a name.
 bool is_secret_key(std::string_view key);
 
-// The same without the values of such keys, however deep, which are `instead` then, and without the
-// user and the password of URLs.
-Value without_secrets(const Value& value, const Value& instead);
+// The text without the user and the password of URLs.
 std::string without_passwords(std::string_view text);
 
 // An override as messages show it: "comet.api_key=(kept secret)".

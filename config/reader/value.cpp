@@ -288,4 +288,17 @@ std::string to_compact_json(const Value& value) {
   return writer.take();
 }
 
+Value without_secrets(const Value& value, const Value& instead) {
+  Value out = value;
+  if (out.is_string()) return Value::string(without_passwords(out.as_string()), out.origin());
+  if (out.is_list()) {
+    for (Value& item : out.items()) item = without_secrets(item, instead);
+  } else if (out.is_object()) {
+    for (Member& member : out.members()) {
+      member.value = is_secret_key(member.key) ? instead : without_secrets(member.value, instead);
+    }
+  }
+  return out;
+}
+
 }  // namespace ds

@@ -97,4 +97,8 @@ std::string to_json(const Value& value);
 // The same on one line without spaces or newline.
 std::string to_compact_json(const Value& value);
 
+// The value without the values of secret keys (secret_keys.h), however deep, which are `instead`
+// then, and without the user and the password of URLs.
+Value without_secrets(const Value& value, const Value& instead);
+
 }  // namespace ds

@@ -8,8 +8,8 @@
 #include "config/elastic_options.h"
 #include "config/rules.h"
 #include "config/sections/sequence_split.h"
-#include "core/number_text.h"
 #include "core/text/name_pattern.h"
+#include "core/values/number_text.h"
 
 namespace ds::detail {
 

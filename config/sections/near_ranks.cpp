@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/sections/zero.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 

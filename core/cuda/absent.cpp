@@ -3,7 +3,7 @@
 #include "core/cuda/memory.h"
 #include "core/cuda/moment.h"
 #include "core/cuda/queue.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

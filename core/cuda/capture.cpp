@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -17,8 +17,8 @@
 #include "core/cuda/library_calls.h"
 #include "core/cuda/moment.h"
 #include "core/cuda/queue.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::emulated {
 namespace {
@@ -350,8 +350,8 @@ void execute_in(Orders orders) { orders_now = orders; }
 Orders orders() { return orders_now; }
 size_t next_order(size_t count) { return turns.fetch_add(1, std::memory_order_relaxed) % count; }
 
-void enqueue(const Stream& stream, std::function<void()> work) {
-  dynamic_cast<Queue&>(stream.queue()).enqueue(std::move(work));
+void enqueue(DeviceQueue& queue, std::function<void()> work) {
+  dynamic_cast<Queue&>(queue).enqueue(std::move(work));
 }
 
 }  // namespace ds::emulated

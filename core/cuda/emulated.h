@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cuda/queue.h"
 #include "core/memory/resource.h"
-#include "core/stream.h"
 
 namespace ds::emulated {
 
@@ -27,8 +27,8 @@ Orders orders();
 // Returns which of so many orders has its turn.
 size_t next_order(size_t count);
 
-// Work for the queue of this stream, which is one of an emulated device.
-void enqueue(const Stream& stream, std::function<void()> work);
+// Gives work to a queue, which is one of an emulated device.
+void enqueue(DeviceQueue& queue, std::function<void()> work);
 
 // All devices are one: their memory resources can have so many bytes in all.
 inline constexpr size_t kDeviceBytes = size_t{512} << 20;

@@ -15,9 +15,9 @@
 #include "core/cuda/emulated.h"
 #include "core/cuda/memory.h"
 #include "core/cuda/slab_memory.h"
-#include "core/error.h"
-#include "core/index.h"
 #include "core/memory/poison.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::emulated {
 namespace {

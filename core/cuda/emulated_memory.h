@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/device.h"
+#include "core/values/device.h"
 
 namespace ds::emulated {
 

@@ -14,8 +14,8 @@
 
 #include <memory>
 
-#include "core/device.h"
 #include "core/memory/resource.h"
+#include "core/values/device.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/device.h"
+#include "core/values/device.h"
 
 namespace ds {
 

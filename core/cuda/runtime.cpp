@@ -10,7 +10,7 @@
 #include "core/cuda/moment.h"
 #include "core/cuda/queue.h"
 #include "core/cuda/slab_memory.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

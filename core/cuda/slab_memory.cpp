@@ -1,6 +1,6 @@
 #include "core/cuda/slab_memory.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

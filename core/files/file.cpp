@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -14,40 +13,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/failpoint.h"
-#include "core/files/regular_file.h"
-#include "core/index.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
 
 namespace ds {
-
-namespace {
-
-// What is left where `path` is or would be. Inodes run out, too, and quotas on disks with room.
-std::string room_at(std::string_view path, int error_number) {
-  if (error_number == EDQUOT) return " (a quota of this user or project, not the disk)";
-  struct statvfs info {};
-  std::string at(path);
-  while (::statvfs(at.c_str(), &info) != 0) {
-    const std::string above = parent_directory(at);
-    if (above == at || above == ".") return "";
-    at = above;
-  }
-  if (info.f_files > 0 && info.f_favail == 0) return " (no inode is left there: too many files)";
-  return fmt::format(" ({} of {} bytes are free there)", info.f_bavail * info.f_frsize,
-                     info.f_blocks * info.f_frsize);
-}
-
-}  // namespace
-
-void throw_io_error(std::string_view operation, std::string_view path, int error_number) {
-  // std::generic_category is thread-safe where strerror is not.
-  const std::string message =
-      fmt::format("{} {}: {}", operation, path, std::generic_category().message(error_number));
-  if (error_number == ENOENT || error_number == ENOTDIR) throw InputMissing(message);
-  if (error_number == ENOSPC || error_number == EDQUOT)
-    throw DiskFull(message + room_at(path, error_number));
-  throw IoError(message + (error_number == EFBIG ? " (a limit on file sizes: ulimit -f)" : ""));
-}
 
 namespace {
 // One system call moves at most 2^31 - 4096 bytes on Linux; larger requests are split.

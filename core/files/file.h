@@ -1,6 +1,6 @@
 // Files behind an interface, so that every failure of a disk can be produced in a test: the real
-// file system here, one in memory with a crash model (tests/support/memory_file_system.h), and a
-// decorator that makes the k-th call fail (tests/support/fault_file_system.h). Nothing here
+// file system here, one in memory with a crash model (tests/support/files/memory_file_system.h), and a
+// decorator that makes the k-th call fail (tests/support/files/fault_file_system.h). Nothing here
 // retries, and nothing falls back silently: reads and writes are complete or an exception names the
 // path, the offset and the system's reason.
 #pragma once
@@ -13,27 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/io_error.h"
 
 namespace ds {
-
-// The storage has no room left (ENOSPC, EDQUOT). A save that meets it is dropped and training goes
-// on.
-class DiskFull : public IoError {
- public:
-  explicit DiskFull(const std::string& m) : IoError(m) {}
-};
-
-// What is there is a directory, FIFO, socket or device, where a regular file is needed.
-class NotAFile : public IoError {
- public:
-  explicit NotAFile(const std::string& m) : IoError(m) {}
-};
-
-// Throws what the error number stands for: InputMissing for ENOENT and ENOTDIR, DiskFull for ENOSPC
-// and EDQUOT, else IoError. The message is "<operation> <path>: <reason>".
-[[noreturn]] void throw_io_error(std::string_view operation, std::string_view path,
-                                 int error_number);
 
 // An open file. Not thread-safe, except that several threads may read(), or write() disjoint
 // ranges.
@@ -146,5 +128,10 @@ void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::s
 
 std::string parent_directory(const std::string& path);  // "." where there is no slash
 std::string join_path(const std::string& directory, std::string_view name);
+
+// Opens for reading what strangers may have put there, without ever waiting for it: a regular file,
+// or a link to one. InputMissing if there is none, NotAFile for a directory, FIFO, socket or
+// device, else IoError.
+Fd open_regular_file(const std::string& path, Caching caching = Caching::kCached);
 
 }  // namespace ds

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

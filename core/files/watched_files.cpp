@@ -1,6 +1,6 @@
 #include "core/files/watched_files.h"
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 

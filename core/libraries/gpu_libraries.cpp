@@ -1,6 +1,6 @@
 #include "core/libraries/gpu_libraries.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <new>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

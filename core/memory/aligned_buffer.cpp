@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "core/error.h"
 #include "core/files/file.h"
 #include "core/memory/resource.h"
 #include "core/memory/rounding.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/index.h"
 #include "core/memory/poison.h"
 #include "core/memory/rounding.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/device.h"
 #include "core/memory/resource.h"
+#include "core/values/device.h"
 
 namespace ds {
 

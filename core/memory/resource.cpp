@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "core/error.h"
 #include "core/memory/rounding.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -14,11 +14,11 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 #include "core/tasks/uninterrupted.h"
 #include "core/tasks/wake_fd.h"
+#include "core/values/index.h"
 
 namespace ds {
 

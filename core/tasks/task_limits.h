@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

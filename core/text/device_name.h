@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/device.h"
+#include "core/values/device.h"
 
 namespace ds {
 

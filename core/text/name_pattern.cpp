@@ -3,7 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/files/file.h"
-#include "data/cache/stream_digest.h"
+#include "data/text/stream_digest.h"
 
 namespace ds {
 

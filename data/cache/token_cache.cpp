@@ -11,9 +11,9 @@
 
 #include "core/files/home.h"
 #include "core/files/watched_files.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "data/cache/source_digest.h"
-#include "data/tokenizer/token_parts.h"
+#include "data/tokens/token_parts.h"
 
 namespace ds {
 namespace {

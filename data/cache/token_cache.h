@@ -17,8 +17,8 @@
 #include "core/files/file.h"
 #include "data/cache/file_lock.h"
 #include "data/cache/token_segment.h"
-#include "data/text_memory.h"
-#include "data/text_tokens.h"
+#include "data/tokens/text_memory.h"
+#include "data/tokens/text_tokens.h"
 
 namespace ds {
 

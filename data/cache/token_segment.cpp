@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "data/cache/stream_digest.h"
-#include "data/text_tokens.h"
+#include "data/text/stream_digest.h"
+#include "data/tokens/text_tokens.h"
 
 namespace ds {
 

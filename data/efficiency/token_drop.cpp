@@ -1,7 +1,7 @@
 // Random-LTD schedule.
 #include "data/efficiency/token_drop.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -1,6 +1,6 @@
 // Random layer-wise token dropping (pure): how many tokens a random-LTD layer keeps at each step,
 // and how many layer tokens training has consumed. Which tokens are kept: random_subset of
-// core/sample.h, with a generator derived per step, layer and sample.
+// core/values/sample.h, with a generator derived per step, layer and sample.
 // Source: Yao et al., "Random-LTD" (arXiv 2211.11586), DeepSpeed's schedule.
 #pragma once
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "data/text_kind.h"
+#include "core/status/error.h"
+#include "data/text/text_kind.h"
 
 namespace ds {
 namespace {

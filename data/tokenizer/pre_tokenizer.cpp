@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "config/reader/utf8.h"
-#include "core/error.h"
-#include "data/text_kind.h"
+#include "core/status/error.h"
+#include "data/text/text_kind.h"
 
 namespace ds {
 namespace {

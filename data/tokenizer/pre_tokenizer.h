@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/text_part.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <optional>
 
-#include "data/cache/stream_digest.h"
+#include "data/text/stream_digest.h"
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/byte_pair.h"
 #include "data/tokenizer/pre_tokenizer.h"

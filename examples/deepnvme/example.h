@@ -11,11 +11,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/device/stream.h"
+#include "core/device/tensor.h"
 #include "core/memory/resource.h"
-#include "core/stream.h"
-#include "core/tensor.h"
-#include "core/thread_pool.h"
+#include "core/status/error.h"
+#include "core/tasks/thread_pool.h"
 
 namespace ds::example {
 

@@ -8,7 +8,7 @@
 
 #include "comm/peers.h"
 #include "comm/shm/comm.h"
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "examples/pipeline_module/layers.h"
 #include "train/engine.h"
 #include "train/workspace.h"

@@ -21,7 +21,7 @@ HWY_DIAGNOSTICS(pop)
 #include <algorithm>
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "core/values/dtype.h"
 
 #define DS_BF16_DOTS_BEGIN HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 #define DS_BF16_DOTS_END HWY_POP_ATTRIBUTES

@@ -1,6 +1,6 @@
 // Vectors over float, BF16 and F16 storage, always computed in fp32, for the target that the
 // including source is being compiled for. Rounding to 16 bits is to nearest even, NaN stays NaN:
-// the same bits as the scalar types of core/dtype.h.
+// the same bits as the scalar types of core/values/dtype.h.
 #if defined(DS_KERNELS_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef DS_KERNELS_SIMD_INL
 #undef DS_KERNELS_SIMD_INL
@@ -12,8 +12,8 @@
 
 #include <cstring>
 
-#include "core/dtype.h"
-#include "core/index.h"
+#include "core/values/dtype.h"
+#include "core/values/index.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "kernels/cpu/simd.inl"
 
 HWY_BEFORE_NAMESPACE();

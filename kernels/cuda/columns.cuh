@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/gemm/matmul.h"
+#include "kernels/front/write.h"
 
 namespace ds::cuda {
 

@@ -1,7 +1,7 @@
 // elements() says where the elements of a tensor lie on the device.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace ds::cuda {
 

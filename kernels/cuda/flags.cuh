@@ -1,7 +1,7 @@
-// How a kernel tells that a number in its operands is wrong (core/cuda/device_flags.h).
+// How a kernel tells that a number in its operands is wrong (core/device/device_flags.h).
 #pragma once
 
-#include "core/cuda/device_flags.h"
+#include "core/device/device_flags.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace ds::cuda {

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "core/cuda/emulated.h"
-#include "core/error.h"
 #include "core/fibre/fibre.h"
 #include "core/fibre/sanitizers.h"
-#include "core/index.h"
 #include "core/memory/poison.h"
-#include "core/rng.h"
-#include "kernels/cuda/launch.cuh"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
+#include "kernels/cuda/launch_shape.h"
 
 namespace ds::cuda::on_host {
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <span>
 
-#include "core/dtype.h"
 #include "core/fibre/sanitizers.h"
-#include "core/index.h"
+#include "core/values/dtype.h"
+#include "core/values/index.h"
 #include "kernels/cuda/on_host.h"
 
 namespace ds::cuda::on_host {

@@ -1,9 +1,9 @@
-// The random numbers of core/rng.h on the device: those of the CPU, to the bit.
+// The random numbers of core/values/rng.h on the device: those of the CPU, to the bit.
 #pragma once
 
 #include <array>
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace ds::cuda {

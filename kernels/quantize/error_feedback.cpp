@@ -1,10 +1,10 @@
 // The front of error feedback, see error_feedback.h.
 #include "kernels/quantize/error_feedback.h"
 
-#include "core/dispatch.h"
-#include "kernels/argument.h"
-#include "kernels/cpu/quantize/error_feedback.h"
-#include "kernels/cuda/quantize/error_feedback.h"
+#include "core/device/dispatch.h"
+#include "kernels/front/argument.h"
+#include "kernels/quantize/error_feedback_cpu.h"
+#include "kernels/quantize/error_feedback_cuda.h"
 
 namespace ds::kernels {
 void feed_back(Stream& stream, const Tensor& x, const Tensor& y, float beta, Tensor& error) {

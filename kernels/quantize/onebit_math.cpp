@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "kernels/quantize/levels.h"
 
 namespace ds::kernels {

@@ -1,11 +1,11 @@
 // Quantizers of tensors; see quantize.h.
 #include "kernels/quantize/quantize.h"
 
-#include "core/dispatch.h"
-#include "kernels/argument.h"
-#include "kernels/cpu/quantize/quantize.h"
-#include "kernels/cuda/quantize/quantize.h"
-#include "kernels/quantize/operands.h"
+#include "core/device/dispatch.h"
+#include "kernels/front/argument.h"
+#include "kernels/quantize/quantize_cpu.h"
+#include "kernels/quantize/quantize_cuda.h"
+#include "kernels/quantize/quantize_operands.h"
 
 namespace ds::kernels {
 namespace {

@@ -5,7 +5,7 @@
 // allocated here under MemoryTag::kScratch.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/quantize/quantize_math.h"
 
 namespace ds::kernels {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "kernels/quantize/levels.h"
 
 namespace ds::kernels {

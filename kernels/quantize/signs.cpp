@@ -1,13 +1,13 @@
 // 1-bit compression of tensors; see signs.h.
 #include "kernels/quantize/signs.h"
 
-#include "core/dispatch.h"
-#include "core/index.h"
-#include "kernels/argument.h"
-#include "kernels/cpu/quantize/signs.h"
-#include "kernels/cuda/quantize/signs.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "core/device/dispatch.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/front/argument.h"
+#include "kernels/quantize/signs_cpu.h"
+#include "kernels/quantize/signs_cuda.h"
+#include "kernels/reduce/reduce.h"
 
 namespace ds::kernels {
 namespace {

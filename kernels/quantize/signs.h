@@ -3,13 +3,13 @@
 // uint8 [sign_bytes(n)]. Operands that do not fit throw InternalError.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/quantize/onebit_math.h"
 
 namespace ds::kernels {
 
 // error += values; scale = norm2(error) / sqrt(n), or 0 of no numbers, from an fp64 sum in the
-// fixed order of kernels/reduce.h; packs the signs of error, and takes scale * sign from it.
+// fixed order of kernels/reduce/reduce.h; packs the signs of error, and takes scale * sign from it.
 struct CompressSignsArgs {
   Tensor values = {};  // [n], fp32, bf16 or fp16; undefined: error has been added to already
   Tensor error;        // fp32 [n]

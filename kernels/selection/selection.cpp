@@ -1,10 +1,10 @@
 // The front of what is done by places, see selection.h: what operands must be, and what it costs.
 #include "kernels/selection/selection.h"
 
-#include "core/dispatch.h"
-#include "kernels/argument.h"
-#include "kernels/cpu/selection/selection.h"
-#include "kernels/cuda/selection/selection.h"
+#include "core/device/dispatch.h"
+#include "kernels/front/argument.h"
+#include "kernels/selection/selection_cpu.h"
+#include "kernels/selection/selection_cuda.h"
 
 namespace ds::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // matrix to take, the sums of their squares; and sums of what is not taken.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace ds::kernels {
 

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "core/cuda/device_flags.h"
-#include "core/dispatch.h"
-#include "kernels/argument.h"
-#include "kernels/cpu/scalars.h"
-#include "kernels/cuda/scalars.h"
+#include "core/device/device_flags.h"
+#include "core/device/dispatch.h"
+#include "kernels/front/argument.h"
+#include "kernels/step/scalars_cpu.h"
+#include "kernels/step/scalars_cuda.h"
 
 namespace ds {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/memory/staging_ring.h"
-#include "core/tensor.h"
+#include "core/device/staging_ring.h"
+#include "core/device/tensor.h"
 #include "kernels/step/loss_scale.h"
 
 namespace ds {
@@ -50,7 +50,7 @@ struct alignas(64) StepOutcome {
   double loss_scale = 1;  // of this step
   float grad_scale = 1;   // multiplies every gradient: unscale and clip in one factor
   uint32_t skip = 0;      // updates do nothing where it is not 0
-  // DeviceFlag bits (core/cuda/device_flags.h) that kernels of this rank's stream have set since
+  // DeviceFlag bits (core/device/device_flags.h) that kernels of this rank's stream have set since
   // the host called clear_skip(); where there are any, skip is set.
   uint32_t found = 0;
   int64_t updates = 0;      // made so far: steps that were not skipped

@@ -10,11 +10,11 @@
 #include <map>
 #include <optional>
 
-#include "core/error.h"
 #include "core/files/poll_time.h"
-#include "core/host.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 #include "launcher/agents/agent_protocol.h"
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/agents/host_leader.h"
@@ -23,7 +23,7 @@
 #include "launcher/process/devices/gpu_messages.h"
 #include "launcher/process/devices/gpu_sampler.h"
 #include "launcher/process/ending/shared_memory.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/process/files/environment_list.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"

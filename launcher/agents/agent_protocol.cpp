@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
 #include "launcher/decide/text/base64.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 #include "launcher/process/credentials.h"
 
 namespace ds {

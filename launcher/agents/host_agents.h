@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launcher/agents/host_link.h"
-#include "launcher/decide/runner.h"
+#include "launcher/decide/hosts/runner.h"
 #include "launcher/process/world.h"
 
 namespace ds {

@@ -11,8 +11,8 @@
 #include <limits>
 #include <map>
 
-#include "core/error.h"
 #include "core/files/poll_time.h"
+#include "core/status/error.h"
 #include "launcher/process/abstract_address.h"
 #include "launcher/process/credentials.h"
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <cerrno>
 
-#include "core/error.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
 #include "launcher/process/credentials.h"
 
 namespace ds {

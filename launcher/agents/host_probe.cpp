@@ -10,16 +10,16 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/error.h"
-#include "core/host.h"
-#include "core/index.h"
 #include "core/libraries/gpu_libraries.h"
 #include "core/memory/cgroup.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
 #include "core/tasks/task_limits.h"
+#include "core/values/index.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/process/devices/gpu_messages.h"
 #include "launcher/process/devices/gpu_reader.h"
-#include "launcher/process/epoch_claim.h"
+#include "launcher/process/files/epoch_claim.h"
 #include "launcher/process/machine.h"
 #include "proto/grpc_threads.h"
 

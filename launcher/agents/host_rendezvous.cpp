@@ -7,11 +7,11 @@
 #include <map>
 #include <mutex>
 
-#include "core/error.h"
 #include "core/files/poll_time.h"
-#include "core/secrecy.h"
-#include "core/socket_address.h"
+#include "core/status/error.h"
 #include "core/tasks/wake_fd.h"
+#include "core/text/secrecy.h"
+#include "core/text/socket_address.h"
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/network_door.h"
 #include "launcher/control/peer_dial.h"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/agents/host_probe.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/process/credentials.h"

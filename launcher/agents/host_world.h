@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "launcher/agents/host_agents.h"
-#include "launcher/process/run_directory.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/process/world.h"
 
 namespace ds {

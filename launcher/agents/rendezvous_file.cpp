@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "launcher/process/credentials.h"
 
 namespace ds {

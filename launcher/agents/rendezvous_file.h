@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 

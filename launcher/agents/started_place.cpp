@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/decide/hosts/slurm_allocation.h"
 
 namespace ds {

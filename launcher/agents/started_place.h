@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/decide/environment.h"
+#include "launcher/decide/text/environment.h"
 
 namespace ds {
 

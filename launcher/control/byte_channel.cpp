@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 

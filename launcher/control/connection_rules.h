@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/decide/membership.h"
+#include "launcher/decide/watch/membership.h"
 
 namespace ds {
 

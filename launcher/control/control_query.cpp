@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "launcher/control/control_socket.h"
 #include "launcher/process/abstract_address.h"
 

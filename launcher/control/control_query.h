@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "launcher/control/run_status.h"
-#include "launcher/decide/clock_time.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/process/abstract_address.h"
 #include "launcher/process/credentials.h"
 

@@ -5,8 +5,8 @@
 #include <openssl/conf.h>
 #include <openssl/ssl.h>
 
-#include "core/error.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 namespace {

@@ -12,10 +12,10 @@
 #include <mutex>
 #include <set>
 
-#include "core/error.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 #include "core/tasks/wake_fd.h"
+#include "core/text/secrecy.h"
 #include "launcher/control/control_tls.h"
 #include "launcher/control/network_door.h"
 #include "launcher/process/credentials.h"

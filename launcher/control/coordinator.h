@@ -14,7 +14,7 @@
 #include "core/files/file.h"
 #include "launcher/control/connection_rules.h"
 #include "launcher/control/job_authority.h"
-#include "launcher/decide/membership.h"
+#include "launcher/decide/watch/membership.h"
 #include "proto/control.pb.h"
 
 namespace ds {

@@ -7,8 +7,8 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
-#include "core/error.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
 #include "launcher/process/credentials.h"
 
 namespace ds {

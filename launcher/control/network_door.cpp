@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/socket_address.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 #include "core/tasks/wake_fd.h"
+#include "core/text/socket_address.h"
 #include "launcher/control/client_hello.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/process/credentials.h"

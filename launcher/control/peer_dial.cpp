@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/files/poll_time.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "core/socket_address.h"
+#include "core/text/socket_address.h"
 
 namespace ds {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "launcher/decide/clock_time.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

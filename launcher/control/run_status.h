@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/step_metrics.h"
+#include "core/values/step_metrics.h"
 #include "launcher/control/run_trace.h"
 #include "launcher/decide/devices/gpu_state.h"
-#include "launcher/decide/hang_watch.h"
+#include "launcher/decide/watch/hang_watch.h"
 #include "proto/control.pb.h"
 
 namespace ds {

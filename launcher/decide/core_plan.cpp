@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

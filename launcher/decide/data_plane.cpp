@@ -1,6 +1,6 @@
 #include "launcher/decide/data_plane.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "config/sections/training.h"
-#include "core/device.h"
+#include "core/values/device.h"
 
 namespace ds {
 

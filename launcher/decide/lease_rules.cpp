@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <rapidjson/document.h>
 
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

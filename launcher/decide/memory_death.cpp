@@ -9,7 +9,7 @@
 #include <charconv>
 
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

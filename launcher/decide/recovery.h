@@ -1,6 +1,6 @@
 // Whether a run goes on after an epoch has failed, when, and where (pure): restarts are counted,
 // causes are classified, waits grow, nodes that were lost are left out. Membership
-// (launcher/decide/membership.h) is the life of one epoch; this is the life of the run across them.
+// (launcher/decide/watch/membership.h) is the life of one epoch; this is the life of the run across them.
 // It refuses to know how an epoch is started.
 #pragma once
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "launcher/decide/ending/room.h"
-#include "launcher/decide/membership.h"
 #include "launcher/decide/node_pool.h"
+#include "launcher/decide/watch/membership.h"
 
 namespace ds {
 

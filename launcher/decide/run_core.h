@@ -19,10 +19,10 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/decide/deadline_watch.h"
-#include "launcher/decide/growth.h"
-#include "launcher/decide/membership.h"
 #include "launcher/decide/recovery.h"
+#include "launcher/decide/watch/deadline_watch.h"
+#include "launcher/decide/watch/growth.h"
+#include "launcher/decide/watch/membership.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "config/batch.h"
 #include "config/reader/nearest.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

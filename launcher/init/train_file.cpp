@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "launcher/decide/json_text.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

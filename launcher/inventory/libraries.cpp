@@ -4,8 +4,8 @@
 #include <openssl/crypto.h>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
 #include "core/libraries/gpu_libraries.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -11,13 +11,13 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/host.h"
-#include "core/index.h"
 #include "core/memory/cgroup.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 #include "launcher/agents/host_probe.h"
 #include "launcher/process/addresses.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
 #include "launcher/show/gpu_text.h"

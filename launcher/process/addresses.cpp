@@ -11,10 +11,10 @@
 #include <memory>
 #include <thread>
 
-#include "core/error.h"
 #include "core/files/file.h"
-#include "core/index.h"
-#include "core/socket_address.h"
+#include "core/status/error.h"
+#include "core/text/socket_address.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

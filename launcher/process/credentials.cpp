@@ -6,8 +6,8 @@
 #include <array>
 #include <span>
 
-#include "core/error.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 namespace {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/process/process.h"
 
 namespace ds {

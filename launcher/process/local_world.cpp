@@ -1,9 +1,9 @@
 #include "launcher/process/local_world.h"
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/decide/devices/device_choice.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/process/files/environment_list.h"
 #include "proto/control.pb.h"
 
 namespace ds {

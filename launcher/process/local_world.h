@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "launcher/process/devices/gpu_sampler.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/rank_process.h"
-#include "launcher/process/run_directory.h"
 #include "launcher/process/world.h"
 
 namespace ds {

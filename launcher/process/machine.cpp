@@ -7,9 +7,9 @@
 #include <sstream>
 #include <thread>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "launcher/process/devices/gpus.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 
 namespace ds {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 
 namespace ds {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 
 namespace ds {

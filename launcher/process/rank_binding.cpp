@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

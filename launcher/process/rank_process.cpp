@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 #include "proto/control.pb.h"
 
 namespace ds {

@@ -12,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "core/host.h"
-#include "core/index.h"
+#include "core/tasks/host.h"
 #include "core/tasks/process_end.h"
+#include "core/values/index.h"
 #include "launcher/process/credentials.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 
 namespace ds {
 namespace {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "launcher/decide/lease_rules.h"
 
 namespace ds {

@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 #include "core/tasks/wake_fd.h"
 

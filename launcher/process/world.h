@@ -14,13 +14,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/decide/clock_time.h"
+#include "core/status/error.h"
 #include "launcher/decide/data_plane.h"
 #include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/memory_death.h"
 #include "launcher/decide/placement.h"
+#include "launcher/decide/text/clock_time.h"
 #include "launcher/process/process.h"
 
 namespace ds {

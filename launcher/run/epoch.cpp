@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/process/credentials.h"
 #include "launcher/process/ending/shared_memory.h"

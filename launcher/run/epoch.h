@@ -12,7 +12,7 @@
 
 #include "launcher/control/coordinator.h"
 #include "launcher/control/job_authority.h"
-#include "launcher/decide/clock_time.h"
+#include "launcher/decide/text/clock_time.h"
 #include "launcher/process/ending/end_watch.h"
 #include "launcher/process/world.h"
 #include "launcher/show/death_certificate.h"

@@ -1,6 +1,6 @@
 #include "launcher/run/job_backend.h"
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "proto/build_info.h"
 
 namespace ds {

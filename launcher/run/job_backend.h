@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "launcher/agents/started_place.h"
-#include "launcher/decide/environment.h"
-#include "launcher/decide/host_choice.h"
+#include "launcher/decide/hosts/host_choice.h"
+#include "launcher/decide/text/environment.h"
 #include "launcher/run/supervisor.h"
 
 namespace ds {

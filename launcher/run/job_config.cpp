@@ -7,10 +7,10 @@
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/reader/utf8.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/process/credentials.h"
-#include "launcher/process/run_directory.h"
+#include "launcher/process/files/run_directory.h"
 
 namespace ds {
 namespace {
@@ -204,6 +204,14 @@ bool same_batch(const BatchRequest& batch, int first_ranks, int ranks) {
   } catch (const ConfigError&) {
     return false;
   }
+}
+
+WorldShape local_shape(const JobConfig& config, const Machine& machine, std::optional<int> ranks,
+                       std::optional<int> threads) {
+  const int room = machine.gpus > 0 ? machine.gpus : machine.cores;
+  const std::optional<int64_t> implied = implied_ranks(config.batch);
+  if (!ranks && implied && *implied <= room) ranks = static_cast<int>(*implied);
+  return choose_shape(machine, ranks, threads);
 }
 
 }  // namespace ds

@@ -13,6 +13,7 @@
 #include "config/elastic_batch.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/split/pipeline.h"
+#include "launcher/process/machine.h"
 
 namespace ds {
 
@@ -81,5 +82,10 @@ int smallest_world(const BatchRequest& batch);
 // Whether a world of `ranks` trains with the same global batch as one of `first_ranks`, so that a
 // run may move from one to the other.
 bool same_batch(const BatchRequest& batch, int first_ranks, int ranks);
+
+// Ranks and threads of a job on this machine, as far as they were asked for: batch sizes that fit
+// one world only choose it, as long as there is room for it.
+WorldShape local_shape(const JobConfig& config, const Machine& machine, std::optional<int> ranks,
+                       std::optional<int> threads);
 
 }  // namespace ds

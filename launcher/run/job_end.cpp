@@ -8,10 +8,10 @@
 #include <charconv>
 #include <chrono>
 
-#include "core/error.h"
 #include "core/files/poll_time.h"
-#include "core/index.h"
-#include "launcher/decide/deadline_watch.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "launcher/decide/watch/deadline_watch.h"
 #include "launcher/process/process.h"
 #include "launcher/run/job_hosts.h"
 

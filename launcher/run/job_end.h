@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/decide/clock_time.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

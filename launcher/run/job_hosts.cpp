@@ -2,15 +2,15 @@
 
 #include <array>
 
-#include "core/error.h"
-#include "core/host.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
 #include "launcher/agents/host_rendezvous.h"
 #include "launcher/agents/started_place.h"
-#include "launcher/decide/hostfile.h"
+#include "launcher/decide/hosts/hostfile.h"
 #include "launcher/decide/hosts/slurm_allocation.h"
 #include "launcher/process/addresses.h"
 #include "launcher/process/devices/gpus.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/process/machine.h"
 
 namespace ds {

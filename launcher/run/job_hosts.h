@@ -12,8 +12,8 @@
 #include "cli/hosts.h"
 #include "launcher/agents/host_agents.h"
 #include "launcher/decide/devices/device_choice.h"
-#include "launcher/decide/host_choice.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/decide/hosts/host_choice.h"
+#include "launcher/process/files/environment_list.h"
 
 namespace ds {
 

@@ -6,9 +6,9 @@
 #include <csignal>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/host.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 #include "launcher/show/status_text.h"
 #include "proto/step_metrics.h"
 

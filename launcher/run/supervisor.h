@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
+#include "core/values/device.h"
 #include "launcher/control/control_request.h"
 #include "launcher/control/control_socket.h"
 #include "launcher/control/job_authority.h"

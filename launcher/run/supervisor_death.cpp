@@ -1,6 +1,6 @@
 // What a run learns about ranks that die: their last words and what the kernel says.
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/run/supervisor.h"
 
 namespace ds {

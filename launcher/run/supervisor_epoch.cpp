@@ -1,8 +1,8 @@
 // How an epoch of a run begins and ends: its number, and what its ranks are told.
 #include <spdlog/spdlog.h>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/process/credentials.h"
 #include "launcher/run/supervisor.h"

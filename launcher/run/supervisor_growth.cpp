@@ -1,7 +1,7 @@
 // Hosts that come back or are added while a run goes on, as RunCore wants them looked for.
 #include <spdlog/spdlog.h>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/run/supervisor.h"
 
 namespace ds {

@@ -1,8 +1,8 @@
 // The part of the supervisor that says what happens and takes orders while the run goes on.
 #include <spdlog/spdlog.h>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/control/control_request.h"
 #include "launcher/run/supervisor.h"
 #include "launcher/show/status_text.h"

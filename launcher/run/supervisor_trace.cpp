@@ -1,8 +1,8 @@
 // The part of the supervisor that has steps of the running job traced.
 #include <spdlog/spdlog.h>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/decide/text/amounts.h"
 #include "launcher/run/supervisor.h"
 

@@ -6,9 +6,9 @@
 
 #include <cerrno>
 
-#include "cli/terminal_text.h"
-#include "core/index.h"
-#include "launcher/show/screen/terminal.h"
+#include "cli/text/terminal_text.h"
+#include "core/values/index.h"
+#include "launcher/show/terminal/terminal.h"
 
 namespace ds {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/files/background_writer.h"
-#include "launcher/decide/clock_time.h"
+#include "core/tasks/background_writer.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

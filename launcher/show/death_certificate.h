@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "launcher/decide/devices/gpu_state.h"
-#include "launcher/decide/membership.h"
 #include "launcher/decide/memory_death.h"
+#include "launcher/decide/watch/membership.h"
 #include "proto/signal_report.h"
 
 namespace ds {

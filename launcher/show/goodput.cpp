@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/step_metrics.h"
-#include "launcher/decide/clock_time.h"
+#include "core/values/step_metrics.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/decide/json_text.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/socket_address.h"
+#include "core/status/error.h"
+#include "core/text/socket_address.h"
 #include "launcher/control/peer_dial.h"
 
 namespace ds {

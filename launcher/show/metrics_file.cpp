@@ -2,10 +2,10 @@
 
 #include <charconv>
 
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/decide/text/line_buffer.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 
 namespace ds {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/step_metrics.h"
-#include "launcher/process/run_directory.h"
+#include "core/values/step_metrics.h"
+#include "launcher/process/files/run_directory.h"
 
 namespace ds {
 

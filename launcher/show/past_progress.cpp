@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
-#include "launcher/process/input_file.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/show/metrics_file.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/line_plot.h"
+#include "cli/text/line_plot.h"
 #include "launcher/show/metrics_file.h"
 
 namespace ds {

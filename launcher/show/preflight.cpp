@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/index.h"
 #include "core/tasks/task_limits.h"
+#include "core/values/index.h"
 #include "launcher/show/preflight_gpus.h"
 #include "launcher/show/progress.h"
 #include "proto/grpc_threads.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/decide/devices/device_choice.h"
-#include "launcher/decide/host_filter.h"
+#include "launcher/decide/hosts/host_filter.h"
 #include "proto/agent.pb.h"
 
 namespace ds {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/decide/devices/device_choice.h"
 #include "launcher/process/devices/gpu_messages.h"
 #include "launcher/show/gpu_text.h"

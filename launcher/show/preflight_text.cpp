@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/index.h"
-#include "launcher/decide/json_text.h"
+#include "core/values/index.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/show/preflight.h"
 #include "launcher/show/progress.h"
 

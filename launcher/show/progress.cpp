@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/number_text.h"
+#include "core/values/number_text.h"
 
 namespace ds {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/step_metrics.h"
-#include "launcher/decide/hang_watch.h"
-#include "launcher/decide/membership.h"
+#include "core/values/step_metrics.h"
 #include "launcher/decide/text/amounts.h"
+#include "launcher/decide/watch/hang_watch.h"
+#include "launcher/decide/watch/membership.h"
 
 namespace ds {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "launcher/control/run_status.h"
-#include "launcher/decide/json_text.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/show/progress.h"
 
 namespace ds {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/step_metrics.h"
+#include "core/values/step_metrics.h"
 #include "launcher/control/run_trace.h"
-#include "launcher/decide/membership.h"
-#include "launcher/process/run_directory.h"
+#include "launcher/decide/watch/membership.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/show/death_certificate.h"
 #include "launcher/show/goodput.h"
 #include "proto/control.pb.h"

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "core/tasks/wake_fd.h"
-#include "launcher/process/epoch_claim.h"
+#include "launcher/process/files/epoch_claim.h"
 #include "launcher/show/past_progress.h"
 #include "launcher/show/plot.h"
 #include "launcher/show/progress.h"

@@ -1,6 +1,6 @@
 // What a launcher writes while a run goes on: logs, metrics, the figures for Prometheus, its lease
 // and the claims of epochs. Nothing here waits for a disk: a full one makes files late, one that
-// hangs is said, and training goes on either way (core/files/background_writer.h).
+// hangs is said, and training goes on either way (core/tasks/background_writer.h).
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/files/background_writer.h"
-#include "launcher/decide/clock_time.h"
-#include "launcher/process/run_directory.h"
+#include "core/tasks/background_writer.h"
+#include "launcher/decide/text/clock_time.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/show/metrics_file.h"
 #include "proto/control.pb.h"
@@ -49,7 +49,7 @@ class RunRecords {
   void replace(const std::string& name, std::string text);
   void textfile(std::string text);  // passed over while the disk still writes the one before
 
-  // An epoch number of the directory's own (launcher/process/epoch_claim.h), claimed in the
+  // An epoch number of the directory's own (launcher/process/files/epoch_claim.h), claimed in the
   // background. kRetry: what fails is tried again; else the first error is told.
   enum class OnError { kTell, kRetry };
   struct Claim {

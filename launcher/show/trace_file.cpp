@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

@@ -7,19 +7,19 @@
 #include <array>
 #include <filesystem>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/available.h"
 #include "config/load.h"
 #include "config/origins.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/agents/host_survey.h"
 #include "launcher/decide/data_plane.h"
-#include "launcher/decide/json_text.h"
 #include "launcher/decide/text/amounts.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/process/devices/gpus.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/process/machine.h"
-#include "launcher/process/run_directory.h"
 #include "launcher/run/job_config.h"
 #include "launcher/run/job_devices.h"
 #include "launcher/verbs/input_look.h"
@@ -87,7 +87,7 @@ int ranks_here(const BatchRequest& batch, const CommandContext& context) {
   config.batch = batch;
   Machine machine = this_machine(context.visible_gpus);
   machine.gpus = local_gpus(context);
-  return local_shape({}, config, machine).ranks;
+  return local_shape(config, machine, {}, {}).ranks;
 }
 
 // The ranks of the run that is looked at: those that were asked for, or those of this machine. A

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "cli/duration.h"
-#include "core/error.h"
-#include "launcher/decide/runner.h"
+#include "core/status/error.h"
+#include "launcher/decide/hosts/runner.h"
 #include "launcher/show/metrics_endpoint.h"
 
 namespace ds {

@@ -12,9 +12,9 @@
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
 #include "config/sections/training.h"
-#include "launcher/decide/clock_time.h"
 #include "launcher/decide/devices/device_choice.h"
-#include "launcher/decide/node_list.h"
+#include "launcher/decide/hosts/node_list.h"
+#include "launcher/decide/text/clock_time.h"
 #include "launcher/process/rank_binding.h"
 #include "launcher/run/job_hosts.h"
 

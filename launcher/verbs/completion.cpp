@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "cli/completion/script.h"
-#include "cli/terminal_text.h"
-#include "launcher/decide/json_text.h"
+#include "cli/text/terminal_text.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 

@@ -2,12 +2,12 @@
 
 #include <fmt/ranges.h>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

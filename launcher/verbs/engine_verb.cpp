@@ -10,8 +10,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/process.h"
 

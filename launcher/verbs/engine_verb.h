@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "launcher/process/process.h"
+#include "launcher/verbs/command_context.h"
 #include "launcher/verbs/command_line.h"
-#include "launcher/verbs/run.h"
 
 namespace ds {
 

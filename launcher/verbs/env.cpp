@@ -2,16 +2,16 @@
 
 #include <optional>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/effect.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/inventory/features.h"
 #include "launcher/inventory/inventory_text.h"
 #include "launcher/inventory/libraries.h"
 #include "launcher/inventory/machine_facts.h"
 #include "launcher/process/devices/gpu_reader.h"
 #include "launcher/process/devices/gpus.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/process/files/environment_list.h"
 #include "launcher/process/machine.h"
 #include "launcher/verbs/engine_verb.h"
 #include "proto/build_info.h"

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/terminal_text.h"
-#include "config/explain.h"
+#include "cli/text/terminal_text.h"
+#include "config/explain/explain.h"
 #include "config/explain/key_text.h"
 #include "config/load.h"
 #include "config/reader/convert.h"
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

@@ -7,10 +7,10 @@
 #include <charconv>
 #include <vector>
 
-#include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/process/epoch_claim.h"
-#include "launcher/process/input_file.h"
+#include "core/status/error.h"
+#include "launcher/process/files/epoch_claim.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/show/metrics_file.h"
 

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "launcher/agents/started_place.h"
-#include "launcher/process/environment_list.h"
-#include "launcher/process/run_directory.h"
+#include "launcher/process/files/environment_list.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/verbs/found_run.h"
 #include "proto/control.pb.h"
 

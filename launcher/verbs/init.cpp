@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <iostream>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/available.h"
 #include "config/load.h"
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "launcher/decide/text/base64.h"
 #include "launcher/init/questions.h"
 #include "launcher/init/train_file.h"

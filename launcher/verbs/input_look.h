@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/process/signals.h"
-#include "launcher/verbs/run.h"
+#include "launcher/verbs/command_context.h"
+#include "launcher/verbs/command_line.h"
 
 namespace ds {
 

@@ -7,11 +7,11 @@
 #include <filesystem>
 
 #include "cli/manual.h"
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "cli/typing.h"
-#include "core/error.h"
-#include "launcher/decide/json_text.h"
-#include "launcher/process/run_directory.h"
+#include "core/status/error.h"
+#include "launcher/decide/text/json_text.h"
+#include "launcher/process/files/run_directory.h"
 #include "proto/build_info.h"
 
 namespace ds {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/terminal_text.h"
-#include "core/error.h"
+#include "cli/text/terminal_text.h"
+#include "core/status/error.h"
 #include "launcher/agents/host_world.h"
 #include "launcher/process/devices/gpus.h"
 #include "launcher/verbs/engine_verb.h"
@@ -63,7 +63,7 @@ WorldShape shape_of_job(const RunOptions& options, const SlotMap& hosts, const M
   if (hosts.empty()) {
     RunOptions local = options;
     if (local.hosts.num_gpus) local.num_ranks = local.hosts.num_gpus;
-    return config != nullptr ? local_shape(local, *config, machine)
+    return config != nullptr ? local_shape(*config, machine, local.num_ranks, local.num_threads)
                              : choose_shape(machine, local.num_ranks, local.num_threads);
   }
   size_t ranks = 0;

@@ -5,8 +5,8 @@
 
 #include "launcher/agents/host_survey.h"
 #include "launcher/run/supervisor.h"
+#include "launcher/verbs/command_context.h"
 #include "launcher/verbs/command_line.h"
-#include "launcher/verbs/run.h"
 
 namespace ds {
 

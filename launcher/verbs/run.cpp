@@ -11,18 +11,20 @@
 #include <set>
 
 #include "cli/failure.h"
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "cli/verbs/run.h"
-#include "core/error.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 #include "launcher/agents/host_world.h"
 #include "launcher/process/devices/gpus.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/process/files/environment_list.h"
 #include "launcher/process/local_world.h"
+#include "launcher/process/machine.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/run/job_backend.h"
+#include "launcher/run/job_config.h"
 #include "launcher/run/job_devices.h"
 #include "launcher/run/job_end.h"
 #include "launcher/run/job_hosts.h"
@@ -152,7 +154,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   if (!options.dry_run) require_device(options.devices.wish, build_devices());
   Machine machine = this_machine(context.visible_gpus);
   if (choice.hosts.empty()) machine.gpus = devices.local_gpus();
-  job.shape = local_shape(options, job.config, machine);
+  job.shape = local_shape(job.config, machine, options.num_ranks, options.num_threads);
   job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
   if (!choice.hosts.empty()) {
     const auto world = NodePool(job.nodes).next_world();
@@ -547,16 +549,6 @@ int train(const RunOptions& given, const CommandContext& context,
 std::string local_time_stamp() {
   const std::time_t now = std::time(nullptr);
   return fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(now));
-}
-
-WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine) {
-  std::optional<int> ranks = options.num_ranks;
-  const int room = machine.gpus > 0 ? machine.gpus : machine.cores;
-  const std::optional<int64_t> implied = implied_ranks(config.batch);
-  if (!ranks && implied && *implied <= room) {
-    ranks = static_cast<int>(*implied);
-  }
-  return choose_shape(machine, ranks, options.num_threads);
 }
 
 int run_training_job(const RunOptions& options, const CommandContext& context) {

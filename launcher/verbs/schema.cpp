@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/terminal_text.h"
-#include "config/documentation.h"
+#include "cli/text/terminal_text.h"
+#include "config/explain/documentation.h"
+#include "config/explain/schema.h"
 #include "config/reader/value.h"
-#include "config/schema.h"
 
 namespace ds {
 

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/host.h"
-#include "core/index.h"
-#include "core/secrecy.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
+#include "core/text/secrecy.h"
+#include "core/values/index.h"
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/process/devices/gpus.h"
 #include "launcher/process/machine.h"

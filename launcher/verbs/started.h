@@ -15,8 +15,8 @@
 #include "launcher/process/starter_watch.h"
 #include "launcher/run/job_devices.h"
 #include "launcher/run/job_hosts.h"
+#include "launcher/verbs/command_context.h"
 #include "launcher/verbs/command_line.h"
-#include "launcher/verbs/run.h"
 
 namespace ds {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/memory/across.h"
+#include "core/device/across.h"
 
 namespace ds {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "core/device/stream.h"
 #include "core/memory/adaptors.h"
-#include "core/stream.h"
-#include "model/activations/saved.h"
+#include "model/pass/saved.h"
 
 namespace ds {
 

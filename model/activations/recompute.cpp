@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/index.h"
-#include "model/parallel/tensor.h"
+#include "core/values/index.h"
+#include "model/exchange/tensor.h"
 
 namespace ds {
 namespace {

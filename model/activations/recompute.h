@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/context.h"
+#include "model/pass/context.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

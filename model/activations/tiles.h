@@ -9,7 +9,7 @@
 #include <functional>
 #include <string_view>
 
-#include "model/context.h"
+#include "model/pass/context.h"
 
 namespace ds {
 

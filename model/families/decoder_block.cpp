@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/error.h"
-#include "model/activation_name.h"
+#include "core/status/error.h"
 #include "model/activations/recompute.h"
+#include "model/modules/activation_name.h"
 
 namespace ds {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "config/families/decoder_spec.h"
-#include "model/module.h"
-#include "model/stage.h"
+#include "model/modules/module.h"
+#include "model/modules/stage.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "model/families/decoder_parts.h"
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "model/families/decoder_block.h"
 
 namespace ds {

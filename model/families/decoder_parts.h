@@ -2,8 +2,8 @@
 // that are here.
 #pragma once
 
-#include "model/module.h"
-#include "model/stage.h"
+#include "model/modules/module.h"
+#include "model/modules/stage.h"
 
 namespace ds {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "core/index.h"
-#include "model/decoder.h"
+#include "core/values/index.h"
 #include "model/families/decoder_parts.h"
+#include "model/modules/decoder.h"
 
 namespace ds {
 namespace {

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "model/language_model.h"
+#include "model/exchange/tensor.h"
+#include "model/modules/language_model.h"
+#include "model/modules/stage.h"
 #include "model/parallel/pipeline_cut.h"
-#include "model/parallel/tensor.h"
-#include "model/stage.h"
 
 namespace ds {
 

@@ -12,7 +12,7 @@
 
 #include "core/files/deepspeed_folder.h"
 #include "core/files/hub_name.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
 #include "core/files/file.h"
-#include "core/shape.h"
+#include "core/values/dtype.h"
+#include "core/values/shape.h"
 
 namespace ds {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "config/families/hf_config.h"
-#include "core/dispatch.h"
-#include "core/index.h"
+#include "core/device/dispatch.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

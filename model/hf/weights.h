@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "config/families/list.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "model/hf/safetensors.h"
-#include "model/param.h"
+#include "model/pass/param.h"
 
 namespace ds {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "core/index.h"
 #include "core/memory/resource.h"
-#include "model/layers/layer_stage.h"
+#include "core/values/index.h"
+#include "model/layers/pipeline_module_stage.h"
 #include "model/stores/plain_store.h"
 
 namespace ds {

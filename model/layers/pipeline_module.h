@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/layers/pipeline_stage.h"
-#include "model/module.h"
+#include "model/modules/module.h"
+#include "model/modules/pipeline_stage.h"
 #include "model/parallel/pipeline_cut.h"
 
 namespace ds {
@@ -37,7 +37,7 @@ struct LayerInput {
 class PipelineLayer {
  public:
   virtual ~PipelineLayer() = default;
-  // The functions of model/functions.h, or own ones (Context::record). Runs on meta, too, so
+  // The functions of model/functions/functions.h, or own ones (Context::record). Runs on meta, too, so
   // shapes must not depend on values. The result has the module's dtype, and rows in proportion to
   // the samples.
   virtual Var forward(Context& context, const LayerInput& in) const = 0;
@@ -74,7 +74,7 @@ SpecOf<Built> tied(std::string_view key, SpecOf<Built> spec) {
 }
 
 // This describes one sample: fp32, or int32 (tokens, labels). A BatchSource fills the field
-// "inputs" or "labels" with those of a micro-batch (model/batch.h), in the samples' shape but for
+// "inputs" or "labels" with those of a micro-batch (model/pass/batch.h), in the samples' shape but for
 // the first extent. Inputs in fp32 are rounded to the module's dtype.
 struct SampleSpec {
   Shape shape;  // rows first: {1, 784} for a vector, {128} for a text of tokens

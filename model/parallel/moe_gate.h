@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 
 namespace ds {
 

@@ -11,7 +11,7 @@ struct Parallel {
   // Ranks that have the other parts of the same sequences; null: rows are those of whole sequences.
   Communicator* sequence = nullptr;
   // How attention sees the others' rows: those of them that heads are traded with
-  // (model/parallel/sequence.h), and those round which keys and values go (ring.h); null: nobody.
+  // (model/exchange/sequence.h), and those round which keys and values go (ring.h); null: nobody.
   Communicator* trade = nullptr;
   Communicator* ring = nullptr;
   // Keys and values travel on this while the model computes; null: on its stream, in turn.

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/partition.h"
+#include "core/status/error.h"
 #include "core/text/name_pattern.h"
+#include "core/values/index.h"
+#include "core/values/partition.h"
 
 namespace ds {
 

@@ -18,7 +18,7 @@ struct CutLayer {
 
 // `method` (case does not matter): "uniform" | "parameters" | "type:PATTERN", a regular expression
 // that is searched in the class name without regard to case. Returns stages + 1 boundaries
-// (core/partition.h). Throws ConfigError for other methods, for patterns that are no regular
+// (core/values/partition.h). Throws ConfigError for other methods, for patterns that are no regular
 // expression, and for patterns that no layer matches: there would be nothing to balance.
 std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLayer> layers,
                                 int stages);

@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "model/parallel/pipeline_orders.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "model/parallel/pipeline_schedule_orders.h"
 
 namespace ds {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "core/failpoint.h"
-#include "kernels/elementwise.h"
+#include "core/status/failpoint.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace ds {
 namespace {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "kernels/attention_part.h"
+#include "comm/contract/communicator.h"
+#include "kernels/attention/attention_part.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "model/parallel/sequence_rows.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

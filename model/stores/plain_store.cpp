@@ -1,8 +1,8 @@
 #include "model/stores/plain_store.h"
 
-#include "core/index.h"
-#include "core/memory/host_copy.h"
-#include "model/initializer.h"
+#include "core/device/host_copy.h"
+#include "core/values/index.h"
+#include "model/pass/initializer.h"
 
 namespace ds {
 

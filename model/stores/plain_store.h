@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/index.h"
-#include "model/param.h"
+#include "core/values/index.h"
+#include "model/pass/param.h"
 
 namespace ds {
 

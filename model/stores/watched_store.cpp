@@ -1,6 +1,6 @@
 #include "model/stores/watched_store.h"
 
-#include "model/module_label.h"
+#include "model/pass/module_label.h"
 
 namespace ds {
 

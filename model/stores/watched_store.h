@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "model/number_watch.h"
-#include "model/param.h"
+#include "model/pass/number_watch.h"
+#include "model/pass/param.h"
 
 namespace ds {
 

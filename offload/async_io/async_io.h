@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "offload/async_io/io_engine.h"
 #include "offload/async_io/io_figures.h"
 #include "offload/async_io/io_file.h"

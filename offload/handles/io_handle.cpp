@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

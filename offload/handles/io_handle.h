@@ -17,7 +17,7 @@
 #include <optional>
 #include <string>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "offload/handles/tensor_io.h"
 
 namespace ds {

@@ -10,8 +10,8 @@
 #include <exception>
 
 #include "core/cuda/memory.h"
-#include "core/index.h"
 #include "core/memory/aligned_buffer.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

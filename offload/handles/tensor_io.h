@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/device/tensor.h"
 #include "core/memory/resource.h"
-#include "core/tensor.h"
 #include "offload/async_io/async_io.h"
 
 namespace ds {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/clock.h"
 #include "core/files/file.h"
 #include "core/memory/resource.h"
+#include "core/tasks/clock.h"
 
 namespace ds {
 namespace {

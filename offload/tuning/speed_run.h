@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/stream.h"
+#include "core/device/stream.h"
 #include "offload/async_io/choose_engine.h"
 #include "offload/handles/tensor_io.h"
 #include "offload/tuning/sweep.h"

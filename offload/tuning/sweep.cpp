@@ -6,9 +6,9 @@
 #include <array>
 #include <map>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/number_text.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/number_text.h"
 
 namespace ds {
 namespace {

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "cli/terminal_text.h"
-#include "core/clock.h"
+#include "cli/text/terminal_text.h"
 #include "core/files/input_files.h"
-#include "core/index.h"
+#include "core/tasks/clock.h"
 #include "core/text/device_name.h"
-#include "data/dataset.h"
+#include "core/values/index.h"
 #include "data/tokenizer/tokenizer_frame.h"
+#include "data/tokens/dataset.h"
 #include "rankd/verbs/input_texts.h"
 #include "train/assemble.h"
 #include "train/model_source.h"

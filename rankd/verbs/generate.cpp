@@ -1,9 +1,9 @@
 #include "rankd/verbs/generate.h"
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "core/files/input_files.h"
-#include "rankd/generation/generator.h"
-#include "rankd/generation/stage_steps.h"
+#include "generate/generator.h"
+#include "generate/stage_steps.h"
 #include "rankd/verbs/input_texts.h"
 
 namespace ds {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/families/hf_config.h"
 #include "config/reader/value.h"
 #include "core/files/input_files.h"

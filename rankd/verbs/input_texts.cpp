@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "cli/terminal_text.h"
-#include "core/index.h"
-#include "data/byte_stream.h"
+#include "cli/text/terminal_text.h"
+#include "core/values/index.h"
+#include "data/text/byte_stream.h"
 
 namespace ds {
 

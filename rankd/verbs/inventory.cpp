@@ -4,10 +4,10 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "comm/mpi/comm.h"
 #include "config/reader/value.h"
-#include "kernels/cpu_features.h"
+#include "kernels/matmul/cpu_features.h"
 #include "proto/build_info.h"
 
 namespace ds {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/origins.h"
@@ -16,7 +16,7 @@
 #include "config/sections/split/tensor.h"
 #include "core/files/input_files.h"
 #include "core/memory/adaptors.h"
-#include "core/thread_pool.h"
+#include "core/tasks/thread_pool.h"
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
 #include "model/stores/plain_store.h"

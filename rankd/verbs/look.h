@@ -9,16 +9,10 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/error.h"
 #include "core/files/file.h"
+#include "rankd/verbs/input_defect.h"
 
 namespace ds {
-
-struct InputDefect {
-  ExitCode code = ExitCode::kConfig;  // what a run would end with
-  std::string key;                    // of the configuration: "data.train"
-  std::string what;
-};
 
 struct InputNote {  // of what a run does without, or reads otherwise than may be meant
   std::string key;

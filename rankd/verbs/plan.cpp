@@ -2,14 +2,14 @@
 
 #include <cstdio>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/load.h"
 #include "config/rules.h"
 #include "core/files/input_files.h"
-#include "core/index.h"
-#include "core/number_text.h"
+#include "core/values/index.h"
+#include "core/values/number_text.h"
 #include "data/cache/token_cache.h"
-#include "data/text_memory.h"
+#include "data/tokens/text_memory.h"
 #include "rankd/verbs/planned_way.h"
 #include "rankd/verbs/suggest.h"
 #include "train/assemble.h"

@@ -7,9 +7,9 @@
 #include "config/effect.h"
 #include "config/load.h"
 #include "core/files/file.h"
-#include "core/number_text.h"
-#include "kernels/cuda_halves.h"
-#include "rankd/rank_device.h"
+#include "core/values/number_text.h"
+#include "kernels/front/cuda_halves.h"
+#include "rankd/device/rank_device.h"
 #include "train/assemble.h"
 #include "train/plan/calibration.h"
 

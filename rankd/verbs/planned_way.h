@@ -8,8 +8,8 @@
 
 #include "cli/verbs/plan.h"
 #include "config/config.h"
-#include "train/engine_options.h"
 #include "train/plan/costs.h"
+#include "train/settings/engine_options.h"
 
 namespace ds {
 

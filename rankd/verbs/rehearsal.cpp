@@ -2,7 +2,7 @@
 
 #include "config/available.h"
 #include "config/origins.h"
-#include "rankd/rank_device.h"
+#include "rankd/device/rank_device.h"
 #include "train/assemble.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/limits.h"

@@ -7,7 +7,7 @@
 
 #include "config/config.h"
 #include "core/files/file.h"
-#include "rankd/verbs/look.h"
+#include "rankd/verbs/input_defect.h"
 
 namespace ds {
 

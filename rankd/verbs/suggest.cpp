@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/elastic_options.h"
 #include "config/reader/enum_name.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "train/assemble.h"
 #include "train/plan/limits.h"
 #include "train/plan/suggest.h"

@@ -9,7 +9,7 @@
 #include "cli/standard_input.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer/tokenizer_frame.h"
-#include "rankd/generation/shown_text.h"
+#include "generate/shown_text.h"
 #include "rankd/verbs/input_texts.h"
 #include "train/model_source.h"
 

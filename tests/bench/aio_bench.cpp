@@ -11,8 +11,8 @@
 #include <map>
 #include <string>
 
-#include "core/index.h"
 #include "core/memory/aligned_buffer.h"
+#include "core/values/index.h"
 #include "offload/async_io/async_io.h"
 #include "offload/async_io/choose_engine.h"
 

@@ -10,7 +10,7 @@
 #include "comm/shm/comm.h"
 #include "tests/bench/random_tokens.h"
 #include "tests/bench/watched_steps.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 #include "train/plan/dry_run.h"
 #include "train/trace/trace_recorder.h"
 #include "train/watch/insight.h"

@@ -9,18 +9,18 @@
 #include <functional>
 #include <vector>
 
-#include "core/index.h"
 #include "core/memory/resource.h"
-#include "core/rng.h"
-#include "kernels/attention.h"
-#include "kernels/cpu/attention.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_cpu.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/spans.h"
-#include "kernels/elementwise.h"
-#include "kernels/gemm/gemm.h"
-#include "kernels/layer_norm.h"
-#include "kernels/softmax.h"
-#include "kernels/update.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/spans.h"
+#include "kernels/matmul/gemm.h"
+#include "kernels/norm/layer_norm.h"
+#include "kernels/optimizer/update.h"
+#include "kernels/softmax/softmax.h"
 #include "tests/bench/median.h"
 
 namespace ds::kernels {

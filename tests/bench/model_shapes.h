@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/families/list.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds::bench {
 

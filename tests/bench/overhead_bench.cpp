@@ -18,7 +18,7 @@
 #include "launcher/control/coordinator.h"
 #include "launcher/process/process.h"
 #include "proto/build_info.h"
-#include "rankd/session.h"
+#include "rankd/control/session.h"
 #include "tests/bench/random_tokens.h"
 #include "tests/bench/watched_steps.h"
 #include "train/plan/dry_run.h"

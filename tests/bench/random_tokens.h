@@ -1,7 +1,7 @@
 // Random tokens instead of a data set, for the benchmarks of training.
 #pragma once
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "train/engine.h"
 
 namespace ds::bench {

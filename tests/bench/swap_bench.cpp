@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "tests/bench/model_shapes.h"
 #include "tests/bench/random_tokens.h"
 #include "tests/support/ranks.h"

@@ -84,7 +84,7 @@ EngineOptions options_of(const Args& args) {
   return options;
 }
 
-// As rankd has it (rankd/rank_device.cpp), but for NCCL, which ranks of one process do not share a
+// As rankd has it (rankd/device/rank_device.cpp), but for NCCL, which ranks of one process do not share a
 // device with.
 class BenchRank {
  public:

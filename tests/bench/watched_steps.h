@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/bench/median.h"
-#include "train/engine_options.h"
+#include "train/settings/engine_options.h"
 
 namespace ds::bench {
 

@@ -2,11 +2,11 @@
 // was there before comes back, nothing of another epoch is touched, and doing it again harms
 // nothing.
 #include "checkpoint/commit.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;

@@ -4,8 +4,8 @@
 
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;

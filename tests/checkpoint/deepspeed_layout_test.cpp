@@ -3,7 +3,7 @@
 #include "checkpoint/deepspeed/names.h"
 #include "checkpoint/deepspeed/reshape.h"
 #include "checkpoint/deepspeed/state_tree.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds::deepspeed {

@@ -5,7 +5,7 @@
 #include "tests/checkpoint/fixture.h"
 #include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds::testing {
 namespace {

@@ -1,7 +1,7 @@
 // The texts of index, manifest and trailer.
 #include "checkpoint/format.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

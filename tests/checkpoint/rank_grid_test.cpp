@@ -1,7 +1,7 @@
 // Rank grids: coordinates, groups, labels and what is refused.
 #include "checkpoint/deepspeed/rank_grid.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

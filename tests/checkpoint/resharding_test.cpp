@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;

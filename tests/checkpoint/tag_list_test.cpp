@@ -3,10 +3,10 @@
 // gone on with.
 #include "checkpoint/tag_list.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;

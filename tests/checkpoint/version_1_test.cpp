@@ -1,9 +1,9 @@
 // A tag as it was written while the index had version 1, byte by byte: boxes and flat ranges in the
 // files of two ranks, which read as regions of today.
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;

@@ -1,7 +1,6 @@
 #include "cli/command_line.h"
 
 #include "cli/verbs/check.h"
-#include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
@@ -10,10 +9,11 @@
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
 #include "cli/verbs/schema.h"
-#include "cli/verbs/status.h"
-#include "cli/verbs/tail.h"
 #include "cli/verbs/tokenize.h"
-#include "core/error.h"
+#include "cli/verbs/watch/ctl.h"
+#include "cli/verbs/watch/status.h"
+#include "cli/verbs/watch/tail.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

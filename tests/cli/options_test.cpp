@@ -10,15 +10,15 @@
 #include "cli/outline.h"
 #include "cli/overview.h"
 #include "cli/verb_app.h"
-#include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/eval.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/man.h"
 #include "cli/verbs/run.h"
-#include "cli/verbs/tail.h"
-#include "core/error.h"
+#include "cli/verbs/watch/ctl.h"
+#include "cli/verbs/watch/tail.h"
 #include "core/files/home.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

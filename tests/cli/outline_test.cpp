@@ -6,7 +6,7 @@
 #include "cli/completion/keys.h"
 #include "cli/completion/script.h"
 #include "cli/manual.h"
-#include "config/explain.h"
+#include "config/explain/explain.h"
 #include "tests/support/catch.h"
 
 namespace ds {

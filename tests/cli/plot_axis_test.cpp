@@ -1,4 +1,4 @@
-#include "cli/plot_axis.h"
+#include "cli/text/plot_axis.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "cli/line_plot.h"
+#include "cli/text/line_plot.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,11 +1,11 @@
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 
 #include <random>
 
-#include "cli/markup_text.h"
+#include "cli/text/markup_text.h"
 #include "config/reader/utf8.h"
 #include "tests/support/catch.h"
-#include "tests/support/redirected_streams.h"
+#include "tests/support/files/redirected_streams.h"
 
 namespace ds {
 namespace {

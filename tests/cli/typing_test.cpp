@@ -8,10 +8,10 @@
 #include "cli/failure.h"
 #include "cli/other_words.h"
 #include "cli/outline.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
-#include "tests/support/working_directory.h"
+#include "tests/support/files/temporary_directory.h"
+#include "tests/support/files/working_directory.h"
 
 namespace ds {
 namespace {

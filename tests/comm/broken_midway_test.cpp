@@ -10,7 +10,7 @@
 
 #include "comm/shm/arena.h"
 #include "comm/shm/comm.h"
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/tcp_ranks.h"

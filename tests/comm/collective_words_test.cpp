@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "comm/collective_call.h"
-#include "comm/collective_checks.h"
+#include "comm/contract/collective_call.h"
+#include "comm/contract/collective_checks.h"
+#include "comm/contract/link_board.h"
+#include "comm/contract/operation.h"
+#include "comm/contract/slice_bounds.h"
 #include "comm/ledger.h"
-#include "comm/link_board.h"
 #include "comm/meta_comm.h"
-#include "comm/operation.h"
-#include "comm/slice_bounds.h"
 #include "comm/traced_comm.h"
 #include "comm/traffic_figures.h"
 #include "tests/support/catch.h"

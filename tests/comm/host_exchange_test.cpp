@@ -1,13 +1,13 @@
 // What ranks tell each other over the host end: values, lists, files, and that all of them take the
 // same way when one of them fails.
-#include "comm/host_exchange.h"
+#include "comm/contract/host_exchange.h"
 
 #include <mutex>
 #include <set>
 
 #include "comm/meta_comm.h"
 #include "comm/traced_comm.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 

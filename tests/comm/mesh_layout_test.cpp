@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

@@ -2,7 +2,7 @@
 #include <atomic>
 
 #include "comm/traced_comm.h"
-#include "core/cuda/step_graph.h"
+#include "core/device/step_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/nccl_ranks.h"
 

@@ -2,7 +2,7 @@
 // programs that train there do not open.
 #include <cstdio>
 
-#include "core/cuda/step_graph.h"
+#include "core/device/step_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/nccl_ranks.h"
 #include "tests/support/test_device.h"

@@ -1,7 +1,7 @@
 // NcclComm over the stand-in of NCCL, on the emulated device.
 #include "comm/connect.h"
 #include "comm/traced_comm.h"
-#include "core/cuda/step_graph.h"
+#include "core/device/step_graph.h"
 #include "tests/suites/communicator_suite.h"
 #include "tests/suites/communicator_values.h"
 #include "tests/support/catch.h"

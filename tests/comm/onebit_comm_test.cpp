@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "comm/traced_comm.h"
-#include "core/index.h"
-#include "core/rng.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
 #include "kernels/quantize/onebit_math.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

@@ -9,7 +9,7 @@
 #include "comm/tcp/address.h"
 #include "comm/tcp/link_pulse.h"
 #include "comm/tcp/proof.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds::detail {

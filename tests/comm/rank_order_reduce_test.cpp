@@ -1,6 +1,6 @@
 // The reduction over ranks against a loop that adds one element at a time: every dtype, operation,
 // length and number of ranks, what does not fit a type, and what is no number.
-#include "comm/rank_order_reduce.h"
+#include "comm/contract/rank_order_reduce.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/operation.h"
-#include "core/rng.h"
+#include "comm/contract/operation.h"
+#include "core/values/rng.h"
 #include "tests/suites/communicator_values.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

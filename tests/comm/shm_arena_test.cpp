@@ -1,5 +1,5 @@
 #include "comm/shm/arena.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/suites/memory_suite.h"
 
 namespace ds::detail {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "comm/peers.h"
-#include "core/cuda/step_graph.h"
+#include "core/device/step_graph.h"
 #include "tests/suites/communicator_suite.h"
 #include "tests/suites/communicator_values.h"
 #include "tests/suites/on_device_comm.h"

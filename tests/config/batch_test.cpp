@@ -1,7 +1,7 @@
 // The batch triangle by a table that a reader can check, and its refusals.
 #include "config/batch.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -3,7 +3,7 @@
 
 #include "config/available.h"
 #include "config/load.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

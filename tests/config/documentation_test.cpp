@@ -1,6 +1,6 @@
 // docs/config.md is generated; these tests fail when it is stale. To
 // renew them: DS_REWRITE_GOLDEN=1 build/bin/config_tests "[generated]".
-#include "config/documentation.h"
+#include "config/explain/documentation.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 // explain on the documents' own examples (repaired where they are broken): every value that does
 // not come from a default, with its origin. Two data-parallel ranks.
-#include "config/explain.h"
+#include "config/explain/explain.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

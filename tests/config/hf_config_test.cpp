@@ -1,9 +1,9 @@
 // config.json in and out: defaults, synonyms of versions, and refusals by name.
 #include "config/families/hf_config.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/config_texts.h"
 

@@ -9,7 +9,7 @@
 
 #include "config/available.h"
 #include "config/catalogue.h"
-#include "config/explain.h"
+#include "config/explain/explain.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/overrides.h"

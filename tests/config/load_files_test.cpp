@@ -5,10 +5,10 @@
 
 #include "config/load.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
 #include "core/files/home.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 #include "config/batch.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

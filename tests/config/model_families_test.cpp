@@ -3,7 +3,7 @@
 
 #include "config/families/list.h"
 #include "config/load.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/tiny_models.h"
 

@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "config/load.h"
 #include "config/sections/near_ranks.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

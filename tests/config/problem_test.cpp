@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "config/origins.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 // note here, and what this build lacks is refused by name.
 #include "config/available.h"
 #include "config/load.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "config/families/hf_config.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "config/catalogue.h"
-#include "config/schema.h"
+#include "config/explain/schema.h"
 #include "tests/support/catch.h"
 
 namespace ds {

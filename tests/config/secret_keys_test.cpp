@@ -2,11 +2,11 @@
 #include "config/reader/secret_keys.h"
 
 #include "config/catalogue.h"
-#include "config/explain.h"
+#include "config/explain/explain.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/overrides.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -3,7 +3,7 @@
 
 #include "config/elastic_options.h"
 #include "config/load.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/config_texts.h"
 

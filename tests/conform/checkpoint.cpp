@@ -6,7 +6,7 @@
 #include "checkpoint/deepspeed/reshape.h"
 #include "checkpoint/deepspeed/state_tree.h"
 #include "checkpoint/tag.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

@@ -1,8 +1,8 @@
 // Several tensors in one collective.
 #include "tests/conform/coalesced.h"
 
-#include "core/partition.h"
-#include "kernels/elementwise.h"
+#include "core/values/partition.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace ds {
 

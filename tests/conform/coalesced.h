@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds {
 
-// Every tensor is cut into size() pieces of ceil(numel / size()) elements (core/partition.h,
+// Every tensor is cut into size() pieces of ceil(numel / size()) elements (core/values/partition.h,
 // ceil_piece); rank r receives piece r of each, reduced over all ranks. The last pieces are shorter
 // or empty; an empty piece comes back as an undefined Tensor. All tensors have one dtype and lie on
 // the stream's device; they are not changed.

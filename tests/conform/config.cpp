@@ -12,7 +12,7 @@
 #include "config/field_writer.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/conform/areas.h"
 
 namespace ds::conform {

@@ -3,7 +3,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "core/number_text.h"
+#include "core/values/number_text.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 #include "tests/conform/layer_cost.h"

@@ -1,13 +1,13 @@
 // Areas hostfile and launcher: hosts, filters, lists and who a rank is.
-#include "launcher/decide/hostfile.h"
+#include "launcher/decide/hosts/hostfile.h"
 
 #include <initializer_list>
 #include <stdexcept>
 
-#include "core/error.h"
-#include "launcher/decide/environment.h"
-#include "launcher/decide/host_filter.h"
-#include "launcher/decide/node_list.h"
+#include "core/status/error.h"
+#include "launcher/decide/hosts/host_filter.h"
+#include "launcher/decide/hosts/node_list.h"
+#include "launcher/decide/text/environment.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

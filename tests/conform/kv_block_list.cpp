@@ -1,7 +1,7 @@
 // The free list of key/value cache blocks.
 #include "tests/conform/kv_block_list.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -1,5 +1,5 @@
 // Area loss_scale: a trace of overflows through the loss scaler.
-#include "core/error.h"
+#include "core/status/error.h"
 #include "optim/loss_scaler.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"

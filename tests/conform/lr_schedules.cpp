@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/load.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "optim/lr_schedule.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"

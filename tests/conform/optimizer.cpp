@@ -6,7 +6,7 @@
 
 #include "comm/meta_comm.h"
 #include "core/memory/resource.h"
-#include "core/thread_pool.h"
+#include "core/tasks/thread_pool.h"
 #include "data/efficiency/token_batches.h"
 #include "optim/batch_lr.h"
 #include "optim/clip.h"

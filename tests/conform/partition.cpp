@@ -1,6 +1,6 @@
 // Areas partition and zero_partition: cuts of layers, tensors and parameter groups, and what is
 // told about them.
-#include "core/partition.h"
+#include "core/values/partition.h"
 
 #include "checkpoint/deepspeed/partition.h"
 #include "comm/traffic_figures.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds::kernels {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/embedding/embedding.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 #include "tests/support/cpu_stream.h"

@@ -1,15 +1,15 @@
 // Element types: their names and sizes, and the 16-bit floats against a plain search for the
 // nearest value.
-#include "core/dtype.h"
+#include "core/values/dtype.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "core/dispatch.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/device/dispatch.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 

@@ -1,10 +1,10 @@
 // Terms, counts, chances and scopes of failpoints.
-#include "core/failpoint.h"
+#include "core/status/failpoint.h"
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "core/failpoint.h"
+#include "core/status/error.h"
+#include "core/status/failpoint.h"
 #include "tests/support/catch.h"
 
 #ifdef DS_FAILPOINTS

@@ -17,10 +17,10 @@
 #include "core/files/file.h"
 #include "core/files/input_files.h"
 #include "core/files/mapped_file.h"
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/memory_file_system.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

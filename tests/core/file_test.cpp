@@ -8,8 +8,8 @@
 #include "core/files/mapped_file.h"
 #include "core/memory/aligned_buffer.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

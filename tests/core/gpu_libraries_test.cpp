@@ -2,7 +2,7 @@
 // the test is that this is said.
 #include "core/libraries/gpu_libraries.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

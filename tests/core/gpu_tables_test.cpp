@@ -4,12 +4,12 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
 #include "core/libraries/cublaslt.h"
 #include "core/libraries/cudnn.h"
 #include "core/libraries/cufile.h"
 #include "core/libraries/gpu_libraries.h"
 #include "core/libraries/nccl.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 
 #include "core/files/hub_name.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 

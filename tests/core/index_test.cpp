@@ -1,4 +1,4 @@
-#include "core/index.h"
+#include "core/values/index.h"
 
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 using namespace ds;
 

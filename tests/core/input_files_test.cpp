@@ -9,8 +9,8 @@
 
 #include "core/files/mapped_file.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/memory_file_system.h"
+#include "tests/support/files/temporary_directory.h"
 
 using namespace ds;
 

@@ -2,7 +2,7 @@
 // tests/core/CMakeLists.txt has put some.
 #include "core/libraries/library.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,12 +1,12 @@
 // Number texts.
-#include "core/number_text.h"
+#include "core/values/number_text.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -1,11 +1,11 @@
 // Cuts of a row of items.
-#include "core/partition.h"
+#include "core/values/partition.h"
 
 #include <limits>
 #include <tuple>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,11 +1,11 @@
 // Regions of tensors as runs: every element of a cut in order, and nothing that leaves its tensor.
-#include "core/region.h"
+#include "core/values/region.h"
 
 #include <algorithm>
 #include <limits>
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

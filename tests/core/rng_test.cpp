@@ -1,6 +1,6 @@
 // Counter-based random numbers: published answers, how the words of a block are handed out, and
 // what distributions promise.
-#include "core/rng.h"
+#include "core/values/rng.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Random subsets.
-#include "core/sample.h"
+#include "core/values/sample.h"
 
 #include <algorithm>
 #include <map>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

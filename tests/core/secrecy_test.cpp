@@ -1,4 +1,4 @@
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

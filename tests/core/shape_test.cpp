@@ -1,10 +1,10 @@
 // Shapes: their limits, how axes are counted, and sizes that do not fit.
-#include "core/shape.h"
+#include "core/values/shape.h"
 
 #include <limits>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,9 +1,9 @@
-#include "core/socket_address.h"
+#include "core/text/socket_address.h"
 
-#include "core/error.h"
 #include "core/files/file.h"
-#include "core/host.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/tasks/host.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

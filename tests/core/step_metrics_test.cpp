@@ -1,10 +1,10 @@
-#include "core/step_metrics.h"
+#include "core/values/step_metrics.h"
 
 #include <cmath>
 #include <limits>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

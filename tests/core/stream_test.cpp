@@ -1,15 +1,15 @@
 // Streams and what comes with them: refusals at construction, scopes of memory, state, traces; and
 // the errors that everything here throws.
-#include "core/stream.h"
+#include "core/device/stream.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/dispatch.h"
-#include "core/error.h"
-#include "core/tensor.h"
+#include "core/device/dispatch.h"
+#include "core/device/tensor.h"
+#include "core/status/error.h"
+#include "core/tasks/clock.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,9 +1,9 @@
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 #include <cmath>
 
 #include "core/memory/adaptors.h"
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/device/tensor.h"
 #include "core/memory/adaptors.h"
-#include "core/tensor.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 

@@ -1,11 +1,11 @@
-#include "core/thread_pool.h"
+#include "core/tasks/thread_pool.h"
 
 #include <atomic>
 #include <mutex>
 #include <set>
 #include <thread>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

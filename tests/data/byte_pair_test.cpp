@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "data/tokenizer/added_tokens.h"
 #include "tests/support/catch.h"
 

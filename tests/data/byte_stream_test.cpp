@@ -1,13 +1,13 @@
 // Files as streams of bytes: whatever the sizes of reads, parts and texts, what comes out is what
 // was put in, and a damaged file is refused with its name.
-#include "data/byte_stream.h"
+#include "data/text/byte_stream.h"
 
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/data/compressed.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using ds::testing::gzip;

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "data/efficiency/curriculum_sampler.h"
 #include "tests/support/catch.h"
 #include "tests/support/draws.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "data/efficiency/token_drop.h"
 #include "tests/support/arguments.h"
 #include "tests/support/catch.h"

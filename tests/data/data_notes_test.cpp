@@ -1,5 +1,5 @@
 // What is noted of the files of one key: each thing once, however many files there are.
-#include "data/data_notes.h"
+#include "data/text/data_notes.h"
 
 #include "tests/support/catch.h"
 

@@ -1,6 +1,6 @@
 // Token sources and samples: formats told apart, samples where the rule puts them, bad files
 // refused.
-#include "data/dataset.h"
+#include "data/tokens/dataset.h"
 
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 #include "data/data_loader.h"
 #include "data/indexed_dataset.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/golden.h"
-#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <limits>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

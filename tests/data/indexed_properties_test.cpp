@@ -4,10 +4,10 @@
 #include <limits>
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "data/indexed_dataset.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 using namespace ds;
 

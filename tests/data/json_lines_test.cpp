@@ -1,10 +1,10 @@
 // Texts out of JSON lines, against a plain reader in this test: wherever the pieces of the stream
 // begin and end, every line comes with its number.
-#include "data/json_lines.h"
+#include "data/text/json_lines.h"
 
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

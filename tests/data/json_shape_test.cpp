@@ -1,10 +1,10 @@
 // How the JSON of a file is laid out: lines, a list, an object over several lines, or none of
 // these.
-#include "data/json_shape.h"
+#include "data/text/json_shape.h"
 
 #include <fmt/format.h>
 
-#include "data/text_kind.h"
+#include "data/text/text_kind.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -5,7 +5,7 @@
 #include <random>
 #include <regex>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

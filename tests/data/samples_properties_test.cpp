@@ -5,15 +5,15 @@
 #include <numeric>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "data/data_loader.h"
-#include "data/dataset.h"
 #include "data/efficiency/token_batches.h"
-#include "data/path_pattern.h"
-#include "data/tokenizer/token_parts.h"
+#include "data/text/path_pattern.h"
+#include "data/tokens/dataset.h"
+#include "data/tokens/token_parts.h"
 #include "tests/support/catch.h"
 #include "tests/support/draws.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using ds::test::Draws;

@@ -3,15 +3,15 @@
 #include <filesystem>
 
 #include "core/files/input_files.h"
-#include "data/byte_stream.h"
-#include "data/dataset.h"
-#include "data/path_pattern.h"
-#include "data/text_kind.h"
+#include "data/text/byte_stream.h"
+#include "data/text/path_pattern.h"
+#include "data/text/text_kind.h"
+#include "data/tokens/dataset.h"
 #include "tests/data/compressed.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/memory_file_system.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/golden.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/support/temporary_directory.h"
 
 using namespace ds;
 using ds::testing::gzip;

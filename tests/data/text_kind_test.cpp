@@ -1,8 +1,8 @@
 // What the first bytes of a file say it is: compression by content, layout by name, and where the
 // line runs between text and what is none.
-#include "data/text_kind.h"
+#include "data/text/text_kind.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

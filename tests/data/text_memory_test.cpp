@@ -1,10 +1,10 @@
 // What texts take in memory: nothing where they are read in place, ids where they are held, buffers
 // of threads where they are kept.
-#include "data/text_memory.h"
+#include "data/tokens/text_memory.h"
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 namespace {

@@ -1,9 +1,9 @@
 // What a text looks like besides, by its name and its first bytes; prose looks like nothing.
-#include "data/text_signs.h"
+#include "data/text/text_signs.h"
 
 #include <fmt/format.h>
 
-#include "data/text_kind.h"
+#include "data/text/text_kind.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -11,12 +11,12 @@
 #include <future>
 
 #include "core/files/input_files.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "data/cache/source_digest.h"
 #include "tests/data/compressed.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/golden.h"
-#include "tests/support/temporary_directory.h"
 
 using namespace ds;
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 
 #include "data/tokenizer/tokenizer.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

@@ -3,7 +3,7 @@
 #include "data/tokenizer/tokenizer_frame.h"
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

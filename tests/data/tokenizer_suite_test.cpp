@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <random>
 
-#include "data/dataset.h"
-#include "data/text_kind.h"
+#include "data/text/text_kind.h"
 #include "data/tokenizer/tokenizer.h"
+#include "data/tokens/dataset.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/golden.h"
-#include "tests/support/temporary_directory.h"
 
 using namespace ds;
 

@@ -8,8 +8,8 @@
 #include "data/tokenizer/byte_pair.h"
 #include "data/tokenizer/pre_tokenizer.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/golden.h"
-#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 

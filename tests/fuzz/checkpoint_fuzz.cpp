@@ -1,6 +1,6 @@
 // Fuzzes the texts of a checkpoint past their digests: index, manifest body and trailer.
 #include "checkpoint/format.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

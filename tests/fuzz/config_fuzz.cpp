@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "config/explain.h"
+#include "config/explain/explain.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

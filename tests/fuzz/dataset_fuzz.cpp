@@ -1,5 +1,5 @@
 // Fuzzes the llm.c shard reader and the samples made of it.
-#include "data/dataset.h"
+#include "data/tokens/dataset.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

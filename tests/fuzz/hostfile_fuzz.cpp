@@ -1,6 +1,6 @@
 // Fuzzes hostfiles in both dialects, filters over what they say, and world information.
-#include "launcher/decide/host_filter.h"
-#include "launcher/decide/hostfile.h"
+#include "launcher/decide/hosts/host_filter.h"
+#include "launcher/decide/hosts/hostfile.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // Fuzzes node lists, core lists and node counts; every name that comes out must be a safe one.
-#include "launcher/decide/node_list.h"
+#include "launcher/decide/hosts/node_list.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

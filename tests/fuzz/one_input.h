@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds::fuzz {
 

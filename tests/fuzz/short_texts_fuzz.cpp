@@ -2,8 +2,8 @@
 // the lines by which several dslaunch of one job meet, what squeue prints, and environment files.
 #include "launcher/agents/host_leader.h"
 #include "launcher/agents/rendezvous_file.h"
-#include "launcher/decide/deadline_watch.h"
-#include "launcher/process/environment_list.h"
+#include "launcher/decide/watch/deadline_watch.h"
+#include "launcher/process/files/environment_list.h"
 #include "launcher/show/metrics_endpoint.h"
 #include "tests/fuzz/one_input.h"
 

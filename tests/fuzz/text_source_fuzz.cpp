@@ -2,7 +2,7 @@
 // The first byte chooses the file's name.
 #include <array>
 
-#include "data/dataset.h"
+#include "data/tokens/dataset.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

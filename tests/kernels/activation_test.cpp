@@ -1,5 +1,5 @@
 // Activations, SwiGLU and dropout against the fp64 reference and its numeric derivative.
-#include "kernels/activation.h"
+#include "kernels/elementwise/activation.h"
 
 #include <cmath>
 #include <limits>

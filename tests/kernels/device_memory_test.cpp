@@ -1,7 +1,7 @@
 // Memory of the tested device, and pinned memory: one block each, of which parts are handed out.
 // The CPU has neither.
 #include "core/cuda/memory.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/suites/memory_suite.h"
 #include "tests/support/test_device.h"
 

@@ -5,10 +5,10 @@
 #include <map>
 #include <string>
 
-#include "core/tensor.h"
-#include "kernels/cuda/attention/async_copy.cuh"
+#include "core/device/tensor.h"
+#include "kernels/attention/cuda/async_copy.cuh"
+#include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/cuda/reduce.cuh"
 #include "tests/support/device_stream.h"
 
 namespace ds::cuda {

@@ -10,12 +10,12 @@
 #include <cmath>
 #include <set>
 
+#include "core/device/staging_ring.h"
+#include "core/device/tensor.h"
 #include "core/fibre/sanitizers.h"
 #include "core/memory/poison.h"
-#include "core/memory/staging_ring.h"
-#include "core/tensor.h"
+#include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/cuda/reduce.cuh"
 #include "tests/support/catch.h"
 #include "tests/support/device_stream.h"
 

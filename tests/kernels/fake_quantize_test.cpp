@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "kernels/quantize/quantize.h"
 #include "tests/support/catch.h"
 #include "tests/support/floats.h"

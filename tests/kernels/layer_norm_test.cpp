@@ -1,6 +1,6 @@
 // Layer norm and RMS norm, forward and backward, against the fp64 reference and its numeric
 // gradient.
-#include "kernels/layer_norm.h"
+#include "kernels/norm/layer_norm.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"

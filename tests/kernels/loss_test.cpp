@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "core/memory/adaptors.h"
-#include "kernels/embedding.h"
-#include "kernels/gemm/matmul.h"
-#include "kernels/softmax.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/softmax/softmax.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/reference.h"

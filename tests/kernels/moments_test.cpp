@@ -1,5 +1,5 @@
 // Optimizer state in fewer bits: the numbers themselves, and that they go in and out of memory.
-#include "kernels/step/moments.h"
+#include "kernels/optimizer/moments.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "kernels/step/rule_update.h"
+#include "kernels/optimizer/rule_update.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_numbers.h"

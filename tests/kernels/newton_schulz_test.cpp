@@ -1,9 +1,9 @@
 // Muon's iteration over matrices, and its small passes.
-#include "kernels/step/newton_schulz.h"
+#include "kernels/optimizer/newton_schulz.h"
 
 #include <cmath>
 
-#include "kernels/step/muon_update.h"
+#include "kernels/optimizer/muon_update.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_numbers.h"

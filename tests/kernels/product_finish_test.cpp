@@ -2,7 +2,7 @@
 // CPU matmul() does them, on a CUDA device the kernel that finishes what a library has left.
 #include <optional>
 
-#include "kernels/cuda/matmul/finish.h"
+#include "kernels/matmul/finish.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 

@@ -1,12 +1,12 @@
 // Masks of the largest elements of tensors against a stable sort.
-#include "kernels/quantize/pruning.h"
+#include "kernels/pruning/pruning.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 #include "kernels/quantize/onebit_math.h"
 #include "kernels/quantize/quantize_math.h"
 #include "tests/support/catch.h"

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.h"
-#include "kernels/quantize/operands.h"
+#include "core/status/error.h"
+#include "kernels/quantize/quantize_operands.h"
 #include "tests/support/catch.h"
 #include "tests/support/floats.h"
 #include "tests/support/reference.h"

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/activation.h"
-#include "kernels/attention.h"
-#include "kernels/embedding.h"
-#include "kernels/gemm/matmul.h"
-#include "kernels/rope.h"
+#include "kernels/attention/attention.h"
+#include "kernels/elementwise/activation.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/rotary/rope.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_numbers.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <optional>
 
-#include "core/error.h"
-#include "kernels/embedding.h"
+#include "core/status/error.h"
+#include "kernels/embedding/embedding.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 

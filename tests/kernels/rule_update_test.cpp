@@ -1,6 +1,6 @@
 // Lion, Adagrad and SGD over shards, against their formulas in fp64, and every rule on masters of
 // fewer bits.
-#include "kernels/step/rule_update.h"
+#include "kernels/optimizer/rule_update.h"
 
 #include <array>
 #include <bit>

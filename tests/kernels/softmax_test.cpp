@@ -1,11 +1,11 @@
 // Softmax cross entropy of logits, and what a device tells of numbers that it cannot use.
-#include "kernels/softmax.h"
+#include "kernels/softmax/softmax.h"
 
 #include <cmath>
 #include <limits>
 
-#include "core/cuda/device_flags.h"
-#include "kernels/embedding.h"
+#include "core/device/device_flags.h"
+#include "kernels/embedding/embedding.h"
 #include "kernels/step/scalars.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"

@@ -1,7 +1,7 @@
 // Recorded graphs: a step that is replayed has the bits of one that is done, what was given by
 // value stays, and what cannot be recorded is refused and harms nobody. The CPU, which calls the
 // body again, runs what does not concern recording itself.
-#include "core/cuda/step_graph.h"
+#include "core/device/step_graph.h"
 
 #include <cmath>
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 #include "core/cuda/library_calls.h"
 #include "core/cuda/memory.h"
-#include "kernels/activation.h"
-#include "kernels/attention.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
-#include "kernels/update.h"
+#include "kernels/attention/attention.h"
+#include "kernels/elementwise/activation.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/optimizer/update.h"
+#include "kernels/reduce/reduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_numbers.h"

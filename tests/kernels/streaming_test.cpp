@@ -3,9 +3,9 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
-#include "kernels/runs.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/runs.h"
+#include "kernels/reduce/reduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/sums.h"

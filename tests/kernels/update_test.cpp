@@ -1,5 +1,5 @@
 // Adam and AdamW against their formula in fp64.
-#include "kernels/update.h"
+#include "kernels/optimizer/update.h"
 
 #include <array>
 #include <cmath>

@@ -2,9 +2,9 @@
 // rows of the table comes, together, to what one computes of all of them.
 #include <cmath>
 
-#include "core/cuda/device_flags.h"
-#include "kernels/embedding.h"
-#include "kernels/softmax.h"
+#include "core/device/device_flags.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/softmax/softmax.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 

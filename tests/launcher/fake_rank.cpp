@@ -23,8 +23,8 @@
 #include <sstream>
 #include <thread>
 
-#include "core/error.h"
-#include "rankd/session.h"
+#include "core/status/error.h"
+#include "rankd/control/session.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "rankd/control_client.h"
+#include "rankd/control/control_client.h"
 
 namespace ds {
 

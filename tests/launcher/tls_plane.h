@@ -11,7 +11,7 @@
 
 #include "launcher/control/coordinator.h"
 #include "proto/build_info.h"
-#include "rankd/session.h"
+#include "rankd/control/session.h"
 #include "tests/launcher/finishing.h"
 #include "tests/support/catch.h"
 

@@ -1,9 +1,9 @@
 // The tape: order, sums of gradients, memory released as soon as possible, in place only when
 // nobody else looks.
-#include "model/autograd.h"
+#include "model/pass/autograd.h"
 
 #include "core/memory/adaptors.h"
-#include "model/context.h"
+#include "model/pass/context.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

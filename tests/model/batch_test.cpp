@@ -1,6 +1,6 @@
-#include "model/batch.h"
+#include "model/pass/batch.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,9 +1,9 @@
 // Every differentiable function: gradients of inputs and parameters against central differences on
 // the CPU; on other devices results and gradients against those of the CPU.
-#include "model/functions.h"
+#include "model/functions/functions.h"
 
-#include "kernels/embedding.h"
-#include "model/module.h"
+#include "kernels/embedding/embedding.h"
+#include "model/modules/module.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"

@@ -9,7 +9,7 @@
 
 #include "config/families/hf_config.h"
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "model/hf/weights.h"
 #include "tests/model/plain_trainer.h"
 #include "tests/support/catch.h"

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "core/dispatch.h"
-#include "core/rng.h"
+#include "core/device/dispatch.h"
+#include "core/values/rng.h"
 #include "model/hf/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 namespace {

@@ -1,7 +1,7 @@
 // The tokens that end a text: which file says so, in which form, and what is no id.
 #include "model/hf/generation.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

@@ -1,8 +1,8 @@
 // Safetensors: round trips, the layout other programs expect, and refusal of everything malformed.
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

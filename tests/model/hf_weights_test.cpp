@@ -2,7 +2,7 @@
 #include "model/hf/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 using testing::CpuStream;

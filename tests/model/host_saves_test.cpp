@@ -2,8 +2,8 @@
 // one copy of what two closures save, and nothing copied back that never left.
 #include "model/activations/host_saves.h"
 
-#include "kernels/elementwise.h"
-#include "model/autograd.h"
+#include "kernels/elementwise/elementwise.h"
+#include "model/pass/autograd.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_stream.h"
 

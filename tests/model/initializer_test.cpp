@@ -1,5 +1,5 @@
 // Initial weights: a function of seed, name and index, for any range and thread count.
-#include "model/initializer.h"
+#include "model/pass/initializer.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

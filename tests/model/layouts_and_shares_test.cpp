@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 #include "model/parallel/moe_gate.h"
 #include "model/parallel/pipeline_cut.h"
 #include "model/parallel/pipeline_schedule.h"

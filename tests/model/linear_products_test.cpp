@@ -1,12 +1,12 @@
 // Which parts of a layer become one product, and that nothing but speed depends on it.
-#include "model/linear_products.h"
+#include "model/functions/linear_products.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <utility>
 
-#include "model/module.h"
+#include "model/modules/module.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

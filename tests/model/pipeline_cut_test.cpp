@@ -1,7 +1,7 @@
 // Stage cuts by layers, parameters and class names.
 #include "model/parallel/pipeline_cut.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "model/families/zoo.h"
 #include "tests/support/catch.h"
 #include "tests/support/tiny_models.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "model/parallel/pipeline_timing.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/elementwise.h"
-#include "kernels/update.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/optimizer/update.h"
 #include "model/families/zoo.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"

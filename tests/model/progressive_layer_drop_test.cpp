@@ -1,7 +1,7 @@
 // Progressive layer drop: theta over steps, keep probability over depth.
 #include "model/progressive_layer_drop.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -1,7 +1,7 @@
 // Parts of attention that ranks of a ring make: together they are the whole, each pair once.
 #include <map>
 
-#include "kernels/attention_operands.h"
+#include "kernels/attention/attention_operands.h"
 #include "model/parallel/ring_passes.h"
 #include "tests/support/catch.h"
 

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

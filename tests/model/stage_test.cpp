@@ -2,8 +2,8 @@
 // gradient; what a stage has of parameters; and weight gradients that wait.
 #include <map>
 
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/embedding/embedding.h"
 #include "model/activations/recompute.h"
 #include "model/families/zoo.h"
 #include "model/stores/plain_store.h"

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "config/sections/split/partition_rules.h"
+#include "model/exchange/tensor.h"
 #include "model/families/zoo.h"
-#include "model/parallel/tensor.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <map>
 
-#include "model/functions.h"
-#include "model/module.h"
+#include "model/functions/functions.h"
+#include "model/modules/module.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

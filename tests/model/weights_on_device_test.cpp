@@ -1,12 +1,12 @@
 // First weights on a device: their bits are the CPU's, whether they are drawn or read.
-#include "core/memory/host_copy.h"
+#include "core/device/host_copy.h"
 #include "model/hf/weights.h"
-#include "model/initializer.h"
+#include "model/pass/initializer.h"
 #include "model/stores/plain_store.h"
 #include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds::testing {
 namespace {

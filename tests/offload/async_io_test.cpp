@@ -16,7 +16,7 @@
 #include "tests/offload/faulty_engine.h"
 #include "tests/suites/async_io_suite.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

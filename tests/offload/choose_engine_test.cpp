@@ -11,12 +11,12 @@
 #include <cstring>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "offload/async_io/async_io.h"
 #include "tests/suites/async_io_suite.h"
 #include "tests/support/catch.h"
 #include "tests/support/failing_calls/refusing_kernel.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

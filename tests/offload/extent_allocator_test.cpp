@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "tests/support/catch.h"
 #include "tests/support/draws.h"
 

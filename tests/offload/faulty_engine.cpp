@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/memory/aligned_buffer.h"
+#include "core/status/error.h"
 
 namespace ds::test {
 

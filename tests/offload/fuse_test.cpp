@@ -9,7 +9,7 @@
 #include "offload/handles/io_handle.h"
 #include "tests/offload/fuse_file.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/test_stream.h"
 
 namespace ds {

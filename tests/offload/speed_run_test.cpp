@@ -5,7 +5,7 @@
 
 #include "core/files/file.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -11,11 +11,11 @@
 #include <fstream>
 #include <set>
 
-#include "core/failpoint.h"
+#include "core/status/failpoint.h"
 #include "tests/offload/swapping.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/processes.h"
-#include "tests/support/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "tests/offload/swapping.h"
 #include "tests/support/catch.h"
 

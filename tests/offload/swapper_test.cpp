@@ -8,12 +8,12 @@
 #include <map>
 #include <thread>
 
-#include "core/failpoint.h"
+#include "core/status/failpoint.h"
 #include "tests/offload/swapping.h"
 #include "tests/support/catch.h"
 #include "tests/support/draws.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/processes.h"
-#include "tests/support/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "offload/swapper.h"
 
 namespace ds::test {

@@ -1,7 +1,7 @@
 // Schedules against values that a reader can check by hand, and their refusals.
 #include "optim/lr_schedule.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/schedules.h"
 

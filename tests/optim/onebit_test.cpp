@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "comm/meta_comm.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "optim/onebit_stages.h"
 #include "optim/rule_optimizer.h"
 #include "tests/support/catch.h"

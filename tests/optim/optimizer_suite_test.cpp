@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "core/error.h"
-#include "kernels/elementwise.h"
+#include "core/status/error.h"
+#include "kernels/elementwise/elementwise.h"
 #include "optim/optimizer.h"
 #include "optim/rule_optimizer.h"
 #include "tests/optim/rule_steps.h"

@@ -2,7 +2,7 @@
 // dtype.
 #include "optim/rule_optimizer.h"
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "optim/rules.h"
 #include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/error.h"
-#include "kernels/step/lamb_update.h"
+#include "core/status/error.h"
+#include "kernels/optimizer/lamb_update.h"
 #include "optim/batch_lr.h"
 #include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"

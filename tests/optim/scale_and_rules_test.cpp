@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
-#include "kernels/step/lamb_update.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
+#include "kernels/optimizer/lamb_update.h"
 #include "optim/loss_scaler.h"
 #include "optim/rules.h"
 #include "tests/optim/rule_steps.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "kernels/step/scalars.h"
 #include "optim/batch_lr.h"
 #include "optim/clip.h"

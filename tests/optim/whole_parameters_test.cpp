@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "comm/traced_comm.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "optim/rule_optimizer.h"
 #include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
 // What a rank is told before it can ask, and what is no such message.
-#include "rankd/bootstrap.h"
+#include "rankd/control/bootstrap.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,11 +9,11 @@
 #include <array>
 #include <thread>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "proto/control.pb.h"
-#include "rankd/control_messages.h"
-#include "rankd/session.h"
+#include "rankd/control/control_messages.h"
+#include "rankd/control/session.h"
 #include "tests/support/catch.h"
 
 namespace ds {

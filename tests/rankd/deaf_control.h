@@ -7,8 +7,8 @@
 #include <iterator>
 #include <string>
 
-#include "core/error.h"
-#include "rankd/control_client.h"
+#include "core/status/error.h"
+#include "rankd/control/control_client.h"
 
 namespace ds::testing {
 

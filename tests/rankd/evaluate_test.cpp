@@ -7,7 +7,7 @@
 #include "config/reader/json_reader.h"
 #include "tests/rankd/table_model.h"
 #include "tests/support/catch.h"
-#include "tests/support/redirected_streams.h"
+#include "tests/support/files/redirected_streams.h"
 
 using namespace ds;
 using ds::testing::TableModel;

@@ -5,7 +5,7 @@
 
 #include "tests/rankd/table_model.h"
 #include "tests/support/catch.h"
-#include "tests/support/redirected_streams.h"
+#include "tests/support/files/redirected_streams.h"
 
 using namespace ds;
 using ds::testing::TableModel;

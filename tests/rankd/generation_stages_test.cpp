@@ -3,11 +3,11 @@
 #include <atomic>
 #include <map>
 
-#include "core/index.h"
+#include "core/values/index.h"
+#include "generate/generator.h"
+#include "generate/stage_pipeline.h"
 #include "model/families/zoo.h"
-#include "model/initializer.h"
-#include "rankd/generation/generator.h"
-#include "rankd/generation/stage_pipeline.h"
+#include "model/pass/initializer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"

@@ -2,7 +2,7 @@
 #include "rankd/verbs/input_texts.h"
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

@@ -6,8 +6,8 @@
 #include "rankd/training.h"
 #include "tests/rankd/deaf_control.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/processes.h"
-#include "tests/support/temporary_directory.h"
 
 using namespace ds;
 using namespace ds::testing;

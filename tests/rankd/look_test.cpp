@@ -7,7 +7,7 @@
 #include "core/files/input_files.h"
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 using namespace ds;
 

@@ -1,4 +1,4 @@
-#include "rankd/pressure_words.h"
+#include "rankd/control/pressure_words.h"
 
 #include "tests/support/catch.h"
 

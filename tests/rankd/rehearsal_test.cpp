@@ -3,7 +3,7 @@
 
 #include "config/load.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 namespace {

@@ -1,6 +1,6 @@
 // What of a text is shown when: stop texts over token borders, characters in pieces, bytes that are
 // none.
-#include "rankd/generation/shown_text.h"
+#include "generate/shown_text.h"
 
 #include "tests/support/catch.h"
 

@@ -10,7 +10,7 @@
 
 #include "core/files/file.h"
 #include "model/hf/safetensors.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds::testing {
 

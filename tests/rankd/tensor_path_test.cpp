@@ -1,8 +1,8 @@
-#include "rankd/tensor_path.h"
+#include "rankd/device/tensor_path.h"
 
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <random>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/redirected_streams.h"
+#include "tests/support/files/redirected_streams.h"
 
 using namespace ds;
 using ds::testing::TemporaryDirectory;

@@ -2,8 +2,8 @@
 
 #include "tests/rankd/deaf_control.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/tcp_ranks.h"
-#include "tests/support/temporary_directory.h"
 
 using namespace ds;
 using namespace ds::testing;

@@ -1,7 +1,7 @@
 // What a tuning run reads and what it tells.
 #include "rankd/verbs/storage/tune_files.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

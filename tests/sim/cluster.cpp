@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "checkpoint/tag_list.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds::sim {
 namespace {

@@ -21,7 +21,7 @@
 #include "core/fibre/fibre.h"
 #include "launcher/decide/lease_rules.h"
 #include "launcher/decide/run_core.h"
-#include "rankd/report_queue.h"
+#include "rankd/control/report_queue.h"
 #include "tests/sim/disk.h"
 
 namespace ds::sim {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/sim/mutant.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds::sim {
 

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/sim/cluster.h"
 
 namespace ds::sim {

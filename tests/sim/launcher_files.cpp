@@ -6,8 +6,8 @@
 #include <charconv>
 #include <utility>
 
-#include "core/error.h"
-#include "launcher/process/epoch_claim.h"
+#include "core/status/error.h"
+#include "launcher/process/files/epoch_claim.h"
 #include "launcher/process/run_lease.h"
 #include "tests/sim/cluster.h"
 

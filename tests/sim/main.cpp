@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/sim/cluster.h"
 
 namespace ds::sim {

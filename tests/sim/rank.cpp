@@ -5,9 +5,9 @@
 
 #include "checkpoint/reader.h"
 #include "checkpoint/tag_list.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/sim/cluster.h"
-#include "train/save_schedule.h"
+#include "train/settings/save_schedule.h"
 
 namespace ds::sim {
 namespace {

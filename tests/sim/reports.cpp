@@ -3,7 +3,7 @@
 // do with it.
 #include <utility>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/sim/cluster.h"
 
 namespace ds::sim {

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["train", "rankd", "launcher", "model", "optim", "data", "zero", "checkpoint"]
+LAYERS = ["train", "generate", "rankd", "launcher", "model", "optim", "data", "zero", "checkpoint"]
 
 # Section and member, and where in config/ the key has its effect.
 USED_IN_CONFIG = {

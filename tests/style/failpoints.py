@@ -1,4 +1,4 @@
-"""Checks that the list of failpoints in core/failpoint.cpp is sorted and names exactly the places in the
+"""Checks that the list of failpoints in core/status/failpoint.cpp is sorted and names exactly the places in the
 source, each once, and that every library with a place has them compiled in: elsewhere a place is nothing.
 
 usage: failpoints.py SOURCE_DIR
@@ -8,10 +8,10 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-text = (root / "core/failpoint.cpp").read_text()
+text = (root / "core/status/failpoint.cpp").read_text()
 listed = re.findall(r'"([^"]+)"', text[text.index("kNames{"):text.index("};", text.index("kNames{"))])
 placed, not_compiled = [], []
-for folder in ("core", "comm", "zero", "checkpoint", "train", "rankd", "data", "optim", "model", "offload"):
+for folder in ("core", "comm", "zero", "checkpoint", "train", "generate", "rankd", "data", "optim", "model", "offload"):
     here = [name for path in sorted((root / folder).rglob("*.cpp"))
             for name in re.findall(r'DS_FAILPOINT\("([^"]+)"\)', path.read_text())]
     lists = (root / folder / "CMakeLists.txt").read_text()

@@ -1,7 +1,8 @@
-"""Checks that every family of kernels has its parts in their rooms: the front in kernels/, which checks operands,
-reports the cost and hands on; the CPU half in kernels/cpu/; the CUDA half in kernels/cuda/. A family is what its header
-is called: that of a front that calls on_device(), or one that declares the NAME_cpu() or NAME_cuda() of a half. Each
-part has a header and a source, each function of a half its like in the other one, and every on_device() names both.
+"""Checks that every family of kernels has its parts beside each other: the front NAME.h and NAME.cpp, which checks
+operands, reports the cost and hands on; the CPU half NAME_cpu; the CUDA half NAME_cuda. A half that has several files
+calls them NAME_cuda_PIECE, or has a folder cuda/ of its own. A family is what its header is called: that of a front that
+calls on_device(), or one that declares the NAME_cpu() or NAME_cuda() of a half. Each part has a header and a source, each
+function of a half its like in the other one, and every on_device() names both.
 
 usage: halves.py SOURCE_DIR
 """
@@ -25,6 +26,7 @@ COMPUTES = [
 ]
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 HALVES = {"cpu": ".cpp", "cuda": ".cu"}
+OF_A_HALF = re.compile(r"_(cpu|cuda)(_\w+)?$")
 # A CUDA half whose kernels are a library's is C++.
 SUFFIXES_OF = {"cpu": (".cpp",), "cuda": (".cu", ".cpp")}
 WHAT = {"cpu": "the CPU half", "cuda": "the CUDA half"}
@@ -76,11 +78,14 @@ class Kernels:
         """"cpu", "cuda" or None, of what may be a front; "" of what is no kernel."""
         if path.parts[0] != "kernels":
             return ""
-        return path.parts[1] if path.parts[1] in HALVES else None
+        named_so = OF_A_HALF.search(path.stem)
+        if path.parent.name in HALVES:
+            return path.parent.name
+        return named_so.group(1) if named_so else None
 
     def calls(self):
         for path, text in self.texts.items():
-            if path.as_posix() != "core/dispatch.h":
+            if path.as_posix() != "core/device/dispatch.h":
                 for found in re.finditer(r"\bon_device\s*\(", text):
                     yield path, line_of(text, found.start()), arguments(text, found.end() - 1)
 
@@ -90,13 +95,14 @@ class Kernels:
         for path, text in self.texts.items():
             if path.suffix == ".h" and self.half_of(path) == half:
                 for name, at in named(text, half):
-                    found[path.stem].setdefault(name, (path, line_of(text, at)))
+                    found[OF_A_HALF.sub("", path.stem)].setdefault(name, (path, line_of(text, at)))
         return found
 
     def sources(self, half, family):
-        """Of a half: the file of the family's name, or what lies in the folder of that name."""
+        """Of a half: the files of the family's name, or what lies in the half's folder below the family's."""
         return [path for path in self.texts if self.half_of(path) == half and path.suffix in SUFFIXES_OF[half]
-                and family in (path.stem, path.parent.name)]
+                and (family == OF_A_HALF.sub("", path.stem)
+                     or (path.parent.name == half and family == path.parent.parent.name))]
 
     def wrong_calls(self):
         for path, line, given in self.calls():
@@ -138,9 +144,9 @@ class Kernels:
         sources = self.sources(half, family)
         own = declared[half].get(family, {})
         if not own and not self.waits(family):
-            yield path, line, f"{family} has no header of {WHAT[half]}, kernels/{half}/.../{family}.h"
+            yield path, line, f"{family} has no header of {WHAT[half]}, kernels/.../{family}_{half}.h"
         if not sources and not self.waits(family):
-            yield path, line, f"{family} has no source of {WHAT[half]}, kernels/{half}/.../{family}{HALVES[half]}"
+            yield path, line, f"{family} has no source of {WHAT[half]}, kernels/.../{family}_{half}{HALVES[half]}"
         for name, (header, at) in own.items():
             if sources and not any(name in dict(named(self.texts[source], half)) for source in sources):
                 yield header, at, f"{name}_{half}() is declared, but no source of {WHAT[half]} has it"

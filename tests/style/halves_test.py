@@ -13,23 +13,23 @@ FAMILY = {
                         "  on_device(stream, [&](Cpu) { fold_cpu(stream, pair(y, 1)); },\n"
                         "            [&](Cuda) { fold_cuda(stream, y); });\n"
                         "}\n",
-    "kernels/cpu/fold.h": "void fold_cpu(Stream& stream, Tensor& y);\n",
-    "kernels/cpu/fold.cpp": "void fold_cpu(Stream& stream, Tensor& y) { on_float(y); }\n",
-    "kernels/cuda/fold.h": "void fold_cuda(Stream& stream, Tensor& y);\n",
-    "kernels/cuda/fold.cu": "void fold_cuda(Stream& stream, Tensor& y) {}\n",
+    "kernels/fold_cpu.h": "void fold_cpu(Stream& stream, Tensor& y);\n",
+    "kernels/fold_cpu.cpp": "void fold_cpu(Stream& stream, Tensor& y) { on_float(y); }\n",
+    "kernels/fold_cuda.h": "void fold_cuda(Stream& stream, Tensor& y);\n",
+    "kernels/fold_cuda.cu": "void fold_cuda(Stream& stream, Tensor& y) {}\n",
 }
 # A second one, deeper, and whose CUDA half has several sources.
 DEEPER = {
-    "kernels/step/turn.h": "void turn(Stream& stream);\n",
-    "kernels/step/turn.cpp": "void turn(Stream& stream) {\n"
+    "kernels/turn/turn.h": "void turn(Stream& stream);\n",
+    "kernels/turn/turn.cpp": "void turn(Stream& stream) {\n"
                              "  on_device(stream, [&](Cpu) { turn_cpu(stream); }, [&](Cuda) { turn_cuda(stream); });\n"
                              "}\n",
-    "kernels/cpu/turn.h": "void turn_cpu(Stream& stream);\n",
-    "kernels/cpu/turn.cpp": "void turn_cpu(Stream& stream) {}\n",
+    "kernels/turn/turn_cpu.h": "void turn_cpu(Stream& stream);\n",
+    "kernels/turn/turn_cpu.cpp": "void turn_cpu(Stream& stream) {}\n",
     "kernels/cpu/lanes.h": "int lanes();\n",
-    "kernels/cuda/turn/turn.h": "void turn_cuda(Stream& stream);\n",
-    "kernels/cuda/turn/left.cu": "void turn_cuda(Stream& stream) {}\n",
-    "kernels/cuda/turn/right.cu": "\n",
+    "kernels/turn/turn_cuda.h": "void turn_cuda(Stream& stream);\n",
+    "kernels/turn/turn_cuda_left.cu": "void turn_cuda(Stream& stream) {}\n",
+    "kernels/turn/cuda/right.cu": "\n",
 }
 
 
@@ -60,29 +60,29 @@ class HalvesTest(unittest.TestCase):
 
     def test_a_missing_part_is_named(self):
         self.found("kernels/fold.cpp:1: fold has no front kernels/.../fold.h", {"kernels/fold.h": None})
-        self.found("kernels/cpu/fold.h:1: fold has no front kernels/.../fold.cpp", {"kernels/fold.cpp": None})
-        self.found("kernels/fold.cpp:1: fold has no header of the CPU half, kernels/cpu/.../fold.h",
-                   {"kernels/cpu/fold.h": None})
-        self.found("kernels/fold.cpp:1: fold has no source of the CPU half, kernels/cpu/.../fold.cpp",
-                   {"kernels/cpu/fold.cpp": None})
-        self.found("kernels/fold.cpp:1: fold has no header of the CUDA half, kernels/cuda/.../fold.h",
-                   {"kernels/cuda/fold.h": None})
-        self.found("kernels/fold.cpp:1: fold has no source of the CUDA half, kernels/cuda/.../fold.cu",
-                   {"kernels/cuda/fold.cu": None})
-        self.found("kernels/step/turn.cpp:1: turn has no source of the CUDA half, kernels/cuda/.../turn.cu",
-                   {"kernels/cuda/turn/left.cu": None, "kernels/cuda/turn/right.cu": None})
+        self.found("kernels/fold_cpu.h:1: fold has no front kernels/.../fold.cpp", {"kernels/fold.cpp": None})
+        self.found("kernels/fold.cpp:1: fold has no header of the CPU half, kernels/.../fold_cpu.h",
+                   {"kernels/fold_cpu.h": None})
+        self.found("kernels/fold.cpp:1: fold has no source of the CPU half, kernels/.../fold_cpu.cpp",
+                   {"kernels/fold_cpu.cpp": None})
+        self.found("kernels/fold.cpp:1: fold has no header of the CUDA half, kernels/.../fold_cuda.h",
+                   {"kernels/fold_cuda.h": None})
+        self.found("kernels/fold.cpp:1: fold has no source of the CUDA half, kernels/.../fold_cuda.cu",
+                   {"kernels/fold_cuda.cu": None})
+        self.found("kernels/turn/turn.cpp:1: turn has no source of the CUDA half, kernels/.../turn_cuda.cu",
+                   {"kernels/turn/turn_cuda_left.cu": None, "kernels/turn/cuda/right.cu": None})
 
     def test_a_function_without_its_like_is_named(self):
         more = "void fold_cpu(Stream& stream, Tensor& y);\nvoid %s(Stream& stream);\n"
-        self.found("kernels/cpu/fold.h:2: unfold_cpu() has no unfold_cuda() in the CUDA half",
-                   {"kernels/cpu/fold.h": more % "unfold_cpu", "kernels/cpu/fold.cpp": "fold_cpu() unfold_cpu()\n"})
-        self.found("kernels/cuda/fold.h:2: unfold_cuda() has no unfold_cpu() in the CPU half",
-                   {"kernels/cuda/fold.h": more.replace("fold_cpu", "fold_cuda") % "unfold_cuda",
-                    "kernels/cuda/fold.cu": "fold_cuda() unfold_cuda()\n"})
+        self.found("kernels/fold_cpu.h:2: unfold_cpu() has no unfold_cuda() in the CUDA half",
+                   {"kernels/fold_cpu.h": more % "unfold_cpu", "kernels/fold_cpu.cpp": "fold_cpu() unfold_cpu()\n"})
+        self.found("kernels/fold_cuda.h:2: unfold_cuda() has no unfold_cpu() in the CPU half",
+                   {"kernels/fold_cuda.h": more.replace("fold_cpu", "fold_cuda") % "unfold_cuda",
+                    "kernels/fold_cuda.cu": "fold_cuda() unfold_cuda()\n"})
 
     def test_a_function_that_no_source_has_is_named(self):
-        self.found("kernels/cuda/fold.h:1: fold_cuda() is declared, but no source of the CUDA half has it",
-                   {"kernels/cuda/fold.cu": "// fold_cuda()\n"})
+        self.found("kernels/fold_cuda.h:1: fold_cuda() is declared, but no source of the CUDA half has it",
+                   {"kernels/fold_cuda.cu": "// fold_cuda()\n"})
 
     def test_a_call_names_both_halves(self):
         self.found("kernels/fold.cpp:4: on_device() calls fold, but not fold_cuda()",
@@ -95,14 +95,14 @@ class HalvesTest(unittest.TestCase):
         self.assertEqual(len(both), 2, both)  # and not the halves that nobody calls: the linker knows better
 
     def test_the_halves_are_not_interchanged(self):
-        found = self.problems({"kernels/step/turn.cpp": (
+        found = self.problems({"kernels/turn/turn.cpp": (
             "[&](Cpu) { turn_cpu(stream); }, [&](Cuda) { turn_cuda(stream); }",
             "[&](Cpu) { turn_cuda(stream); }, [&](Cuda) { turn_cpu(stream); }")})
         self.assertTrue(found)
 
     def test_a_half_does_not_hand_on(self):
-        self.found("kernels/cpu/fold.cpp:1: on_device() outside of a front",
-                   {"kernels/cpu/fold.cpp": ("on_float(y)", "on_device(stream)")})
+        self.found("kernels/fold_cpu.cpp:1: on_device() outside of a front",
+                   {"kernels/fold_cpu.cpp": ("on_float(y)", "on_device(stream)")})
         self.found("optim/rule.cpp:1: on_device() outside of a front", {"optim/rule.cpp": "on_device(stream, a, b);\n"})
 
     def test_a_front_does_not_compute(self):
@@ -117,12 +117,12 @@ class HalvesTest(unittest.TestCase):
                        {"kernels/fold.cpp": (text, text + line)})
 
     def test_what_waits_for_its_half_is_listed(self):
-        without = {"kernels/cuda/fold.h": None, "kernels/cuda/fold.cu": None,
+        without = {"kernels/fold_cuda.h": None, "kernels/fold_cuda.cu": None,
                    "kernels/fold.cpp": ("fold_cuda(stream, y);", "throw Unsupported();")}
         self.assertEqual(self.problems(without, {"fold": "something"}), [])
         self.assertEqual(len(self.problems(without)), 4)
-        more = {"kernels/cpu/fold.h": "void fold_cpu();\nvoid check_cpu();\n",
-                "kernels/cpu/fold.cpp": "void fold_cpu() {}\nvoid check_cpu() {}\n"}
+        more = {"kernels/fold_cpu.h": "void fold_cpu();\nvoid check_cpu();\n",
+                "kernels/fold_cpu.cpp": "void fold_cpu() {}\nvoid check_cpu() {}\n"}
         self.assertEqual(self.problems(more, {"check": "something"}), [])
 
     def test_what_waits_no_longer_is_an_error(self):

@@ -3,7 +3,7 @@
 usage: outlets.py SOURCE_DIR
 
 In launcher/ files are read by process/input_file.h alone, which neither waits nor reads without end. In launcher/ and
-rankd/ nothing is printed but by cli/terminal_text.h and what shows text as that does. JSON is parsed without recursion,
+rankd/ nothing is printed but by cli/text/terminal_text.h and what shows text as that does. JSON is parsed without recursion,
 so that its depth costs no stack. Exit status 1 with one line per violation.
 """
 import pathlib
@@ -15,14 +15,14 @@ from sources import SUFFIXES
 # what is looked for -> (folders, files that may, what to use instead)
 RULES = [
     (r"\bstd::(?:ifstream|fstream)\b|\bf(?:d)?open\s*\(", ["launcher"], [],
-     "files are read by launcher/process/input_file.h"),
-    (r"\bfmt::v?print\s*\(|\bstd::(?:fputs|puts|printf|fprintf|fwrite|cout|cerr)\b", ["launcher", "rankd"],
-     ["rankd/verbs/input_texts.cpp"], "text is printed by say(), of cli/terminal_text.h"),
+     "files are read by launcher/process/files/input_file.h"),
+    (r"\bfmt::v?print\s*\(|\bstd::(?:fputs|puts|printf|fprintf|fwrite|cout|cerr)\b", ["launcher", "generate", "rankd"],
+     ["rankd/verbs/input_texts.cpp"], "text is printed by say(), of cli/text/terminal_text.h"),
 ]
 PARSES = re.compile(r"\.Parse\s*(<[^(;]*>)?\s*\(")
 ITERATIVE = "kParseIterativeFlag"
 PRODUCT = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero", "checkpoint",
-           "train", "rankd", "launcher"]
+           "train", "generate", "rankd", "launcher"]
 
 
 def sources(root, folders):

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/onebit_comm.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "kernels/quantize/onebit_math.h"
 #include "tests/suites/communicator_values.h"
 #include "tests/support/ranks.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds::test {
 

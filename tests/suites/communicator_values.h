@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 
 namespace ds::test {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/memory/resource.h"
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 
 namespace ds::testing {

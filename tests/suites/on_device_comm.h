@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "tests/suites/rank_device.h"
 
 namespace ds::test {

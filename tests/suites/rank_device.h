@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/cuda/memory.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "tests/support/test_device.h"
 
 namespace ds::testing {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/device_name.h"
 #include "tests/support/margins/margins.h"
 #include "tests/support/test_device.h"

@@ -8,7 +8,7 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds::test {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "core/rng.h"
-#include "core/stream.h"
-#include "core/tensor.h"
+#include "core/device/stream.h"
+#include "core/device/tensor.h"
+#include "core/values/rng.h"
 
 namespace ds::testing {
 

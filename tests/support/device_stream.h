@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/cuda/memory.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace ds::cuda {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
+#include "core/values/dtype.h"
 
 namespace {
 

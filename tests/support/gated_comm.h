@@ -2,7 +2,7 @@
 // (guarded_memory.h).
 #pragma once
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "core/memory/access_gate.h"
 
 namespace ds::testing {

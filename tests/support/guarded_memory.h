@@ -10,10 +10,10 @@
 #include <map>
 #include <mutex>
 
-#include "core/error.h"
-#include "core/index.h"
 #include "core/memory/access_gate.h"
 #include "core/memory/resource.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds::testing {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <numbers>
 
-#include "core/dispatch.h"
-#include "core/rng.h"
-#include "kernels/embedding.h"
+#include "core/device/dispatch.h"
+#include "core/values/rng.h"
+#include "kernels/embedding/embedding.h"
 #include "tests/support/margins/margins.h"
 
 namespace ds::reference {

@@ -7,11 +7,11 @@
 #include <functional>
 #include <vector>
 
-#include "core/stream.h"
-#include "core/tensor.h"
-#include "kernels/activation.h"
-#include "kernels/attention.h"
-#include "kernels/rope.h"
+#include "core/device/stream.h"
+#include "core/device/tensor.h"
+#include "kernels/attention/attention.h"
+#include "kernels/elementwise/activation.h"
+#include "kernels/rotary/rope.h"
 #include "tests/support/test_stream.h"
 
 namespace ds::reference {
@@ -25,7 +25,7 @@ Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& 
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& stream,
                      double scale = 1.0);  // normal, mean 0
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream);
-// The order of sort_tokens() (kernels/embedding.h).
+// The order of sort_tokens() (kernels/embedding/embedding.h).
 Tensor order_of(const std::vector<int32_t>& tokens, Stream& stream);
 Values values_of(const Tensor& tensor);
 bool same_bits(const Tensor& a, const Tensor& b);
@@ -49,7 +49,7 @@ double activation(kernels::Activation kind, double x);
 Values layer_norm(const Values& x, const Values& gamma, const Values& beta, double eps);
 Values rms_norm(const Values& x, const Values& gamma, double eps);
 Values softmax(const Values& x, int64_t columns);
-// qkv packed as in kernels/attention.h; y, and the log-sum-exp when asked for. keep(b, h, t, j), if
+// qkv packed as in kernels/attention/attention.h; y, and the log-sum-exp when asked for. keep(b, h, t, j), if
 // given, multiplies the probabilities.
 using Keep = std::function<double(int64_t b, int64_t h, int64_t t, int64_t j)>;
 Values attention(const kernels::AttentionSpec& spec, const Values& qkv,

@@ -2,8 +2,8 @@
 // engine would have them before the update, and those of a micro-step.
 #pragma once
 
-#include "core/tensor.h"
-#include "kernels/step/micro_inputs.h"
+#include "core/device/tensor.h"
+#include "kernels/front/micro_inputs.h"
 #include "kernels/step/scalars.h"
 
 namespace ds::testing {

@@ -1,7 +1,7 @@
 // Sums of a tensor as numbers, for tests: the kernels write them to memory of the device.
 #pragma once
 
-#include "kernels/reduce.h"
+#include "kernels/reduce/reduce.h"
 
 namespace ds::testing {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "tests/support/catch.h"
 
 namespace ds::testing {

@@ -1,7 +1,7 @@
 // Which device the tests of a program compute on: `--device cpu | emulated | cuda:N`.
 #pragma once
 
-#include "core/device.h"
+#include "core/values/device.h"
 
 namespace ds::testing {
 

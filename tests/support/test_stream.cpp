@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/cuda/memory.h"
-#include "core/dispatch.h"
+#include "core/device/dispatch.h"
 
 namespace ds::testing {
 

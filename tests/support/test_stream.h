@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "core/device/stream.h"
+#include "core/device/tensor.h"
 #include "core/memory/resource.h"
-#include "core/stream.h"
-#include "core/tensor.h"
-#include "core/thread_pool.h"
+#include "core/tasks/thread_pool.h"
 #include "tests/support/test_device.h"
 
 namespace ds::testing {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <set>
 
-#include "kernels/cuda/matmul/emulated_product.h"
+#include "kernels/matmul/emulated_product.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/train/runs/small_run.h"
 
 namespace ds {

@@ -3,10 +3,10 @@
 
 #include "config/available.h"
 #include "config/load.h"
-#include "core/error.h"
-#include "data/tokenizer/token_parts.h"
+#include "core/status/error.h"
+#include "data/tokens/token_parts.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 namespace {

@@ -1,7 +1,7 @@
 #include "train/checkpointing.h"
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/ranks.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/workspace.h"

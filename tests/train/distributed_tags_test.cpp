@@ -1,9 +1,9 @@
 #include "checkpoint/hosts/distributed_tags.h"
 
-#include "core/failpoint.h"
+#include "core/status/failpoint.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/ranks.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"

@@ -7,7 +7,7 @@
 
 #include "comm/traced_comm.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/ranks.h"
 #include "tests/train/runs/small_run.h"
 

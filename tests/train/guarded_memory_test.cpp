@@ -7,8 +7,8 @@
 
 #include <csignal>
 
-#include "core/tensor.h"
-#include "kernels/elementwise.h"
+#include "core/device/tensor.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "train/run_reports.h"
+#include "core/status/error.h"
+#include "train/settings/run_reports.h"
 
 namespace ds::testing {
 

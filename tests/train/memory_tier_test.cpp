@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/ranks.h"
-#include "tests/support/temporary_directory.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/plan/dry_run.h"

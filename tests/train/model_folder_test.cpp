@@ -6,12 +6,12 @@
 #include <limits>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "model/hf/safetensors.h"
 #include "model/hf/weights.h"
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/ranks.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/support/ranks.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"

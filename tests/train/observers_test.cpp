@@ -1,6 +1,6 @@
-#include "train/observers.h"
+#include "train/settings/observers.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

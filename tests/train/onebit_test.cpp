@@ -5,7 +5,7 @@
 
 #include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/train/runs/small_run.h"
 
 namespace ds {

@@ -1,6 +1,6 @@
-#include "train/resume_facts.h"
+#include "train/settings/resume_facts.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

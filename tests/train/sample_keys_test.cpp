@@ -2,7 +2,7 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "train/assemble.h"
 
 namespace ds {

@@ -1,4 +1,4 @@
-#include "train/save_schedule.h"
+#include "train/settings/save_schedule.h"
 
 #include "tests/support/catch.h"
 

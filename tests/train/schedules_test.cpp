@@ -3,7 +3,7 @@
 #include <array>
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/train/runs/small_run.h"
 
 namespace ds {

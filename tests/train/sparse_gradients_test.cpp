@@ -1,7 +1,7 @@
 // Runs whose token embedding's gradient is exchanged by rows: weights and losses have the bits of
 // runs that exchange the whole of it, and plans know what travels and what it takes.
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/train/runs/small_run.h"
 
 namespace ds {

@@ -1,12 +1,12 @@
 // The step runner: every pipeline schedule over stages on threads has the bits of the whole model,
 // and what it refuses.
-#include "train/step_runner.h"
+#include "train/step/step_runner.h"
 
 #include <cstring>
 #include <map>
 #include <mutex>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "model/families/zoo.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
@@ -14,7 +14,7 @@
 #include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
 #include "tests/train/runs/stage_batches.h"
-#include "train/observers.h"
+#include "train/settings/observers.h"
 #include "train/step/arena.h"
 #include "train/step/recorder.h"
 #include "zero/sharded_store.h"

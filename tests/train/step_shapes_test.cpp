@@ -1,7 +1,7 @@
 // Steps whose samples grow: each does what a run of samples of that length does, in places of its
 // own within the memory of the longest.
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 #include "tests/train/parallel/meshed_run.h"
 
 namespace ds {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

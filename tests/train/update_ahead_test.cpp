@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "optim/loss_scaler.h"
-#include "tests/support/temporary_directory.h"
-#include "tests/train/offload_settings.h"
-#include "train/observers.h"
+#include "tests/support/files/temporary_directory.h"
+#include "tests/train/offload/offload_settings.h"
+#include "train/settings/observers.h"
 #include "train/step/swap.h"
 
 namespace ds {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "optim/loss_scaler.h"
-#include "tests/train/offload_settings.h"
+#include "tests/train/offload/offload_settings.h"
 
 namespace ds {
 namespace {

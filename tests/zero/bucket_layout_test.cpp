@@ -1,8 +1,8 @@
-#include "zero/bucket_layout.h"
+#include "zero/layout/bucket_layout.h"
 
 #include <sstream>
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

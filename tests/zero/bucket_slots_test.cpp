@@ -1,6 +1,6 @@
 // Places of buckets: on demand and recorded without a plan, in one block with one; who gets bytes
 // again waits for their last use.
-#include "zero/bucket_slots.h"
+#include "zero/layout/bucket_slots.h"
 
 #include <algorithm>
 

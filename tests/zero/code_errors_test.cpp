@@ -5,7 +5,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/zero/device_rank.h"

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "comm/staged_comm.h"
-#include "core/index.h"
-#include "kernels/gemm/matmul.h"
+#include "core/values/index.h"
+#include "kernels/matmul/matmul.h"
 #include "tests/support/test_stream.h"
 
 namespace ds::testing {

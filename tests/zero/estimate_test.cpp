@@ -1,7 +1,7 @@
 // The memory rules of thumb on numbers that can be checked by hand.
 #include "zero/estimate.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,4 +1,4 @@
-#include "zero/gather_plan.h"
+#include "zero/layout/gather_plan.h"
 
 #include <sstream>
 

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/rng.h"
-#include "kernels/elementwise.h"
+#include "core/values/rng.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 

@@ -1,9 +1,9 @@
 // How slices are cut into parts, and what fields come with them.
-#include "zero/home_parts.h"
+#include "zero/layout/home_parts.h"
 
 #include <array>
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,10 +1,10 @@
 // Slices of weights beside the device: they come back as they were left, whoever made them, in how
 // many pieces, and through how few buffers.
-#include "zero/offloaded_weights.h"
+#include "zero/state/offloaded_weights.h"
 
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/test_stream.h"
 
 namespace ds {

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "comm/traced_comm.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "optim/rule_optimizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

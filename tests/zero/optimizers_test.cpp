@@ -8,7 +8,7 @@
 #include <mutex>
 #include <sstream>
 
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "optim/rule_optimizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"

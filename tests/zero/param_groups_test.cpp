@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/step_numbers.h"

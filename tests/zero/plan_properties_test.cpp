@@ -5,13 +5,13 @@
 #include <set>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
 #include "tests/support/catch.h"
-#include "zero/bucket_layout.h"
 #include "zero/estimate.h"
-#include "zero/gather_plan.h"
-#include "zero/policy.h"
+#include "zero/layout/bucket_layout.h"
+#include "zero/layout/gather_plan.h"
+#include "zero/layout/policy.h"
 
 namespace ds {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "comm/mesh.h"
 #include "comm/traced_comm.h"
-#include "core/index.h"
-#include "core/rng.h"
+#include "core/values/index.h"
+#include "core/values/rng.h"
 
 namespace ds::testing {
 

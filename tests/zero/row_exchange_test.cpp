@@ -7,8 +7,8 @@
 
 #include "comm/mesh.h"
 #include "comm/traced_comm.h"
-#include "core/rng.h"
-#include "kernels/elementwise.h"
+#include "core/values/rng.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/zero/device_rank.h"

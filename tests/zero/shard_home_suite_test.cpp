@@ -5,13 +5,13 @@
 #include <functional>
 
 #include "comm/solo_comm.h"
-#include "core/rng.h"
-#include "kernels/elementwise.h"
+#include "core/values/rng.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/step/scalars.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/test_stream.h"
-#include "zero/shard_home.h"
+#include "zero/state/shard_home.h"
 
 namespace ds {
 namespace {

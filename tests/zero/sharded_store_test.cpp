@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "core/memory/adaptors.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/step_numbers.h"

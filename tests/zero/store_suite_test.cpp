@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

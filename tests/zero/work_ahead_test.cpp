@@ -3,11 +3,11 @@
 #include <cstring>
 #include <latch>
 
-#include "core/index.h"
-#include "kernels/elementwise.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_stream.h"
-#include "zero/shard_home.h"
+#include "zero/state/shard_home.h"
 
 namespace ds {
 namespace {

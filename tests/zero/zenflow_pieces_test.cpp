@@ -2,7 +2,7 @@
 // and work that is waited for later.
 #include <set>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_stream.h"
 #include "zero/zenflow/columns.h"

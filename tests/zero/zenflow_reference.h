@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/shape.h"
+#include "core/values/shape.h"
 #include "zero/zenflow/schedule.h"
 
 namespace ds::testing {

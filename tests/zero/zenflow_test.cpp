@@ -4,8 +4,8 @@
 #include <map>
 #include <mutex>
 
-#include "core/index.h"
-#include "kernels/elementwise.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "optim/rule_optimizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

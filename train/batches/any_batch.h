@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "train/batches/batch_source.h"
 
 namespace ds {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/stream.h"
-#include "model/batch.h"
+#include "core/device/stream.h"
+#include "model/pass/batch.h"
 
 namespace ds {
 

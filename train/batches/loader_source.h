@@ -4,7 +4,7 @@
 #include "data/data_loader.h"
 #include "data/document_rows.h"
 #include "train/batches/batch_source.h"
-#include "train/observers.h"
+#include "train/settings/observers.h"
 
 namespace ds {
 

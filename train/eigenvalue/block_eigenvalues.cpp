@@ -3,8 +3,8 @@
 #include <chrono>
 #include <string>
 
-#include "core/clock.h"
-#include "core/rng.h"
+#include "core/tasks/clock.h"
+#include "core/values/rng.h"
 #include "train/eigenvalue/block_hessian.h"
 
 namespace ds {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "train/engine.h"
-#include "train/observers.h"
-#include "train/run_reports.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
 
 namespace ds {
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "core/memory/host_copy.h"
+#include "core/device/host_copy.h"
 #include "train/eigenvalue/probed_store.h"
 #include "train/engine.h"
 

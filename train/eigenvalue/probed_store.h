@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "model/param.h"
+#include "model/pass/param.h"
 
 namespace ds {
 

@@ -2,7 +2,7 @@
 
 #include <rapidjson/document.h>
 
-#include "train/monitor/json_line.h"
+#include "train/measure/json_line.h"
 #include "train/monitor/run_name.h"
 #include "train/monitor/zip_archive.h"
 

@@ -6,15 +6,15 @@
 #include <chrono>
 #include <utility>
 
-#include "core/clock.h"
-#include "core/host.h"
-#include "core/index.h"
+#include "core/tasks/clock.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 #include "train/eigenvalue/block_eigenvalues.h"
+#include "train/measure/wall_time.h"
 #include "train/monitor/comet_sink.h"
 #include "train/monitor/csv_sink.h"
 #include "train/monitor/tensorboard_sink.h"
 #include "train/monitor/wandb_sink.h"
-#include "train/watch/wall_time.h"
 
 namespace ds {
 namespace {

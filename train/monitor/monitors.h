@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/files/background_writer.h"
+#include "core/tasks/background_writer.h"
+#include "train/measure/step_timer.h"
 #include "train/monitor/sink.h"
-#include "train/observers.h"
-#include "train/run_reports.h"
-#include "train/watch/step_timer.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
 
 namespace ds {
 

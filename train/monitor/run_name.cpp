@@ -3,7 +3,7 @@
 #include <random>
 
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "core/files/crc32.h"
-#include "train/monitor/json_line.h"
+#include "train/measure/json_line.h"
 #include "train/monitor/run_name.h"
 
 namespace ds {

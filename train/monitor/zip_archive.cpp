@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "core/error.h"
 #include "core/files/crc32.h"
+#include "core/status/error.h"
 #include "train/monitor/wire_message.h"
 
 namespace ds {

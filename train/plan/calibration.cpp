@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "comm/shm/comm.h"
-#include "core/index.h"
 #include "core/memory/host_block.h"
+#include "core/values/index.h"
 #include "offload/tuning/speed_run.h"
 #include "train/batches/any_batch.h"
 #include "train/plan/dry_run.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/clock.h"
+#include "core/tasks/clock.h"
 #include "offload/async_io/io_options.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "comm/operation.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "comm/contract/operation.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/device.h"
-#include "core/dtype.h"
-#include "core/memory/across.h"
-#include "core/trace.h"
+#include "core/device/across.h"
+#include "core/device/trace.h"
+#include "core/values/device.h"
+#include "core/values/dtype.h"
 
 namespace ds {
 

@@ -5,10 +5,10 @@
 #include <span>
 
 #include "comm/peers.h"
-#include "core/index.h"
-#include "model/parallel/tensor.h"
+#include "core/values/index.h"
+#include "model/exchange/tensor.h"
 #include "train/eigenvalue/block_eigenvalues.h"
-#include "train/observers.h"
+#include "train/settings/observers.h"
 #include "train/step/prefetching_source.h"
 #include "train/workspace.h"
 

@@ -13,7 +13,7 @@
 
 #include "comm/mesh_layout.h"
 #include "core/memory/adaptors.h"
-#include "data/text_memory.h"
+#include "data/tokens/text_memory.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"
 #include "train/plan/pipeline_plan.h"

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/index.h"
-#include "core/number_text.h"
+#include "core/values/index.h"
+#include "core/values/number_text.h"
 
 namespace ds {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "model/parallel/pipeline_timing.h"
 
 namespace ds {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/index.h"
-#include "core/number_text.h"
+#include "core/values/index.h"
+#include "core/values/number_text.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/mesh_text.h"
 

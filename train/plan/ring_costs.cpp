@@ -1,6 +1,6 @@
 #include "train/plan/ring_costs.h"
 
-#include "kernels/attention_part.h"
+#include "kernels/attention/attention_part.h"
 #include "model/parallel/ring_passes.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 // apart, because a job that is calibrated on one rank has whole sequences.
 #pragma once
 
-#include "train/engine_options.h"
+#include "train/settings/engine_options.h"
 
 namespace ds {
 

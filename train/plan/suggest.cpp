@@ -9,8 +9,8 @@
 #include <map>
 #include <tuple>
 
-#include "core/index.h"
-#include "core/number_text.h"
+#include "core/values/index.h"
+#include "core/values/number_text.h"
 #include "train/plan/fit.h"
 #include "train/plan/mesh_text.h"
 

@@ -8,10 +8,10 @@
 
 #include "config/sections/monitor.h"
 #include "train/engine.h"
-#include "train/profile/op_log.h"
+#include "train/measure/op_log.h"
+#include "train/measure/step_timer.h"
 #include "train/profile/report.h"
-#include "train/run_reports.h"
-#include "train/watch/step_timer.h"
+#include "train/settings/run_reports.h"
 
 namespace ds {
 

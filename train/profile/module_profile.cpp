@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "model/families/decoder_block.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 
 #include "comm/peers.h"
 #include "comm/shm/comm.h"
-#include "core/rng.h"
+#include "core/values/rng.h"
 #include "train/batches/any_batch.h"
 #include "train/plan/dry_run.h"
 #include "train/profile/flops_profiler.h"

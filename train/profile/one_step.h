@@ -3,8 +3,8 @@
 #pragma once
 
 #include "config/sections/monitor.h"
-#include "train/engine_options.h"
 #include "train/profile/report.h"
+#include "train/settings/engine_options.h"
 
 namespace ds {
 

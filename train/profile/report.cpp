@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
-#include "core/number_text.h"
-#include "train/monitor/json_line.h"
+#include "core/values/number_text.h"
+#include "train/measure/json_line.h"
 
 namespace ds {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "config/elastic_options.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/device.h"
+#include "core/values/device.h"
 #include "train/step/arena_plan.h"
 #include "train/step/memory.h"
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "model/batch.h"
-#include "train/step_settings.h"
+#include "model/pass/batch.h"
+#include "train/settings/step_settings.h"
 
 namespace ds {
 

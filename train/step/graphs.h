@@ -1,4 +1,4 @@
-// StepGraphs: the parts of an engine's steps that are recorded once (core/cuda/step_graph.h) and
+// StepGraphs: the parts of an engine's steps that are recorded once (core/device/step_graph.h) and
 // given to the device as a whole in every later step: a micro-step, where the first of a step and
 // the others differ in what they overwrite, and the update. The first step is made without, because
 // it makes what is made at first use. Confined to the thread that begins steps.
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/calls/recorded_calls.h"
-#include "core/cuda/step_graph.h"
+#include "core/device/step_graph.h"
 #include "core/memory/kept_memory.h"
 #include "zero/sharded_store.h"
 

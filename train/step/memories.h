@@ -5,10 +5,10 @@
 #include <map>
 #include <optional>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
+#include "train/settings/step_settings.h"
 #include "train/step/arena.h"
 #include "train/step/recorder.h"
-#include "train/step_settings.h"
 
 namespace ds {
 

@@ -1,7 +1,7 @@
 #include "train/step/pipeline.h"
 
 #include "config/sections/split/pipeline.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "model/families/zoo.h"
 #include "model/layers/pipeline_module.h"
 

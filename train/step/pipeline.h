@@ -8,9 +8,9 @@
 
 #include "comm/mesh_layout.h"
 #include "config/sections/parallel.h"
-#include "model/parallel/tensor.h"
-#include "train/engine_options.h"
-#include "train/step_runner.h"
+#include "model/exchange/tensor.h"
+#include "train/settings/engine_options.h"
+#include "train/step/step_runner.h"
 
 namespace ds {
 

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
+#include "core/values/index.h"
 
 namespace ds {
 

@@ -6,8 +6,8 @@
 #include "comm/calls/recorded_calls.h"
 #include "comm/peers.h"
 #include "model/parallel/parallel.h"
-#include "zero/offloaded_weights.h"
 #include "zero/shard_group.h"
+#include "zero/state/offloaded_weights.h"
 
 namespace ds {
 

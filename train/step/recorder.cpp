@@ -1,6 +1,6 @@
 #include "train/step/recorder.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -1,7 +1,7 @@
 #include "train/step/results.h"
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 

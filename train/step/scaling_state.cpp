@@ -2,7 +2,7 @@
 
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

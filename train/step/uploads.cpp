@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "core/memory/beside_log.h"
+#include "core/device/beside_log.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

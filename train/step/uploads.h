@@ -3,10 +3,10 @@
 // memory, and what lies on the device has the same places in every step.
 #pragma once
 
-#include "core/memory/staging_ring.h"
-#include "core/tensor.h"
-#include "kernels/step/micro_inputs.h"
-#include "model/batch.h"
+#include "core/device/staging_ring.h"
+#include "core/device/tensor.h"
+#include "kernels/front/micro_inputs.h"
+#include "model/pass/batch.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "comm/host_exchange.h"
+#include "comm/contract/host_exchange.h"
 
 namespace ds {
 

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <utility>
 
-#include "core/host.h"
-#include "core/index.h"
+#include "core/tasks/host.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

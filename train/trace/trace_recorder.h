@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "core/memory/beside_log.h"
-#include "train/job.h"
-#include "train/observers.h"
-#include "train/profile/op_log.h"
-#include "train/run_reports.h"
+#include "core/device/beside_log.h"
+#include "train/measure/op_log.h"
+#include "train/measure/step_timer.h"
+#include "train/settings/job.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
 #include "train/trace/trace_text.h"
-#include "train/watch/step_timer.h"
 
 namespace ds {
 

@@ -10,9 +10,9 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/operation.h"
-#include "core/index.h"
-#include "train/monitor/json_line.h"
+#include "comm/contract/operation.h"
+#include "core/values/index.h"
+#include "train/measure/json_line.h"
 
 namespace ds {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/memory/beside_log.h"
-#include "core/trace.h"
+#include "core/device/beside_log.h"
+#include "core/device/trace.h"
+#include "train/measure/step_timer.h"
 #include "train/trace/clock_offset.h"
-#include "train/watch/step_timer.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "core/clock.h"
+#include "core/tasks/clock.h"
 
 namespace ds {
 namespace {

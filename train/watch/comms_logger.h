@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/host_exchange.h"
+#include "comm/contract/host_exchange.h"
 #include "config/sections/monitor.h"
-#include "train/run_reports.h"
+#include "train/measure/step_timer.h"
+#include "train/settings/run_reports.h"
 #include "train/watch/comms_table.h"
-#include "train/watch/step_timer.h"
 
 namespace ds {
 

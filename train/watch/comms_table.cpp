@@ -6,8 +6,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "core/clock.h"
-#include "core/error.h"
+#include "core/status/error.h"
+#include "core/tasks/clock.h"
 
 namespace ds {
 namespace {

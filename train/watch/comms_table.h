@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/operation.h"
+#include "comm/contract/operation.h"
 #include "comm/traffic_figures.h"
 
 namespace ds {

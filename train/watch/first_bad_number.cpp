@@ -5,9 +5,9 @@
 #include <cmath>
 #include <tuple>
 
-#include "core/dispatch.h"
-#include "core/index.h"
-#include "train/monitor/json_line.h"
+#include "core/device/dispatch.h"
+#include "core/values/index.h"
+#include "train/measure/json_line.h"
 #include "train/step/pipeline.h"
 
 namespace ds {

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/memory/host_copy.h"
-#include "model/number_watch.h"
+#include "core/device/host_copy.h"
+#include "model/pass/number_watch.h"
 #include "train/engine.h"
-#include "train/observers.h"
+#include "train/settings/observers.h"
 
 namespace ds {
 

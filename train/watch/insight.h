@@ -7,11 +7,11 @@
 #include "config/config.h"
 #include "data/sampler.h"
 #include "train/engine.h"
-#include "train/job.h"
-#include "train/observers.h"
-#include "train/profile/op_log.h"
-#include "train/run_reports.h"
-#include "train/watch/step_timer.h"
+#include "train/measure/op_log.h"
+#include "train/measure/step_timer.h"
+#include "train/settings/job.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
 #include "train/workspace.h"
 
 namespace ds {

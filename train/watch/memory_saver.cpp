@@ -2,9 +2,9 @@
 
 #include <chrono>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "train/watch/step_note.h"
+#include "core/status/error.h"
+#include "core/tasks/clock.h"
+#include "train/measure/step_note.h"
 
 namespace ds {
 

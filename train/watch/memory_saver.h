@@ -4,8 +4,8 @@
 #pragma once
 
 #include "train/memory_tier.h"
-#include "train/observers.h"
-#include "train/run_reports.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
 
 namespace ds {
 

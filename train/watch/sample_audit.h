@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/files/file.h"
-#include "train/observers.h"
+#include "train/settings/observers.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 #include "config/reader/enum_name.h"
-#include "core/number_text.h"
+#include "core/values/number_text.h"
 #include "train/watch/step_breakdown.h"
 
 namespace ds {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/clock.h"
-#include "core/index.h"
-#include "core/number_text.h"
+#include "core/tasks/clock.h"
+#include "core/values/index.h"
+#include "core/values/number_text.h"
 
 namespace ds {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "comm/host_exchange.h"
-#include "train/run_reports.h"
-#include "train/watch/step_timer.h"
+#include "comm/contract/host_exchange.h"
+#include "train/measure/step_timer.h"
+#include "train/settings/run_reports.h"
 #include "train/workspace.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "train/watch/step_note.h"
+#include "train/measure/step_note.h"
 
 namespace ds {
 

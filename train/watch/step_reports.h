@@ -1,14 +1,14 @@
 // What training says of its steps: on every rank that it goes on, on rank 0 the metrics of each
 // step. Steps of which the launcher never heard are said again after a load: their metrics went
-// with the state (train/watch/step_note.h).
+// with the state (train/measure/step_note.h).
 #pragma once
 
 #include <functional>
 #include <utility>
 
-#include "train/observers.h"
-#include "train/run_reports.h"
-#include "train/watch/wall_time.h"
+#include "train/measure/wall_time.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
 #include "train/workspace.h"
 
 namespace ds {

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/failpoint.h"
-#include "train/watch/step_note.h"
+#include "core/status/failpoint.h"
+#include "core/tasks/clock.h"
+#include "train/measure/step_note.h"
 
 namespace ds {
 

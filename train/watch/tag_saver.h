@@ -10,9 +10,9 @@
 #include <string>
 
 #include "train/checkpointing.h"
-#include "train/observers.h"
-#include "train/run_reports.h"
-#include "train/save_schedule.h"
+#include "train/settings/observers.h"
+#include "train/settings/run_reports.h"
+#include "train/settings/save_schedule.h"
 
 namespace ds {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <thread>
 
-#include "core/stream.h"
+#include "core/device/stream.h"
 
 namespace ds {
 

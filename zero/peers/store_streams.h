@@ -1,7 +1,7 @@
 // StoreStreams says where a store's work is given: what computes, and what talks to peers.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "zero/peers/peer_thread.h"
 
 namespace ds {

@@ -1,6 +1,6 @@
 #include "zero/reduce/code_errors.h"
 
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/error_feedback.h"
 
 namespace ds {

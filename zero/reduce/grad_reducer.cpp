@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/index.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/reduce/reduce.h"
 #include "zero/reduce/quantized_reduce.h"
-#include "zero/shard_home.h"
+#include "zero/state/shard_home.h"
 
 namespace ds {
 

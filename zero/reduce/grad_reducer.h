@@ -20,12 +20,12 @@
 #include <optional>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "core/index.h"
-#include "model/param.h"
-#include "zero/bucket_layout.h"
-#include "zero/bucket_slots.h"
-#include "zero/policy.h"
+#include "comm/contract/communicator.h"
+#include "core/values/index.h"
+#include "model/pass/param.h"
+#include "zero/layout/bucket_layout.h"
+#include "zero/layout/bucket_slots.h"
+#include "zero/layout/policy.h"
 #include "zero/reduce/row_exchange.h"
 
 namespace ds {

@@ -1,7 +1,7 @@
 #include "zero/reduce/quantized_reduce.h"
 
-#include "core/index.h"
-#include "kernels/elementwise.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/error_feedback.h"
 
 namespace ds {

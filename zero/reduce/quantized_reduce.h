@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "core/index.h"
+#include "comm/contract/communicator.h"
+#include "core/values/index.h"
 #include "optim/optimizer.h"
-#include "zero/policy.h"
+#include "zero/layout/policy.h"
 #include "zero/reduce/code_errors.h"
 #include "zero/reduce/slice_codes.h"
 

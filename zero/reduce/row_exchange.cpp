@@ -1,6 +1,6 @@
 #include "zero/reduce/row_exchange.h"
 
-#include "comm/operation.h"
+#include "comm/contract/operation.h"
 
 namespace ds {
 

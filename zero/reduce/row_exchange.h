@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include "comm/communicator.h"
-#include "kernels/embedding.h"
-#include "zero/bucket_slots.h"
+#include "comm/contract/communicator.h"
+#include "kernels/embedding/embedding.h"
+#include "zero/layout/bucket_slots.h"
 
 namespace ds {
 

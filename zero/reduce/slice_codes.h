@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/quantize/quantize.h"
-#include "zero/bucket_slots.h"
+#include "zero/layout/bucket_slots.h"
 
 namespace ds {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/memory/across.h"
+#include "core/device/across.h"
 #include "kernels/selection/selection.h"
 
 namespace ds {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "core/index.h"
+#include "comm/contract/communicator.h"
+#include "core/values/index.h"
 #include "optim/optimizer.h"
 #include "zero/zenflow/important_part.h"
 

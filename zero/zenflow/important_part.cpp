@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "core/index.h"
-#include "core/memory/across.h"
-#include "kernels/elementwise.h"
+#include "core/device/across.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/selection/selection.h"
 
 namespace ds {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "optim/optimizer.h"
-#include "zero/shard_home.h"
+#include "zero/state/shard_home.h"
 #include "zero/zenflow/columns.h"
 
 namespace ds {

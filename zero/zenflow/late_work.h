@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-#include "core/stream.h"
+#include "core/device/stream.h"
 
 namespace ds {
 

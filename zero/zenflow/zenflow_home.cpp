@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/failpoint.h"
-#include "core/index.h"
-#include "core/memory/across.h"
-#include "kernels/elementwise.h"
+#include "core/device/across.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/selection/selection.h"
-#include "zero/home_slots.h"
-#include "zero/home_work.h"
+#include "zero/state/home_slots.h"
+#include "zero/state/home_work.h"
 
 namespace ds {
 namespace {

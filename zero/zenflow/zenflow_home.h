@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/shard_home.h"
-#include "zero/weights_out.h"
+#include "zero/state/shard_home.h"
+#include "zero/state/weights_out.h"
 #include "zero/zenflow/column_sums.h"
 #include "zero/zenflow/important_part.h"
 #include "zero/zenflow/late_work.h"

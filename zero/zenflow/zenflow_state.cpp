@@ -2,7 +2,7 @@
 // has come. One row of numbers for each matrix, in fp32.
 #include <algorithm>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "zero/zenflow/zenflow_home.h"
 
 namespace ds {

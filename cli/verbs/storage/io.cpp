@@ -3,7 +3,7 @@
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/verb_app.h"
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "config/reader/enum_name.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
 #include "core/text/name_pattern.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

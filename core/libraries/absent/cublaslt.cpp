@@ -1,6 +1,6 @@
 // A build without the table of cuBLASLt's functions; DS_WHY comes from core/CMakeLists.txt.
-#include "core/error.h"
 #include "core/libraries/gpu_libraries.h"
+#include "core/status/error.h"
 
 namespace ds {
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <set>
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/decide/text/amounts.h"
 
 namespace ds {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/device.h"
+#include "core/values/device.h"
 #include "launcher/decide/placement.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/decide/clock_time.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "launcher/decide/membership.h"
+#include "launcher/decide/watch/membership.h"
 
 namespace ds {
 

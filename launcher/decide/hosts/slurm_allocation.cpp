@@ -4,9 +4,9 @@
 #include <array>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "launcher/decide/node_list.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "launcher/decide/hosts/node_list.h"
 #include "launcher/decide/text/amounts.h"
 
 namespace ds {

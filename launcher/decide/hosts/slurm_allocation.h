@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/decide/environment.h"
-#include "launcher/decide/hostfile.h"
+#include "launcher/decide/hosts/hostfile.h"
+#include "launcher/decide/text/environment.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/decide/clock_time.h"
+#include "launcher/decide/text/clock_time.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "launcher/decide/text/line_buffer.h"
 
-#include "core/secrecy.h"
+#include "core/text/secrecy.h"
 
 namespace ds {
 namespace {

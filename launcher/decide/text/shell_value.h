@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/decide/environment.h"
+#include "launcher/decide/text/environment.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "launcher/process/devices/gpu_sampler.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 #include "launcher/process/devices/gpu_reader.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/process/devices/gpu_reader.h"
 #include "proto/build_info.h"
 

@@ -14,7 +14,7 @@
 #include "core/tasks/task_limits.h"
 #include "core/tasks/wake_fd.h"
 #include "launcher/process/ending/shared_memory.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 
 namespace ds {
 namespace {

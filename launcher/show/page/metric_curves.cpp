@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "core/step_metrics.h"
+#include "core/values/step_metrics.h"
 
 namespace ds {
 

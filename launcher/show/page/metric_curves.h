@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/line_plot.h"
+#include "cli/text/line_plot.h"
 
 namespace ds {
 

@@ -11,11 +11,11 @@
 #include <optional>
 #include <vector>
 
-#include "cli/line_plot.h"
-#include "cli/markup_text.h"
-#include "core/error.h"
-#include "core/index.h"
-#include "core/step_metrics.h"
+#include "cli/text/line_plot.h"
+#include "cli/text/markup_text.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "core/values/step_metrics.h"
 #include "launcher/show/page/json_read.h"
 #include "launcher/show/page/run_setup.h"
 #include "launcher/show/plot.h"

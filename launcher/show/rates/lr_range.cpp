@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/index.h"
-#include "launcher/decide/json_text.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "launcher/decide/text/json_text.h"
 
 namespace ds {
 namespace {

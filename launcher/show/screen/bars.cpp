@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "cli/plot_axis.h"
-#include "core/index.h"
+#include "cli/text/plot_axis.h"
+#include "core/values/index.h"
 #include "launcher/show/plot.h"
 
 namespace ds {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/line_plot.h"
-#include "launcher/show/screen/screen_line.h"
+#include "cli/text/line_plot.h"
+#include "launcher/show/terminal/screen_line.h"
 
 namespace ds {
 

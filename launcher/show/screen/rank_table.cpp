@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "cli/terminal_text.h"
-#include "core/index.h"
+#include "cli/text/terminal_text.h"
+#include "core/values/index.h"
 #include "launcher/show/gpu_text.h"
 #include "launcher/show/progress.h"
 #include "launcher/show/screen/bars.h"

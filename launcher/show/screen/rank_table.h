@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/control/run_status.h"
-#include "launcher/show/screen/screen_line.h"
+#include "launcher/show/terminal/screen_line.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "launcher/show/progress.h"
 #include "launcher/show/screen/bars.h"
 #include "launcher/show/screen/rank_table.h"

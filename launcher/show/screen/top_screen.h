@@ -7,7 +7,7 @@
 
 #include "launcher/control/run_status.h"
 #include "launcher/show/page/metric_curves.h"
-#include "launcher/show/screen/screen_line.h"
+#include "launcher/show/terminal/screen_line.h"
 
 namespace ds {
 

@@ -6,11 +6,11 @@
 #include <limits>
 #include <vector>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/load.h"
 #include "launcher/agents/started_place.h"
-#include "launcher/process/environment_list.h"
-#include "launcher/process/run_directory.h"
+#include "launcher/process/files/environment_list.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/run/job_config.h"
 #include "launcher/show/rates/lr_range.h"
 #include "launcher/verbs/found_run.h"

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "core/files/file.h"
-#include "launcher/decide/json_text.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/show/page/report_page.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"

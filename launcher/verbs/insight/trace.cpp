@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "core/files/file.h"
-#include "launcher/decide/json_text.h"
 #include "launcher/decide/text/amounts.h"
-#include "launcher/process/input_file.h"
+#include "launcher/decide/text/json_text.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/trace_file.h"
 #include "launcher/verbs/found_run.h"

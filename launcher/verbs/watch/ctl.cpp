@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "launcher/control/control_request.h"
-#include "launcher/decide/json_text.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 

@@ -6,10 +6,10 @@
 #include <sstream>
 #include <thread>
 
-#include "cli/terminal_text.h"
-#include "core/host.h"
-#include "launcher/decide/json_text.h"
-#include "launcher/process/input_file.h"
+#include "cli/text/terminal_text.h"
+#include "core/tasks/host.h"
+#include "launcher/decide/text/json_text.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"

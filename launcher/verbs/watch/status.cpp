@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"

@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <map>
 
-#include "cli/terminal_text.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "cli/text/terminal_text.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "launcher/decide/text/line_buffer.h"
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/log_fold.h"
 #include "launcher/verbs/found_run.h"

@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <limits>
 
-#include "cli/terminal_text.h"
-#include "core/error.h"
+#include "cli/text/terminal_text.h"
+#include "core/status/error.h"
 #include "launcher/process/signals.h"
-#include "launcher/show/screen/terminal.h"
 #include "launcher/show/screen/top_screen.h"
 #include "launcher/show/status_text.h"
+#include "launcher/show/terminal/terminal.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 

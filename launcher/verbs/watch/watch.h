@@ -2,14 +2,14 @@
 // status|top|tail|stack|ctl|report|trace [RUN_DIR]`.
 #pragma once
 
-#include "cli/verbs/ctl.h"
 #include "cli/verbs/insight/report.h"
 #include "cli/verbs/insight/trace.h"
-#include "cli/verbs/stack.h"
-#include "cli/verbs/status.h"
-#include "cli/verbs/tail.h"
-#include "cli/verbs/top.h"
-#include "launcher/show/screen/screen_line.h"
+#include "cli/verbs/watch/ctl.h"
+#include "cli/verbs/watch/stack.h"
+#include "cli/verbs/watch/status.h"
+#include "cli/verbs/watch/tail.h"
+#include "cli/verbs/watch/top.h"
+#include "launcher/show/terminal/screen_line.h"
 
 namespace ds {
 

@@ -6,9 +6,9 @@
 #include <map>
 #include <mutex>
 
-#include "core/error.h"
 #include "core/libraries/cufile.h"
 #include "core/libraries/gpu_libraries.h"
+#include "core/status/error.h"
 #include "offload/async_io/engines/transfer_pool.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "core/tasks/task_limits.h"
 
 namespace ds {

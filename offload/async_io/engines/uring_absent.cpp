@@ -1,5 +1,5 @@
 // The engine of a build without liburing.
-#include "core/error.h"
+#include "core/status/error.h"
 #include "offload/async_io/io_engine.h"
 
 namespace ds {

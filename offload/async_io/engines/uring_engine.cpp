@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "offload/async_io/engines/deadline.h"
 #include "offload/async_io/io_engine.h"
 

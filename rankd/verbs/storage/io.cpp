@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <optional>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "config/reader/value.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "offload/tuning/speed_run.h"
 #include "rankd/verbs/input_texts.h"
 #include "rankd/verbs/storage/io_device.h"

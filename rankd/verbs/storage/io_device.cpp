@@ -1,7 +1,7 @@
 #include "rankd/verbs/storage/io_device.h"
 
 #include "core/cuda/memory.h"
-#include "core/index.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/stream.h"
+#include "core/device/stream.h"
 
 namespace ds {
 

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/terminal_text.h"
-#include "core/error.h"
+#include "cli/text/terminal_text.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "offload/tuning/speed_run.h"
 #include "rankd/verbs/input_texts.h"
 #include "rankd/verbs/storage/io_device.h"

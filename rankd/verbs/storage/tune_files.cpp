@@ -7,11 +7,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "cli/line_plot.h"
+#include "cli/text/line_plot.h"
 #include "config/reader/convert.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
-#include "core/number_text.h"
+#include "core/status/error.h"
+#include "core/values/number_text.h"
 
 namespace ds {
 namespace {

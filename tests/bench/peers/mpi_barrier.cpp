@@ -2,7 +2,7 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include "tests/bench/barrier_stamp.h"
+#include "tests/bench/collectives/barrier_stamp.h"
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

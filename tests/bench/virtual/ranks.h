@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "comm/shm/comm.h"
+#include "core/device/stream.h"
 #include "core/memory/resource.h"
-#include "core/stream.h"
 #include "tests/support/processes.h"
 
 namespace ds::bench {

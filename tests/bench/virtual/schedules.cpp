@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/index.h"
+#include "core/values/index.h"
 #include "model/families/zoo.h"
 #include "model/parallel/pipeline_timing.h"
 #include "model/stores/plain_store.h"
@@ -17,7 +17,7 @@
 #include "tests/bench/random_tokens.h"
 #include "tests/bench/virtual/ranks.h"
 #include "tests/train/runs/stage_batches.h"
-#include "train/step_runner.h"
+#include "train/step/step_runner.h"
 
 namespace ds {
 namespace {

@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/cuda/memory.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace {

@@ -1,11 +1,11 @@
-#include "core/files/background_writer.h"
+#include "core/tasks/background_writer.h"
 
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 #include "core/files/deepspeed_folder.h"
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 

@@ -1,6 +1,6 @@
 #include "core/text/device_name.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,8 +1,8 @@
 // Attention forward and backward over seeded numbers, for the tests that compare what comes out.
 #pragma once
 
-#include "core/rng.h"
-#include "kernels/attention.h"
+#include "core/values/rng.h"
+#include "kernels/attention/attention.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <string>
 
-#include "core/error.h"
-#include "core/rng.h"
-#include "kernels/attention.h"
-#include "kernels/attention_choice.h"
-#include "kernels/attention_mask.h"
+#include "core/status/error.h"
+#include "core/values/rng.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_choice.h"
+#include "kernels/attention/attention_mask.h"
 #include "tests/kernels/attention/attention_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"

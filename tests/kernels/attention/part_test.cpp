@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "kernels/attention_part.h"
+#include "core/status/error.h"
+#include "kernels/attention/attention_part.h"
 #include "tests/kernels/attention/attention_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

@@ -1,10 +1,10 @@
 // Rotary positions of a share of a head, of neighbouring pairs, by a factor, and of rows that say
 // their own, against a loop in fp64.
-#include "kernels/rope.h"
+#include "kernels/rotary/rope.h"
 
 #include <cmath>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 

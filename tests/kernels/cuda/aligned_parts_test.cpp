@@ -1,6 +1,6 @@
 // Parts of products, made by the CPU, against the products as a whole: of small whole numbers, so
 // that sums are exact in any order.
-#include "kernels/cuda/matmul/aligned_parts.h"
+#include "kernels/matmul/aligned_parts.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 // whose sums a tensor core truncates. The emulated device can make sums so, too.
 #include <cmath>
 
-#include "kernels/attention.h"
-#include "kernels/cuda/attention/mma.cuh"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/cuda/mma.cuh"
 #include "kernels/cuda/on_host_mma.h"
 #include "tests/support/catch.h"
 #include "tests/support/device_stream.h"

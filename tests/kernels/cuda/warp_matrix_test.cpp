@@ -2,11 +2,11 @@
 // the emulated device has to find in their use.
 #include <cmath>
 
+#include "core/device/tensor.h"
 #include "core/fibre/sanitizers.h"
-#include "core/tensor.h"
-#include "kernels/cuda/attention/async_copy.cuh"
-#include "kernels/cuda/attention/mma.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/attention/cuda/async_copy.cuh"
+#include "kernels/attention/cuda/mma.cuh"
+#include "kernels/cuda/block_reduce.cuh"
 #include "tests/support/catch.h"
 #include "tests/support/device_stream.h"
 

@@ -1,6 +1,6 @@
 #include "launcher/agents/agent_protocol.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "proto/agent.pb.h"
 #include "tests/support/catch.h"
 

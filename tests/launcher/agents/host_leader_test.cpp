@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/process/abstract_address.h"
 #include "launcher/process/rank_binding.h"
 #include "tests/support/catch.h"

@@ -3,11 +3,11 @@
 
 #include <filesystem>
 
-#include "core/error.h"
 #include "core/memory/cgroup.h"
+#include "core/status/error.h"
 #include "launcher/control/peer_dial.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 

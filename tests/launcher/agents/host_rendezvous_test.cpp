@@ -9,7 +9,7 @@
 #include <fstream>
 #include <future>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/control/tls_stream.h"
@@ -17,7 +17,7 @@
 #include "proto/build_info.h"
 #include "tests/launcher/raw_tls.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

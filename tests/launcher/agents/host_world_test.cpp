@@ -6,10 +6,10 @@
 
 #include <fstream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/agents/epoch_plan.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -1,6 +1,6 @@
 #include "launcher/agents/started_place.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/control/client_hello.h"
 #include "launcher/control/tls_stream.h"
 #include "launcher/process/process.h"

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/control/control_query.h"
 #include "launcher/process/abstract_address.h"
 #include "tests/support/catch.h"

@@ -8,7 +8,7 @@
 #include "launcher/process/process.h"
 #include "proto/build_info.h"
 #include "proto/step_metrics.h"
-#include "rankd/session.h"
+#include "rankd/control/session.h"
 #include "tests/launcher/finishing.h"
 #include "tests/support/catch.h"
 

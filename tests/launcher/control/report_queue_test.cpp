@@ -1,4 +1,4 @@
-#include "rankd/report_queue.h"
+#include "rankd/control/report_queue.h"
 
 #include <algorithm>
 #include <random>

@@ -1,7 +1,7 @@
 // Commands act at the same step edge on every rank, whenever each of them sees them.
 #include "rankd/step_commands.h"
 
-#include "rankd/thread_dump.h"
+#include "rankd/control/thread_dump.h"
 #include "tests/support/catch.h"
 
 namespace ds {

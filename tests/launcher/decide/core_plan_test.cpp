@@ -3,7 +3,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-#include "launcher/decide/deadline_watch.h"
+#include "launcher/decide/watch/deadline_watch.h"
 
 #include "launcher/run/job_end.h"
 #include "tests/support/catch.h"

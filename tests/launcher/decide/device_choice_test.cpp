@@ -1,6 +1,6 @@
 #include "launcher/decide/devices/device_choice.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,5 +1,5 @@
 // When a run looks for hosts and when it grows onto them.
-#include "launcher/decide/growth.h"
+#include "launcher/decide/watch/growth.h"
 
 #include "launcher/decide/recovery.h"
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
 // Who is stuck, and where.
-#include "launcher/decide/hang_watch.h"
+#include "launcher/decide/watch/hang_watch.h"
 
 #include "tests/support/catch.h"
 

@@ -1,9 +1,9 @@
 // Hostfiles, node lists and filters: golden files of good and bad inputs, and the limits.
-#include "launcher/decide/hostfile.h"
+#include "launcher/decide/hosts/hostfile.h"
 
-#include "core/error.h"
-#include "launcher/decide/host_filter.h"
-#include "launcher/decide/node_list.h"
+#include "core/status/error.h"
+#include "launcher/decide/hosts/host_filter.h"
+#include "launcher/decide/hosts/node_list.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

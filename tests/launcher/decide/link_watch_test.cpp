@@ -1,4 +1,4 @@
-#include "launcher/decide/link_watch.h"
+#include "launcher/decide/watch/link_watch.h"
 
 #include "tests/support/catch.h"
 

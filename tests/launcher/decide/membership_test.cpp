@@ -1,5 +1,5 @@
 // Stories of an epoch: what the launcher sees, line by line, and what Membership then decides.
-#include "launcher/decide/membership.h"
+#include "launcher/decide/watch/membership.h"
 
 #include <map>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "launcher/decide/node_list.h"
+#include "launcher/decide/hosts/node_list.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/decide/core_plan.h"
 #include "launcher/decide/text/base64.h"
 #include "tests/support/catch.h"

@@ -1,7 +1,7 @@
 // Which nodes the next world takes.
 #include "launcher/decide/node_pool.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,7 +1,7 @@
 // Which ends of a rank are a lack of room, and when there is room again.
 #include "launcher/decide/ending/room.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

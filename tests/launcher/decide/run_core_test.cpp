@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/decide/text/amounts.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"

@@ -1,7 +1,7 @@
 // Command lines of the runners.
-#include "launcher/decide/runner.h"
+#include "launcher/decide/hosts/runner.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

@@ -1,6 +1,6 @@
 #include "launcher/decide/hosts/slurm_allocation.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "launcher/process/port_holder.h"
 #include "tests/support/catch.h"
 

@@ -1,6 +1,6 @@
-#include "launcher/process/environment_list.h"
+#include "launcher/process/files/environment_list.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

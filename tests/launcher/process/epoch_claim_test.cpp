@@ -1,8 +1,8 @@
-#include "launcher/process/epoch_claim.h"
+#include "launcher/process/files/epoch_claim.h"
 
 #include "tests/support/catch.h"
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
+#include "tests/support/files/fault_file_system.h"
+#include "tests/support/files/memory_file_system.h"
 
 namespace ds {
 namespace {

@@ -7,11 +7,11 @@
 #include <fstream>
 #include <thread>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/process/devices/gpu_messages.h"
 #include "launcher/process/devices/gpu_sampler.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

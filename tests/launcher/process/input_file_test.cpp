@@ -1,4 +1,4 @@
-#include "launcher/process/input_file.h"
+#include "launcher/process/files/input_file.h"
 
 #include <sys/stat.h>
 
@@ -6,9 +6,9 @@
 #include <fstream>
 #include <vector>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -1,6 +1,6 @@
 #include "launcher/process/rank_binding.h"
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

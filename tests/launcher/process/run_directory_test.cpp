@@ -1,14 +1,14 @@
-#include "launcher/process/run_directory.h"
+#include "launcher/process/files/run_directory.h"
 
 #include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/show/metrics_file.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

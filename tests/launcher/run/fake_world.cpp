@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "rankd/session.h"
+#include "rankd/control/session.h"
 
 namespace ds::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "launcher/process/world.h"
-#include "rankd/bootstrap.h"
-#include "rankd/control_client.h"
+#include "rankd/control/bootstrap.h"
+#include "rankd/control/control_client.h"
 
 namespace ds::testing {
 

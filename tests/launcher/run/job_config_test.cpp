@@ -2,9 +2,9 @@
 
 #include <fstream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/kept_signal_mask.h"
 
 namespace ds::testing {

@@ -13,7 +13,7 @@
 #include "launcher/control/control_request.h"
 #include "launcher/run/supervisor.h"
 #include "tests/launcher/run/fake_world.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds::testing {
 

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <thread>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/run/supervisor.h"
 #include "tests/launcher/run/supervised_run.h"
 #include "tests/support/catch.h"

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "core/error.h"
-#include "core/socket_address.h"
+#include "core/status/error.h"
+#include "core/text/socket_address.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -6,9 +6,9 @@
 #include <random>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

@@ -1,6 +1,6 @@
 #include "launcher/show/progress.h"
 
-#include "launcher/decide/json_text.h"
+#include "launcher/decide/text/json_text.h"
 #include "launcher/process/machine.h"
 #include "tests/support/catch.h"
 

@@ -4,7 +4,7 @@
 #include "launcher/show/plot.h"
 #include "launcher/show/report.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

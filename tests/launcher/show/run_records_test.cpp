@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 
 namespace ds {
 namespace {

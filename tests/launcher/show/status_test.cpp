@@ -1,7 +1,7 @@
 // What is said of a run: text, JSON there and back, Prometheus, folded logs, requests.
 #include <cmath>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/control/control_request.h"
 #include "launcher/show/log_fold.h"
 #include "launcher/show/status_text.h"

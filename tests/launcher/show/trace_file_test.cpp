@@ -3,7 +3,7 @@
 
 #include <rapidjson/document.h>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/control/run_trace.h"
 #include "tests/support/catch.h"
 

@@ -6,13 +6,13 @@
 #include <fstream>
 
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/input_look.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/redirected_streams.h"
+#include "tests/support/files/working_directory.h"
 #include "tests/support/kept_signal_mask.h"
-#include "tests/support/redirected_streams.h"
-#include "tests/support/working_directory.h"
 
 namespace ds {
 namespace {

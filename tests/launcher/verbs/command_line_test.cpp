@@ -1,9 +1,9 @@
 #include "launcher/verbs/command_line.h"
 
 #include "cli/command_line.h"
-#include "core/error.h"
+#include "core/status/error.h"
+#include "launcher/actions.h"
 #include "launcher/control/control_request.h"
-#include "launcher/verbs/actions.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -6,10 +6,10 @@
 
 #include <fstream>
 
-#include "core/error.h"
 #include "core/files/file.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/redirected_streams.h"
+#include "tests/support/files/redirected_streams.h"
 
 namespace ds {
 namespace {

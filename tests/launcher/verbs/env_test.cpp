@@ -6,13 +6,13 @@
 #include <fstream>
 
 #include "config/reader/json_reader.h"
-#include "core/host.h"
+#include "core/tasks/host.h"
 #include "launcher/inventory/machine_facts.h"
 #include "launcher/process/addresses.h"
 #include "launcher/process/machine.h"
 #include "proto/build_info.h"
 #include "tests/support/catch.h"
-#include "tests/support/redirected_streams.h"
+#include "tests/support/files/redirected_streams.h"
 
 namespace ds {
 namespace {

@@ -6,14 +6,14 @@
 
 #include <fstream>
 
-#include "core/error.h"
-#include "launcher/process/run_directory.h"
+#include "core/status/error.h"
+#include "launcher/process/files/run_directory.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/verbs/watch/watch.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/redirected_streams.h"
+#include "tests/support/files/working_directory.h"
 #include "tests/support/kept_signal_mask.h"
-#include "tests/support/redirected_streams.h"
-#include "tests/support/working_directory.h"
 
 namespace ds {
 namespace {

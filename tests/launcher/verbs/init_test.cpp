@@ -2,7 +2,7 @@
 
 #include "config/available.h"
 #include "config/load.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/init/questions.h"
 #include "launcher/init/train_file.h"
 #include "tests/support/catch.h"

@@ -3,7 +3,7 @@
 #include "config/effect.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
-#include "core/error.h"
+#include "core/status/error.h"
 #include "launcher/inventory/features.h"
 #include "launcher/inventory/inventory_text.h"
 #include "launcher/inventory/libraries.h"

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/dtype.h"
 #include "core/libraries/nccl_abi.h"
+#include "core/values/dtype.h"
 
 namespace ds::fake_nccl {
 

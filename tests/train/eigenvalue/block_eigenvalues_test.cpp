@@ -13,8 +13,8 @@
 #include "tests/train/heard_reports.h"
 #include "tests/train/runs/small_run.h"
 #include "train/eigenvalue/block_hessian.h"
+#include "train/measure/step_timer.h"
 #include "train/monitor/monitors.h"
-#include "train/watch/step_timer.h"
 
 namespace ds {
 namespace {

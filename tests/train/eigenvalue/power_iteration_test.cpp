@@ -1,5 +1,5 @@
 // Power iteration on matrices whose eigenvalues are known in closed form.
-#include "train/eigenvalue/power_iteration.h"
+#include "train/settings/power_iteration.h"
 
 #include <cmath>
 #include <limits>

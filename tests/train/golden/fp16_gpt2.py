@@ -1,6 +1,6 @@
 """Makes fp16_gpt2.json: a run of a tiny GPT-2 in fp16 by PyTorch on the CPU, with the loss scaler of DeepSpeed's ZeRO
 optimizers written down from its documents. Weights, activations and gradients are fp16; attention's inside, softmax and
-loss are fp32; so are master weights and the state of Adam. tests/train/fp16_golden_test.cpp makes the same run.
+loss are fp32; so are master weights and the state of Adam. tests/train/precision/fp16_golden_test.cpp makes the same run.
 
 usage: fp16_gpt2.py > fp16_gpt2.json        (needs torch)
 """

@@ -5,7 +5,7 @@
 #include "core/files/crc32.h"
 #include "core/files/file.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 #include "train/monitor/comet_sink.h"
 #include "train/monitor/csv_sink.h"
 #include "train/monitor/tensorboard_sink.h"

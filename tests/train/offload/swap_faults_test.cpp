@@ -11,7 +11,7 @@
 #include "offload/async_io/choose_engine.h"
 #include "tests/offload/faulty_engine.h"
 #include "tests/offload/swapping.h"
-#include "tests/train/offload_settings.h"
+#include "tests/train/offload/offload_settings.h"
 
 namespace ds {
 namespace {

@@ -1,7 +1,7 @@
 // Meshes of two ranks on a device, of a ring four, too: stages, shared layers, shared samples and
 // rings have the losses of one rank there, in fp32, by every schedule and at every stage of ZeRO
 // that goes with them; ranks with devices of their own record their steps where that is possible.
-#include "core/dispatch.h"
+#include "core/device/dispatch.h"
 #include "tests/train/parallel/meshed_run.h"
 
 namespace ds {

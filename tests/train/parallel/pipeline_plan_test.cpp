@@ -2,8 +2,8 @@
 #include "train/plan/pipeline_plan.h"
 
 #include "config/load.h"
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "tests/support/catch.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/assemble.h"

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "core/stream.h"
+#include "core/device/stream.h"
 #include "tests/support/catch.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/plan/calibration.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "config/reader/json_reader.h"
-#include "kernels/cuda_halves.h"
+#include "kernels/front/cuda_halves.h"
 #include "tests/support/catch.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/plan/limits.h"

@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
-#include "zero/shard_home.h"
+#include "zero/state/shard_home.h"
 
 namespace ds {
 namespace {

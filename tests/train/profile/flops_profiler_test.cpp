@@ -3,9 +3,9 @@
 
 #include "comm/peers.h"
 #include "core/files/file.h"
-#include "core/index.h"
+#include "core/values/index.h"
 #include "tests/support/catch.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/train/heard_reports.h"
 #include "train/workspace.h"
 

@@ -4,8 +4,8 @@
 #include "comm/peers.h"
 #include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
-#include "core/index.h"
-#include "kernels/gemm/matmul.h"
+#include "core/values/index.h"
+#include "kernels/matmul/matmul.h"
 #include "tests/support/gated_comm.h"
 #include "tests/support/guarded_memory.h"
 

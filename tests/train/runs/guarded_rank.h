@@ -7,7 +7,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "comm/communicator.h"
+#include "comm/contract/communicator.h"
 #include "tests/support/test_device.h"
 #include "train/workspace.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/ranks.h"
-#include "tests/support/temporary_directory.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/plan/dry_run.h"

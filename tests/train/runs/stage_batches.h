@@ -1,7 +1,7 @@
 // What stages read of micro-batches, for tests that run steps without an engine.
 #pragma once
 
-#include "model/layers/pipeline_stage.h"
+#include "model/modules/pipeline_stage.h"
 
 namespace ds::testing {
 

@@ -1,8 +1,8 @@
 // Places of what instructions allocate, by hand-worked records.
 #include "train/step/arena_plan.h"
 
-#include "core/error.h"
-#include "core/index.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,8 +1,8 @@
 // The arena of a step: same places for the same work, and nothing else than what was recorded.
 #include "train/step/arena.h"
 
-#include "core/error.h"
 #include "core/memory/poison.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "train/step/recorder.h"
 

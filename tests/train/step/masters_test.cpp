@@ -2,7 +2,7 @@
 // at every stage, wherever state lies, and after a stop; as much memory as the plan says; and from
 // fp32 masters to none and back by one rounding.
 #include "optim/loss_scaler.h"
-#include "tests/train/offload_settings.h"
+#include "tests/train/offload/offload_settings.h"
 
 namespace ds {
 namespace {

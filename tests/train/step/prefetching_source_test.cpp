@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
-#include "core/error.h"
 #include "core/memory/adaptors.h"
-#include "kernels/embedding.h"
+#include "core/status/error.h"
+#include "kernels/embedding/embedding.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,7 +1,7 @@
 #include "train/step/results.h"
 
-#include "core/error.h"
 #include "core/memory/adaptors.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "comm/traced_comm.h"
-#include "core/memory/across.h"
+#include "core/device/across.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
 #include "tests/support/ranks.h"
-#include "tests/support/temporary_directory.h"
 #include "tests/train/heard_reports.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"

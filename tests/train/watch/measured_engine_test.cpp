@@ -4,9 +4,9 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/train/runs/small_engine.h"
+#include "train/measure/step_timer.h"
 #include "train/plan/dry_run.h"
 #include "train/watch/comms_table.h"
-#include "train/watch/step_timer.h"
 
 namespace ds {
 namespace {

@@ -1,8 +1,8 @@
-#include "train/watch/step_note.h"
+#include "train/measure/step_note.h"
 
 #include <limits>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

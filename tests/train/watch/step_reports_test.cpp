@@ -3,7 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/train/heard_reports.h"
-#include "train/watch/step_note.h"
+#include "train/measure/step_note.h"
 
 namespace ds {
 namespace {

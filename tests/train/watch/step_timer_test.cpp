@@ -1,4 +1,4 @@
-#include "train/watch/step_timer.h"
+#include "train/measure/step_timer.h"
 
 #include <thread>
 

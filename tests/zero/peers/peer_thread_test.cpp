@@ -6,7 +6,7 @@
 #include <map>
 
 #include "comm/traced_comm.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/tcp_ranks.h"

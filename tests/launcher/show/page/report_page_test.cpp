@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
+#include "core/status/error.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cli/terminal_text.h"
+#include "cli/text/terminal_text.h"
 #include "launcher/show/screen/bars.h"
 #include "tests/support/catch.h"
 

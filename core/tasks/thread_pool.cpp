@@ -1,0 +1,103 @@
+#include "core/tasks/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/memory/rounding.h"
+#include "core/memory/signal_stack.h"
+#include "core/status/error.h"
+#include "core/tasks/task_limits.h"
+
+namespace ds {
+
+struct ThreadPool::State {
+  const std::function<void(int)>* body = nullptr;  // published by `round`
+  std::atomic<uint32_t> round{0};
+  std::atomic<int> running{0};
+  std::atomic<bool> stopping{false};
+  std::mutex error_mutex;
+  std::exception_ptr error;
+  std::vector<std::thread> workers;
+
+  // Also where not all of them could be started.
+  ~State() {
+    stopping.store(true, std::memory_order_release);
+    round.fetch_add(1, std::memory_order_acq_rel);
+    round.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  void call(int index) {
+    try {
+      (*body)(index);
+    } catch (...) {
+      const std::lock_guard lock(error_mutex);
+      if (!error) error = std::current_exception();
+    }
+  }
+
+  void work(int index) {
+    uint32_t seen = 0;
+    while (true) {
+      round.wait(seen, std::memory_order_acquire);
+      seen = round.load(std::memory_order_acquire);
+      if (stopping.load(std::memory_order_acquire)) return;
+      call(index);
+      if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : threads_(threads), state_(std::make_unique<State>()) {
+  DS_CHECK(threads >= 1, "thread pool: {} threads, expected at least 1", threads);
+  for (int index = 1; index < threads; ++index) {
+    state_->workers.push_back(start_thread("computing", [state = state_.get(), index] {
+      const SignalStack stack;  // the work may be a generated kernel that borrows the stack pointer
+      state->work(index);
+    }));
+  }
+}
+
+ThreadPool::~ThreadPool() = default;
+
+void ThreadPool::for_each_thread(const std::function<void(int)>& body) {
+  if (threads_ == 1) {
+    body(0);
+    return;
+  }
+  State& state = *state_;
+  state.body = &body;
+  state.running.store(threads_ - 1, std::memory_order_release);
+  state.round.fetch_add(1, std::memory_order_acq_rel);
+  state.round.notify_all();
+  state.call(0);
+  for (int left = state.running.load(std::memory_order_acquire); left != 0;
+       left = state.running.load(std::memory_order_acquire)) {
+    state.running.wait(left, std::memory_order_acquire);
+  }
+  if (state.error) std::rethrow_exception(std::exchange(state.error, nullptr));
+}
+
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              const std::function<void(int64_t, int64_t)>& body) {
+  if (count <= 0) return;
+  const int64_t units = divide_up(count, grain);
+  if (threads_ == 1 || units == 1) {
+    body(0, count);
+    return;
+  }
+  const int64_t parts = std::min<int64_t>(threads_, units);
+  for_each_thread([&](int index) {
+    if (index >= parts) return;
+    const int64_t begin = units * index / parts * grain;
+    const int64_t end = std::min(count, units * (index + 1) / parts * grain);
+    if (begin < end) body(begin, end);
+  });
+}
+
+}  // namespace ds

@@ -1,0 +1,250 @@
+#include "data/tokens/text_tokens.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <vector>
+
+#include "core/values/index.h"
+#include "data/text/json_lines.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kPartBytes = size_t{2} << 20;    // of a thread
+constexpr size_t kBeyondPart = size_t{64} << 10;  // by which a part's last ids are told
+
+std::vector<int32_t> ids_of_separator(const Tokenizer& tokenizer, const Separator& separator) {
+  if (separator.text.empty()) return {};
+  std::vector<int32_t> ids;
+  try {
+    ids = tokenizer.encode(separator.text);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("data.separator: {}", error.what()));
+  }
+  const bool is_bytes = dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
+  if (separator.kind == Separator::Kind::kOneToken && !is_bytes && ids.size() != 1) {
+    throw DataError(fmt::format(
+        "the eos_token \"{}\" beside the tokenizer is {} tokens of it, expected one; give "
+        "data.separator",
+        separator.text, ids.size()));
+  }
+  return ids;
+}
+
+// JSON lines ------------------------------------------------------------------------------------
+// Documents that are encoded together, each by one thread.
+class DocumentBatch {
+ public:
+  DocumentBatch(const TextToEncode& text, ThreadPool& pool, const OnIds& on_ids)
+      : text_(text), pool_(pool), on_ids_(on_ids) {}
+
+  // Told before: its ids are not asked for.
+  void pass_over() { ++count_; }
+  void add(std::string_view document, int64_t line) {
+    ++count_;
+    documents_.push_back({.text = std::string(document), .line = line});
+    bytes_ += document.size();
+    if (bytes_ >= kPartBytes * static_cast<size_t>(pool_.threads())) flush(false);
+  }
+  void finish() { flush(true); }
+
+ private:
+  struct Document {
+    std::string text{};
+    int64_t line = 0;
+    std::vector<int32_t> ids{};
+    std::exception_ptr error = nullptr;
+  };
+
+  void encode(Document& document) const {
+    try {
+      text_.tokenizer.encode_part(document.text, {}, document.ids);
+    } catch (const DataError& error) {
+      document.error = std::make_exception_ptr(
+          DataError(fmt::format("{}:{}: {}", text_.path, document.line, error.what())));
+    }
+  }
+
+  void flush(bool is_end) {
+    pool_.parallel_for(narrow<int64_t>(documents_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) encode(documents_[to_size(i)]);
+    });
+    std::vector<int32_t> ids;
+    for (const Document& document : documents_) {
+      if (document.error != nullptr) std::rethrow_exception(document.error);
+      if (!separator_) {  // what is wrong with a document is told before
+        separator_ = ids_of_separator(text_.tokenizer, text_.options.after_json_line);
+      }
+      ids.insert(ids.end(), document.ids.begin(), document.ids.end());
+      ids.insert(ids.end(), separator_->begin(), separator_->end());
+    }
+    if (!documents_.empty()) lines_ = documents_.back().line;
+    documents_.clear();
+    bytes_ = 0;
+    on_ids_(ids, {.lines = lines_, .documents = count_, .is_end = is_end});
+  }
+
+  const TextToEncode& text_;
+  ThreadPool& pool_;
+  const OnIds& on_ids_;
+  std::optional<std::vector<int32_t>> separator_;
+  std::vector<Document> documents_;
+  size_t bytes_ = 0;
+  int64_t lines_ = 0;
+  int64_t count_ = 0;
+};
+
+// One text --------------------------------------------------------------------------------------
+class OneText {
+ public:
+  OneText(ByteStream& stream, const TextToEncode& text, ThreadPool& pool, const OnIds& on_ids)
+      : stream_(stream), text_(text), pool_(pool), on_ids_(on_ids) {}
+
+  void run(const TextPlace& from) {
+    skip(from.bytes);
+    for (size_t wanted = buffer_bytes(); !is_read_ || !buffer_.empty();) {
+      fill(wanted);
+      const size_t taken = encode_buffer();
+      buffer_.erase(0, taken);
+      done_ += narrow<int64_t>(taken);
+      // What no end is seen of is read further, and encoded by one thread.
+      is_hard_ = taken == 0;
+      wanted = is_hard_ ? 2 * std::max(buffer_.size(), size_t{1}) : buffer_bytes();
+    }
+    on_ids_(ids_of_separator(text_.tokenizer, text_.options.after_text_file),
+            {.bytes = done_, .documents = 1, .is_end = true});
+  }
+
+ private:
+  struct Part {
+    size_t begin = 0, end = 0;  // of the buffer; the next part begins before the end
+    TextPart how{};
+    std::vector<int32_t> ids{};
+    size_t taken = 0;
+  };
+
+  size_t buffer_bytes() const {
+    return kPartBytes * static_cast<size_t>(pool_.threads()) + kBeyondPart;
+  }
+
+  void skip(int64_t bytes) {
+    std::vector<char> some(kPartBytes);
+    while (done_ < bytes) {
+      const auto most = std::min(narrow<int64_t>(some.size()), bytes - done_);
+      const size_t count = stream_.read(std::span(some).first(to_size(most)));
+      if (count == 0) {
+        throw DataError(fmt::format("{}: the file shrank while it was tokenised", text_.path));
+      }
+      done_ += narrow<int64_t>(count);
+    }
+  }
+
+  void fill(size_t wanted) {
+    const size_t known = buffer_.size();
+    size_t size = known;
+    if (wanted > size) buffer_.resize(wanted);
+    while (size < buffer_.size()) {
+      const size_t count = stream_.read(std::span(buffer_).subspan(size));
+      if (count == 0) {
+        is_read_ = true;
+        break;
+      }
+      size += count;
+    }
+    buffer_.resize(size);
+    look_at(std::string_view(buffer_).substr(known));
+    if (done_ > 0 || known > 0) return;
+    const size_t mark = size - without_mark(buffer_).size();
+    buffer_.erase(0, mark);
+    done_ += narrow<int64_t>(mark);
+  }
+
+  // Plain files are looked at before; what comes out of compressed ones is known only now.
+  void look_at(std::string_view text) const {
+    if (text_.compression == Compression::kNone || text.empty()) return;
+    const bool is_first = done_ == 0 && text.size() == buffer_.size();
+    require_text(text, is_first ? SampleFrom::kBeginning : SampleFrom::kInside, text_.path);
+  }
+
+  // After the first line end from here on; npos where there is none near.
+  size_t cut_after(size_t from) const {
+    const size_t found = std::string_view(buffer_).substr(from, kBeyondPart).find('\n');
+    return found == std::string_view::npos ? std::string_view::npos : from + found + 1;
+  }
+
+  std::vector<Part> parts() const {
+    const size_t size = is_read_ ? buffer_.size() : whole_characters(buffer_).size();
+    std::vector<Part> out(1);
+    for (size_t at = kPartBytes; !is_hard_ && at + kBeyondPart < size; at += kPartBytes) {
+      const size_t cut = cut_after(at);
+      if (cut == std::string_view::npos || cut >= size) continue;
+      Part& before = out.back();
+      before.how = {.stop = cut - before.begin, .goes_on = true};
+      before.end = std::min(size, cut + kBeyondPart);
+      before.end = whole_characters(std::string_view(buffer_).substr(0, before.end)).size();
+      out.push_back({.begin = cut});
+    }
+    out.back().end = size;
+    out.back().how.goes_on = !is_read_;
+    return out;
+  }
+
+  void encode(Part& part) const {
+    const std::string_view text =
+        std::string_view(buffer_).substr(part.begin, part.end - part.begin);
+    try {
+      part.taken = text_.tokenizer.encode_part(text, part.how, part.ids);
+    } catch (const DataError& error) {
+      const int64_t first = done_ + narrow<int64_t>(part.begin);
+      const std::string from = first == 0 ? "" : fmt::format("from byte {} on: ", first);
+      throw DataError(fmt::format("{}: {}{}", text_.path, from, error.what()));
+    }
+  }
+
+  // Parts that begin where the one before does not end are encoded again, from there.
+  size_t encode_buffer() {
+    std::vector<Part> all = parts();
+    pool_.parallel_for(narrow<int64_t>(all.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) encode(all[to_size(i)]);
+    });
+    size_t taken = 0;
+    for (const Part& part : all) {
+      if (part.begin != taken) break;
+      taken += part.taken;
+      on_ids_(part.ids, {.bytes = done_ + narrow<int64_t>(taken)});
+    }
+    return taken;
+  }
+
+  ByteStream& stream_;
+  const TextToEncode& text_;
+  ThreadPool& pool_;
+  const OnIds& on_ids_;
+  std::string buffer_;  // from `done_` on
+  int64_t done_ = 0;    // bytes whose ids are told
+  bool is_read_ = false;
+  bool is_hard_ = false;
+};
+
+}  // namespace
+
+void encode_text(ByteStream& stream, const TextToEncode& text, const TextPlace& from,
+                 ThreadPool& pool, const OnIds& on_ids) {
+  if (layout_of(text.path) == TextLayout::kPlain) {
+    OneText(stream, text, pool, on_ids).run(from);
+    return;
+  }
+  DocumentBatch batch(text, pool, on_ids);
+  for_each_json_text(stream, text.path, text.options.field,
+                     [&](std::string_view document, int64_t line) {
+                       if (line > from.lines) {
+                         batch.add(document, line);
+                       } else {
+                         batch.pass_over();
+                       }
+                     });
+  batch.finish();
+}
+
+}  // namespace ds

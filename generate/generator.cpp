@@ -1,0 +1,125 @@
+#include "generate/generator.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "config/reader/utf8.h"
+#include "core/values/index.h"
+#include "generate/continuation.h"
+
+namespace ds {
+namespace {
+
+// What is printed of texts that grow at the same time: the first that has not ended at once, those
+// behind it when their turn comes.
+class InOrder {
+ public:
+  InOrder(size_t texts, const GenerationOutput& output) : waiting_(texts), output_(output) {}
+
+  void add(int64_t text, const std::string& piece) {
+    if (text == first_) {
+      print(piece);
+    } else {
+      nth(waiting_, text).pieces += piece;
+    }
+  }
+
+  void end(int64_t text) {
+    nth(waiting_, text).has_ended = true;
+    while (first_ < narrow<int64_t>(waiting_.size()) && nth(waiting_, first_).has_ended) {
+      nth(waiting_, first_).pieces.clear();
+      ++first_;
+      if (first_ < narrow<int64_t>(waiting_.size())) print(nth(waiting_, first_).pieces);
+    }
+  }
+
+ private:
+  struct Waiting {
+    std::string pieces;
+    bool has_ended = false;
+  };
+  void print(const std::string& piece) const {
+    if (!piece.empty()) output_.print(piece);
+  }
+
+  std::vector<Waiting> waiting_;
+  const GenerationOutput& output_;
+  int64_t first_ = 0;
+};
+
+class Generator {
+ public:
+  Generator(NextTokens& model, const GenerationTask& task, const GenerateArgs& args,
+            const GenerationOutput& output)
+      : model_(model),
+        task_(task),
+        args_(args),
+        output_(output),
+        printed_(task.prompts.size(), output),
+        slots_(std::min(to_size(model.slots()), task.prompts.size())) {}
+
+  void run() {
+    for (int slot = 0; slot < narrow<int>(slots_.size()); ++slot) begin(slot);
+    while (!asked_.empty()) {
+      const int slot = asked_.front();
+      asked_.pop_front();
+      Continuation& text = *nth(slots_, slot);
+      const std::string piece = text.take(model_.answer());
+      output_.progress();
+      if (!args_.json) printed_.add(text.prompt(), piece);
+      if (!text.has_ended()) {
+        ask(slot);
+      } else {
+        printed_.add(text.prompt(), args_.json ? text.to_json() : "\n");
+        printed_.end(text.prompt());
+        begin(slot);
+      }
+    }
+  }
+
+ private:
+  void begin(int slot) {
+    if (next_prompt_ == narrow<int64_t>(task_.prompts.size())) return;
+    if (!args_.json) printed_.add(next_prompt_, as_utf8(nth(task_.prompts, next_prompt_).text));
+    nth(slots_, slot) = std::make_unique<Continuation>(task_, args_, next_prompt_++);
+    ask(slot);
+  }
+
+  void ask(int slot) {
+    Continuation& text = *nth(slots_, slot);
+    const Continuation::Input input = text.next_input();
+    if (input.is_shortened && !std::exchange(told_, true)) {
+      output_.note(fmt::format(
+          "note: the text has reached the model's {} positions; it goes on from its last {} tokens",
+          task_.dims.positions, input.tokens.size()));
+    }
+    model_.ask({.slot = slot,
+                .fresh = input.fresh,
+                .prompt = text.prompt(),
+                .drawn = text.drawn(),
+                .tokens = input.tokens});
+    asked_.push_back(slot);
+  }
+
+  NextTokens& model_;
+  const GenerationTask& task_;
+  const GenerateArgs& args_;
+  const GenerationOutput& output_;
+  InOrder printed_;
+  std::vector<std::unique_ptr<Continuation>> slots_;
+  std::deque<int> asked_;  // slots, the oldest request first
+  int64_t next_prompt_ = 0;
+  bool told_ = false;
+};
+
+}  // namespace
+
+void generate(NextTokens& model, const GenerationTask& task, const GenerateArgs& args,
+              const GenerationOutput& output) {
+  Generator(model, task, args, output).run();
+}
+
+}  // namespace ds

@@ -1,0 +1,67 @@
+#include "generate/task.h"
+
+#include <algorithm>
+
+#include "core/values/index.h"
+#include "data/tokenizer/tokenizer_frame.h"
+#include "model/hf/generation.h"
+
+namespace ds {
+namespace {
+
+std::vector<int32_t> eos_ids(FileSystem& files, const ModelSource& source,
+                             const std::string& tokenizer_name, const Tokenizer& tokenizer) {
+  if (source.folder) {
+    if (auto ids = read_eos_ids(files, *source.folder)) return *ids;
+  }
+  const std::optional<std::string> text = eos_token(files, tokenizer_name);
+  if (!text) return {};
+  std::vector<int32_t> ids = tokenizer.encode(*text);
+  if (ids.size() != 1) ids.clear();  // no token ends a text
+  return ids;
+}
+
+void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
+  if (prompt.ids.empty()) {
+    throw UsageError(
+        "generate: the prompt is empty, and the tokenizer begins texts with no token of its own; "
+        "give at "
+        "least one character");
+  }
+  const auto count = narrow<int64_t>(prompt.ids.size());
+  if (count > dims.positions) {
+    throw UsageError(fmt::format(
+        "generate: the prompt is {} tokens, the model has {} positions; shorten it by {}", count,
+        dims.positions, count - dims.positions));
+  }
+}
+
+}  // namespace
+
+GenerationTask generation_task(FileSystem& files, const ModelSource& source,
+                               const GenerateArgs& args, std::vector<std::string> texts) {
+  const std::string name =
+      args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  GenerationTask task{.tokenizer = make_tokenizer(files, name), .dims = dimensions(source.model)};
+  check_vocabulary(*task.tokenizer, name, task.dims.vocabulary);
+  task.eos = eos_ids(files, source, name, *task.tokenizer);
+  const std::vector<int32_t> before = read_frame(files, name, *task.tokenizer).before;
+  for (std::string& text : texts) {
+    Prompt prompt{.text = std::move(text), .ids = before};
+    const std::vector<int32_t> ids = task.tokenizer->encode(prompt.text);
+    prompt.ids.insert(prompt.ids.end(), ids.begin(), ids.end());
+    check_prompt(prompt, task.dims);
+    task.prompts.push_back(std::move(prompt));
+  }
+  for (int32_t id = 0; id < task.dims.vocabulary; ++id) {
+    const bool ends = std::ranges::find(task.eos, id) != task.eos.end();
+    if (!task.tokenizer->knows(id) && !ends) task.never.push_back(id);
+  }
+  return task;
+}
+
+DType generation_dtype(const ModelSource& source, const GenerateArgs& args) {
+  return args.dtype.empty() ? source.stored : parse_dtype(args.dtype);
+}
+
+}  // namespace ds

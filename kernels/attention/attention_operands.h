@@ -1,0 +1,122 @@
+// What the halves of attention hand to each other: operands by reference, the mask without tensors,
+// and the dropout mask.
+// Internal to kernels/.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "kernels/attention/attention_part.h"
+
+namespace ds::kernels::detail {
+
+struct AttentionOperands {
+  AttentionShape shape;
+  SeenKeys seen;
+  float scale;    // of scores
+  float softcap;  // 0: none
+  bool is_plain;  // AttentionSpec's
+  const Tensor& qkv;
+  const Tensor& y;
+  const Tensor& log_sum_exp;
+  const Tensor& dy;    // backward
+  const Tensor& dqkv;  // backward
+  const AttentionDropout& dropout;
+};
+
+// One new position of each sequence, and what it sees of a cache: keys [first_key, length).
+struct DecodeOperands {
+  AttentionShape shape;
+  int64_t first_key;
+  float scale, softcap;
+  const Tensor& q;
+  const Tensor& keys;
+  const Tensor& values;
+  int64_t capacity;
+  Tensor& y;
+};
+
+inline void check_scores(std::string_view op, const AttentionMask& mask, float scale,
+                         float softcap) {
+  DS_CHECK(mask.left >= 0 && mask.right >= 0 && scale >= 0 && softcap >= 0,
+           "{}: queries see {} keys before and {} behind, scale {}, softcap {}", op, mask.left,
+           mask.right, scale, softcap);
+}
+
+constexpr int32_t near_or_far(int64_t distance) {
+  return static_cast<int32_t>(std::min<int64_t>(distance, kFar));
+}
+
+// Rows of queries and of keys are those of whole sequences.
+inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
+  SeenKeys seen{.left = near_or_far(mask.left),
+                .right = near_or_far(mask.right),
+                .length = narrow<int32_t>(length)};
+  if (mask.ranges.defined()) seen.ranges = static_cast<const int32_t*>(mask.ranges.address());
+  if (mask.layout.defined()) {
+    seen.layout = static_cast<const uint8_t*>(mask.layout.address());
+    seen.layout_heads = narrow<int32_t>(mask.layout.shape()[0]);
+    seen.blocks = narrow<int32_t>(mask.layout.shape()[1]);
+    seen.block = narrow<int32_t>(mask.block);
+  }
+  return seen;
+}
+
+// Rows are those of the parts.
+inline SeenKeys seen_keys(const AttentionPart& part) {
+  return {.left = near_or_far(part.mask.left),
+          .right = near_or_far(part.mask.right),
+          .shift = narrow<int32_t>(part.queries.position - part.keys.position)};
+}
+
+inline float scale_of(float scale, int64_t head_dim) {
+  return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
+}
+
+inline AttentionOperands operands_of(const AttentionSpec& spec, const Tensor& qkv, const Tensor& y,
+                                     const Tensor& log_sum_exp, const Tensor& dy,
+                                     const Tensor& dqkv, const AttentionDropout& dropout) {
+  return {.shape = spec.shape,
+          .seen = seen_keys(spec.mask.within(spec.shape.length), spec.shape.length),
+          .scale = scale_of(spec.scale, spec.shape.head_dim),
+          .softcap = spec.softcap,
+          .is_plain = spec.is_plain(),
+          .qkv = qkv,
+          .y = y,
+          .log_sum_exp = log_sum_exp,
+          .dy = dy,
+          .dqkv = dqkv,
+          .dropout = dropout};
+}
+
+// The block of random words whose words are of keys key / 4 * 4 .. + 3. `row` numbers queries over
+// all samples and heads; each begins with a block of its own.
+constexpr uint64_t dropout_block(int64_t row, int64_t length, int64_t key) {
+  return static_cast<uint64_t>(row * ((length + 3) / 4) + key / 4);
+}
+
+constexpr bool keeps(uint32_t word, float p) { return uniform_of(word) >= p; }
+
+// Multiplies the probabilities of one query by 0 or 1 / (1 - p), for keys [first_key, first_key +
+// count); first_key is a multiple of four. `query` numbers those of all heads of the batch.
+inline void drop_probabilities(const AttentionOperands& a, int64_t query, int64_t first_key,
+                               int64_t count, float* probabilities) {
+  const AttentionDropout& dropout = a.dropout;
+  const Rng rng = dropout.mask.rng();
+  const int64_t head = query / a.shape.length;
+  const int64_t number = dropout.head_number(a.shape, head / a.shape.heads, head % a.shape.heads);
+  const int64_t row = number * a.shape.length + query % a.shape.length;
+  const uint64_t first_block = dropout_block(row, a.shape.length, first_key);
+  const float kept = 1.0F / (1.0F - dropout.p);
+  for (int64_t j = 0; j < count; j += 4) {
+    const auto words = rng.block(first_block + static_cast<uint64_t>(j / 4));
+    for (int64_t k = 0; k < std::min<int64_t>(4, count - j); ++k) {
+      probabilities[j + k] *= keeps(nth(words, k), dropout.p) ? kept : 0.0F;
+    }
+  }
+}
+
+}  // namespace ds::kernels::detail

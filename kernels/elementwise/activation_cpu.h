@@ -1,0 +1,18 @@
+// The CPU half of kernels/activation. Operands have been checked.
+#pragma once
+
+#include "kernels/elementwise/activation.h"
+
+namespace ds::kernels::detail {
+
+void activation_forward_cpu(Stream& stream, Activation kind, const Tensor& x, Tensor& y);
+void activation_backward_cpu(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
+                             Tensor& dx);
+void swiglu_forward_cpu(Stream& stream, const Tensor& gate_up, int64_t rows, int64_t width,
+                        Tensor& y);
+void swiglu_backward_cpu(Stream& stream, const Tensor& gate_up, const Tensor& dy, int64_t rows,
+                         int64_t width, Tensor& dgate_up);
+void dropout_cpu(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
+                 int64_t sample_numel, Tensor& y);
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,18 @@
+// The CUDA half of kernels/activation. Operands have been checked; pointers are of the device.
+#pragma once
+
+#include "kernels/elementwise/activation.h"
+
+namespace ds::kernels::detail {
+
+void activation_forward_cuda(Stream& stream, Activation kind, const Tensor& x, Tensor& y);
+void activation_backward_cuda(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
+                              Tensor& dx);
+void swiglu_forward_cuda(Stream& stream, const Tensor& gate_up, int64_t rows, int64_t width,
+                         Tensor& y);
+void swiglu_backward_cuda(Stream& stream, const Tensor& gate_up, const Tensor& dy, int64_t rows,
+                          int64_t width, Tensor& dgate_up);
+void dropout_cuda(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
+                  int64_t sample_numel, Tensor& y);
+
+}  // namespace ds::kernels::detail

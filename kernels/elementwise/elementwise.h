@@ -1,0 +1,15 @@
+// Streaming operations over whole tensors. Operands have equal numel; dtypes may differ where
+// noted.
+#pragma once
+
+#include "core/device/tensor.h"
+
+namespace ds::kernels {
+
+void fill(Stream& stream, Tensor& y, float value);
+void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y);  // y = a + b; may alias
+void accumulate(Stream& stream, const Tensor& x, Tensor& y);            // y += x; dtypes may differ
+void scale(Stream& stream, float factor, Tensor& y);                    // y *= factor
+void cast(Stream& stream, const Tensor& x, Tensor& y);                  // copy, dtypes may differ
+
+}  // namespace ds::kernels

@@ -1,0 +1,37 @@
+// Layer norm (Ba et al., arXiv 1607.06450) and RMS norm (Zhang and Sennrich, arXiv 1910.07467) over
+// the last axis. x and y are [N, C] in any float dtype; gamma and beta [C] in the same; statistics
+// fp32.
+#pragma once
+
+#include "core/device/tensor.h"
+#include "kernels/front/write.h"
+
+namespace ds::kernels {
+
+struct LayerNormGrads {            // where the weight gradients go, and how
+  Tensor dgamma = {}, dbeta = {};  // [C], float dtype; dbeta undefined for rms_norm
+  Write write_gamma = Write::kOverwrite;
+  Write write_beta = Write::kOverwrite;
+};
+
+// mean, inv_std: fp32 [N].
+void layer_norm(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
+                Tensor& y, Tensor& mean, Tensor& inv_std);
+// As layer_norm of (x + residual), which is also stored in sum [N, C].
+void add_layer_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,
+                    const Tensor& beta, float eps, Tensor& sum, Tensor& y, Tensor& mean,
+                    Tensor& inv_std);
+// dx = gradient through the norm, plus `residual_grad` [N, C] when defined. dx may alias dy or it.
+void layer_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& inv_std, const Tensor& dy, const Tensor& residual_grad,
+                         Tensor& dx, LayerNormGrads& grads);
+
+void rms_norm(Stream& stream, const Tensor& x, const Tensor& gamma, float eps, Tensor& y,
+              Tensor& inv_rms);
+void add_rms_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,
+                  float eps, Tensor& sum, Tensor& y, Tensor& inv_rms);
+void rms_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& inv_rms,
+                       const Tensor& dy, const Tensor& residual_grad, Tensor& dx,
+                       LayerNormGrads& grads);
+
+}  // namespace ds::kernels

@@ -1,0 +1,34 @@
+// What the halves of layer_norm are told. Internal to kernels/.
+#pragma once
+
+#include "core/device/tensor.h"
+
+namespace ds::kernels::detail {
+
+enum class Norm : uint8_t { kLayer, kRms };
+
+struct NormForward {
+  Norm kind;
+  const Tensor& x;
+  const Tensor& residual;  // undefined: none
+  const Tensor& gamma;
+  const Tensor& beta;  // undefined for kRms
+  float eps;
+  const Tensor& sum;  // x + residual, when there is one
+  const Tensor& y;
+  const Tensor& mean;  // undefined for kRms
+  const Tensor& inv;   // 1 / standard deviation, or 1 / root mean square
+};
+
+struct NormBackward {
+  Norm kind;
+  const Tensor& x;
+  const Tensor& gamma;
+  const Tensor& mean;
+  const Tensor& inv;
+  const Tensor& dy;
+  const Tensor& residual_grad;
+  const Tensor& dx;
+};
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,17 @@
+// The CUDA half of kernels/step/rule_update. Operands have been checked; pointers are of the
+// device.
+#pragma once
+
+#include "kernels/optimizer/rule_update.h"
+
+namespace ds::kernels::detail {
+
+// For the same rules.
+template <class Rule>
+void rule_update_cuda(Stream& stream, const RuleArgs& args, const Rule& rule,
+                      const StepScalars& scalars);
+
+void unpack_state_cuda(Stream& stream, const StateTensor& state, const Tensor& numbers);
+void pack_state_cuda(Stream& stream, const Tensor& numbers, const StateTensor& state);
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,11 @@
+// The CPU half of kernels/rope. Operands have been checked.
+#pragma once
+
+#include "kernels/rotary/rope.h"
+
+namespace ds::kernels::detail {
+
+void rope_cpu(Stream& stream, const AttentionShape& shape, const RotaryTable& table,
+              const RowPositions& positions, Rotation rotation, Tensor& qkv);
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,212 @@
+// Softmax cross entropy, and fused with the output projection; see softmax.h. There, per block of
+// rows: logits by one product, loss and gradient in place on each row, then the two products of the
+// backward.
+#include "kernels/softmax/softmax.h"
+
+#include <algorithm>
+
+#include "core/device/dispatch.h"
+#include "core/memory/rounding.h"
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/front/argument.h"
+#include "kernels/front/costs.h"
+#include "kernels/softmax/softmax_cpu.h"
+#include "kernels/softmax/softmax_cuda.h"
+
+namespace ds::kernels {
+namespace {
+
+using detail::bytes_of, detail::numel_of;
+
+constexpr std::string_view kLossOp = "linear_cross_entropy";
+
+struct Extents {
+  int64_t rows, width, vocabulary;
+};
+
+// What a loss has of each row, in the arguments of either form.
+template <class Args>
+void check_rows(std::string_view op, const Stream& stream, const Args& args, int64_t rows) {
+  detail::require_numel(op, "targets", stream, args.targets, rows);
+  detail::require_dtype(op, "targets", args.targets, DType::kI32);
+  if (args.row_weights.defined()) {
+    detail::require_like(op, "row_weights", stream, args.row_weights, rows, DType::kF32);
+  }
+  detail::require_numel(op, "losses", stream, args.losses, rows);
+  detail::require_dtype(op, "losses", args.losses, DType::kF32);
+}
+
+Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
+  DS_CHECK(args.weight.defined() && args.weight.shape().rank() == 2,
+           "{}: weight is not a matrix [V, C]", kLossOp);
+  const int64_t vocabulary = args.weight.shape()[0];
+  const int64_t width = args.weight.shape()[1];
+  const int64_t rows = detail::rows_of(kLossOp, "x", args.x, width);
+  detail::require_numel(kLossOp, "x", stream, args.x, rows * width);
+  detail::require_float(kLossOp, "x", args.x);
+  detail::require_numel(kLossOp, "weight", stream, args.weight, vocabulary * width);
+  detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
+  check_rows(kLossOp, stream, args, rows);
+  DS_CHECK(args.dx.defined() == args.dweight.defined(),
+           "{}: dx and dweight must both be given, or neither (evaluation)", kLossOp);
+  if (args.dx.defined()) {
+    detail::require_numel(kLossOp, "dx", stream, args.dx, rows * width);
+    detail::require_dtype(kLossOp, "dx", args.dx, args.x.dtype());
+    detail::require_numel(kLossOp, "dweight", stream, args.dweight, vocabulary * width);
+    DS_CHECK(args.dweight.dtype() == args.x.dtype() || args.dweight.dtype() == DType::kF32,
+             "{}: dweight is {}, expected fp32 or {}", kLossOp, name_of(args.dweight.dtype()),
+             name_of(args.x.dtype()));
+  }
+  return {rows, width, vocabulary};
+}
+
+void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
+  constexpr std::string_view kPass = "softmax_cross_entropy";
+  detail::require_view(kPass, "logits", stream, args.logits);
+  DS_CHECK(args.logits.columns > 0, "{}: logits of a vocabulary of nothing", kPass);
+  const int64_t rows = args.logits.rows;
+  check_rows(kPass, stream, args, rows);
+  if (!args.gradients) return;
+  const DType logits = args.logits.tensor.dtype(), gradients = *args.gradients;
+  const bool is_half = gradients == DType::kBF16 || gradients == DType::kF16;
+  DS_CHECK(gradients == logits || (logits == DType::kF32 && is_half),
+           "{}: gradients of {} logits are {}, expected {} or 16 bits over fp32", kPass,
+           name_of(logits), name_of(gradients), name_of(logits));
+}
+
+int64_t check(std::string_view op, const Stream& stream, const SoftmaxCrossEntropyArgs& args,
+              const VocabularyPart& part, const Tensor& numbers) {
+  check(stream, args);
+  const int64_t columns = args.logits.columns;
+  DS_CHECK(part.first >= 0 && part.first + columns <= part.vocabulary,
+           "{}: columns [{}, {}) of a vocabulary of {}", op, part.first, part.first + columns,
+           part.vocabulary);
+  detail::require_dtype(op, "numbers", numbers, DType::kF32);
+  const int64_t of_rank = args.logits.rows * kNumbersOfPart;
+  return of_rank == 0 ? 1 : numbers.numel() / of_rank;
+}
+
+MatrixView rows_of_matrix(const Tensor& tensor, int64_t first, int64_t count, int64_t width) {
+  return {tensor, count, width, width, first * width};
+}
+
+// The gradients of a block, in the dtype of x, over the logits.
+MatrixView gradient_view(const MatrixView& logits, DType dtype) {
+  const auto of_logit = static_cast<int64_t>(size_of(logits.tensor.dtype()) / size_of(dtype));
+  return {logits.tensor.reinterpret(dtype), logits.rows, logits.columns,
+          logits.row_stride * of_logit, logits.offset * of_logit};
+}
+
+SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args,
+                                         const MatrixView& logits, int64_t first) {
+  return {.logits = logits,
+          .targets = args.targets.narrow(first, logits.rows),
+          .row_weights =
+              args.row_weights.defined() ? args.row_weights.narrow(first, logits.rows) : Tensor(),
+          .losses = args.losses.narrow(first, logits.rows),
+          .grad_scale = args.grad_scale,
+          .loss_scale = args.loss_scale,
+          .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt};
+}
+
+// The rows from `first` on whose logits these become.
+void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixView& logits,
+               int64_t first) {
+  const int64_t width = args.weight.shape()[1];
+  const MatrixView x = rows_of_matrix(args.x, first, logits.rows, width);
+  const MatrixView weight = matrix(args.weight, logits.columns, width);
+  matmul(stream, {.a = x, .b = weight, .c = logits, .transpose_b = Transpose::kYes});
+  const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits, first);
+  args.shared != nullptr ? args.shared->softmax(block) : softmax_cross_entropy(stream, block);
+  if (!args.dx.defined()) return;
+  const MatrixView dlogits = gradient_view(logits, args.x.dtype());
+  matmul(stream,
+         {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, logits.rows, width)});
+  matmul(stream, {.a = dlogits,
+                  .b = x,
+                  .c = matrix(args.dweight, logits.columns, width),
+                  .transpose_a = Transpose::kYes,
+                  .write = first == 0 ? args.write_dweight : Write::kAccumulate});
+}
+
+}  // namespace
+
+void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
+  check(stream, args);
+  stream.report("softmax_cross_entropy",
+                {.flops = 20 * numel_of(args.logits), .bytes = 3 * bytes_of(args.logits)});
+  on_device(
+      stream, [&](Cpu) { detail::softmax_cross_entropy_cpu(stream, args); },
+      [&](Cuda) { detail::softmax_cross_entropy_cuda(stream, args); });
+}
+
+void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
+                  Tensor& numbers) {
+  constexpr std::string_view kOp = "softmax_part";
+  check(kOp, stream, args, part, numbers);
+  detail::require_numel(kOp, "numbers", stream, numbers, args.logits.rows * kNumbersOfPart);
+  stream.report(kOp, {.flops = 10 * numel_of(args.logits), .bytes = bytes_of(args.logits)});
+  on_device(
+      stream, [&](Cpu) { detail::softmax_part_cpu(stream, args, part, numbers); },
+      [&](Cuda) { detail::softmax_part_cuda(stream, args, part, numbers); });
+}
+
+void softmax_cross_entropy_of_parts(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                    const VocabularyPart& part, const Tensor& numbers) {
+  constexpr std::string_view kOp = "softmax_cross_entropy_of_parts";
+  const int64_t ranks = check(kOp, stream, args, part, numbers);
+  detail::require_numel(kOp, "numbers", stream, numbers, ranks * args.logits.rows * kNumbersOfPart);
+  const bool backward = args.gradients.has_value();
+  stream.report(kOp, {.flops = backward ? 10 * numel_of(args.logits) : 0.0,
+                      .bytes = static_cast<double>(numbers.bytes()) +
+                               (backward ? 2.0 * bytes_of(args.logits) : 0.0)});
+  on_device(
+      stream, [&](Cpu) { detail::softmax_cross_entropy_of_parts_cpu(stream, args, part, numbers); },
+      [&](Cuda) { detail::softmax_cross_entropy_of_parts_cuda(stream, args, part, numbers); });
+}
+
+int64_t loss_block_bytes(Device device) {
+  return device.kind == Device::Kind::kCuda ? int64_t{1} << 30 : int64_t{64} << 20;
+}
+
+DType logits_dtype(Device device, DType x) {
+  return device.kind == Device::Kind::kCuda ? x : DType::kF32;
+}
+
+int64_t logits_stride(Device device, int64_t vocabulary) {
+  return device.kind == Device::Kind::kCuda ? round_up(vocabulary, 64) : vocabulary;
+}
+
+int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary) {
+  const int64_t most = device.kind == Device::Kind::kCuda ? 8192 : 1024;
+  const auto of_logit = static_cast<int64_t>(size_of(logits_dtype(device, x)));
+  const int64_t fit = loss_block_bytes(device) / (logits_stride(device, vocabulary) * of_logit);
+  return std::clamp<int64_t>(fit / 32 * 32, 32, most);
+}
+
+void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
+  const auto [rows, width, vocabulary] = check(stream, args);
+  const SharedVocabulary* const shared = args.shared;
+  const int64_t all = shared != nullptr ? shared->part.vocabulary : vocabulary;
+  on_device(
+      stream, [&](Cpu) { detail::check_targets_cpu(kLossOp, args.targets, all); },
+      [](Cuda) {});  // there the kernel finds them
+  if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
+    Tensor dweight = args.dweight;
+    fill(stream, dweight, 0.0F);  // no block of rows will write it
+  }
+  const Device device = stream.stands_for();
+  const DType dtype = args.x.dtype();
+  // Alike on all ranks, some of which have a row of the vocabulary more.
+  const int64_t share = shared != nullptr ? (all + shared->ranks - 1) / shared->ranks : vocabulary;
+  const int64_t block = std::min(rows, linear_cross_entropy_rows(device, dtype, share));
+  const int64_t stride = logits_stride(device, vocabulary);
+  const Tensor room =
+      Tensor::empty({block, stride}, logits_dtype(device, dtype), stream, MemoryTag::kScratch);
+  for (int64_t first = 0; first < rows; first += block) {
+    run_block(stream, args, {room, std::min(block, rows - first), vocabulary, stride, 0}, first);
+  }
+}
+
+}  // namespace ds::kernels

@@ -1,0 +1,115 @@
+// Softmax cross entropy of logits, and the same fused with the output projection, where logits
+// exist for one block of rows at a time and are never materialised whole.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "core/device/tensor.h"
+#include "kernels/front/matrix_view.h"
+#include "kernels/front/write.h"
+
+namespace ds::kernels {
+
+namespace detail {
+
+// The weight of a row; one that is ignored has none.
+constexpr float row_weight(int32_t target, const float* row_weights, int64_t row) {
+  if (target < 0) return 0.0F;
+  return row_weights == nullptr ? 1.0F : row_weights[row];
+}
+
+// What the gradients of a loss are multiplied by.
+constexpr float scaled(float grad_scale, const double* loss_scale) {
+  return loss_scale == nullptr ? grad_scale : static_cast<float>(grad_scale * *loss_scale);
+}
+
+}  // namespace detail
+
+// losses[i] = log(sum over v of e^(logits[i, v])) - logits[i, targets[i]], natural log. Over the
+// logits, when asked for, d(total)/d(logits[i, v]), which is grad_scale * loss_scale times
+// (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands that do not
+// fit throw InternalError.
+struct SoftmaxCrossEntropyArgs {
+  MatrixView logits;  // [n, V], fp32, bf16 or fp16; V at least 1
+  Tensor targets;     // int32 [n]; negative = ignored row: its loss and its gradients are 0
+  // fp32 [n], none below 0: losses and gradients are multiplied by them, and a row of weight 0 is
+  // ignored. Undefined: all are 1.
+  Tensor row_weights{};
+  Tensor losses;            // fp32 [n]
+  float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
+  // Multiplies it, in memory of the stream's device, read when the kernel runs; null: nothing does.
+  const double* loss_scale = nullptr;
+  // The dtype of the gradients, which are written over the logits: theirs, or one of 16 bits over
+  // fp32, whose rows begin where those of the logits do (what is left of a row is undefined).
+  // Without one, logits stay as they are.
+  std::optional<DType> gradients = {};
+};
+// A target of V or more: on the CPU, DataError with its row, before anything is written; on a CUDA
+// device nothing is read for it, its loss and its gradients become NaN, and
+// DeviceFlag::kTargetOutsideVocabulary is set (core/device/device_flags.h).
+void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args);
+
+// If a vocabulary is cut, each rank of a group has some columns of the logits: those of [first,
+// first + columns). Ranks tell each other three numbers of each row, and no logits.
+struct VocabularyPart {
+  int64_t first = 0;
+  int64_t vocabulary = 0;  // of all ranks
+};
+inline constexpr int64_t kNumbersOfPart = 3;
+// numbers, fp32 [n, 3]: the largest logit that is here, the sum of e^(logit - largest), and the
+// logit of the target, or 0 where another rank has it. Reads logits and targets of `args`; a target
+// outside of the vocabulary is found as above.
+void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
+                  Tensor& numbers);
+// softmax_cross_entropy() of rows of which `args` has this rank's columns. numbers, fp32 [ranks, n,
+// 3]: what softmax_part() gave on each rank, in the order of the ranks, so that all of them get the
+// same losses to the bit.
+void softmax_cross_entropy_of_parts(Stream& stream, const SoftmaxCrossEntropyArgs& args,
+                                    const VocabularyPart& part, const Tensor& numbers);
+
+// A head of which each rank of a group has some rows.
+struct SharedVocabulary {
+  VocabularyPart part;
+  int ranks = 1;
+  // In place of softmax_cross_entropy(), whose operands it is given: of all ranks together, block
+  // by block, for which it meets the others.
+  std::function<void(const SoftmaxCrossEntropyArgs& block)> softmax;
+};
+
+struct LinearCrossEntropyArgs {
+  Tensor x;       // [N, C]
+  Tensor weight;  // [V, C]
+  // int32 [N]; negative = ignored row. Where targets enter, they are checked against the
+  // vocabulary; one of V or more is found here as softmax_cross_entropy() finds it, on the CPU
+  // before any work.
+  Tensor targets;
+  Tensor row_weights{};  // see SoftmaxCrossEntropyArgs
+  Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
+  // Backward in the same pass; all undefined for evaluation.
+  float grad_scale = 1.0F;             // d(total)/d(losses[i]), equal for all rows
+  const double* loss_scale = nullptr;  // see SoftmaxCrossEntropyArgs
+  Tensor dx = {};                      // [N, C]
+  Tensor dweight = {};                 // [V, C]
+  Write write_dweight = Write::kOverwrite;
+  const SharedVocabulary* shared = nullptr;  // where `weight` has some rows of a vocabulary
+};
+// Bytes of logits that a block of rows may have. More means fewer passes over dweight, which every
+// block reads and writes whole, and more scratch; what that is worth depends on the device. A GPU
+// would spend more time on dweight than on products with as few rows as a CPU's caches want.
+int64_t loss_block_bytes(Device device);
+// What logits are kept in between the product and the softmax, of an x of that dtype. On a CPU that
+// is fp32. A GPU waits for memory there, so they have the 16 bits that x has: each is rounded once,
+// as every other activation is; sums and losses are fp32 all the same.
+DType logits_dtype(Device device, DType x);
+// Elements from one row of these logits to the next. On a CPU rows lie end to end. A GPU's library
+// has fast products only for operands whose rows all begin at 16 bytes, which those of a vocabulary
+// of odd size do not: there a row has room for the next multiple of 64 elements. What lies behind
+// its V logits is undefined, and nobody reads it.
+int64_t logits_stride(Device device, int64_t vocabulary);
+// Rows that a block holds; its logits are scratch, allocated here from the stream under
+// MemoryTag::kScratch.
+int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary);
+void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
+
+}  // namespace ds::kernels

@@ -1,0 +1,129 @@
+// Differentiable functions: a kernel, what it keeps, and the closure that undoes it. They lease
+// weights from the context's store around each use and write parameter gradients straight into the
+// store's slots. Values are [N, C] with N = batch * length rows. Without a tape they only compute.
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "kernels/elementwise/activation.h"
+#include "kernels/rotary/rope.h"
+#include "model/pass/context.h"
+
+namespace ds {
+
+inline constexpr ParamId kNoParam = -1;
+
+// A place where values are dropped in training. The mask depends on site, step and the element's
+// index in the global batch.
+struct DropoutSpec {
+  float p = 0;
+  uint64_t site = 0;  // number of the place within the model
+};
+
+// ---- linear (functions_linear.cpp)
+
+enum class WeightLayout : uint8_t {
+  kOutIn,  // nn.Linear: y = x * W^T
+  kInOut,  // GPT-2's Conv1D: y = x * W
+};
+struct LinearPart {
+  ParamId weight = kNoParam;
+  ParamId bias = kNoParam;  // or none
+  int64_t out = 0;
+};
+// Several weights of one input (q, k and v; gate and up) fill neighbouring columns of one output.
+struct LinearSpec {
+  std::vector<LinearPart> parts;
+  int64_t in = 0;
+  WeightLayout layout = WeightLayout::kOutIn;
+  // Each rank of Parallel::tensor has some rows of the weight, and a part of the sum that the
+  // product is: the bias, which all of them have, is added by one.
+  bool is_part_of_sum = false;
+  int64_t out() const;
+};
+// x [N, in] -> x * W + b [N, out()].
+Var linear(Context& context, const Var& x, const LinearSpec& spec);
+
+// ---- MLP (functions_mlp.cpp)
+
+enum class MlpGate : uint8_t {
+  kNone,
+  kSilu,  // SwiGLU: `up` has two parts of equal size, gate and up
+};
+struct MlpSpec {
+  LinearSpec up;
+  LinearSpec down;
+  MlpGate gate = MlpGate::kNone;
+  kernels::Activation activation = kernels::Activation::kNone;  // without a gate
+};
+// x [N, up.in] -> activation(up(x)), or silu(gate(x)) * up(x) -> down [N, down.out()]. One node of
+// the tape, so that what lies between the products is nobody else's; in as many tiles as the
+// context says.
+Var mlp(Context& context, const Var& x, const MlpSpec& spec);
+
+// ---- attention (functions_attention.cpp)
+
+// Attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the keys
+// and values are also put into the cache as those of `layer`; a single new position attends to the
+// cached ones that the mask lets it see. In training `dropout` applies to the attention
+// probabilities. With Parallel::sequence, the rows are parts of sequences, which attention sees
+// whole (model/exchange/sequence.h); it is collective.
+Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
+              const DropoutSpec& dropout = {});
+// Rotates queries and keys in place, by the positions of the rows; `qkv` is moved in because nobody
+// else may hold it. The table outlives the backward pass.
+Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
+         const SequenceRows& rows, Var qkv);
+
+// RMS norms of the heads of queries and of keys, each head by itself, in place; `qkv` as of rope().
+// The weights of the norms are [D].
+struct HeadNormSpec {
+  ParamId queries = kNoParam, keys = kNoParam;
+  float eps = 0;
+};
+Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
+               Var qkv);
+
+// ---- norm, embedding, dropout (functions.cpp)
+
+struct NormSpec {
+  ParamId gamma = kNoParam;
+  ParamId beta = kNoParam;  // none: RMS norm
+  float eps = 0;
+};
+struct NormOutput {
+  Var sum;  // residual + branch, the new residual stream
+  Var y;    // norm(sum)
+};
+// `branch` may be undefined: then sum is the residual itself. Both gradients that meet at the
+// residual stream are added by the norm's backward kernel.
+NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec);
+
+// Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`, or of
+// parts of such a length.
+Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
+
+struct EmbeddingSpec {
+  ParamId table = kNoParam;
+  ParamId positions = kNoParam;  // or none
+  int64_t width = 0;
+};
+// The tokens of a batch.
+struct TokenRows {
+  Tensor tokens;   // int32 [N]
+  Tensor order{};  // int32 [2, N], kernels::sort_tokens() of the tokens; with a tape only
+  // The same of the rows' own positions, if they have some and the spec has a table of them.
+  Tensor position_order{};
+  SequenceRows rows{};
+};
+// -> [N, width].
+Var embed(Context& context, const TokenRows& tokens, DType dtype, const EmbeddingSpec& spec);
+
+// ---- loss head (functions_loss.cpp)
+
+// -log softmax(x * W^T)[target], fp32 [N], W [V, C], times the weights of the rows, fp32 [N], if
+// they have some; see LanguageModel::loss for targets and grad_scale. With a tape the head's weight
+// gradient is complete on return and a node that starts the backward flow is recorded.
+Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
+                            float grad_scale, const Tensor& row_weights = {});
+
+}  // namespace ds

@@ -1,0 +1,172 @@
+#include "comm/contract/communicator.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/rotary/rope.h"
+#include "model/exchange/ring.h"
+#include "model/exchange/sequence.h"
+#include "model/functions/functions.h"
+#include "model/pass/kv_cache.h"
+#include "model/pass/own.h"
+
+namespace ds {
+namespace {
+
+using kernels::AttentionShape;
+using kernels::AttentionSpec;
+
+void copy_elements(Stream& stream, const Tensor& from, int64_t from_first, Tensor& to,
+                   int64_t to_first, int64_t count) {
+  Tensor target = to.narrow(to_first, count);
+  kernels::cast(stream, from.narrow(from_first, count), target);
+}
+
+void fill_cache(Stream& stream, const AttentionShape& shape, const Tensor& qkv, KvCache& cache,
+                int64_t layer) {
+  const int64_t width = shape.kv_heads * shape.head_dim;
+  const int64_t queries = shape.heads * shape.head_dim;
+  for (int64_t row = 0; row < shape.batch * shape.length; ++row) {
+    const int64_t position = cache.length() + row % shape.length;
+    const int64_t from = row * shape.packed() + queries;
+    const int64_t to = (row / shape.length * cache.capacity() + position) * width;
+    copy_elements(stream, qkv, from, cache.keys(layer), to, width);
+    copy_elements(stream, qkv, from + width, cache.values(layer), to, width);
+  }
+}
+
+Tensor decode(Stream& stream, const AttentionSpec& spec, const Tensor& qkv, KvCache& cache,
+              int64_t layer) {
+  const AttentionShape& shape = spec.shape;
+  const int64_t queries = shape.heads * shape.head_dim;
+  Tensor q = Tensor::empty({shape.batch, queries}, qkv.dtype(), stream);
+  for (int64_t row = 0; row < shape.batch; ++row) {
+    copy_elements(stream, qkv, row * shape.packed(), q, row * queries, queries);
+  }
+  AttentionSpec seen = spec;
+  seen.shape.length = cache.length() + 1;
+  Tensor y = Tensor::empty({shape.batch, queries}, qkv.dtype(), stream);
+  kernels::attention_decode(stream, seen, q, cache.keys(layer), cache.values(layer),
+                            cache.capacity(), y);
+  return y;
+}
+
+void check_cache(const Context& context, const AttentionShape& shape) {
+  const KvCache& cache = *context.cache;
+  DS_CHECK(!context.differentiates(), "attention: a cache is for generation, not for training");
+  DS_CHECK(cache.batch() == shape.batch, "attention: {} sequences with a cache of {}", shape.batch,
+           cache.batch());
+  DS_CHECK(shape.length == 1 || cache.length() == 0,
+           "attention: {} new positions after {} cached ones; give them one by one", shape.length,
+           cache.length());
+  DS_CHECK(cache.length() + shape.length <= cache.capacity(), "attention: the cache of {} is full",
+           cache.capacity());
+}
+
+// This is a rank's place among those that have heads of the same sequences: heads are first cut
+// among those that share the layer, then among those that trade them around attention.
+struct HeadPlace {
+  int64_t place = 0, places = 1;
+};
+HeadPlace place_among_heads(const Context& context) {
+  HeadPlace at;
+  for (const Communicator* const others : {context.parallel.tensor, context.parallel.trade}) {
+    if (others == nullptr) continue;
+    at = {at.place * others->size() + others->rank(), at.places * others->size()};
+  }
+  return at;
+}
+
+// Computes attention of the rows and heads that are here.
+Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
+                  const DropoutSpec& dropout) {
+  Stream& stream = context.stream;
+  const AttentionShape& shape = spec.shape;
+  if (context.cache != nullptr) {
+    check_cache(context, shape);
+    fill_cache(stream, shape, qkv.value, *context.cache, layer);
+    if (shape.length == 1) {
+      return {decode(stream, spec, qkv.value, *context.cache, layer), Var::kConstant};
+    }
+  }
+  const int64_t rows = shape.batch * shape.length;
+  const DType dtype = qkv.value.dtype();
+  const Tensor input = as_operand(stream, qkv.value, context.pass.operands);
+  Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, input.dtype(), stream);
+  Tensor log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
+  const auto [place, places] = place_among_heads(context);
+  const kernels::AttentionDropout drop{.p = context.pass.mode == RunMode::kTrain ? dropout.p : 0,
+                                       .mask = {context.pass.micro, dropout.site},
+                                       .all_heads = places > 1 ? places * shape.heads : 0,
+                                       .first_head = place * shape.heads};
+  kernels::attention_forward(stream, spec, input, y, log_sum_exp, drop);
+
+  auto backward = [&stream, spec, drop, dtype, qkv_saved = context.save(input),
+                   y_saved = context.save(y),
+                   sums_saved = context.save(log_sum_exp)](GradientFlow& flow) mutable {
+    const Tensor packed = take(qkv_saved);
+    const Tensor dy = as_operand(stream, flow.take(0), packed.dtype());
+    Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
+    kernels::attention_backward(stream, spec, packed, take(y_saved), take(sums_saved), dy, dqkv,
+                                drop);
+    flow.give(0, as_value(stream, std::move(dqkv), dtype));
+  };
+  Tensor value = as_value(stream, std::move(y), dtype);
+  return context.record("attention", {&qkv, 1}, {std::move(value)}, std::move(backward)).front();
+}
+
+Var around_ring(Context& context, const AttentionSpec& spec, const Var& qkv,
+                const DropoutSpec& dropout) {
+  DS_CHECK(context.pass.mode != RunMode::kTrain || dropout.p == 0,
+           "attention: a ring drops no probabilities, and {} of them are to be dropped", dropout.p);
+  return ring_attention(context, spec, qkv);
+}
+
+}  // namespace
+
+Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
+              const DropoutSpec& dropout) {
+  if (context.parallel.sequence == nullptr)
+    return own_attention(context, spec, qkv, layer, dropout);
+  DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
+  const bool trades = context.parallel.trade != nullptr;
+  AttentionSpec of_share = spec;
+  if (trades) of_share.shape = attention_of_share(spec.shape, context.parallel.trade->size());
+  Var y = trades ? to_heads(context, spec.shape, qkv) : qkv;
+  y = context.parallel.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
+                                       : around_ring(context, of_share, y, dropout);
+  return trades ? to_sequence(context, spec.shape, y) : y;
+}
+
+namespace {
+
+void rotate(Stream& stream, const AttentionShape& shape, const kernels::RotaryTable& table,
+            const SequenceRows& rows, kernels::Rotation rotation, Tensor& qkv) {
+  if (rows.own_positions.defined()) {
+    return kernels::rope(stream, shape, table, {.rows = rows.own_positions}, rotation, qkv);
+  }
+  const int64_t packed = shape.packed();
+  for (const RowBlock& block :
+       row_blocks(shape.batch * shape.length, shape.length, rows.positions)) {
+    AttentionShape of_block = shape;
+    of_block.batch = block.rows / block.length;
+    of_block.length = block.length;
+    Tensor rotated = qkv.narrow(block.row * packed, block.rows * packed);
+    kernels::rope(stream, of_block, table, {.first = block.first_position}, rotation, rotated);
+  }
+}
+
+}  // namespace
+
+Var rope(Context& context, const AttentionShape& shape, const kernels::RotaryTable& table,
+         const SequenceRows& rows, Var qkv) {
+  DS_CHECK(qkv.value.is_sole_owner(), "rope: rotates in place, but somebody else holds qkv");
+  Stream& stream = context.stream;
+  rotate(stream, shape, table, rows, kernels::Rotation::kForward, qkv.value);
+  auto backward = [&stream, shape, &table, rows](GradientFlow& flow) {
+    Tensor dqkv = own(stream, flow.take(0));
+    rotate(stream, shape, table, rows, kernels::Rotation::kInverse, dqkv);
+    flow.give(0, std::move(dqkv));
+  };
+  Tensor rotated = std::move(qkv.value);
+  return context.record("rope", {&qkv, 1}, {std::move(rotated)}, std::move(backward)).front();
+}
+
+}  // namespace ds

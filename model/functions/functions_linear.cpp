@@ -1,0 +1,40 @@
+#include "model/exchange/tensor.h"
+#include "model/functions/functions.h"
+#include "model/functions/linear_products.h"
+#include "model/pass/module_label.h"
+
+namespace ds {
+
+int64_t LinearSpec::out() const {
+  int64_t sum = 0;
+  for (const LinearPart& part : parts) sum += part.out;
+  return sum;
+}
+
+Var linear(Context& context, const Var& x, const LinearSpec& spec) {
+  DS_CHECK(x.value.shape().rank() == 2 && x.value.shape()[1] == spec.in,
+           "linear: x has shape {}, expected [N, {}]", x.value.shape().to_string(), spec.in);
+  Stream& stream = context.stream;
+  ParameterStore& store = *context.store;
+  Tensor y = context.room_for({x.value.shape()[0], spec.out()}, x.value.dtype());
+  const Tensor input = as_operand(stream, x.value, context.pass.operands);
+  if (!context.pass.unread) {
+    const Span span(stream, module_label(store, spec.parts.front().weight));
+    const bool adds_bias = !spec.is_part_of_sum || adds_what_all_have(context);
+    project(stream, store, spec, input, {.adds_bias = adds_bias}, y);
+  }
+
+  auto backward = [&stream, &store, spec, operands = context.pass.operands,
+                   x_saved = context.save(input)](GradientFlow& flow) mutable {
+    const Tensor dy = flow.take(0);
+    // Gradients first: they can be on their way to the other ranks while dx is computed, and x can
+    // go.
+    flow.later([&stream, &store, spec, x = take(x_saved), dy]() mutable {
+      write_parameter_gradients(stream, store, spec, std::move(x), dy);
+    });
+    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy, operands));
+  };
+  return context.record("linear", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+}  // namespace ds

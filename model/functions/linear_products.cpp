@@ -1,0 +1,168 @@
+#include "model/functions/linear_products.h"
+
+namespace ds {
+namespace {
+
+using kernels::Activation;
+using kernels::Factor;
+using kernels::MatrixView;
+using kernels::Transpose;
+using kernels::Write;
+
+MatrixView weight_view(const Tensor& weight, const LinearSpec& spec, int64_t out) {
+  return spec.layout == WeightLayout::kOutIn ? kernels::matrix(weight, out, spec.in)
+                                             : kernels::matrix(weight, spec.in, out);
+}
+
+// One part of both, or no weight where they are not neighbours.
+PartMemory joined(const PartMemory& first, const PartMemory& next) {
+  const bool biased = first.bias.defined();
+  if (biased != next.bias.defined() || first.write_weight != next.write_weight ||
+      (biased && first.write_bias != next.write_bias)) {
+    return {};
+  }
+  PartMemory both = first;
+  both.out += next.out;
+  both.weight = first.weight.joined_with(next.weight);
+  if (biased) both.bias = first.bias.joined_with(next.bias);
+  return biased && !both.bias.defined() ? PartMemory() : both;
+}
+
+// The weights of a layer while they are leased. All parts at once, whether they join or not, so
+// that a dry run and a run gather alike.
+class LeasedParts {
+ public:
+  enum class Biases : uint8_t { kNo, kYes };
+
+  LeasedParts(ParameterStore& store, const LinearSpec& spec, Biases biases) {
+    std::vector<PartMemory> parts;
+    for (const LinearPart& part : spec.parts) {
+      PartMemory memory{.out = part.out, .weight = lease(store, part.weight), .bias = {}};
+      if (biases == Biases::kYes && part.bias != kNoParam) memory.bias = lease(store, part.bias);
+      parts.push_back(std::move(memory));
+    }
+    joined_ = join_neighbours(parts, spec.layout);
+  }
+  const std::vector<PartMemory>& joined() const { return joined_; }
+
+ private:
+  const Tensor& lease(ParameterStore& store, ParamId id) {
+    leases_.push_back(store.acquire(id));
+    return leases_.back().weight();
+  }
+
+  std::vector<Lease> leases_;
+  std::vector<PartMemory> joined_;
+};
+
+std::vector<PartMemory> gradient_slots(ParameterStore& store, const LinearSpec& spec) {
+  std::vector<PartMemory> parts;
+  for (const LinearPart& part : spec.parts) {
+    const GradSlot weight = store.grad_slot(part.weight);
+    PartMemory memory{.out = part.out, .weight = weight.grad, .bias = {}};
+    memory.write_weight = weight.write;
+    if (part.bias != kNoParam) {
+      const GradSlot bias = store.grad_slot(part.bias);
+      memory.bias = bias.grad;
+      memory.write_bias = bias.write;
+    }
+    parts.push_back(std::move(memory));
+  }
+  return join_neighbours(parts, spec.layout);
+}
+
+}  // namespace
+
+std::vector<PartMemory> join_neighbours(const std::vector<PartMemory>& parts, WeightLayout layout) {
+  std::vector<PartMemory> result;
+  for (const PartMemory& part : parts) {
+    if (!result.empty() && layout == WeightLayout::kOutIn) {
+      PartMemory both = joined(result.back(), part);
+      if (both.weight.defined()) {
+        result.back() = std::move(both);
+        continue;
+      }
+    }
+    result.push_back(part);
+  }
+  return result;
+}
+
+void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
+             const Epilogue& epilogue, Tensor& y) {
+  DS_CHECK(epilogue.activation == kernels::Activation::kNone || spec.parts.size() == 1,
+           "linear: an activation over {} weights", spec.parts.size());
+  const int64_t rows = x.shape()[0];
+  const LeasedParts leased(store, spec, LeasedParts::Biases::kYes);
+  int64_t column = 0;
+  for (const PartMemory& part : leased.joined()) {
+    kernels::matmul(
+        stream,
+        {.a = kernels::matrix(x, rows, spec.in),
+         .b = weight_view(as_operand(stream, part.weight, x.dtype()), spec, part.out),
+         .c = kernels::columns_of(kernels::matrix(y, rows, spec.out()), column, part.out),
+         .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kYes : Transpose::kNo,
+         .bias = epilogue.adds_bias ? part.bias : Tensor(),
+         .activation = epilogue.activation,
+         .pre_activation = epilogue.pre_activation});
+    column += part.out;
+  }
+}
+
+void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                               Tensor x, const Tensor& dy) {
+  const int64_t rows = dy.shape()[0];
+  const MatrixView whole = kernels::matrix(as_operand(stream, dy, x.dtype()), rows, spec.out());
+  const bool out_in = spec.layout == WeightLayout::kOutIn;
+  std::vector<PartMemory> slots = gradient_slots(store, spec);
+  int64_t column = 0;
+  for (const PartMemory& part : slots) {
+    const MatrixView input = kernels::matrix(x, rows, spec.in);
+    const MatrixView output = kernels::columns_of(whole, column, part.out);
+    kernels::matmul(stream, {.a = out_in ? output : input,
+                             .b = out_in ? input : output,
+                             .c = weight_view(part.weight, spec, part.out),
+                             .transpose_a = Transpose::kYes,
+                             .write = part.write_weight,
+                             .bias_gradient = part.bias,
+                             .bias_gradient_of = out_in ? Factor::kA : Factor::kB,
+                             .write_bias_gradient = part.write_bias});
+    column += part.out;
+  }
+  for (const LinearPart& part : spec.parts) store.grad_ready(part.weight);
+  // A reduced bucket and the input are kept by nobody else now.
+  x = Tensor();
+  slots.clear();
+  for (const LinearPart& part : spec.parts) {
+    if (part.bias != kNoParam) store.grad_ready(part.bias);
+  }
+}
+
+Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                      const Tensor& dy, Operands operands, const Behind& behind) {
+  const int64_t rows = dy.shape()[0];
+  Tensor dx = Tensor::empty({rows, spec.in}, dy.dtype(), stream);
+  const MatrixView whole = kernels::matrix(as_operand(stream, dy, operands), rows, spec.out());
+  const LeasedParts leased(store, spec, LeasedParts::Biases::kNo);
+  // If several products are summed, the activation is undone when the sum is whole.
+  const bool at_once = leased.joined().size() == 1;
+  int64_t column = 0;
+  for (const PartMemory& part : leased.joined()) {
+    kernels::matmul(
+        stream,
+        {.a = kernels::columns_of(whole, column, part.out),
+         .b = weight_view(as_operand(stream, part.weight, operands), spec, part.out),
+         .c = kernels::matrix(dx, rows, spec.in),
+         .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kNo : Transpose::kYes,
+         .write = column == 0 ? Write::kOverwrite : Write::kAccumulate,
+         .activation_backward = at_once ? behind.activation : Activation::kNone,
+         .activation_input = at_once ? behind.before : Tensor()});
+    column += part.out;
+  }
+  if (!at_once && behind.activation != Activation::kNone) {
+    kernels::activation_backward(stream, behind.activation, behind.before, dx, dx);
+  }
+  return dx;
+}
+
+}  // namespace ds

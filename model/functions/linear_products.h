@@ -1,0 +1,49 @@
+// The three products of a linear layer, on tensors: y, the gradients of its parameters, and dx.
+// linear() and mlp() are made of them. Parts whose parameters lie side by side in memory are one
+// product: a larger one is faster than several small ones. No tape here.
+#pragma once
+
+#include <vector>
+
+#include "model/functions/functions.h"
+
+namespace ds {
+
+// Memory of one part's parameters, or of their gradients; of several parts once they are joined.
+struct PartMemory {
+  int64_t out = 0;
+  Tensor weight;
+  Tensor bias;  // or undefined
+  kernels::Write write_weight = kernels::Write::kOverwrite;
+  kernels::Write write_bias = kernels::Write::kOverwrite;
+};
+// Makes one of neighbours, in order, where weights and biases (or no biases) both lie end to end
+// and are written alike. Weights of layout kInOut never join: side by side they are no matrix.
+std::vector<PartMemory> join_neighbours(const std::vector<PartMemory>& parts, WeightLayout layout);
+
+// What a product does to its result: y = activation(x * W + b), and what it was before that.
+struct Epilogue {
+  bool adds_bias = true;
+  kernels::Activation activation = kernels::Activation::kNone;
+  Tensor pre_activation = {};  // [N, out] or undefined
+};
+// y [N, out] of x [N, in]. With an activation, the layer has one part.
+void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
+             const Epilogue& epilogue, Tensor& y);
+
+// dW = x^T * dy (kInOut) or dy^T * x (kOutIn), and db = sum of the rows of dy, into the store's
+// slots; ready on return. `x` is let go before the biases are.
+void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                               Tensor x, const Tensor& dy);
+
+// An activation that x = activation(before) came from.
+struct Behind {
+  kernels::Activation activation = kernels::Activation::kNone;
+  Tensor before = {};  // [N, in], or undefined without an activation
+};
+// dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
+// gradient before that.
+Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                      const Tensor& dy, Operands operands, const Behind& behind = {});
+
+}  // namespace ds

@@ -1,0 +1,29 @@
+// Decoder: a decoder-only language model in one piece, which is the stage that is first and last.
+// The stage brings loss and backward; this adds generation.
+#pragma once
+
+#include <memory>
+
+#include "model/modules/language_model.h"
+#include "model/modules/stage.h"
+
+namespace ds {
+
+class Decoder final : public LanguageModel {
+ public:
+  explicit Decoder(std::unique_ptr<const Stage> stage);  // of all layers
+
+  const ModelConfig& config() const override { return stage_->config(); }
+  DType dtype() const override { return stage_->dtype(); }
+  Tensor loss(Context& context, const Tensor& tokens, const Tensor& targets,
+              float grad_scale) override;
+  Tensor next_logits(Context& context, const Tensor& tokens) override;
+
+ private:
+  void check_tokens(const Tensor& tokens) const;
+
+  const std::unique_ptr<const Stage> stage_;
+  const ModelDimensions dims_;
+};
+
+}  // namespace ds

@@ -1,0 +1,154 @@
+#include "model/modules/module.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/values/index.h"
+
+namespace ds {
+
+namespace {
+
+ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape& shape,
+                  Initializer init, ModuleKind module, ParamPart part) {
+  ParamSpec spec{.name = build.child(name).path,
+                 .shape = shape,
+                 .dtype = build.dtype,
+                 .init = init,
+                 .module = module,
+                 .unit = build.unit};
+  const auto is_cut = [](const std::vector<Range>& of_axis) { return !of_axis.empty(); };
+  if (std::ranges::any_of(part.kept, is_cut)) {
+    spec.global = shape;
+    spec.cut.axes = std::move(part.kept);
+    spec.replicas.summed = std::move(part.summed);
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      std::vector<Range>& ranges = nth(spec.cut.axes, axis);
+      if (ranges.empty()) ranges = {{0, shape[axis]}};
+    }
+    spec.shape = spec.cut.shape_in(shape);
+  } else if (!part.summed.empty()) {
+    spec.replicas.summed = std::move(part.summed);
+  } else if (build.tensor) {
+    spec.replicas.same = {Axis::kTensor};
+  }
+  if (build.repeated) spec.replicas.same.push_back(*build.repeated);
+  return spec;
+}
+
+}  // namespace
+
+BuildContext BuildContext::child(std::string_view name) const {
+  BuildContext below = *this;
+  below.path = path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
+  return below;
+}
+
+BuildContext BuildContext::child(std::string_view name, int64_t index) const {
+  return child(fmt::format("{}.{}", name, index));
+}
+
+BuildContext BuildContext::in_unit(int unit_number) const {
+  BuildContext same = *this;
+  same.unit = unit_number;
+  return same;
+}
+
+ParamId BuildContext::param(std::string_view name, const Shape& shape, Initializer init,
+                            ModuleKind module, ParamPart part) const {
+  return store.add(spec_of(*this, name, shape, init, module, std::move(part)));
+}
+
+ParamId BuildContext::table(std::string_view name, const Shape& shape, Initializer init) const {
+  ParamSpec table = spec_of(*this, name, shape, init, ModuleKind::kEmbedding,
+                            {.kept = {vocabulary_cut(*this), {}}});
+  table.looked_up = true;
+  return store.add(std::move(table));
+}
+
+Initializer zeros() { return {Initializer::Kind::kZeros, 0}; }
+Initializer ones() { return {Initializer::Kind::kOnes, 0}; }
+Initializer normal(double standard_deviation) {
+  return {Initializer::Kind::kNormal, static_cast<float>(standard_deviation)};
+}
+
+namespace {
+
+int64_t numel_of(const std::vector<Range>& kept, int64_t all) {
+  if (kept.empty()) return all;
+  int64_t sum = 0;
+  for (const Range& range : kept) sum += range.numel();
+  return sum;
+}
+
+Range scaled(const Range& range, int64_t factor) {
+  return {range.begin * factor, range.end * factor};
+}
+
+}  // namespace
+
+LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                       Bias bias, double standard_deviation, const LinearCut& cut) {
+  const bool out_in = layout == WeightLayout::kOutIn;
+  LinearPart part;
+  part.weight = build.param(
+      "weight", out_in ? Shape{out, in} : Shape{in, out}, normal(standard_deviation),
+      ModuleKind::kLinear,
+      {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out}, .summed = cut.summed});
+  if (bias == Bias::kZeros) {
+    part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear,
+                            {.kept = {cut.out}, .summed = cut.summed});
+  }
+  part.out = numel_of(cut.out, out);
+  return part;
+}
+
+LinearSpec linear_layer(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                        Bias bias, double standard_deviation, const LinearCut& cut) {
+  return {.parts = {linear_part(build, in, out, layout, bias, standard_deviation, cut)},
+          .in = numel_of(cut.in, in),
+          .layout = layout,
+          .is_part_of_sum = !cut.in.empty()};
+}
+
+BlockCut block_cut(const BuildContext& build, int64_t head_dim) {
+  if (!build.tensor) return {};
+  return {.queries = {scaled(build.tensor->heads, head_dim)},
+          .keys = {scaled(build.tensor->kv_heads, head_dim)},
+          .inner = {build.tensor->inner},
+          .keys_summed = build.tensor->key_replicas > 1 ? std::vector{Axis::kKeyReplica}
+                                                        : std::vector<Axis>{}};
+}
+
+std::vector<Range> vocabulary_cut(const BuildContext& build) {
+  if (!build.tensor) return {};
+  return {build.tensor->vocabulary};
+}
+
+ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions& dims) {
+  return build.tensor ? dimensions_of_share(dims, *build.tensor) : dims;
+}
+
+namespace {
+
+// Each rank sees its own rows of a norm, or all ranks see all.
+ParamPart norm_part(const BuildContext& build) {
+  if (!build.tensor || !build.tensor->shares_rows) return {};
+  return {.summed = {Axis::kTensor}};
+}
+
+}  // namespace
+
+NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps) {
+  NormSpec spec = rms_norm_params(build, width, eps);
+  spec.beta = build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm, norm_part(build));
+  return spec;
+}
+
+NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps) {
+  return {.gamma = build.param("weight", {width}, ones(), ModuleKind::kLayerNorm, norm_part(build)),
+          .beta = kNoParam,
+          .eps = static_cast<float>(eps)};
+}
+
+}  // namespace ds

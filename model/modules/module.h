@@ -1,0 +1,74 @@
+// How modules come by their parameters: a BuildContext carries the path of names down the tree of
+// modules, so that a parameter's full name is the one Hugging Face gives it. Modules are plain
+// objects that keep ParamIds; they run through a Context and hold no weights.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/exchange/tensor.h"
+#include "model/functions/functions.h"
+#include "model/pass/param.h"
+
+namespace ds {
+
+// What this rank has of a parameter.
+struct ParamPart {
+  std::vector<std::vector<Range>> kept{};  // by axis; none, of an axis: all
+  std::vector<Axis> summed{};  // whose ranks have the same, and make a part of its gradient
+};
+
+struct BuildContext {
+  ParameterStore& store;
+  DType dtype = DType::kF32;                         // of every parameter
+  std::string path;                                  // "transformer.h.0.attn", empty at the root
+  int unit = 0;                                      // see ParamSpec::unit
+  std::optional<TensorShare> tensor = std::nullopt;  // of each layer; nothing: layers are whole
+  // An axis along which another rank has what is added here too, with the same gradient.
+  std::optional<Axis> repeated = std::nullopt;
+
+  BuildContext child(std::string_view name) const;
+  BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"
+  BuildContext in_unit(int unit_number) const;
+  // What all that share layers have whole is known to be the same.
+  ParamId param(std::string_view name, const Shape& shape, Initializer init,
+                ModuleKind module = ModuleKind::kOther, ParamPart part = {}) const;
+  // Adds the table of an embedding of tokens: [vocabulary, width].
+  ParamId table(std::string_view name, const Shape& shape, Initializer init) const;
+};
+
+Initializer zeros();
+Initializer ones();
+Initializer normal(double standard_deviation);
+
+enum class Bias : uint8_t { kNone, kZeros };
+
+// Which inputs and outputs of a linear layer a rank has; none: all of them.
+struct LinearCut {
+  std::vector<Range> in{}, out{};
+  std::vector<Axis> summed{};  // as of a ParamPart
+};
+// One linear layer named by build.path: `weight` in the layout's shape, and `bias` [out] if any.
+LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                       Bias bias, double standard_deviation, const LinearCut& cut = {});
+// Alone in its product.
+LinearSpec linear_layer(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                        Bias bias, double standard_deviation, const LinearCut& cut = {});
+
+// Elements of queries, of keys (or values), and between the MLP's products that this rank has; none
+// where layers are whole.
+struct BlockCut {
+  std::vector<Range> queries{}, keys{}, inner{};
+  std::vector<Axis> keys_summed{};  // of whose gradient other ranks with the same make a part
+};
+BlockCut block_cut(const BuildContext& build, int64_t head_dim);
+std::vector<Range> vocabulary_cut(const BuildContext& build);
+// As attention and MLP are computed here.
+ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions& dims);
+
+NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps);
+NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps);
+
+}  // namespace ds

@@ -1,0 +1,237 @@
+#include "model/modules/stage.h"
+
+#include <algorithm>
+#include <array>
+
+#include "comm/contract/communicator.h"
+#include "core/text/name_pattern.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/matmul/matmul.h"
+#include "model/activations/recompute.h"
+#include "model/exchange/tensor.h"
+#include "model/pass/kv_cache.h"
+
+namespace ds {
+namespace {
+
+int64_t row_sharers(const Context& context) {
+  const Communicator* const group = context.parallel.row_group();
+  return group != nullptr ? group->size() : 1;
+}
+
+// sum + branch, rounded as the norms that add round it.
+Var joined(Context& context, Residual residual) {
+  if (!residual.branch.defined()) return std::move(residual.sum);
+  const Tensor& sum = residual.sum.value;
+  Tensor y = Tensor::empty(sum.shape(), sum.dtype(), context.stream);
+  kernels::add(context.stream, residual.branch.value, sum, y);
+  auto backward = [](GradientFlow& flow) {
+    Tensor dy = flow.take(0);
+    flow.give(1, dy);
+    flow.give(0, std::move(dy));
+  };
+  const std::array<Var, 2> inputs{residual.sum, residual.branch};
+  return context.record("boundary", inputs, {std::move(y)}, std::move(backward)).front();
+}
+
+TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
+  return {.tokens = batch.tensor(batch_field::kTokens),
+          .order = batch.find(batch_field::kTokenOrder),
+          .position_order = batch.find(batch_field::kPositionOrder),
+          .rows = rows};
+}
+
+// Row `length - 1` of each sequence, as constants.
+Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
+  if (!x.defined() || rows.length == 1) return x;
+  const int64_t width = x.value.shape()[1];
+  Tensor last = Tensor::empty({rows.batch, width}, x.value.dtype(), stream);
+  for (int64_t b = 0; b < rows.batch; ++b) {
+    Tensor row = last.narrow(b * width, width);
+    kernels::cast(stream, x.value.narrow(((b + 1) * rows.length - 1) * width, width), row);
+  }
+  return {std::move(last), Var::kConstant};
+}
+
+}  // namespace
+
+LayerRange all_layers(const ModelConfig& config) { return {0, dimensions(config).layers + 2}; }
+
+Stage::Stage(Parts parts, const RecomputedBlocks& recomputed)
+    : parts_(std::move(parts)),
+      dims_(dimensions(parts_.config)),
+      segments_(segments_of(parts_, recomputed)),
+      mlp_tiles_(recomputed.mlp_tiles) {}
+
+std::vector<Stage::Segment> Stage::segments_of(const Parts& parts,
+                                               const RecomputedBlocks& recomputed) {
+  std::vector<NamePattern> patterns;
+  for (const std::string& text : recomputed.patterns) {
+    patterns.emplace_back("activation_checkpointing.modules", text, NamePattern::Case::kExact);
+  }
+  const bool whole = recomputed.recompute.part == RecomputedPart::kBlock;
+  std::vector<Segment> segments;
+  for (size_t i = 0; i < parts.blocks.size(); ++i) {
+    const std::string& path = parts.blocks[i]->path();
+    const auto matches = [&](const NamePattern& pattern) { return pattern.found_in(path); };
+    const bool is_one = recomputed.recompute.part != RecomputedPart::kNone &&
+                        (patterns.empty() || std::ranges::any_of(patterns, matches));
+    const Recompute recompute = is_one ? recomputed.recompute : Recompute{};
+    const bool joins =
+        is_one && whole && !segments.empty() &&
+        segments.back().recompute.part == RecomputedPart::kBlock &&
+        segments.back().end - segments.back().begin < static_cast<size_t>(recomputed.per_segment);
+    if (!joins) segments.push_back({.begin = i, .end = i, .recompute = recompute});
+    ++segments.back().end;
+  }
+  if (recomputed.keeps_last && parts.head && segments.size() > 1) segments.back().recompute = {};
+  return segments;
+}
+
+const Stage::Head& Stage::head() const {
+  DS_CHECK(is_last(), "stage: only the last one has a head");
+  return *parts_.head;
+}
+
+std::vector<ParamId> Stage::shared_params() const {
+  if (parts_.shared == kNoParam) return {};
+  return {parts_.shared};
+}
+
+BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
+  const BatchContent& content = extents.content;
+  const bool trains = extents.mode == RunMode::kTrain;
+  const int64_t rows = extents.samples * extents.length;
+  std::vector<BatchField> fields;
+  const auto add = [&](std::string_view name, DType dtype, const Shape& shape,
+                       BatchField::Kind kind = BatchField::Kind::kGiven,
+                       std::string_view from = {}) {
+    fields.push_back({std::string(name), dtype, shape, kind, std::string(from)});
+  };
+  using namespace batch_field;
+  if (is_first()) {
+    add(kTokens, DType::kI32, {rows});
+    if (trains) add(kTokenOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kTokens);
+  }
+  const bool has_table = is_first() && parts_.embedding->spec.positions != kNoParam;
+  if (content.positions && (has_table || decoder_spec(parts_.config).rotary)) {
+    add(kPositions, DType::kI32, {rows});
+    if (trains && has_table) {
+      add(kPositionOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kPositions);
+    }
+  }
+  if (content.key_ranges) {
+    add(kKeyRanges, DType::kI32, {extents.samples, extents.whole_length, 2});
+  }
+  if (is_last()) {
+    add(kTargets, DType::kI32, {rows});
+    if (content.weights) add(kWeights, DType::kF32, {rows});
+    if (content.is_uneven) {
+      add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
+    }
+  }
+  return BatchSpec(std::move(fields));
+}
+
+Residual Stage::run(Context& context, StageInput input) const {
+  const MicroBatch& batch = input.batch;
+  SequenceRows rows = input.rows;
+  rows.own_positions = batch.find(batch_field::kPositions);
+  rows.key_ranges = batch.find(batch_field::kKeyRanges);
+  const int64_t row_count = rows.batch * rows.length;
+  Residual stream;
+  const Span span(context.stream, "embedding");
+  if (is_first()) {
+    const TokenRows tokens = token_rows(batch, rows);
+    DS_CHECK(tokens.tokens.dtype() == DType::kI32 && tokens.tokens.shape() == Shape{row_count},
+             "stage: tokens are {} {}, expected int32 [{}]", name_of(tokens.tokens.dtype()),
+             tokens.tokens.shape().to_string(), row_count);
+    stream.sum = dropout(context, embed(context, tokens, parts_.dtype, parts_.embedding->spec),
+                         parts_.embedding->dropout, rows.length);
+  } else {
+    const Shape expected{row_count / row_sharers(context), dims_.width};
+    DS_CHECK(input.boundary.defined() && input.boundary.value.shape() == expected &&
+                 input.boundary.value.dtype() == parts_.dtype,
+             "stage: it needs {} {} of the stage before", name_of(parts_.dtype),
+             expected.to_string());
+    stream.sum = std::move(input.boundary);
+  }
+  input = {};
+  for (const Segment& segment : segments_) {
+    stream = run_segment(context, segment, rows, std::move(stream));
+  }
+  if (context.cache != nullptr) context.cache->advance(rows.length);
+  return stream;
+}
+
+Residual Stage::run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
+                           Residual in) const {
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    const Block& block = *parts_.blocks[i];
+    const Span in_block(context.stream, block.path());
+    Context inside = context.part_of_segment(i + 1 == segment.end);
+    in = block.forward(inside, rows, std::move(in));
+  }
+  return in;
+}
+
+Residual Stage::run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
+                            Residual in) const {
+  Context inside = context;
+  inside.pass.recompute = segment.recompute;
+  inside.pass.mlp_tiles = mlp_tiles_;
+  if (segment.recompute.part != RecomputedPart::kBlock || !context.differentiates()) {
+    return run_blocks(inside, segment, rows, std::move(in));
+  }
+  // One tensor is kept of it, as between two stages.
+  const Span span(context.stream, parts_.blocks[segment.begin]->path());
+  std::vector<Var> inputs{joined(context, std::move(in))};
+  in = {};
+  std::vector<Var> out =
+      recompute(inside, "recompute", std::move(inputs),
+                [this, &segment, rows](Context& again, std::vector<Var> values) {
+                  Residual stream{.sum = std::move(values.front()), .branch = {}};
+                  stream = run_blocks(again, segment, rows, std::move(stream));
+                  return std::vector<Var>{std::move(stream.sum), std::move(stream.branch)};
+                });
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+Var Stage::forward(Context& context, StageInput input) const {
+  DS_CHECK(!is_last(), "stage: the last one gives losses and has no boundary");
+  Residual residual = run(context, std::move(input));
+  const Span span(context.stream, "boundary");
+  return joined(context, std::move(residual));
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
+Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
+  const Head& last = head();
+  const Tensor targets = input.batch.tensor(batch_field::kTargets);
+  const Tensor weights = input.batch.find(batch_field::kWeights);
+  Residual residual = run(context, std::move(input));
+  const Span span(context.stream, "head");
+  Var y = norm(context, residual.sum, residual.branch, last.norm).y;
+  residual = {};
+  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight, targets,
+                              grad_scale, weights);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
+Tensor Stage::next_logits(Context& context, StageInput input) const {
+  const Head& last = head();
+  const SequenceRows rows{.batch = input.rows.batch, .length = input.rows.length};
+  Stream& stream = context.stream;
+  Residual residual = run(context, std::move(input));
+  residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
+  const Var y = norm(context, residual.sum, residual.branch, last.norm).y;
+  Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
+  const Lease head = context.store->acquire(last.weight);
+  kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
+                           .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
+                           .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
+                           .transpose_b = kernels::Transpose::kYes});
+  return logits;
+}
+
+}  // namespace ds

@@ -1,0 +1,115 @@
+// Stage: consecutive layers of a language model, from the embedding over the blocks to the final
+// norm with the loss head; the whole model is the stage that has them all. Families differ in their
+// blocks alone, so a stage is one class. Between two stages travels one tensor [N, C], the sum of
+// the residual stream and the last branch: a norm that adds works on the stored sum too, so a model
+// that is cut has the bits of one that is whole.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/families/list.h"
+#include "model/functions/functions.h"
+#include "model/modules/pipeline_stage.h"
+#include "model/parallel/pipeline_cut.h"
+
+namespace ds {
+
+// The residual stream between blocks is sum + branch; the next norm adds them in passing.
+struct Residual {
+  Var sum;
+  Var branch;  // undefined at the start
+};
+
+class Block {
+ public:
+  // `path`: "transformer.h.3", as parameters of it are called.
+  explicit Block(std::string path) : path_(std::move(path)) {}
+  virtual ~Block() = default;
+  const std::string& path() const { return path_; }
+  virtual Residual forward(Context& context, const SequenceRows& rows, Residual in) const = 0;
+
+ private:
+  std::string path_;
+};
+
+LayerRange all_layers(const ModelConfig& config);
+
+// Which blocks do without activations until the backward pass (model/activations/recompute.h), and
+// in how many tiles all of them have their MLP (model/activations/tiles.h).
+struct RecomputedBlocks {
+  int64_t mlp_tiles = 1;
+  Recompute recompute{};
+  int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
+  std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
+  // If there are several segments, the last one of the model keeps what it has. This is for
+  // gradients that come as soon as the head is done: to make that again would take time, and save
+  // memory only while the head runs alone.
+  bool keeps_last = false;
+};
+
+class Stage final : public PipelineStage {
+ public:
+  struct Embedding {
+    EmbeddingSpec spec{};
+    DropoutSpec dropout{};
+  };
+  struct Head {
+    NormSpec norm{};
+    ParamId weight = kNoParam;  // [V, C]; the embedding's table when tied
+  };
+  struct Parts {
+    ModelConfig config;
+    DType dtype = DType::kF32;
+    std::optional<Embedding> embedding{};
+    std::vector<std::unique_ptr<Block>> blocks{};
+    std::optional<Head> head{};
+    ParamId shared = kNoParam;  // see Stage::shared()
+  };
+  explicit Stage(Parts parts, const RecomputedBlocks& recomputed = {});
+
+  bool is_first() const override { return parts_.embedding.has_value(); }
+  bool is_last() const override { return parts_.head.has_value(); }
+  DType dtype() const override { return parts_.dtype; }
+  Shape shape_in(const SequenceRows& rows) const override {
+    return {rows.batch * rows.length, dims_.width};
+  }
+  Shape shape_out(const SequenceRows& rows) const override { return shape_in(rows); }
+  BatchSpec batch_spec(const BatchExtents& extents) const override;
+  std::vector<ParamId> shared_params() const override;
+  const ModelConfig& config() const { return parts_.config; }
+  const Head& head() const;  // of the last stage
+  // The table of a tied embedding where first and last stage are two: both have a whole one, start
+  // from the same bits and update alike, once their gradients are summed. Otherwise kNoParam.
+  ParamId shared() const { return parts_.shared; }
+
+  // The residual stream after the blocks; a cache has the positions from then on.
+  Residual run(Context& context, StageInput input) const;
+  Var forward(Context& context, StageInput input) const override;
+  Tensor losses(Context& context, StageInput input, float grad_scale) const override;
+  // The last stage's, without a tape: see LanguageModel::next_logits, here with the batch that
+  // input.rows says.
+  Tensor next_logits(Context& context, StageInput input) const;
+
+ private:
+  // Consecutive blocks [begin, end) that run alike.
+  struct Segment {
+    size_t begin = 0;
+    size_t end = 0;
+    Recompute recompute{};
+  };
+  static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
+  Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
+                      Residual in) const;
+  Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
+                       Residual in) const;
+
+  Parts parts_;
+  ModelDimensions dims_;
+  std::vector<Segment> segments_;
+  int64_t mlp_tiles_;
+};
+
+}  // namespace ds

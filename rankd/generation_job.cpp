@@ -1,0 +1,131 @@
+#include "rankd/generation_job.h"
+
+#include "comm/peers.h"
+#include "config/config.h"
+#include "core/files/input_files.h"
+#include "core/status/failpoint.h"
+#include "core/values/index.h"
+#include "generate/generator.h"
+#include "generate/stage_pipeline.h"
+#include "model/families/zoo.h"
+#include "proto/control.pb.h"
+#include "rankd/job_comm.h"
+#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/look.h"
+
+namespace ds {
+namespace {
+
+GenerateArgs args_of(const std::string& bytes) {
+  control::GenerationOrder order;
+  if (!order.ParseFromString(bytes)) {
+    throw InternalError("generate: the launcher's order cannot be read");
+  }
+  GenerateArgs args;
+  args.source = order.source();
+  args.prompts.assign(order.prompts().begin(), order.prompts().end());
+  args.max_tokens = order.max_tokens();
+  args.temperature = order.temperature();
+  args.top_k = order.top_k();
+  args.top_p = order.top_p();
+  args.stops.assign(order.stops().begin(), order.stops().end());
+  args.tokenizer = order.tokenizer();
+  args.dtype = order.dtype();
+  args.seed = order.seed();
+  args.json = order.json();
+  return args;
+}
+
+// Cuts the model into stages by what is computed: an embedding multiplies nothing.
+std::vector<LayerRange> cut_in_stages(const ModelConfig& model, int stages) {
+  const int64_t layers = all_layers(model).end;
+  if (stages > layers) {
+    throw UsageError(fmt::format(
+        "generate: {} ranks, and the model has {} layers that they could be given: the embedding, "
+        "{} blocks and the head; give {} ranks at most (--num-gpus: of each host)",
+        stages, layers, layers - 2, layers));
+  }
+  return cut_model(model, "best", stages);
+}
+
+// What ranks begin with, and what is looked at before there are any.
+struct Prepared {
+  GenerateArgs args;
+  ModelSource source;
+  GenerationTask task;
+  std::vector<LayerRange> stages;
+};
+
+Prepared prepare(FileSystem& files, const std::string& order, int ranks) {
+  GenerateArgs args = args_of(order);
+  ModelSource source = open_model_source(files, args.source);
+  GenerationTask task = generation_task(files, source, args, args.prompts);
+  std::vector<LayerRange> stages = cut_in_stages(source.model, ranks);
+  return {std::move(args), std::move(source), std::move(task), std::move(stages)};
+}
+
+// Generates in one rank, which has no other rank to be a stage with.
+void run_alone(const Prepared& work, const GenerationOutput& output) {
+  OneStage model(work.source, work.task, work.args);
+  generate(model, work.task, work.args, output);
+}
+
+void run_stage(const Prepared& work, const GenerationOutput& output, const JobPlan& plan,
+               ControlClient& control, TcpListener& listener) {
+  StageSteps steps(work.source, work.task, work.args,
+                   {.layers = nth(work.stages, plan.rank),
+                    .slots = plan.world_size,
+                    .place = {.threads = work.args.threads}});
+  DS_FAILPOINT("generate.loaded");
+  const MeshSizes sizes{.pipe = plan.world_size};
+  JobComm comm(plan, control, listener, Config{}, sizes);
+  Connections connections = Connections::over(comm.world(), sizes, comm.sinks());
+  Communicator& pipe = connections.peers().mesh.group(Axis::kPipe);
+  if (plan.rank > 0) {
+    serve_stage(steps, pipe, output.progress);
+    return;
+  }
+  FirstStage first(steps, pipe);
+  generate(first, work.task, work.args, output);
+  first.end();
+}
+
+}  // namespace
+
+int run_generation(const JobPlan& plan, ControlClient& control, TcpListener& listener) {
+  DS_FAILPOINT("generate.begin");
+  control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
+  RealFileSystem real;
+  InputFiles files(real);
+  Prepared work = prepare(files, plan.generation, plan.world_size);
+  work.args.threads = plan.threads;
+  int64_t tokens = 0;
+  const GenerationOutput output{
+      .print = [&](const std::string& text) { control.report_generated(text); },
+      .note = [&](const std::string& line) { control.report_text(line); },
+      .progress =
+          [&] {
+            control.report_progress({.step = ++tokens, .micro_step = 0, .phase = "generate"});
+          }};
+  if (plan.world_size == 1) {
+    run_alone(work, output);
+  } else {
+    run_stage(work, output, plan, control, listener);
+  }
+  return static_cast<int>(ExitCode::kDone);
+}
+
+int look_at_generation(const std::string& order_file, int ranks) {
+  RealFileSystem real;
+  InputFiles files(real);
+  InputFindings found;
+  try {
+    prepare(files, read_text_file(files, order_file), ranks);
+  } catch (const Error& error) {
+    found.defects.push_back({.code = error.exit_code(), .key = "", .what = error.what()});
+  }
+  print_findings(found);
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace ds

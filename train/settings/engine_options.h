@@ -1,0 +1,70 @@
+// What is trained and how: everything that an engine is told before it knows where it runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/families/list.h"
+#include "kernels/attention/attention_choice.h"
+#include "kernels/matmul/matmul.h"
+#include "model/modules/stage.h"
+#include "model/parallel/pipeline_schedule.h"
+#include "model/pass/context.h"
+#include "optim/rule_optimizer.h"
+#include "train/settings/eigenvalue_options.h"
+#include "train/settings/step_settings.h"
+#include "zero/shard_group.h"
+
+namespace ds {
+
+// How the model is cut where ranks along the pipe axis have parts of it.
+struct PipelineChoice {
+  PipelineKind schedule = PipelineKind::k1F1B;
+  int chunks = 1;                  // of the model, on each rank
+  std::string partition = "best";  // see cut_model()
+  // What ranks that share layers have alike travels once.
+  bool shares_activations = true;
+  bool shares_gradients = true;
+};
+
+class PipelineModule;  // model/layers/pipeline_module.h
+
+struct EngineOptions {
+  ModelConfig model;
+  // Layers that are trained in place of `model`, which then says nothing; dtype is theirs.
+  std::shared_ptr<const PipelineModule> module = nullptr;
+  DType dtype = DType::kF32;         // of weights and activations
+  Operands operands = std::nullopt;  // of products, where they are of another one
+  ZeroOptions zero;                  // the engine names its optimizer there
+  OptimizerConfig optimizer;
+  SchedulerConfig schedule;      // without a type: none
+  double gradient_clipping = 0;  // 0: off
+  LossScaleRule loss_scale{};
+  // What gradients have more than those of the mean loss from the loss to the update.
+  double gradient_factor = 1;
+  int64_t micro_batch = 1;  // samples per rank and micro-step
+  int64_t length = 1;       // tokens per sample; with a module 1
+  BatchContent content{};   // what samples hold beside tokens and targets
+  // If a curriculum says how long samples are, steps have the beginnings of theirs.
+  std::optional<CurriculumOptions> lengths = std::nullopt;
+  int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
+  bool shares_rows = false;  // see Context, likewise
+  PipelineChoice pipeline{};
+  uint64_t seed = 1234;
+  int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
+  RecomputedBlocks recomputed{};
+  bool times_recomputation = false;  // and logs what each segment took, step by step
+  // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
+  bool cuda_graphs = true;
+  kernels::MatmulRules matmul{};        // on CUDA devices
+  kernels::AttentionRules attention{};  // likewise
+  bool offload_activations = false;     // to memory of the host, until the backward pass needs them
+  std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
+
+  int micro_steps() const { return zero.micro_steps; }
+  int64_t losses_per_sample(const StepShape& shape) const;
+};
+
+}  // namespace ds

@@ -1,0 +1,52 @@
+// What a checkpoint says of the run that made it, and whether a run may go on from it (pure). A
+// model of another shape never may. What changes which samples come next, or what a step computes
+// from them, breaks the promise that training goes on as if it had never stopped: that has to be
+// asked for. The rest is named.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/reader.h"
+#include "data/tokens/dataset.h"
+#include "model/pass/param.h"
+
+namespace ds {
+
+inline constexpr const char* kFactsState = "run";  // of rank 0's file
+
+struct RunFacts {
+  std::string model;   // config.json of the model, as Hugging Face has it
+  std::string config;  // canonical train.json
+  std::string data;    // digest of the training samples
+  int64_t seed = 0;
+  int64_t global_batch = 0;
+  int64_t sequence_length = 0;
+  std::string order;     // of the samples
+  int64_t saved_at = 0;  // seconds since 1970
+};
+std::string to_text(const RunFacts& facts);
+// ValidationError for what is none.
+RunFacts parse_facts(const std::string& text);
+
+struct FactChanges {
+  std::vector<std::string> model;  // makes it another model
+  std::vector<std::string> exact;  // training would not go on as if it had never stopped
+  std::vector<std::string> other;  // keys of the configuration that differ besides
+};
+FactChanges compare(const RunFacts& saved, const RunFacts& now);
+
+// Tensors that a checkpoint has and the model does not, the other way round, and those of another
+// shape; empty if there are none. `slots`: the optimizer's, of each parameter. `extras`: what it
+// may have besides, in any shape or not at all.
+std::vector<std::string> compare_tensors(const CheckpointReader& reader,
+                                         const std::vector<ParamSpec>& specs,
+                                         const std::vector<std::vector<std::string>>& slots,
+                                         const std::vector<std::string>& extras = {});
+
+// Equal for equal samples in equal number, whatever files they come from. Of large sets many
+// samples are looked at, not all.
+std::string digest_of(const SampleSet& samples);
+
+}  // namespace ds

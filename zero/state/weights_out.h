@@ -1,0 +1,46 @@
+// WeightsOut: the way of updated weights from the host back to where they are used. On a CPU the
+// update writes them there itself, and so it does where they are kept beside the device; towards a
+// CUDA device they pass through two places of the host, of which one is copied while the other is
+// written.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/device/staging_ring.h"
+#include "core/device/tensor.h"
+#include "core/values/index.h"
+#include "zero/state/home_slice.h"
+
+namespace ds {
+
+// Confined to one thread.
+class WeightsOut {
+ public:
+  // Sends the weights of parts of these slices. `pinned` is as StagingRing has it.
+  WeightsOut(std::span<const HomePart> parts, std::span<const HomeSlice> slices, Stream& compute,
+             MemoryResource* pinned);
+
+  // Returns where that stream of the host is to write the weights of the part.
+  Tensor place(const HomePart& part, Stream& host);
+  // What that stream has written there goes out, in the order of the computing stream.
+  void send(const HomePart& part, Stream& host);
+
+ private:
+  struct Target {
+    Tensor weights;
+    WeightsElsewhere elsewhere;
+  };
+  const Target& of(const HomePart& part) const { return nth(targets_, part.bucket); }
+  Tensor there(const HomePart& part) const {
+    return of(part).weights.narrow(part.begin, part.numel);
+  }
+
+  std::vector<Target> targets_;  // by bucket
+  Stream& compute_;
+  std::optional<StagingRing> ring_;  // nothing where the place is that of the weights
+  const std::byte* written_ = nullptr;
+};
+
+}  // namespace ds
