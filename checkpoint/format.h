@@ -15,10 +15,10 @@
 //   global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming; only
 //                            where each host keeps its own files (checkpoint/hosts/local_tags.h)
 //
-// A *piece* is a region (core/values/region.h) of one logical tensor: name, dtype, global shape, region,
-// raw little-endian elements. A rank writes the pieces it owns; together the files of a tag hold
-// every tensor whole, so any number of ranks with any sharding can read it: every checkpoint is
-// universal.
+// A *piece* is a region (core/values/region.h) of one logical tensor: name, dtype, global shape,
+// region, raw little-endian elements. A rank writes the pieces it owns; together the files of a tag
+// hold every tensor whole, so any number of ranks with any sharding can read it: every checkpoint
+// is universal.
 //
 // A pieces file is written once, front to back:
 //

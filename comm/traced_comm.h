@@ -1,8 +1,8 @@
 // TracedComm: a communicator that counts what passes through it: per axis and operation in a
 // CommVolume, call by call in a Ledger, and on the stream's trace. The count of bytes on the wire
-// is by formula (comm/contract/operation.h), whatever the transport really moves, so that plan and run are
-// comparable. A call that is given to a device is in the ledger until the device has done it; one
-// that is recorded into a graph is counted and in the ledger whenever the graph is replayed
+// is by formula (comm/contract/operation.h), whatever the transport really moves, so that plan and
+// run are comparable. A call that is given to a device is in the ledger until the device has done
+// it; one that is recorded into a graph is counted and in the ledger whenever the graph is replayed
 // (calls/recorded_calls.h).
 #pragma once
 

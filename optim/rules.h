@@ -1,4 +1,5 @@
-// From the parameters of a configuration to the update rules of kernels/optimizer/update_rules.h (pure).
+// From the parameters of a configuration to the update rules of kernels/optimizer/update_rules.h
+// (pure).
 #pragma once
 
 #include "config/sections/optimizer.h"

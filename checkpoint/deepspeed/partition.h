@@ -38,8 +38,8 @@ struct ParameterPartition {
 };
 ParameterPartition partition_parameter(int64_t numel, int world);
 
-// A tensor cut evenly over ranks (core/values/partition.h, partition_uniform): this rank's range of the
-// flat tensor, and the description that travels with it: [ndim, shape..., world, rank,
+// A tensor cut evenly over ranks (core/values/partition.h, partition_uniform): this rank's range of
+// the flat tensor, and the description that travels with it: [ndim, shape..., world, rank,
 // boundaries...].
 struct TensorPartition {
   int64_t start = 0;

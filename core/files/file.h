@@ -1,8 +1,8 @@
 // Files behind an interface, so that every failure of a disk can be produced in a test: the real
-// file system here, one in memory with a crash model (tests/support/files/memory_file_system.h), and a
-// decorator that makes the k-th call fail (tests/support/files/fault_file_system.h). Nothing here
-// retries, and nothing falls back silently: reads and writes are complete or an exception names the
-// path, the offset and the system's reason.
+// file system here, one in memory with a crash model (tests/support/files/memory_file_system.h),
+// and a decorator that makes the k-th call fail (tests/support/files/fault_file_system.h). Nothing
+// here retries, and nothing falls back silently: reads and writes are complete or an exception
+// names the path, the offset and the system's reason.
 #pragma once
 
 #include <cstddef>

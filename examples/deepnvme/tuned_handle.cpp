@@ -1,5 +1,5 @@
-// A handle with the numbers that `dslaunch nvme-tune` recommends, a part of a file by its offset, and
-// bytes that are compared with the file.
+// A handle with the numbers that `dslaunch nvme-tune` recommends, a part of a file by its offset,
+// and bytes that are compared with the file.
 #include "examples/deepnvme/example.h"
 #include "offload/handles/io_handle.h"
 

@@ -10,8 +10,8 @@ void attention_forward_cpu(Stream& stream, const AttentionOperands& operands);
 void attention_backward_cpu(Stream& stream, const AttentionOperands& operands);
 
 // The two ways of it. Products of fp32, to which operands of every type are widened; and products
-// of bf16, for bf16 operands on CPUs that have them (kernels/attention/attention_cpu_bf16.h), taken if
-// prefers_bf16_dots() and no score is capped.
+// of bf16, for bf16 operands on CPUs that have them (kernels/attention/attention_cpu_bf16.h), taken
+// if prefers_bf16_dots() and no score is capped.
 void attention_forward_fp32(Stream& stream, const AttentionOperands& operands);
 void attention_backward_fp32(Stream& stream, const AttentionOperands& operands);
 void attention_forward_bf16(Stream& stream, const AttentionOperands& operands);

@@ -1,5 +1,5 @@
-// Attention by bf16 products; see attention_cpu_bf16.h. The blocks, the two passes of the backward and
-// the order of its sums are those of kernels/attention/attention_cpu.cpp.
+// Attention by bf16 products; see attention_cpu_bf16.h. The blocks, the two passes of the backward
+// and the order of its sums are those of kernels/attention/attention_cpu.cpp.
 #include "kernels/attention/attention_cpu_bf16.h"
 
 #include "core/status/error.h"

@@ -1,6 +1,6 @@
-// Parts of attention on the CPU: as kernels/attention/attention_cpu.cpp, a head is one item of work, but what
-// its queries have seen before is taken up again, keys have rows of their own, and gradients are
-// added to fp32 sums.
+// Parts of attention on the CPU: as kernels/attention/attention_cpu.cpp, a head is one item of
+// work, but what its queries have seen before is taken up again, keys have rows of their own, and
+// gradients are added to fp32 sums.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_part_cpu.cpp"
 #include "kernels/attention/attention_part_cpu.h"

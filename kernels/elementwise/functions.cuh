@@ -1,5 +1,6 @@
 // Activations on the device: each is a type with its value and its derivative. Formulas are those
-// of kernels/elementwise/activation_cpu.cpp; what is fused is written so, for bits that no compiler decides.
+// of kernels/elementwise/activation_cpu.cpp; what is fused is written so, for bits that no compiler
+// decides.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// State in 8 bits (kernels/optimizer/moments.h) in vectors, a block at a time: the bits of its formulas.
-// Included once per target by files of Highway's foreach_target.
+// State in 8 bits (kernels/optimizer/moments.h) in vectors, a block at a time: the bits of its
+// formulas. Included once per target by files of Highway's foreach_target.
 
 #include "kernels/cpu/simd.inl"
 

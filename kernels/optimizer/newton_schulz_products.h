@@ -1,6 +1,6 @@
-// Newton-Schulz iterations (kernels/optimizer/newton_schulz.h) by the CPU's bf16 products. Matrices stay
-// packed between products, so that nothing is converted on the way; of a symmetric result only half
-// is computed; what is added to a product is added while it is still fp32. Only where
+// Newton-Schulz iterations (kernels/optimizer/newton_schulz.h) by the CPU's bf16 products. Matrices
+// stay packed between products, so that nothing is converted on the way; of a symmetric result only
+// half is computed; what is added to a product is added while it is still fp32. Only where
 // has_bf16_dots().
 #pragma once
 

@@ -84,8 +84,8 @@ HWY_INLINE float largest(F32Vector v) {
 
 }  // namespace
 
-// Lanes are added in the order of block_sum() (kernels/reduce/reduce_cpu.cpp): one sum in as many lanes as
-// a vector has numbers of fp64.
+// Lanes are added in the order of block_sum() (kernels/reduce/reduce_cpu.cpp): one sum in as many
+// lanes as a vector has numbers of fp64.
 double add_and_square_loop(std::span<const float> values, std::span<float> error) {
   const Lanes d;
   const hn::ScalableTag<double> dd;

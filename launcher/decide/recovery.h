@@ -1,7 +1,7 @@
 // Whether a run goes on after an epoch has failed, when, and where (pure): restarts are counted,
 // causes are classified, waits grow, nodes that were lost are left out. Membership
-// (launcher/decide/watch/membership.h) is the life of one epoch; this is the life of the run across them.
-// It refuses to know how an epoch is started.
+// (launcher/decide/watch/membership.h) is the life of one epoch; this is the life of the run across
+// them. It refuses to know how an epoch is started.
 #pragma once
 
 #include <deque>

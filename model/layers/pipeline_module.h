@@ -37,9 +37,9 @@ struct LayerInput {
 class PipelineLayer {
  public:
   virtual ~PipelineLayer() = default;
-  // The functions of model/functions/functions.h, or own ones (Context::record). Runs on meta, too, so
-  // shapes must not depend on values. The result has the module's dtype, and rows in proportion to
-  // the samples.
+  // The functions of model/functions/functions.h, or own ones (Context::record). Runs on meta, too,
+  // so shapes must not depend on values. The result has the module's dtype, and rows in proportion
+  // to the samples.
   virtual Var forward(Context& context, const LayerInput& in) const = 0;
 };
 
@@ -74,8 +74,8 @@ SpecOf<Built> tied(std::string_view key, SpecOf<Built> spec) {
 }
 
 // This describes one sample: fp32, or int32 (tokens, labels). A BatchSource fills the field
-// "inputs" or "labels" with those of a micro-batch (model/pass/batch.h), in the samples' shape but for
-// the first extent. Inputs in fp32 are rounded to the module's dtype.
+// "inputs" or "labels" with those of a micro-batch (model/pass/batch.h), in the samples' shape but
+// for the first extent. Inputs in fp32 are rounded to the module's dtype.
 struct SampleSpec {
   Shape shape;  // rows first: {1, 784} for a vector, {128} for a text of tokens
   DType dtype = DType::kF32;

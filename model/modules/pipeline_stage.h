@@ -1,6 +1,6 @@
 // What the engine runs of a model: consecutive layers, which take samples or what the layers before
-// gave, and give that on or losses. A language model's are a Stage (model/modules/stage.h), those of a list
-// of layers a LayerStage.
+// gave, and give that on or losses. A language model's are a Stage (model/modules/stage.h), those
+// of a list of layers a LayerStage.
 #pragma once
 
 #include <vector>

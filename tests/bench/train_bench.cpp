@@ -84,8 +84,8 @@ EngineOptions options_of(const Args& args) {
   return options;
 }
 
-// As rankd has it (rankd/device/rank_device.cpp), but for NCCL, which ranks of one process do not share a
-// device with.
+// As rankd has it (rankd/device/rank_device.cpp), but for NCCL, which ranks of one process do not
+// share a device with.
 class BenchRank {
  public:
   BenchRank(const Args& args, const EngineOptions& options, const RankPlan& plan,

@@ -49,8 +49,8 @@ double activation(kernels::Activation kind, double x);
 Values layer_norm(const Values& x, const Values& gamma, const Values& beta, double eps);
 Values rms_norm(const Values& x, const Values& gamma, double eps);
 Values softmax(const Values& x, int64_t columns);
-// qkv packed as in kernels/attention/attention.h; y, and the log-sum-exp when asked for. keep(b, h, t, j), if
-// given, multiplies the probabilities.
+// qkv packed as in kernels/attention/attention.h; y, and the log-sum-exp when asked for. keep(b, h,
+// t, j), if given, multiplies the probabilities.
 using Keep = std::function<double(int64_t b, int64_t h, int64_t t, int64_t j)>;
 Values attention(const kernels::AttentionSpec& spec, const Values& qkv,
                  Values* log_sum_exp = nullptr, const Keep& keep = {});

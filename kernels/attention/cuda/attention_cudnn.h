@@ -1,5 +1,6 @@
 // Attention by cuDNN's graphs, for what choose_attention_kernel() gives to it. A build without them
-// (attention_cudnn_absent.cpp) has the same functions: they do nothing and say why. Internal to kernels/.
+// (attention_cudnn_absent.cpp) has the same functions: they do nothing and say why. Internal to
+// kernels/.
 #pragma once
 
 #include <string>
