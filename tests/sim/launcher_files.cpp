@@ -1,6 +1,6 @@
 // What a simulated launcher writes: its lease, by the product's LeaseContest; claims, by the
 // product's claim_epoch; and metrics. All of it on a thread of its own that tries again what fails,
-// as core/files/background_writer and launcher/show/run_records do it, so that a disk that
+// as core/tasks/background_writer and launcher/show/run_records do it, so that a disk that
 // fails or hangs stops nothing else.
 #include <algorithm>
 #include <charconv>
