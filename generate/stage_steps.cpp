@@ -41,8 +41,8 @@ StageSteps::StageSteps(const ModelSource& source, const GenerationTask& task,
                task.never),
       rng_(args.seed, "generate") {
   for (int slot = 0; slot < options.slots; ++slot) {
-    caches_.emplace_back(loaded_.stream(), dims_, loaded_.stage().dtype(), 1, capacity_,
-                         options.layers);
+    caches_.emplace_back(loaded_.stream(), dims_, loaded_.stage().dtype(),
+                         KvCache::Room{1, capacity_}, options.layers);
   }
 }
 

@@ -61,7 +61,8 @@ class TrainingRun {
         evaluation_(evaluation_of(parts, batch_, phases_, steps_)),
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
-               place_of(parts.engine), &observers_, parts.data.documents),
+               place_of(parts.engine),
+               {.documents = parts.data.documents, .observer = &observers_}),
         prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));

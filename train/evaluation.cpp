@@ -21,7 +21,7 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
       reports_(reports),
       options_(options),
       source_(samples, Sampler(samples.size(), SampleOrder::kSequential, 0), options.shape,
-              options.place, nullptr, options.documents),
+              options.place, {.documents = options.documents}),
       batches_(batches_of(samples, options)) {}
 
 bool Evaluation::due(int64_t steps_done) const {

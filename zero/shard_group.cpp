@@ -129,24 +129,24 @@ TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
 }
 
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
-                       Mesh& mesh, StoreStreams streams, BucketSlots& slots,
-                       OffloadedWeights* offloaded, const OffloadPlace& offload, std::string name)
+                       const GroupPlace& place, std::string name)
     : options_(options),
       dtype_(key.dtype),
       slot_specs_(slots_of(options, key.kind)),
       sees_parameters_(sees_parameters(options.optimizer, key.kind)),
       params_(std::move(params)),
-      comm_(mesh.group(key.shard)),
-      answers_(is_first_of_all(key, mesh)),
-      streams_(streams),
-      slots_(slots),
-      host_(offload.host),
-      offloaded_(offloaded),
+      comm_(place.mesh.group(key.shard)),
+      answers_(is_first_of_all(key, place.mesh)),
+      streams_(place.streams),
+      slots_(place.slots),
+      host_(place.state.host),
+      offloaded_(place.offloaded),
       layout_(layout_of(params_, options, key.kind, comm_.size())),
       gather_({.quantized = options.policy.plus_plus.quantized_weights,
                .secondary = options.policy.plus_plus.secondary_weights},
-              comm_, near_of(options, key, mesh), streams_, slots_),
+              comm_, near_of(options, key, place.mesh), streams_, slots_),
       weights_(layout_.buckets().size()) {
+  Mesh& mesh = place.mesh;
   if (options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
     quantized_reduce_.emplace(near_of(options, key, mesh), mesh.group(Axis::kReplica),
                               options.policy.plus_plus.feedback, streams_, slots_);
@@ -171,11 +171,12 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                   .offloaded = options.offloads_state(),
                   .rows = key.rows},
       layout_, std::move(uses),
-      GradPeers{.shard = comm_,
-                .summed = std::move(summed),
-                .quantized = quantized_reduce_ ? &*quantized_reduce_ : nullptr},
-      streams_, slots_);
-  home_ = make_home(offload, std::move(name));
+      GradPlace{.peers = {.shard = comm_,
+                          .summed = std::move(summed),
+                          .quantized = quantized_reduce_ ? &*quantized_reduce_ : nullptr},
+                .streams = streams_,
+                .slots = slots_});
+  home_ = make_home(place.state, std::move(name));
   if (options.offloads_state()) grads_->keep_in(*home_);
   make_extras();
 }

@@ -98,6 +98,21 @@ struct OffloadPlace {
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;  // null on meta
 };
 
+// Where a store puts what its policy offloads.
+struct OffloadPlaces {
+  WeightPlaces weights{};
+  OffloadPlace state{};
+};
+
+// What the groups of a store share; all of it outlives them.
+struct GroupPlace {
+  Mesh& mesh;
+  StoreStreams streams;
+  BucketSlots& slots;
+  OffloadedWeights* offloaded;  // keeps weights that the policy offloads; may be null without
+  const OffloadPlace& state;
+};
+
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
 // Returns what travels of a table's gradient if only touched rows do, else nothing. The parameter
 // has `uses` uses per micro-step, and `ranks` ranks reduce its gradient as `key` says.
@@ -125,12 +140,9 @@ class ShardGroup {
     int options = 0;  // group of options, of the optimizer's
   };
 
-  // The references must outlive the group. slots: for what peers read, and for buckets that come
-  // and go. offloaded: where weights are kept that the policy offloads; may be null without.
-  // `name` among the groups of the rank.
-  ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
-             StoreStreams streams, BucketSlots& slots, OffloadedWeights* offloaded,
-             const OffloadPlace& offload, std::string name = "0");
+  // The options outlive the group. `name` is its own among the groups of the rank.
+  ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
+             const GroupPlace& place, std::string name = "0");
   ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 

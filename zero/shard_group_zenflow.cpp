@@ -36,8 +36,8 @@ std::unique_ptr<ShardHome> ShardGroup::make_zenflow_home(const HomeOptions& home
            "zero: ZenFlow is of state that is all on the host, element by element, and not updated "
            "ahead");
   return std::make_unique<ZenflowHome>(home, *options_.zenflow, slices,
-                                       matrices_of(params_, options_.zenflow->topk_ratio), comm_,
-                                       streams_.compute, host);
+                                       matrices_of(params_, options_.zenflow->topk_ratio),
+                                       ZenflowHome::Place{comm_, streams_.compute, host});
 }
 
 // ZenFlow's are the last.

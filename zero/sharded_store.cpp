@@ -8,17 +8,16 @@
 namespace ds {
 
 ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams,
-                           MemoryResource& memory, const WeightPlaces& places,
-                           const OffloadPlace& offload)
+                           MemoryResource& memory, const OffloadPlaces& offload)
     : options_(std::move(options)),
       mesh_(mesh),
       streams_(streams),
-      offload_(offload),
+      offload_(offload.state),
       slots_(memory, streams_),
-      offloaded_(
-          options_.policy.params.tier == Tier::kDevice
-              ? nullptr
-              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {
+      offloaded_(options_.policy.params.tier == Tier::kDevice
+                     ? nullptr
+                     : std::make_unique<OffloadedWeights>(options_.offload, offload.weights,
+                                                          streams, slots_)) {
   const std::string_view why_not = options_.why_no_peer_thread();
   DS_CHECK(streams_.thread == nullptr || why_not.empty(),
            "parameter store: a thread talks to peers, and {}", why_not);
@@ -114,10 +113,14 @@ void ShardedStore::seal() {
     host_scalars_.emplace(1, *offload_.host);
     if (options_.update_ahead) expected_scalars_.emplace(1, *offload_.host);
   }
+  const GroupPlace place{.mesh = mesh_,
+                         .streams = streams_,
+                         .slots = slots_,
+                         .offloaded = offloaded_.get(),
+                         .state = offload_};
   for (size_t g = 0; g < keys.size(); ++g) {
-    ShardGroup& group = *groups_.emplace_back(
-        std::make_unique<ShardGroup>(options_, keys[g], std::move(members[g]), mesh_, streams_,
-                                     slots_, offloaded_.get(), offload_, fmt::format("{}", g)));
+    ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
+        options_, keys[g], std::move(members[g]), place, fmt::format("{}", g)));
     first_bucket_.push_back(narrow<int>(buckets_.size()));
     const int buckets = narrow<int>(group.layout().buckets().size());
     for (int b = 0; b < buckets; ++b) buckets_.push_back({.group = &group, .bucket = b});

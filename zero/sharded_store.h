@@ -21,9 +21,8 @@ class ShardedStore final : public ParameterStore {
  public:
   // memory: for what peers read (that of the data group, perhaps tracked); everything else comes
   // from that of the computing stream at seal(). All references must outlive the store.
-  // places: where weights go that the policy offloads; offload: where state does.
   ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory,
-               const WeightPlaces& places = {}, const OffloadPlace& offload = {});
+               const OffloadPlaces& offload = {});
   // What a thread is still given with peers is not begun, or waited for.
   ~ShardedStore() override;
   ShardedStore(const ShardedStore&) = delete;  // leases refer to it

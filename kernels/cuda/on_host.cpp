@@ -110,16 +110,22 @@ struct Barrier {
   std::array<char, 2> places{};
 };
 
+// How a block is run.
+struct Turn {
+  Pace pace;
+  std::vector<int> order;  // of its threads
+  Watch* watch;            // null: nobody looks for races
+};
+
 class Block {
  public:
-  Block(const LaunchShape& shape, int64_t index, Pace pace, std::vector<int> order,
-        const std::function<void()>& thread, Watch* watch)
+  Block(const LaunchShape& shape, int64_t index, Turn turn, const std::function<void()>& thread)
       : shape_(shape),
         index_(index),
-        pace_(pace),
-        order_(std::move(order)),
+        pace_(turn.pace),
+        order_(std::move(turn.order)),
         thread_(thread),
-        watch_(watch),
+        watch_(turn.watch),
         warps_(to_size((shape.threads + kWarp - 1) / kWarp)),
         shared_(shape.shared_bytes) {}
   Block(const Block&) = delete;  // its workers refer to it
@@ -424,10 +430,10 @@ void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<v
     const bool ahead = order == ThreadOrder::kDown || order == ThreadOrder::kShuffledOtherwise;
     const bool is_watched = watch && watch->takes(shape.threads);
     // On the heap, because ThreadSanitizer forgets barriers when their memory is given back.
-    std::make_unique<Block>(shape, block, ahead ? Pace::kAhead : Pace::kTogether,
-                            in_order<int>(shape.threads, order, salt), thread,
-                            is_watched ? watch.get() : nullptr)
-        ->run();
+    Turn turn{.pace = ahead ? Pace::kAhead : Pace::kTogether,
+              .order = in_order<int>(shape.threads, order, salt),
+              .watch = is_watched ? watch.get() : nullptr};
+    std::make_unique<Block>(shape, block, std::move(turn), thread)->run();
   }
 }
 

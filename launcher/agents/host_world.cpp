@@ -79,13 +79,11 @@ std::vector<std::string> hosts_of(const std::vector<RankPlacement>& ranks) {
 }
 
 HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
-                     const RunDirectory& directory, RankLog log,
-                     const std::map<std::string, ReachedHost>& hosts,
-                     const std::map<std::string, std::string>& coordinator_endpoints)
+                     const RunDirectory& directory, RankLog log, const Reached& reached)
     : log_(std::move(log)), epoch_(plan.epoch), gpus_(options.gpus) {
   const std::vector<std::string> names = hosts_of(plan.ranks);
   for (size_t node = 0; node < names.size(); ++node) {
-    const ReachedHost& host = hosts.at(names[node]);
+    const ReachedHost& host = reached.hosts.at(names[node]);
     agent::ToAgent message;
     agent::Start& start = *message.mutable_start();
     start.set_epoch(plan.epoch);
@@ -107,7 +105,7 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
         orders.mutable_bootstrap()->set_data_address(host.data_address);
       }
       orders.mutable_bootstrap()->set_coordinator_address(
-          coordinator_endpoints.at(host.coordinator_address));
+          reached.coordinator_endpoints.at(host.coordinator_address));
       const std::vector<std::string> variables =
           place_variables(place, rank, static_cast<int>(plan.ranks.size()), node, names.size());
       orders.mutable_environment()->Add(variables.begin(), variables.end());
@@ -366,7 +364,8 @@ std::unique_ptr<World> HostWorldStarter::start(const WorldPlan& plan) {
   for (size_t i = 0; i < listen_addresses_.size(); ++i) {
     endpoints[listen_addresses_[i]] = plan.coordinator_endpoints[i];
   }
-  return std::make_unique<HostWorld>(options_, plan, directory_, log_, reached_, endpoints);
+  return std::make_unique<HostWorld>(options_, plan, directory_, log_,
+                                     HostWorld::Reached{reached_, endpoints});
 }
 
 }  // namespace ds

@@ -43,10 +43,13 @@ struct HostWorldOptions {
 
 class HostWorld final : public World {
  public:
-  // `hosts` as reached for the ranks of the plan.
+  // What the ranks of the plan are reached by.
+  struct Reached {
+    const std::map<std::string, ReachedHost>& hosts;                  // by name
+    const std::map<std::string, std::string>& coordinator_endpoints;  // by the host's address of it
+  };
   HostWorld(const HostWorldOptions& options, const WorldPlan& plan, const RunDirectory& directory,
-            RankLog log, const std::map<std::string, ReachedHost>& hosts,
-            const std::map<std::string, std::string>& coordinator_endpoints);
+            RankLog log, const Reached& reached);
   ~HostWorld() override;
 
   int size() const override { return static_cast<int>(ranks_.size()); }

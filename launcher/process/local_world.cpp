@@ -18,10 +18,10 @@ const std::vector<std::string>& variables_of(const SlotVariables& slots,
 }
 
 LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
-                       RankLog log, const std::vector<AppendFile>& files, const GpuSampler* sampler)
-    : log_(std::move(log)), gpus_(options.gpus), sampler_(sampler) {
+                       Listeners listeners)
+    : log_(std::move(listeners.log)), gpus_(options.gpus), sampler_(listeners.sampler) {
   for (int rank = 0; rank < narrow<int>(plan.ranks.size()); ++rank) {
-    ranks_.push_back(start(rank, options, plan, directory, files.at(to_size(rank))));
+    ranks_.push_back(start(rank, options, plan, directory, listeners.files.at(to_size(rank))));
   }
 }
 
@@ -29,8 +29,9 @@ std::unique_ptr<World> LocalStarter::start(const WorldPlan& plan) {
   while (files_.size() < plan.ranks.size()) {
     files_.emplace_back(directory_.rank_log(narrow<int>(files_.size())));
   }
-  return std::make_unique<LocalWorld>(options_, plan, directory_, log_, files_,
-                                      sampler_ ? &*sampler_ : nullptr);
+  const GpuSampler* const sampler = sampler_ ? &*sampler_ : nullptr;
+  return std::make_unique<LocalWorld>(options_, plan, directory_,
+                                      LocalWorld::Listeners{log_, files_, sampler});
 }
 
 LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const WorldPlan& plan,

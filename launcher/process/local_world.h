@@ -30,11 +30,16 @@ class LocalWorld final : public World {
     int memory_fd = -1;                     // what the ranks keep their state in; the starter's
   };
 
-  // Starts every rank of the plan; `files`: the log of each, which
-  // takes its standard output. Throws InputMissing,
-  // IoError. `sampler` looks at their GPUs and outlives this; null: nobody does.
+  // Who hears of the ranks.
+  struct Listeners {
+    RankLog log;
+    const std::vector<AppendFile>& files;  // the log of each rank, which takes its standard output
+    const GpuSampler* sampler;  // looks at their GPUs and outlives the world; null: nobody does
+  };
+
+  // Starts every rank of the plan. Throws InputMissing, IoError.
   LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
-             RankLog log, const std::vector<AppendFile>& files, const GpuSampler* sampler);
+             Listeners listeners);
 
   int size() const override { return narrow<int>(ranks_.size()); }
   std::string describe(int rank) const override;

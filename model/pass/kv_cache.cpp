@@ -4,9 +4,12 @@
 
 namespace ds {
 
-KvCache::KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, int64_t batch,
-                 int64_t capacity, LayerRange layers)
-    : batch_(batch), capacity_(capacity), first_block_(std::max<int64_t>(0, layers.begin - 1)) {
+KvCache::KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, Room room,
+                 LayerRange layers)
+    : batch_(room.batch),
+      capacity_(room.capacity),
+      first_block_(std::max<int64_t>(0, layers.begin - 1)) {
+  const auto [batch, capacity] = room;
   DS_CHECK(batch > 0 && capacity > 0 && capacity <= dims.positions,
            "kv cache: {} sequences of {} positions; the model has {} positions", batch, capacity,
            dims.positions);

@@ -16,11 +16,12 @@ class KvCache {
  public:
   // Room for `capacity` positions of `batch` sequences of equal length, in the blocks among
   // `layers`.
-  KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, int64_t batch, int64_t capacity,
-          LayerRange layers);
-  KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, int64_t batch,
-          int64_t capacity)  // in all of them
-      : KvCache(stream, dims, dtype, batch, capacity, {.begin = 0, .end = dims.layers + 2}) {}
+  struct Room {
+    int64_t batch, capacity;
+  };
+  KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, Room room, LayerRange layers);
+  KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, Room room)  // in all of them
+      : KvCache(stream, dims, dtype, room, {.begin = 0, .end = dims.layers + 2}) {}
 
   int64_t batch() const { return batch_; }
   int64_t capacity() const { return capacity_; }

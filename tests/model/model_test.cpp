@@ -340,7 +340,7 @@ TEST_CASE("generation with a cache gives the logits of the whole prefix", "[mode
   for (const Case& c : every_case()) {
     Bench bench(c.config);
     Stream& stream = bench.own.stream;
-    KvCache cache(stream, dimensions(c.config), DType::kF32, 2, 10);
+    KvCache cache(stream, dimensions(c.config), DType::kF32, {2, 10});
     Context cached{.stream = stream, .store = &bench.store};
     cached.cache = &cache;
     Context whole{.stream = stream, .store = &bench.store};

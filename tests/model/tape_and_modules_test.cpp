@@ -259,7 +259,7 @@ TEST_CASE("any part of an initial weight is the part of the whole, on any number
 TEST_CASE("a cache has room for what was said and refuses more, in positions", "[model]") {
   CpuStream cpu;
   const ModelDimensions dims{.positions = 10, .layers = 3, .kv_heads = 2, .head_dim = 4};
-  KvCache cache(cpu.stream, dims, DType::kBF16, 5, 8);
+  KvCache cache(cpu.stream, dims, DType::kBF16, {5, 8});
   CHECK(cache.keys(2).shape() == Shape{5, 8, 8});
   CHECK(cache.values(0).dtype() == DType::kBF16);
   CHECK_FALSE(cache.keys(0).aliases(cache.values(0)));
@@ -270,10 +270,10 @@ TEST_CASE("a cache has room for what was said and refuses more, in positions", "
   CHECK(cache.length() == 8);
   cache.clear();
   CHECK(cache.length() == 0);
-  CHECK_THROWS_WITH(KvCache(cpu.stream, dims, DType::kF32, 5, 11),
+  CHECK_THROWS_WITH(KvCache(cpu.stream, dims, DType::kF32, {5, 11}),
                     Catch::Contains("5 sequences of 11 positions; the model has 10 positions"));
-  CHECK_THROWS_AS(KvCache(cpu.stream, dims, DType::kF32, 0, 5), InternalError);
-  CHECK_THROWS_AS(KvCache(cpu.stream, dims, DType::kF32, 5, 0), InternalError);
+  CHECK_THROWS_AS(KvCache(cpu.stream, dims, DType::kF32, {0, 5}), InternalError);
+  CHECK_THROWS_AS(KvCache(cpu.stream, dims, DType::kF32, {5, 0}), InternalError);
 }
 
 // A GPT-2 that fits a screen, sealed, with weights of a seed.
@@ -318,7 +318,7 @@ TEST_CASE("a model refuses tokens, targets and caches that it cannot take, in wo
   training.tape = &tape;
   CHECK_THROWS_WITH(small.model->next_logits(training, tokens),
                     Catch::Contains("give a context without tape"));
-  KvCache cache(stream, dimensions(small.model->config()), DType::kF32, 2, 6);
+  KvCache cache(stream, dimensions(small.model->config()), DType::kF32, {2, 6});
   Context cached = small.context();
   cached.cache = &cache;
   CHECK_THROWS_WITH(small.model->loss(cached, tokens, tokens, 1),
@@ -337,7 +337,7 @@ TEST_CASE("a model refuses tokens, targets and caches that it cannot take, in wo
 
 TEST_CASE("a cache that is cleared gives what a new one gives", "[model]") {
   Small small;
-  KvCache cache(small.cpu.stream, dimensions(small.model->config()), DType::kF32, 2, 6);
+  KvCache cache(small.cpu.stream, dimensions(small.model->config()), DType::kF32, {2, 6});
   Context cached = small.context();
   cached.cache = &cache;
   const Tensor first = small.model->next_logits(cached, small.tokens(2, 5));

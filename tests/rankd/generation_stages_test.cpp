@@ -171,7 +171,7 @@ TEST_CASE("a stage has the weights and the keys and values of its own layers alo
             : 0;
   }
   CHECK(middle.context(nullptr).store->count() == params);
-  KvCache cache(middle.stream(), dimensions(source.model), DType::kF32, 1, 8, middle.layers());
+  KvCache cache(middle.stream(), dimensions(source.model), DType::kF32, {1, 8}, middle.layers());
   CHECK(cache.keys(1).shape() == Shape{1, 8, 16});
   CHECK(cache.values(2).shape() == Shape{1, 8, 16});
   CHECK_THROWS_AS(cache.keys(0), InternalError);

@@ -116,7 +116,7 @@ Got train_documents(GoldenRun& run, const Shares& share) {
           Checkpointing checkpoints(engine, run.files, job, {});
           checkpoints.load(run.folder);
           LoaderSource source(data.train, Sampler(data.train.size(), SampleOrder::kSequential, 0),
-                              batch, place_of(engine.mesh()), nullptr, data.documents);
+                              batch, place_of(engine.mesh()), {.documents = data.documents});
           for (const StepResult& result : train_until(engine, source, *config.train.steps)) {
             if (comm.rank() != 0) continue;
             got.losses.push_back(result.metrics.at("loss"));

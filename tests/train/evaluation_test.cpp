@@ -84,7 +84,7 @@ TEST_CASE("who watches hears which samples a batch has", "[train]") {
   const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
   Heard heard;
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
-                      {.micro_batch = 2, .ranks = 2}, {.rank = 1}, &heard);
+                      {.micro_batch = 2, .ranks = 2}, {.rank = 1}, {.observer = &heard});
   const MicroBatch batch = host_batch(text_batch(32));
   source.fill(1, 0, batch);
   const std::span<int32_t> tokens = batch.values<int32_t>("tokens");
@@ -103,8 +103,7 @@ TEST_CASE("a rank of a ring gets a piece from the front of each sample, and one 
   const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
   for (const int part : {0, 1}) {
     LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
-                        {.micro_batch = 2, .ranks = 1}, {.part = part, .parts = 2, .ring = 2},
-                        nullptr);
+                        {.micro_batch = 2, .ranks = 1}, {.part = part, .parts = 2, .ring = 2});
     const MicroBatch batch = host_batch(text_batch(16));
     source.fill(0, 0, batch);
     for (size_t i = 0; i < 16; ++i) {
@@ -120,7 +119,8 @@ TEST_CASE("a rank of a ring gets a piece from the front of each sample, and one 
 TEST_CASE("a short step has the beginnings of its samples, and documents within them", "[train]") {
   const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
-                      {.micro_batch = 2, .ranks = 1}, {}, nullptr, {.end = 4, .masks_loss = true});
+                      {.micro_batch = 2, .ranks = 1}, {},
+                      {.documents = {.end = 4, .masks_loss = true}});
   BatchSpec spec = text_batch(2 * 5);
   spec.add(BatchSpec(
       {{.name = "positions", .shape = {10}}, {.name = "key_ranges", .shape = {2, 5, 2}}}));

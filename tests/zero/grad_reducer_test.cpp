@@ -217,7 +217,7 @@ TEST_CASE("a tied parameter's contributions add up, whatever comes between them"
     test::RankStream own(comm);
     BucketSlots slots(comm.memory());
     GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                        {2, 1}, {.shard = comm}, {own.stream, own.stream}, slots);
+                        {2, 1}, {{.shard = comm}, {own.stream, own.stream}, slots});
     const auto contribute = [&](int param, int64_t numel, float value) {
       GradSlot slot = reducer.slot(param, {numel});
       Tensor values = Tensor::empty({numel}, DType::kF32, own.stream);
@@ -427,8 +427,8 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
     BucketSlots slots(counting);
     {
       GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                          std::vector<int>(params().size(), 1), {.shard = comm},
-                          {own.stream, own.stream}, slots);
+                          std::vector<int>(params().size(), 1),
+                          {{.shard = comm}, {own.stream, own.stream}, slots});
       require(counting.now == 0, "{} bytes before anything is written", counting.now);
       reducer.begin_step();
       for (size_t i = params().size(); i-- > 0;) {
@@ -442,8 +442,8 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
               counting.peak, largest);
     }
     GradReducer keeps({.sharding = Sharding::kWhole, .state = Sharding::kSharded}, layout,
-                      std::vector<int>(params().size(), 1), {.shard = comm},
-                      {own.stream, own.stream}, slots);
+                      std::vector<int>(params().size(), 1),
+                      {{.shard = comm}, {own.stream, own.stream}, slots});
     require(counting.now == total, "{} bytes kept, the buckets have {}", counting.now, total);
   });
 }

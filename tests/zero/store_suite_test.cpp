@@ -46,9 +46,9 @@ Subject sharded(int stage, Mesh& mesh, Stream& stream, MemoryResource* host = nu
   if (host != nullptr) policy.params.tier = Tier::kHost;
   ZeroOptions options{
       .policy = policy, .bucket_numel = 150, .persistence_numel = 10, .gather = {}, .slots = {}};
-  auto store =
-      std::make_unique<ShardedStore>(options, mesh, StoreStreams{stream, stream},
-                                     mesh.group(Axis::kData).memory(), WeightPlaces{.host = host});
+  auto store = std::make_unique<ShardedStore>(options, mesh, StoreStreams{stream, stream},
+                                              mesh.group(Axis::kData).memory(),
+                                              OffloadPlaces{.weights = {.host = host}});
   ShardedStore& zero = *store;
   return {.name = fmt::format("stage {}{}", stage, host != nullptr ? ", weights on the host" : ""),
           .store = std::move(store),

@@ -30,14 +30,13 @@ void take_part(std::span<const int32_t> whole, int64_t length, const SamplePlace
 
 LoaderSource::LoaderSource(const SampleSet& samples, const Sampler& sampler,
                            const BatchShape& shape, const SamplePlace& place,
-                           StepObserver* observer, const DocumentRules& rules)
+                           const LoaderOptions& options)
     : loader_(samples, sampler, shape, place.rank),
       place_(place),
-      observer_(observer),
-      rules_(rules) {
-  DS_CHECK(!rules.masks_loss || rules.end,
-           "batch: losses of the ends of documents, which are not "
-           "known");
+      observer_(options.observer),
+      rules_(options.documents) {
+  DS_CHECK(!rules_.masks_loss || rules_.end,
+           "batch: losses of the ends of documents, which are not known");
   DS_CHECK(
       place.part >= 0 && place.part < place.parts && samples.sequence_length() % place.parts == 0,
       "batch: part {} of {} of samples of {} tokens", place.part, place.parts,

@@ -16,12 +16,17 @@ struct SamplePlace {
   int ring = 1;  // ranks of one, by which parts are cut: model/parallel/sequence_rows.h
   int copy = 0;  // among ranks that have the same part
 };
+struct LoaderOptions {
+  DocumentRules documents{};
+  // Hears of a sample from the rank that has its first part, of several from the first. Null:
+  // nobody listens, as in an evaluation.
+  StepObserver* observer = nullptr;
+};
+
 class LoaderSource final : public BatchSource {
  public:
-  // `observer`: null where nobody listens, as in an evaluation. It hears of a sample from the rank
-  // that has its first part, of several from the first.
   LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
-               const SamplePlace& place, StepObserver* observer, const DocumentRules& rules = {});
+               const SamplePlace& place, const LoaderOptions& options = {});
 
   void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
   int64_t first_sample(int micro_step) const override;

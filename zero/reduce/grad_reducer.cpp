@@ -12,16 +12,15 @@
 namespace ds {
 
 GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
-                         std::vector<int> uses, GradPeers peers, StoreStreams streams,
-                         BucketSlots& slots)
+                         std::vector<int> uses, GradPlace place)
     : options_(options),
       layout_(layout),
       uses_(std::move(uses)),
-      comm_(peers.shard),
-      summed_(std::move(peers.summed)),
-      quantized_(peers.quantized),
-      streams_(streams),
-      slots_(slots),
+      comm_(place.peers.shard),
+      summed_(std::move(place.peers.summed)),
+      quantized_(place.peers.quantized),
+      streams_(place.streams),
+      slots_(place.slots),
       exchange_(comm_, options_.rows, options_.wire_dtype, streams_, slots_),
       touched_(uses_.size()),
       states_(layout.buckets().size()),

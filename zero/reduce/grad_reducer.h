@@ -63,13 +63,19 @@ struct GradPeers {
   QuantizedReduce* quantized = nullptr;    // does what `shard` would; null: nothing is quantized
 };
 
+// With whom, on which streams and in which memory; all of it outlives the reducer.
+struct GradPlace {
+  GradPeers peers;
+  StoreStreams streams;
+  BucketSlots& slots;
+};
+
 class GradReducer {
  public:
-  // layout, peers, streams and slots must outlive it. What stays comes from slots.memory(), the
-  // rest from the slots. uses[i]: contributions that parameter i gets per micro-step. Unsupported
+  // The layout must outlive it. What stays comes from slots.memory(), the rest from the slots. uses[i]: contributions that parameter i gets per micro-step. Unsupported
   // where gradients or state that are sharded cannot be reduced when it is wanted.
   GradReducer(const GradOptions& options, const BucketLayout& layout, std::vector<int> uses,
-              GradPeers peers, StoreStreams streams, BucketSlots& slots);
+              GradPlace place);
 
   // Before the first step, where sums are kept elsewhere: by a home that outlives the reducer.
   void keep_in(ShardHome& home) { home_ = &home; }

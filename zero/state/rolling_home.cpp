@@ -25,22 +25,28 @@
 namespace ds {
 namespace {
 
+// What parts pass through.
+struct RollingPlace {
+  const HostPlace& host;
+  const SwapSpace& swap;
+};
+
 class RollingHome final : public ShardHome {
  public:
   RollingHome(HomeOptions options, std::span<const HomeSlice> slices, Stream& compute,
-              const HostPlace& host, const SwapSpace& swap, const RollingHomeOptions& rolling)
+              const RollingPlace& place, const RollingHomeOptions& rolling)
       : options_(std::move(options)),
         rolling_(rolling),
-        host_(host.stream),
-        account_(swap.account),
-        disk_(swap.disk),
+        host_(place.host.stream),
+        account_(place.swap.account),
+        disk_(place.swap.disk),
         parts_(home_parts(numel_of(slices), options_.share, options_.part_numel)),
-        out_(parts_, slices, compute, host.pinned) {
+        out_(parts_, slices, compute, place.host.pinned) {
     for (const HomePart& part : parts_) {
       fields_.push_back(fields_within(nth(slices, part.bucket).fields, part));
       const PartFrame frame(options_, part.numel);
       buffer_bytes_ = std::max(buffer_bytes_, frame.bytes());
-      const int places = host.updater != nullptr ? 2 : 1;
+      const int places = place.host.updater != nullptr ? 2 : 1;
       file_bytes_ +=
           places * Swapper::room_for(frame.state_bytes()) + Swapper::room_for(frame.grad_bytes());
     }
@@ -52,8 +58,8 @@ class RollingHome final : public ShardHome {
     rolling_.buffers = std::min(rolling_.buffers, std::max(count(), needed));
     account_.add(to_size(file_bytes_), MemoryTag::kOptimizer);
     try {
-      is_meta() ? plan_buffers() : open_file(host, swap);
-      if (host.updater != nullptr) add_ahead(*host.updater);
+      is_meta() ? plan_buffers() : open_file(place.host, place.swap);
+      if (place.host.updater != nullptr) add_ahead(*place.host.updater);
     } catch (...) {
       account_.remove(to_size(file_bytes_), MemoryTag::kOptimizer);
       throw;
@@ -393,7 +399,7 @@ std::unique_ptr<ShardHome> make_rolling_home(const HomeOptions& options,
                                              std::span<const HomeSlice> slices, Stream& compute,
                                              const HostPlace& host, const SwapSpace& swap,
                                              const RollingHomeOptions& rolling) {
-  return std::make_unique<RollingHome>(options, slices, compute, host, swap, rolling);
+  return std::make_unique<RollingHome>(options, slices, compute, RollingPlace{host, swap}, rolling);
 }
 
 }  // namespace ds

@@ -50,17 +50,18 @@ std::vector<SlotSpec> ZenflowHome::slots(const ZenflowOptions& options) {
 
 ZenflowHome::ZenflowHome(const HomeOptions& home, const ZenflowOptions& options,
                          std::span<const HomeSlice> slices, std::vector<ZenflowMatrix> matrices,
-                         Communicator& ranks, Stream& compute, const HostPlace& host)
+                         const Place& place)
     : options_(options),
-      compute_(compute),
-      host_(host.stream),
+      compute_(place.compute),
+      host_(place.host.stream),
       matrices_(std::move(matrices)),
       parts_(whole_slices(slices)),
-      sums_(matrices_, fields_of(slices), ranks, compute, host.stream),
-      out_(parts_, slices, compute, host.pinned),
-      mean_(1, host.stream),
-      has_columns_(compute.device().is_meta()),
+      sums_(matrices_, fields_of(slices), place.ranks, compute_, host_),
+      out_(parts_, slices, compute_, place.host.pinned),
+      mean_(1, host_),
+      has_columns_(compute_.device().is_meta()),
       sizes_(matrices_.size()) {
+  const HostPlace& host = place.host;
   DS_CHECK(options_.topk_ratio > 0 && options_.topk_ratio <= 1 &&
                (options_.select_epochs == 0 || is_meta()),
            "zenflow: {} of the columns, chosen every {} epochs", options_.topk_ratio,

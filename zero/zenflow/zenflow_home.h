@@ -38,11 +38,16 @@ class ZenflowHome final : public ShardHome {
   // What checkpoints call its state of a matrix.
   static constexpr const char* kColumnsState = "zenflow_columns";
 
-  // home.slots: all. matrices: of the group's parameters, in the order of these. ranks: who have
-  // the other slices; all outlive the home.
+  // Who has the other slices, and where this works; all of it outlives the home.
+  struct Place {
+    Communicator& ranks;
+    Stream& compute;
+    const HostPlace& host;
+  };
+  // home.slots: all. matrices: of the group's parameters, in the order of these.
   ZenflowHome(const HomeOptions& home, const ZenflowOptions& options,
               std::span<const HomeSlice> slices, std::vector<ZenflowMatrix> matrices,
-              Communicator& ranks, Stream& compute, const HostPlace& host);
+              const Place& place);
 
   std::span<const HomePart> parts() const override { return parts_; }
   ZenflowHome* zenflow() override { return this; }

@@ -297,7 +297,7 @@ TEST_CASE("a thread talks to peers of stores that keep everything on the device 
       try {
         const ShardedStore store(options, mesh,
                                  StoreStreams{own.stream, handle.stream, &talker.thread},
-                                 world.memory(), WeightPlaces{.host = &host});
+                                 world.memory(), OffloadPlaces{.weights = {.host = &host}});
       } catch (const InternalError& error) {
         refused = std::string_view(error.what()).find(why) != std::string_view::npos;
       }
