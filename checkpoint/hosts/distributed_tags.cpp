@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "checkpoint/file_words.h"
 #include "checkpoint/hosts/agreement.h"
 #include "checkpoint/tag.h"
 #include "core/status/failpoint.h"

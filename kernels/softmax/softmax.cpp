@@ -11,6 +11,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/front/argument.h"
 #include "kernels/front/costs.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/softmax/softmax_cpu.h"
 #include "kernels/softmax/softmax_cuda.h"
 

@@ -12,7 +12,6 @@
 
 #include "core/status/error.h"
 #include "core/values/index.h"
-#include "launcher/process/machine.h"
 #include "launcher/process/process.h"
 
 namespace ds {

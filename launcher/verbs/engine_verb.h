@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/process/machine.h"
 #include "launcher/process/process.h"
 #include "launcher/verbs/command_context.h"
 #include "launcher/verbs/command_line.h"

@@ -1,5 +1,7 @@
 #include "model/functions/linear_products.h"
 
+#include "kernels/matmul/matmul.h"
+
 namespace ds {
 namespace {
 

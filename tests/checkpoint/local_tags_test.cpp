@@ -1,5 +1,6 @@
 #include "checkpoint/hosts/local_tags.h"
 
+#include "checkpoint/file_words.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"

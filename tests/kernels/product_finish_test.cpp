@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kernels/matmul/finish.h"
+#include "kernels/matmul/matmul_operands.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 

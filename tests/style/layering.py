@@ -36,7 +36,7 @@ FLOORS = {
     "core": [["precompiled", "status"], ["libraries", "values"], ["files", "text"], ["memory"], ["cuda", "fibre", "tasks"],
              ["device"]],
     "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "reduce", "selection", "step"],
-                ["embedding", "matmul", "quantize", "rotary", "softmax"], ["optimizer", "pruning"]],
+                ["embedding", "matmul", "quantize", "rotary"], ["optimizer", "pruning", "softmax"]],
     "config": [["reader"], ["families"], ["sections"], [""], ["explain", "rules"]],
     "cli": [["", "text"], ["completion", "verbs"], ["table"]],
     "comm": [["contract"], ["calls", "mpi", "nccl", "shm"], ["tcp"], [""]],

@@ -102,8 +102,8 @@ struct Rank {
                  .wire_dtype = c.wire,
                  .reduce = c.reduce,
                  .micro_steps = c.micro_steps},
-                layout, std::vector<int>(params().size(), 1), {.shard = comm}, {stream, stream},
-                slots) {}
+                layout, std::vector<int>(params().size(), 1),
+                {{.shard = comm}, {stream, stream}, slots}) {}
 
   void contribute(int param, int micro) {
     const int64_t numel = params()[static_cast<size_t>(param)].numel;

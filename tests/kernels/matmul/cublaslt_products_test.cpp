@@ -2,6 +2,7 @@
 // which refuses what the library's documentation does, are those of the CPU.
 #include "kernels/matmul/cublaslt_products.h"
 
+#include "kernels/matmul/matmul_operands.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
 #include "tests/support/reference.h"

@@ -8,6 +8,7 @@
 
 #include "core/files/file.h"
 #include "core/status/error.h"
+#include "launcher/run/job_config.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/redirected_streams.h"
 
@@ -135,14 +136,14 @@ TEST_CASE("batch sizes that fit one world only choose it, where there is room", 
   config.batch.micro = 2;
   config.batch.accumulation = 2;  // 3 ranks
   const Machine machine{.cores = 8, .gpus = 0};
-  CHECK(local_shape(on_ranks({}), config, machine).ranks == 3);
-  CHECK(local_shape(on_ranks({}), config, machine).threads == 2);
-  CHECK(local_shape(on_ranks(2), config, machine).ranks == 2);  // the user's word goes first
-  CHECK(local_shape(on_ranks({}, 5), config, machine).threads == 5);
-  CHECK(local_shape(on_ranks({}), config, {.cores = 2, .gpus = 0}).ranks == 2);
-  CHECK(local_shape(on_ranks({}), config, {.cores = 8, .gpus = 2}).ranks == 2);
+  CHECK(local_shape(config, machine, {}, {}).ranks == 3);
+  CHECK(local_shape(config, machine, {}, {}).threads == 2);
+  CHECK(local_shape(config, machine, 2, {}).ranks == 2);  // the user's word goes first
+  CHECK(local_shape(config, machine, {}, 5).threads == 5);
+  CHECK(local_shape(config, {.cores = 2, .gpus = 0}, {}, {}).ranks == 2);
+  CHECK(local_shape(config, {.cores = 8, .gpus = 2}, {}, {}).ranks == 2);
   config.batch.accumulation.reset();
-  CHECK(local_shape(on_ranks({}), config, machine).ranks == 4);
+  CHECK(local_shape(config, machine, {}, {}).ranks == 4);
 }
 
 }  // namespace ds
