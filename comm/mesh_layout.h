@@ -24,7 +24,7 @@ enum class Axis {
   kShard,       // neighbours in data, that share out what the whole axis could share out
   kReplica,     // ranks in the same place of such groups
   kKeyReplica,  // neighbours in tensor with the same keys and values
-  kUlysses,     // neighbours in sequence, that trade heads
+  kUlysses,     // neighbours in sequence, that exchange heads
   kRing,        // ranks in the same place of such groups, round which keys and values go
   kWorld        // all of them
 };
@@ -45,7 +45,7 @@ struct MeshSizes {
   int tensor = 1;
   int expert = 1;        // divides data
   int shard = 1;         // divides data
-  int ring = 1;          // divides sequence; 1: heads are traded among all that share a sample
+  int ring = 1;          // divides sequence; 1: heads are exchanged among all that share a sample
   int key_replicas = 1;  // divides tensor; by the model (model/exchange/tensor.h)
   ExpertOrder order = ExpertOrder::kExpertFirst;
 };

@@ -82,7 +82,7 @@ void batch_fields(Visitor& v, Config& c) {
   v.field("sequence_parallel_ring_size", c.sequence_parallel_ring_size,
           {.meaning = "Of the ranks that share sequences, how many keys and values pass, where "
                       "sequence_parallel_attention is ring. In each place of the ring are the "
-                      "others, neighbours that trade heads as with ulysses: "
+                      "others, neighbours that exchange heads as with ulysses: "
                       "sequence_parallel_size divided by this.",
            .effect = Effect::kUsed,
            .min = 1,

@@ -20,9 +20,9 @@
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/generate.h"
 #include "launcher/verbs/init.h"
-#include "launcher/verbs/insight/lr_range_test.h"
 #include "launcher/verbs/man.h"
 #include "launcher/verbs/preflight.h"
+#include "launcher/verbs/reports/lr_range_test.h"
 #include "launcher/verbs/schema.h"
 #include "launcher/verbs/watch/watch.h"
 

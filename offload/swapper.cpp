@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/device/beside_log.h"
+#include "core/device/background_log.h"
 #include "core/memory/aligned_buffer.h"
 #include "core/status/error.h"
 #include "core/status/failpoint.h"
@@ -51,7 +51,7 @@ struct Swapper::Transfer {
   const std::span<const std::byte> from;
   std::vector<Ticket> tickets;
   bool timed_out = false;
-  uint64_t told_as = 0;  // of the BesideLog
+  uint64_t told_as = 0;  // of the BackgroundLog
   StreamMoment::Clock::time_point ended_at{};
 };
 
@@ -142,7 +142,7 @@ SwapTicket Swapper::begin(std::unique_ptr<Transfer> transfer) {
   const int64_t data_at = at + narrow<int64_t>(t.header.bytes().size());
   if (options_.beside != nullptr && options_.beside->is_on()) {
     t.told_as = options_.beside->begin(
-        {.kind = t.kind == IoKind::kWrite ? BesideKind::kNvmeWrite : BesideKind::kNvmeRead,
+        {.kind = t.kind == IoKind::kWrite ? BackgroundKind::kNvmeWrite : BackgroundKind::kNvmeRead,
          .name = t.entry.written.key,
          .bytes = t.entry.written.length,
          .begin = StreamMoment::of_host()});
@@ -244,7 +244,7 @@ void Swapper::wait(SwapTicket ticket) {
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begun;
   count(*transfer, waited.count());
   if (!error) {
-    tell(*transfer);
+    report(*transfer);
     try {
       transfer->kind == IoKind::kWrite ? finish_put(*transfer) : finish_get(*transfer);
     } catch (const Error&) {
@@ -280,7 +280,7 @@ SwapFigures Swapper::figures() const {
   return figures_;
 }
 
-void Swapper::tell(const Transfer& transfer) const {
+void Swapper::report(const Transfer& transfer) const {
   if (transfer.told_as != 0) options_.beside->end(transfer.told_as, transfer.ended_at);
 }
 

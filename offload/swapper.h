@@ -22,14 +22,14 @@
 
 namespace ds {
 
-class BesideLog;  // core/device/beside_log.h
+class BackgroundLog;  // core/device/background_log.h
 
 struct SwapperOptions {
   std::string directory;  // exists
   SwapOwner owner;
   int64_t bytes = 0;                      // the sum of Swapper::room_for() of all that is kept
   int64_t block_bytes = kSwapBlockBytes;  // that one digest covers
-  BesideLog* beside = nullptr;            // told of transfers, by their keys; null: nobody is
+  BackgroundLog* beside = nullptr;        // told of transfers, by their keys; null: nobody is
 };
 
 // Since the beginning.
@@ -88,7 +88,7 @@ class Swapper {
   void abandon(std::unique_ptr<Transfer> transfer);
   std::string place_of(const Entry& entry) const;  // for messages
   void count(const Transfer& transfer, double waited_s);
-  void tell(const Transfer& transfer) const;
+  void report(const Transfer& transfer) const;
   void finish_put(Transfer& transfer);
   void finish_get(Transfer& transfer);
 

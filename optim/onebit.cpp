@@ -13,8 +13,8 @@ void require_fp32_state(const OptimizerConfig& config) {
       "fp32");
 }
 
-std::vector<ExtraSpec> errors_by_param(std::span<const Shard> parts, int ranks) {
-  std::vector<ExtraSpec> specs;
+std::vector<AuxiliarySpec> errors_by_param(std::span<const Shard> parts, int ranks) {
+  std::vector<AuxiliarySpec> specs;
   if (ranks == 1) return specs;
   for (const Shard& part : parts) {
     for (const ShardField& field : part.fields) {

@@ -29,7 +29,7 @@ void require_fp32_state(const OptimizerConfig& config);
 
 // What parameter by parameter is compressed: two errors for each, in the order of parts and fields;
 // none on one rank.
-std::vector<ExtraSpec> errors_by_param(std::span<const Shard> parts, int ranks);
+std::vector<AuxiliarySpec> errors_by_param(std::span<const Shard> parts, int ranks);
 // Those parameters, with the numbers of a slot. `errors`: as many tensors as errors_by_param().
 std::vector<OneBitTensor> onebit_params(std::span<const Shard> parts, size_t slot,
                                         std::span<const Tensor> errors);

@@ -38,7 +38,7 @@ class OneBitAdam final : public GroupedOptimizer {
   std::vector<int64_t> kinds_of_updates(int64_t last) const override {
     return onebit_kinds_of_updates(last, params_.freeze_step);
   }
-  std::vector<ExtraSpec> extras_of(std::span<const Shard> parts, int ranks) const override {
+  std::vector<AuxiliarySpec> auxiliary_of(std::span<const Shard> parts, int ranks) const override {
     return detail::errors_by_param(parts, ranks);
   }
   std::vector<std::string> extra_names() const override {
@@ -66,7 +66,7 @@ class OneBitAdam final : public GroupedOptimizer {
     }
     move(OneBitPart::kMomentum, parts, scalars, group, stream);
     if (group.ranks.size() > 1) {
-      OneBitComm(group.ranks).average(detail::onebit_params(parts, 0, group.extras), stream);
+      OneBitComm(group.ranks).average(detail::onebit_params(parts, 0, group.auxiliary), stream);
     }
     move(OneBitPart::kWeight, parts, scalars, group, stream);
   }

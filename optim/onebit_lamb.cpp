@@ -28,8 +28,8 @@ constexpr size_t kExpAvg = 0, kExpAvgSq = 1, kFresh = 2;
 constexpr int64_t kByteBits = 8;
 constexpr const char* kFactors = "lamb_factors";
 
-// What a run remembers of a parameter, as it lies among the extras: of an optimizer that has made
-// no step all of it is 0.
+// What a run remembers of a parameter, as it lies among the auxiliary: of an optimizer that has
+// made no step all of it is 0.
 struct Memory {
   float frozen_ratio = 0;
   float factor_above_1 = 0;  // the last factor, less 1
@@ -58,7 +58,7 @@ class OneBitLamb final : public GroupedOptimizer {
   std::vector<int64_t> kinds_of_updates(int64_t last) const override {
     return onebit_kinds_of_updates(last, params_.freeze_step);
   }
-  std::vector<ExtraSpec> extras_of(std::span<const Shard> parts, int ranks) const override;
+  std::vector<AuxiliarySpec> auxiliary_of(std::span<const Shard> parts, int ranks) const override;
   std::vector<std::string> extra_names() const override {
     return {detail::kWorkerError, detail::kServerError, kFactors};
   }
@@ -117,14 +117,16 @@ std::vector<double> on_host(const Tensor& numbers, Stream& stream) {
 }
 
 // The first two are those of all parameters together, as they lie end to end.
-std::vector<ExtraSpec> OneBitLamb::extras_of(std::span<const Shard> parts, int ranks) const {
-  std::vector<ExtraSpec> specs, memories;
+std::vector<AuxiliarySpec> OneBitLamb::auxiliary_of(std::span<const Shard> parts, int ranks) const {
+  std::vector<AuxiliarySpec> specs, memories;
   int64_t numel = 0;
   for (const Shard& part : parts) {
     for (const ShardField& field : part.fields) {
       numel += round_up(field.numel, kByteBits);
-      memories.push_back(
-          {.name = kFactors, .param = field.param, .numel = kMemory, .scope = ExtraScope::kShared});
+      memories.push_back({.name = kFactors,
+                          .param = field.param,
+                          .numel = kMemory,
+                          .scope = AuxiliaryScope::kShared});
     }
   }
   if (ranks > 1 && !memories.empty()) {
@@ -151,10 +153,10 @@ std::vector<OneBitLamb::Param> OneBitLamb::params_of(std::span<const Shard> part
     }
   }
   const size_t errors = group.ranks.size() == 1 ? 0 : 2;
-  DS_CHECK(params.empty() || group.extras.size() == errors + params.size(),
-           "onebit lamb: {} tensors beside the slots of {} parameters", group.extras.size(),
+  DS_CHECK(params.empty() || group.auxiliary.size() == errors + params.size(),
+           "onebit lamb: {} tensors beside the slots of {} parameters", group.auxiliary.size(),
            params.size());
-  for (size_t i = 0; i < params.size(); ++i) params[i].remembered = group.extras[errors + i];
+  for (size_t i = 0; i < params.size(); ++i) params[i].remembered = group.auxiliary[errors + i];
   return params;
 }
 
@@ -309,7 +311,7 @@ void OneBitLamb::exchange(const Update& update) {
   scale_by([](float scale) { return scale; });
   if (update.group.ranks.size() > 1) {
     OneBitTensor all{
-        .parts = {}, .worker = update.group.extras[0], .server = update.group.extras[1]};
+        .parts = {}, .worker = update.group.auxiliary[0], .server = update.group.auxiliary[1]};
     for (const Param& param : update.params) {
       all.parts.push_back({.values = param.part.slots[kExpAvg], .offset = param.offset});
     }

@@ -75,15 +75,15 @@ kernels::MomentFormat format_of(const SlotSpec& slot);
 enum class GradientsOf : uint8_t { kAllRanks, kOwnRank };
 
 // State that is no number per weight.
-enum class ExtraScope : uint8_t {
+enum class AuxiliaryScope : uint8_t {
   kOwn,    // each rank's, and no other's: lost where the ranks are others
   kShared  // the same on all ranks
 };
-struct ExtraSpec {
+struct AuxiliarySpec {
   std::string name;
   int param = -1;  // ShardField::param that it is of; -1: of all in the group
   int64_t numel = 0;
-  ExtraScope scope = ExtraScope::kOwn;
+  AuxiliaryScope scope = AuxiliaryScope::kOwn;
   float initial = 0;  // of an optimizer that has made no step
   // If a parameter's own numbers, one per weight, are lost, they begin as this slot; -1: as
   // `initial`.
@@ -105,9 +105,9 @@ struct UpdateGroup {
   // options.
   UpdateGroup(Communicator& all, std::span<const ParamPlace> places = {})  // NOLINT
       : ranks(all), params(places) {}
-  Communicator& ranks;                 // that the parts of a bucket lie on
-  std::span<const ParamPlace> params;  // by ShardField::param, the same on all ranks
-  std::span<const Tensor> extras{};    // fp32, one per Optimizer::extras_of()
+  Communicator& ranks;                  // that the parts of a bucket lie on
+  std::span<const ParamPlace> params;   // by ShardField::param, the same on all ranks
+  std::span<const Tensor> auxiliary{};  // fp32, one per Optimizer::auxiliary_of()
   UpdateNumber number{};
   // Weights in bf16 that have no fp32 master are rounded at random by it; nothing: to nearest.
   std::optional<uint64_t> rounding_seed = std::nullopt;
@@ -138,10 +138,11 @@ class Optimizer {
   // them stands for the run.
   virtual std::vector<int64_t> kinds_of_updates(int64_t /*last*/) const { return {1}; }
   // State beside the slots of parts that lie on `ranks` ranks, whole on each.
-  virtual std::vector<ExtraSpec> extras_of(std::span<const Shard> /*parts*/, int /*ranks*/) const {
+  virtual std::vector<AuxiliarySpec> auxiliary_of(std::span<const Shard> /*parts*/,
+                                                  int /*ranks*/) const {
     return {};
   }
-  // Names that extras may have, whatever the number of ranks.
+  // Names that auxiliary may have, whatever the number of ranks.
   virtual std::vector<std::string> extra_names() const { return {}; }
   // Whether the last slot has the weights on which ranks agree, where between two exchanges each
   // trains with its own: what checkpoints call the weights.

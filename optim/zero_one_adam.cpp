@@ -42,7 +42,7 @@ class ZeroOneAdam final : public GroupedOptimizer {
                : GradientsOf::kOwnRank;
   }
   std::vector<int64_t> kinds_of_updates(int64_t last) const override;
-  std::vector<ExtraSpec> extras_of(std::span<const Shard> parts, int ranks) const override;
+  std::vector<AuxiliarySpec> auxiliary_of(std::span<const Shard> parts, int ranks) const override;
   std::vector<std::string> extra_names() const override {
     return {detail::kWorkerError, detail::kServerError, kMoved, kMomentum};
   }
@@ -107,8 +107,9 @@ std::vector<int64_t> ZeroOneAdam::kinds_of_updates(int64_t last) const {
   return kinds;
 }
 
-std::vector<ExtraSpec> ZeroOneAdam::extras_of(std::span<const Shard> parts, int ranks) const {
-  std::vector<ExtraSpec> specs = detail::errors_by_param(parts, ranks);
+std::vector<AuxiliarySpec> ZeroOneAdam::auxiliary_of(std::span<const Shard> parts,
+                                                     int ranks) const {
+  std::vector<AuxiliarySpec> specs = detail::errors_by_param(parts, ranks);
   for (const Shard& part : parts) {
     for (const ShardField& field : part.fields) {
       specs.push_back({.name = kMoved, .param = field.param, .numel = field.numel});
@@ -132,16 +133,16 @@ std::vector<ZeroOneAdam::Param> ZeroOneAdam::params_of(std::span<const Shard> pa
     }
   }
   const size_t errors = group.ranks.size() == 1 ? 0 : 2;
-  DS_CHECK(group.extras.size() == (errors + 2) * params.size(),
-           "0/1 adam: {} tensors beside the slots of {} parameters", group.extras.size(),
+  DS_CHECK(group.auxiliary.size() == (errors + 2) * params.size(),
+           "0/1 adam: {} tensors beside the slots of {} parameters", group.auxiliary.size(),
            params.size());
   for (size_t i = 0; i < params.size(); ++i) {
     const size_t own = errors * params.size() + 2 * i;
-    params[i].moved = group.extras[own];
-    params[i].momentum = group.extras[own + 1];
+    params[i].moved = group.auxiliary[own];
+    params[i].momentum = group.auxiliary[own + 1];
     if (errors == 0) continue;
-    params[i].worker = group.extras[2 * i];
-    params[i].server = group.extras[2 * i + 1];
+    params[i].worker = group.auxiliary[2 * i];
+    params[i].server = group.auxiliary[2 * i + 1];
   }
   return params;
 }

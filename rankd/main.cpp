@@ -97,7 +97,7 @@ int run_verb(const std::vector<std::string>& arguments) {
   // Standard output is the answer's alone.
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("dslaunch", std::make_shared<TerminalSink>()));
-  return row->carry_out(*parsed.line);
+  return row->execute(*parsed.line);
 }
 
 // What dslaunch asks when only the engine knows; whoever asked and was killed wants no answer.

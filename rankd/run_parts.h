@@ -35,7 +35,7 @@ struct RunParts {
   MemoryTier* memory;        // null: not wanted
   CallQueue& calls;          // of all groups
   OpLog& ops;                // of the stream that computes
-  BesideLog& beside;         // of everything else that this rank does
+  BackgroundLog& beside;     // of everything else that this rank does
   const FolderFrame& frame;  // of rank 0, for final/
 };
 

@@ -32,8 +32,8 @@
 #include "train/step/swap.h"
 #include "train/trace/trace_recorder.h"
 #include "train/watch/first_bad_number.h"
-#include "train/watch/insight.h"
 #include "train/watch/memory_saver.h"
+#include "train/watch/observability.h"
 #include "train/watch/resident_memory.h"
 #include "train/watch/sample_audit.h"
 #include "train/watch/step_reports.h"
@@ -112,7 +112,7 @@ class TrainingRun {
       }
       take_result();
       if (engine_.begun() > engine_.step()) continue;
-      if (carry_out() == NextMove::kStop) {
+      if (execute() == NextMove::kStop) {
         end_loop();
         observers_.before_exit(RunEnd::kStopped);
         return static_cast<int>(ExitCode::kRequeue);
@@ -147,11 +147,11 @@ class TrainingRun {
   }
 
   // What the launcher asked for, at this step edge on every rank.
-  NextMove carry_out() {
+  NextMove execute() {
     while (const std::optional<Command> command = commands_.next()) {
       if (*command == Command::kStopAndSave) return NextMove::kStop;
       if (*command == Command::kSaveNow) saver_.save_and_go_on();
-      if (*command == Command::kTrace) trace_->carry_out(parts_.control.take_trace_order());
+      if (*command == Command::kTrace) trace_->execute(parts_.control.take_trace_order());
       if (*command == Command::kPause) {
         const auto begun = SteadyClock::now();
         const NextMove after = pause();
@@ -176,7 +176,7 @@ class TrainingRun {
           saver_.save_and_go_on();
           break;
         case Command::kTrace:
-          trace_->carry_out(parts_.control.take_trace_order());
+          trace_->execute(parts_.control.take_trace_order());
           break;
         case Command::kPause:
           break;
@@ -327,7 +327,7 @@ void tell_run(const JobPlan& plan, ControlClient& control, const Config& config,
 
 // Sets how swap files are opened for the weights and the optimizer state that are offloaded to
 // NVMe; each of the two has files of its own.
-void open_swaps(const JobPlan& plan, const Config& config, BesideLog& beside,
+void open_swaps(const JobPlan& plan, const Config& config, BackgroundLog& beside,
                 RankResources& resources) {
   const ZeroConfig& zero = config.zero_optimization;
   const auto folder = [&](const std::string& path, const char* of) {
@@ -413,14 +413,15 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   JobComm comm(plan, control, listener, config, run_plan.mesh);
   OpLog ops;
-  BesideLog beside;
+  BackgroundLog beside;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
   RankDeviceOptions of_device = device_options(plan, config, own_plan.blocks, ceilings);
   of_device.trace = &ops;
   of_device.beside = &beside;
   RankDevice device(plan, of_device, comm.world(), run_plan.mesh, comm.sinks());
   ops.follow(device.workspace().stream());
-  if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
+  if (plan.rank == 0 && plan.device != Device::cpu())
+    control.report_text(device.description(options));
   DS_FAILPOINT("train.comm_open");
   options.matmul.choices = device.matmul_choices();
   RankResources resources = device.workspace().resources();

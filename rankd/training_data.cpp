@@ -79,14 +79,14 @@ class TokenizingReport {
     const int64_t done = p.work == Work::kWait ? p.done_bytes : p.done_bytes / kStep;
     control_.report_progress({.step = 0, .micro_step = done, .phase = "tokenize"});
     const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
-    const std::optional<std::string> line = words_.after(p, now.count());
+    const std::optional<std::string> line = description_.after(p, now.count());
     if (line && (p.work != Work::kWait || rank_ == 0)) control_.report_text(*line);
   }
 
  private:
   int rank_;
   ControlClient& control_;
-  TokenizingWords words_;
+  TokenizingWords description_;
 };
 
 }  // namespace

@@ -239,7 +239,7 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
     require_wish();
     std::vector<RejectedTag> refused = found_.rejected;
     if (const std::optional<int64_t> step = take_newest(refused)) {
-      tell_origin(*step, refused);
+      report_origin(*step, refused);
       return *step;
     }
     if (!refused.empty() || plan_.committed_step > 0 || !plan_.progress.empty())
@@ -307,7 +307,7 @@ void Checkpointing::require_newest(int64_t step, const std::vector<RejectedTag>&
           : fmt::format("step {} was committed ({})", plan_.committed_step, plan_.committed_by)));
 }
 
-void Checkpointing::tell_origin(int64_t step, const std::vector<RejectedTag>& refused) {
+void Checkpointing::report_origin(int64_t step, const std::vector<RejectedTag>& refused) {
   std::string line = fmt::format("resumed step={} from={}", step, origin_);
   if (!saved_at_.empty()) line += " saved=" + saved_at_;
   line += origin_note(step);

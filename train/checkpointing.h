@@ -69,7 +69,7 @@ class Checkpointing {
   void candidates();
   Resumable from_rank_0(const TagList& mine, const ResumeWish& wish);
   void require_newest(int64_t step, const std::vector<RejectedTag>& refused) const;
-  void tell_origin(int64_t step, const std::vector<RejectedTag>& refused);
+  void report_origin(int64_t step, const std::vector<RejectedTag>& refused);
   [[noreturn]] void refuse_to_begin(const std::vector<RejectedTag>& refused) const;
   void read_tag(const ds::CommittedTag& tag);
   void judge(const CheckpointReader& reader, const std::string& label);

@@ -130,27 +130,28 @@ std::vector<std::unique_ptr<const PipelineStage>> Engine::make_chunks() {
   return chunks;
 }
 
-StepPlace Engine::place_on(ParameterStore& store, NumberWatch* numbers, const StepShape& shape) {
+StepResources Engine::place_on(ParameterStore& store, NumberWatch* numbers,
+                               const StepShape& shape) {
   Mesh& mesh = resources_.peers.mesh;
-  StepPlace place{.stream = resources_.stream,
-                  .store = store,
-                  .uploads = uploads_,
-                  .loss = scalars_.loss(),
-                  .weights = scalars_.weights(),
-                  .operands = options_.operands,
-                  .gradient_factor = options_.gradient_factor,
-                  .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
-                  .saves = saves_.get(),
-                  .numbers = numbers,
-                  .chunks = {},
-                  .micro_batch = options_.micro_batch,
-                  .length = length_here(shape),
-                  .parallel = resources_.parallel(options_.shares_rows),
-                  .activations = resources_.pipe(),
-                  .gradients = mesh.pipe_gradients(),
-                  .ends = mesh.pipe_ends(),
-                  .shares_activations = options_.pipeline.shares_activations,
-                  .shares_gradients = options_.pipeline.shares_gradients};
+  StepResources place{.stream = resources_.stream,
+                      .store = store,
+                      .uploads = uploads_,
+                      .loss = scalars_.loss(),
+                      .weights = scalars_.weights(),
+                      .operands = options_.operands,
+                      .gradient_factor = options_.gradient_factor,
+                      .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
+                      .saves = saves_.get(),
+                      .numbers = numbers,
+                      .chunks = {},
+                      .micro_batch = options_.micro_batch,
+                      .length = length_here(shape),
+                      .parallel = resources_.parallel(options_.shares_rows),
+                      .activations = resources_.pipe(),
+                      .gradients = mesh.pipe_gradients(),
+                      .ends = mesh.pipe_ends(),
+                      .shares_activations = options_.pipeline.shares_activations,
+                      .shares_gradients = options_.pipeline.shares_gradients};
   for (const auto& chunk : chunks_) place.chunks.push_back(chunk.get());
   return place;
 }
@@ -245,7 +246,7 @@ void Engine::recorded_micro_steps(BatchSource& source, const StepShape& shape) {
   std::erase_if(program.instructions, [](const PipelineInstruction& instruction) {
     return instruction.op >= PipelineOp::kReduceTiedGrads;  // what follows the last micro-step
   });
-  const StepPlace place = place_on(store_, nullptr, settings.shape);
+  const StepResources place = place_on(store_, nullptr, settings.shape);
   StepRunner(place, input).run(program);
 }
 
@@ -285,7 +286,7 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
   if (store_.updates_ahead()) store_.expect(expected_update(settings));
   input.graphs = graphs_for(settings.shape);
-  const StepPlace place = place_on(store_, nullptr, settings.shape);
+  const StepResources place = place_on(store_, nullptr, settings.shape);
   StepRunner(place, input).run(training_);
   if (recorded_) recorded_->graphs.end_first_step();
   log_recompute_times(settings.step);
@@ -296,7 +297,7 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   require_at_edge("make a step once more");
   const StepSettings settings = next_settings();
   WatchedStore store(store_, numbers);
-  const StepPlace place = place_on(store, &numbers, settings.shape);
+  const StepResources place = place_on(store, &numbers, settings.shape);
   StepInput input = input_of(source, settings);
   input.observer = &observer;
   StepProgram program = training_;
@@ -318,7 +319,7 @@ void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
                               ParameterStore& store) {
   require_at_edge("probe a micro-step");
   const StepSettings settings = rules_.settings_at(step + 1);
-  StepPlace place = place_on(store, nullptr, settings.shape);
+  StepResources place = place_on(store, nullptr, settings.shape);
   place.loss = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
   place.weights = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
   place.gradient_factor = 1;
@@ -431,7 +432,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
                         const std::function<void(int64_t done)>& on_batch) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
-  const StepPlace place = place_on(store_, nullptr, full_shape());
+  const StepResources place = place_on(store_, nullptr, full_shape());
   for (int64_t batch = 0; batch < batches; ++batch) {
     const StepInput input{.source = source,
                           .batch = batches_.of_evaluation(),

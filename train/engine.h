@@ -132,7 +132,7 @@ class Engine {
   BatchSpec batch_of(const StepShape& shape, RunMode mode) const;
   double planned_weight(double weight) const { return options_.content.is_uneven ? weight : 0; }
   double weight_of_step(const StepShape& shape) const;
-  StepPlace place_on(ParameterStore& store, NumberWatch* numbers, const StepShape& shape);
+  StepResources place_on(ParameterStore& store, NumberWatch* numbers, const StepShape& shape);
   StepGraphs* graphs_for(const StepShape& shape);
   void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);

@@ -46,32 +46,32 @@ Region region_of(const ParamSpec& spec, const ShardField& field) {
 }
 
 // State of the optimizer that is no number per weight: what is each rank's own has a row for each.
-struct ExtraPlace {
+struct AuxiliaryPlace {
   std::string name;
   Shape shape;
   Region region;
 };
-ExtraPlace place_of(Engine& engine, const ExtraPart& part) {
+AuxiliaryPlace place_of(Engine& engine, const AuxiliaryPart& part) {
   const int64_t numel = part.spec.numel;
   const std::string owner =
       part.spec.param < 0 ? "optimizer" : engine.store().spec(part.spec.param).name;
-  ExtraPlace place{.name = owner + "/" + part.spec.name, .shape = {numel}, .region = {}};
+  AuxiliaryPlace place{.name = owner + "/" + part.spec.name, .shape = {numel}, .region = {}};
   place.region = Region::whole(place.shape);
-  if (part.spec.scope == ExtraScope::kOwn) {
+  if (part.spec.scope == AuxiliaryScope::kOwn) {
     place.shape = {part.ranks, numel};
     place.region = Region::flat(part.rank * numel, (part.rank + 1) * numel);
   }
   return place;
 }
 
-bool has_extra(const CheckpointReader& reader, const ExtraPlace& place) {
+bool has_extra(const CheckpointReader& reader, const AuxiliaryPlace& place) {
   return reader.contains(place.name) && reader.info(place.name).shape == place.shape;
 }
 
 // Files have those per gradient as of one that is not scaled. In place, without memory that no plan
 // has: scales that move are powers of two, with which nothing is rounded.
 enum class Scaled : uint8_t { kFromFile, kToFile };
-void change_scale(Engine& engine, ExtraPart& part, Scaled to) {
+void change_scale(Engine& engine, AuxiliaryPart& part, Scaled to) {
   const double scale = engine.scaling().scaler.scale;
   if (!part.spec.per_gradient || scale == 1) return;
   kernels::scale(part.stream, static_cast<float>(to == Scaled::kToFile ? scale : 1 / scale),
@@ -79,8 +79,8 @@ void change_scale(Engine& engine, ExtraPart& part, Scaled to) {
 }
 
 void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
-  engine.store().visit_extras(Visit::kSave, [&](ExtraPart& part) {
-    const ExtraPlace place = place_of(engine, part);
+  engine.store().visit_auxiliary(Visit::kSave, [&](AuxiliaryPart& part) {
+    const AuxiliaryPlace place = place_of(engine, part);
     change_scale(engine, part, Scaled::kToFile);
     Piece piece{.name = place.name,
                 .global_shape = place.shape,
@@ -93,7 +93,9 @@ void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
   });
 }
 
-void begin_extras_anew(Engine& engine) { engine.store().visit_extras(Visit::kRestore, begin_anew); }
+void begin_extras_anew(Engine& engine) {
+  engine.store().visit_auxiliary(Visit::kRestore, begin_anew);
+}
 
 std::string kind_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
@@ -123,8 +125,8 @@ std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& t
   std::set<std::string> lost, known, wanted;
   const std::vector<std::string> of_store = engine.store().extra_names();
   wanted.insert(of_store.begin(), of_store.end());
-  engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
-    const ExtraPlace place = place_of(engine, part);
+  engine.store().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
+    const AuxiliaryPlace place = place_of(engine, part);
     known.insert(place.name);
     wanted.insert(kind_of(place.name));
     if (has_extra(reader, place)) {
@@ -152,8 +154,8 @@ int64_t owned_bytes(Engine& engine) {
       bytes += field.numel * narrow<int64_t>(size_of(DType::kF32) * (1 + slots));
     }
   }
-  engine.store().visit_extras(
-      Visit::kSave, [&](ExtraPart& part) { bytes += narrow<int64_t>(part.values.bytes()); });
+  engine.store().visit_auxiliary(
+      Visit::kSave, [&](AuxiliaryPart& part) { bytes += narrow<int64_t>(part.values.bytes()); });
   return bytes;
 }
 
@@ -222,8 +224,8 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
       }
     }
   }
-  engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
-    const ExtraPlace place = place_of(engine, part);
+  engine.store().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
+    const AuxiliaryPlace place = place_of(engine, part);
     if (has_extra(reader, place)) out.merge(reader.ranks_holding(place.name, place.region));
   });
   return out;

@@ -1,6 +1,6 @@
 #include "train/workspace.h"
 
-#include "core/device/beside_log.h"
+#include "core/device/background_log.h"
 
 namespace ds {
 
@@ -39,14 +39,14 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
   }
   if (device_.is_meta()) disk_.emplace(options_of_stream(options.disk_trace));
   if (options.updater_threads > 0) add_updater(options);
-  if (options.beside != nullptr) tell_all(*options.beside);
+  if (options.beside != nullptr) report_background_to(*options.beside);
 }
 
-void Workspace::tell_all(BesideLog& log) {
-  for (Stream* const stream : {&stream_, &host_stream_}) tell_beside(*stream, log);
+void Workspace::report_background_to(BackgroundLog& log) {
+  for (Stream* const stream : {&stream_, &host_stream_}) report_background(*stream, log);
   for (std::optional<Stream>* const stream :
        {&communication_, &passes_, &copies_, &saves_, &fetches_, &updater_}) {
-    if (*stream) tell_beside(**stream, log);
+    if (*stream) report_background(**stream, log);
   }
 }
 
@@ -99,7 +99,7 @@ RankResources Workspace::resources() {
           .comm_memory = shared_,
           .communication = communication_ ? &*communication_ : nullptr,
           .ring_messages = communication_ ? &*communication_ : (passes_ ? &*passes_ : nullptr),
-          .peer_thread = talk_ ? &talk_->thread : nullptr,
+          .comm_thread = talk_ ? &talk_->thread : nullptr,
           .copies = copies_ ? &*copies_ : nullptr,
           .pinned = has_device() ? &pinned_ : nullptr,
           .saves = saves_ ? &*saves_ : nullptr,

@@ -51,7 +51,7 @@ struct WorkspaceOptions {
   // both parts has one time for all. If host_trace is null, the host has the device's trace.
   Trace* host_trace = nullptr;
   Trace* updater_trace = nullptr;
-  BesideLog* beside = nullptr;  // told of what all streams do beside computing; outlives them
+  BackgroundLog* beside = nullptr;  // told of what all streams do beside computing; outlives them
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
   MemoryLimits limits{};
   // What others have of pinned memory, for usage() to tell.
@@ -81,7 +81,7 @@ class Workspace {
         : pool(threads), stream({.memory = &memory, .pool = &pool}), thread(stream) {}
     ThreadPool pool;
     Stream stream;
-    PeerThread thread;
+    CommThread thread;
   };
   bool has_device() const { return stands_for_.kind == Device::Kind::kCuda; }
   MemoryResource& memory();
@@ -89,7 +89,7 @@ class Workspace {
   MemoryResource& pinned_memory();
   void add_updater(const WorkspaceOptions& options);
   void add_communication(const WorkspaceOptions& options);
-  void tell_all(BesideLog& log);
+  void report_background_to(BackgroundLog& log);
   StreamOptions options_of_stream(Trace* trace);
 
   const Device device_;

@@ -9,7 +9,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/reduce/reduce.h"
 #include "model/pass/initializer.h"
-#include "zero/zenflow/zenflow_home.h"
+#include "zero/zenflow/zenflow_state_store.h"
 
 namespace ds {
 namespace {
@@ -64,22 +64,13 @@ std::vector<SlotSpec> slots_of(const ZeroOptions& options, int kind) {
   std::vector<SlotSpec> slots =
       options.optimizer != nullptr ? options.optimizer->slots_of(kind) : options.slots;
   if (options.zenflow)
-    std::ranges::copy(ZenflowHome::slots(*options.zenflow), std::back_inserter(slots));
+    std::ranges::copy(ZenflowStateStore::slots(*options.zenflow), std::back_inserter(slots));
   return slots;
 }
 
 bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
   const auto first = [&](Axis axis) { return mesh.coordinate(axis) == 0; };
   return std::ranges::all_of(key.summed, first) && std::ranges::all_of(key.repeated, first);
-}
-
-// What a rank has of the parameter that it has most of.
-int64_t largest_field(std::span<const HomeSlice> slices) {
-  int64_t largest = 1;
-  for (const HomeSlice& slice : slices) {
-    for (const ShardField& field : slice.fields) largest = std::max(largest, field.numel);
-  }
-  return largest;
 }
 
 }  // namespace
@@ -176,30 +167,31 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                           .quantized = quantized_reduce_ ? &*quantized_reduce_ : nullptr},
                 .streams = streams_,
                 .slots = slots_});
-  home_ = make_home(place.state, std::move(name));
-  if (options.offloads_state()) grads_->keep_in(*home_);
-  make_extras();
+  state_ = make_state(place.state, std::move(name));
+  if (options.offloads_state()) grads_->keep_in(*state_);
+  make_auxiliary();
 }
 
-void ShardGroup::make_extras() {
+void ShardGroup::make_auxiliary() {
   if (options_.optimizer == nullptr) return;
-  std::vector<ExtraSpec> specs = options_.optimizer->extras_of(home_->resident(), comm_.size());
-  if (home_->zenflow() != nullptr)
-    std::ranges::copy(home_->zenflow()->extras(), std::back_inserter(specs));
-  extras_ = GroupExtras(std::move(specs), comm_.rank(), comm_.size(), streams_.compute);
+  std::vector<AuxiliarySpec> specs =
+      options_.optimizer->auxiliary_of(state_->resident(), comm_.size());
+  if (state_->zenflow() != nullptr)
+    std::ranges::copy(state_->zenflow()->auxiliary(), std::back_inserter(specs));
+  auxiliary_ = AuxiliaryState(std::move(specs), comm_.rank(), comm_.size(), streams_.compute);
 }
 
-void ShardGroup::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
-  if (home_->zenflow() != nullptr && what == Visit::kSave)
-    home_->zenflow()->write_extras(zenflow_extras());
-  extras_.visit(what, comm_.rank() == 0 && answers_, visitor);
+void ShardGroup::visit_auxiliary(Visit what, const std::function<void(AuxiliaryPart&)>& visitor) {
+  if (state_->zenflow() != nullptr && what == Visit::kSave)
+    state_->zenflow()->write_auxiliary(zenflow_auxiliary());
+  auxiliary_.visit(what, comm_.rank() == 0 && answers_, visitor);
   if (!quantized_reduce_) return;
   for (const QuantizedReduce::Kept& kept : quantized_reduce_->kept()) {
-    ExtraPart part{.spec = kept.spec,
-                   .values = kept.values,
-                   .rank = comm_.rank(),
-                   .ranks = comm_.size(),
-                   .stream = streams_.compute};
+    AuxiliaryPart part{.spec = kept.spec,
+                       .values = kept.values,
+                       .rank = comm_.rank(),
+                       .ranks = comm_.size(),
+                       .stream = streams_.compute};
     visitor(part);
   }
 }
@@ -244,72 +236,6 @@ void ShardGroup::make_weights(int bucket) {
 WeightMaker ShardGroup::weight_maker() const {
   if (!options_.offloads_state()) return WeightMaker::kDevice;
   return options_.offload_ratio < 1 ? WeightMaker::kBoth : WeightMaker::kHost;
-}
-
-std::vector<HomeSlice> ShardGroup::home_slices() const {
-  const bool whole_state = has_whole_state();
-  std::vector<HomeSlice> slices;
-  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
-    const Weights& weights = nth(weights_, b);
-    const int64_t slice = layout_.slice_numel(b);
-    HomeSlice& made = slices.emplace_back();
-    if (offloads_weights(b)) {
-      made.elsewhere = {.keeper = offloaded_, .slice = weights.offloaded, .numel = slice};
-    } else {
-      made.weights = weights.sharded || whole_state
-                         ? weights.kept
-                         : weights.kept.narrow(comm_.rank() * slice, slice);
-    }
-    made.fields = fields_of(b, shard_rank());
-    if (options_.offloads_state()) continue;
-    made.grad = whole_state ? grads_->whole(b) : grads_->slice(b);
-    if (whole_state) made.own = {.begin = comm_.rank() * slice, .numel = slice};
-  }
-  return slices;
-}
-
-std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
-                                                 std::string name) const {
-  HomeOptions home{.slots = slot_specs_,
-                   .grad_dtype = options_.grad_slice_dtype,
-                   .master_dtype = options_.masters == Masters::kWeights ? dtype_ : DType::kF32,
-                   .weight_dtype = dtype_,
-                   .name = std::move(name)};
-  const std::vector<HomeSlice> slices = home_slices();
-  if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
-  const bool swaps = options_.policy.state.tier == Tier::kNvme;
-  DS_CHECK(!options_.update_ahead || (!sees_parameters_ && offload.updater != nullptr),
-           "zero: an update ahead of the norm is element by element, by an updater");
-  DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
-  DS_CHECK(
-      options_.offload_ratio >= 1 || !sees_parameters_,
-      "zero: {} of the state of an optimizer that sees whole parameters is offloaded, expected "
-      "all of it",
-      options_.offload_ratio);
-  if (!sees_parameters_) {
-    home.part_numel =
-        options_.sub_group_numel > 0 ? options_.sub_group_numel : largest_field(slices);
-  }
-  const HostPlace host{
-      .stream = *offload.host,
-      .pinned = options_.pin_memory ? offload.pinned : nullptr,
-      .updater = options_.update_ahead || options_.zenflow ? offload.updater : nullptr};
-  if (options_.zenflow) return make_zenflow_home(home, slices, host);
-  const auto beside = [&](const HomeOptions& of) {
-    if (!swaps) {
-      return make_host_home(of, slices, streams_.compute, host);
-    }
-    DS_CHECK(offload.nvme != nullptr, "zero: optimizer state is swapped, and there is no place");
-    return make_rolling_home(
-        of, slices, streams_.compute, host,
-        {.open = offload.open_swap, .account = *offload.nvme, .disk = offload.disk},
-        options_.rolling);
-  };
-  if (options_.offload_ratio >= 1) return beside(home);
-  HomeOptions first = home;
-  first.share = {.first = 0, .last = options_.offload_ratio};
-  home.share = {.first = options_.offload_ratio, .last = 1};
-  return make_split_home(beside(first), make_device_home(home, slices, streams_.compute));
 }
 
 std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
@@ -387,7 +313,7 @@ void ShardGroup::publish() {
 // Stores weights whose state is on the device. The host itself writes those that it updates.
 void ShardGroup::store_offloaded() {
   if (offloaded_ == nullptr) return;
-  home_->each_on_device([&](const HomePart& part, const Shard& shard) {
+  state_->each_on_device([&](const StatePart& part, const Shard& shard) {
     if (!offloads_weights(part.bucket)) return;
     offloaded_->store(nth(weights_, part.bucket).offloaded, part.begin, shard.master);
   });
@@ -405,7 +331,7 @@ void ShardGroup::end_step(const StepScalars& scalars) {
 
 UpdateGroup ShardGroup::update_group(std::span<const ParamPlace> places) const {
   UpdateGroup group(comm_, places);
-  group.extras = extras_.values();
+  group.auxiliary = auxiliary_.values();
   group.rounding_seed = options_.rounding_seed;
   return group;
 }
@@ -419,12 +345,12 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
     return optimizer.step(shards(), scalars, group, streams_.compute);
   }
   DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
-  if (home_->zenflow() != nullptr) {
-    return home_->zenflow()->update(
+  if (state_->zenflow() != nullptr) {
+    return state_->zenflow()->update(
         {.optimizer = optimizer, .group = group, .scalars = scalars, .host = *host});
   }
   const Tensor sums = optimizer.sums_per_param() > 0 ? sums_of(optimizer, group, *host) : Tensor();
-  home_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+  state_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
     if (open.is_ahead) return refresh_copy(open.shard, open.stream);
     const bool on_device = &open.stream == &streams_.compute;
     const std::span<Shard> part(&open.shard, 1);
@@ -439,7 +365,7 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
 
 void ShardGroup::begin_ahead(const Optimizer& optimizer, std::span<const ParamPlace> places,
                              const StepScalars& expected) {
-  home_->begin_ahead([&optimizer, &expected, group = update_group(places)](OpenPart& open) {
+  state_->begin_ahead([&optimizer, &expected, group = update_group(places)](OpenPart& open) {
     optimizer.step({&open.shard, 1}, expected, group, open.stream);
   });
 }
@@ -449,7 +375,7 @@ Tensor ShardGroup::sums_of(const Optimizer& optimizer, const UpdateGroup& group,
                            const StepScalars& host) {
   const int64_t numel = narrow<int64_t>(group.params.size()) * optimizer.sums_per_param();
   const Tensor sums = Tensor::zeros({numel}, DType::kF64, *host_, MemoryTag::kScratch);
-  home_->visit(PartAccess::kSums, [&](OpenPart& open) {
+  state_->visit(PartAccess::kSums, [&](OpenPart& open) {
     optimizer.add_sums({&open.shard, 1}, host, group, sums, open.stream);
     DS_FAILPOINT("offload.sums_added");
   });
@@ -471,7 +397,7 @@ Tensor ShardGroup::sums_of(const Optimizer& optimizer, const UpdateGroup& group,
 void ShardGroup::initialize(uint64_t seed) {
   ThreadPool* const pool = streams_.compute.device().is_meta() ? nullptr : &streams_.compute.pool();
   HostCopy through(streams_.compute);
-  home_->visit(PartAccess::kFill, [&](OpenPart& open) {
+  state_->visit(PartAccess::kFill, [&](OpenPart& open) {
     for (const ShardField& field : open.shard.fields) {
       const Tensor range = open.shard.master.narrow(field.offset, field.numel);
       through.up(range, [&](int64_t first, Tensor& part) {
@@ -502,8 +428,9 @@ void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visito
   if (!visits(what)) return;
   const bool writes = what == Visit::kRestore;
   // What is restored goes on with the columns that there are, unless these are restored, too.
-  if (writes && home_->zenflow() != nullptr) home_->zenflow()->write_extras(zenflow_extras());
-  home_->visit(writes ? PartAccess::kChange : PartAccess::kRead, [&](OpenPart& open) {
+  if (writes && state_->zenflow() != nullptr)
+    state_->zenflow()->write_auxiliary(zenflow_auxiliary());
+  state_->visit(writes ? PartAccess::kChange : PartAccess::kRead, [&](OpenPart& open) {
     show(open, what, visitor);
     if (writes) refresh_copy(open.shard, open.stream);
   });
@@ -551,7 +478,7 @@ void ShardGroup::show(const OpenPart& open, Visit what,
 }
 
 // With whole state a part is a whole bucket, of which one slice is this rank's.
-ShardGroup::OwnedRange ShardGroup::owned_range(const HomePart& part) const {
+ShardGroup::OwnedRange ShardGroup::owned_range(const StatePart& part) const {
   if (!has_whole_state() || comm_.size() == 1) return {.begin = 0, .within_slice = part};
   const int64_t slice = layout_.slice_numel(part.bucket);
   return {.begin = comm_.rank() * slice,
@@ -560,7 +487,7 @@ ShardGroup::OwnedRange ShardGroup::owned_range(const HomePart& part) const {
 
 void ShardGroup::append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const {
   if (!visits(what)) return;
-  for (const HomePart& part : home_->parts()) {
+  for (const StatePart& part : state_->parts()) {
     fields.push_back(
         fields_within(fields_of(part.bucket, comm_.rank()), owned_range(part).within_slice));
   }
@@ -581,14 +508,14 @@ void ShardGroup::restore_from_owned() {
       refresh_copy(shard, streams_.compute);
     }
   }
-  if (home_->zenflow() != nullptr) home_->zenflow()->read_extras(zenflow_extras());
+  if (state_->zenflow() != nullptr) state_->zenflow()->read_extras(zenflow_auxiliary());
   settle_restored();
   publish();
 }
 
 void ShardGroup::settle_restored() {
   if (options_.optimizer == nullptr || options_.offloads_state()) return;
-  extras_.begin_lost(shards());
+  auxiliary_.begin_lost(shards());
   if (!has_agreed_weights()) return;
   const UpdateGroup group = update_group();
   for (Shard& shard : shards()) {

@@ -19,9 +19,9 @@
 #include "zero/layout/policy.h"
 #include "zero/reduce/grad_reducer.h"
 #include "zero/reduce/quantized_reduce.h"
-#include "zero/state/extras.h"
+#include "zero/state/auxiliary_state.h"
 #include "zero/state/offloaded_weights.h"
-#include "zero/state/shard_home.h"
+#include "zero/state/optimizer_state_store.h"
 #include "zero/weight_gather.h"
 #include "zero/zenflow/schedule.h"
 
@@ -76,7 +76,7 @@ struct ZeroOptions {
   // how.
   double offload_ratio = 1;
   bool pin_memory = false;
-  RollingHomeOptions rolling{};
+  NvmeStateOptions rolling{};
 
   bool offloads_state() const { return policy.state.tier != Tier::kDevice; }
   // What a thread that talks to peers (zero/peers) cannot go with; empty: nothing.
@@ -98,7 +98,7 @@ struct OffloadPlace {
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;  // null on meta
 };
 
-// Where a store puts what its policy offloads.
+// This says where a store puts what its policy offloads.
 struct OffloadPlaces {
   WeightPlaces weights{};
   OffloadPlace state{};
@@ -149,10 +149,10 @@ class ShardGroup {
   const BucketLayout& layout() const { return layout_; }
   Communicator& comm() const { return comm_; }
   // All that this rank updates, where it is open at once: on the device.
-  std::span<Shard> shards() { return home_->resident(); }
+  std::span<Shard> shards() { return state_->resident(); }
   // Slots that checkpoints know as such.
   std::span<const SlotSpec> slot_specs() const;
-  ShardHome& home() { return *home_; }
+  OptimizerStateStore& state() { return *state_; }
   // Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
@@ -182,8 +182,8 @@ class ShardGroup {
   // host; null: nothing is offloaded. `number`: of the update, where the optimizer is staged.
   void update(const Optimizer& optimizer, std::span<const ParamPlace> places,
               const StepScalars& scalars, const StepScalars* host, const UpdateNumber& number);
-  // As ShardHome has it. `expected`: by what the update of the step is made, in memory of the host;
-  // it stays until the end.
+  // As OptimizerStateStore has it. `expected`: by what the update of the step is made, in memory of
+  // the host; it stays until the end.
   void begin_ahead(const Optimizer& optimizer, std::span<const ParamPlace> places,
                    const StepScalars& expected);
   void publish();
@@ -191,7 +191,7 @@ class ShardGroup {
   void visit(Visit what, const std::function<void(OwnedPart&)>& visitor);
   // State that is no number per weight, in the same order every time; what is `what` of it as of
   // the other parts: kSave shows shared ones on the first rank alone.
-  void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
+  void visit_auxiliary(Visit what, const std::function<void(AuxiliaryPart&)>& visitor);
   void append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const;
   void restore_from_owned();
 
@@ -205,17 +205,18 @@ class ShardGroup {
   };
   void make_weights(int bucket);
   WeightMaker weight_maker() const;
-  std::vector<HomeSlice> home_slices() const;
-  void make_extras();
+  std::vector<StateSlice> state_slices() const;
+  void make_auxiliary();
   void settle_restored();
   bool has_agreed_weights() const;
   UpdateGroup update_group(std::span<const ParamPlace> places = {}) const;
   Tensor shown_weights(const Shard& shard) const;
-  std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
-  std::unique_ptr<ShardHome> make_zenflow_home(const HomeOptions& home,
-                                               std::span<const HomeSlice> slices,
-                                               const HostPlace& host) const;
-  std::span<const Tensor> zenflow_extras() const;
+  std::unique_ptr<OptimizerStateStore> make_state(const OffloadPlace& offload,
+                                                  std::string name) const;
+  std::unique_ptr<OptimizerStateStore> make_zenflow_state(const StateOptions& state,
+                                                          std::span<const StateSlice> slices,
+                                                          const HostPlace& host) const;
+  std::span<const Tensor> zenflow_auxiliary() const;
   int seen_slot() const;
   Tensor sums_of(const Optimizer& optimizer, const UpdateGroup& group, const StepScalars& host);
   static void refresh_copy(const Shard& shard, Stream& stream);
@@ -227,10 +228,10 @@ class ShardGroup {
   // as the store counts them.
   std::vector<ShardField> fields_of(int bucket, int rank) const;
   struct OwnedRange {
-    int64_t begin = 0;      // of this rank's own, in the tensors of a part
-    HomePart within_slice;  // where that lies in its slice
+    int64_t begin = 0;       // of this rank's own, in the tensors of a part
+    StatePart within_slice;  // where that lies in its slice
   };
-  OwnedRange owned_range(const HomePart& part) const;
+  OwnedRange owned_range(const StatePart& part) const;
   const ParamSpec* spec_of(ParamId id) const;
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
@@ -250,8 +251,8 @@ class ShardGroup {
   std::optional<QuantizedReduce> quantized_reduce_;
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
-  std::unique_ptr<ShardHome> home_;
-  GroupExtras extras_;  // ZenFlow's come last
+  std::unique_ptr<OptimizerStateStore> state_;
+  AuxiliaryState auxiliary_;  // ZenFlow's come last
 };
 
 }  // namespace ds

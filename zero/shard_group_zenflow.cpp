@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "zero/shard_group.h"
-#include "zero/zenflow/zenflow_home.h"
+#include "zero/zenflow/zenflow_state_store.h"
 
 namespace ds {
 namespace {
@@ -28,16 +28,15 @@ std::vector<ZenflowMatrix> matrices_of(std::span<const ShardGroup::Param> params
 
 }  // namespace
 
-std::unique_ptr<ShardHome> ShardGroup::make_zenflow_home(const HomeOptions& home,
-                                                         std::span<const HomeSlice> slices,
-                                                         const HostPlace& host) const {
+std::unique_ptr<OptimizerStateStore> ShardGroup::make_zenflow_state(
+    const StateOptions& state, std::span<const StateSlice> slices, const HostPlace& host) const {
   DS_CHECK(!sees_parameters_ && !options_.update_ahead && options_.offload_ratio >= 1 &&
                options_.policy.state.tier == Tier::kHost,
            "zero: ZenFlow is of state that is all on the host, element by element, and not updated "
            "ahead");
-  return std::make_unique<ZenflowHome>(home, *options_.zenflow, slices,
-                                       matrices_of(params_, options_.zenflow->topk_ratio),
-                                       ZenflowHome::Place{comm_, streams_.compute, host});
+  return std::make_unique<ZenflowStateStore>(
+      state, *options_.zenflow, slices, matrices_of(params_, options_.zenflow->topk_ratio),
+      ZenflowStateStore::Place{comm_, streams_.compute, host});
 }
 
 // ZenFlow's are the last.
@@ -46,8 +45,8 @@ int ShardGroup::seen_slot() const {
   return has_one ? narrow<int>(slot_specs_.size()) - 1 : -1;
 }
 
-std::span<const Tensor> ShardGroup::zenflow_extras() const {
-  return extras_.values().last(home_->zenflow()->extras().size());
+std::span<const Tensor> ShardGroup::zenflow_auxiliary() const {
+  return auxiliary_.values().last(state_->zenflow()->auxiliary().size());
 }
 
 }  // namespace ds

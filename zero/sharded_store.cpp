@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/values/index.h"
-#include "zero/zenflow/zenflow_home.h"
+#include "zero/zenflow/zenflow_state_store.h"
 
 namespace ds {
 
@@ -204,7 +204,7 @@ void ShardedStore::expect(const ExpectedUpdate& update) {
   DS_CHECK(updates_ahead() && options_.optimizer != nullptr,
            "parameter store: an update is expected, and none is made ahead");
   // Work ahead for a step that was not ended may still be under way, with the expected scalars.
-  for (const auto& group : groups_) group->home().end_ahead(WorkAhead::Verdict::kUndo);
+  for (const auto& group : groups_) group->state().end_ahead(SpeculativeUpdate::Verdict::kUndo);
   expected_scalars_->upload(update.inputs, 0);
   expected_scalars_->write({.grad_scale = update.grad_scale});
   for (const auto& group : groups_) {
@@ -281,10 +281,11 @@ void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars
 void ShardedStore::settle_ahead(const StepScalars& scalars) {
   if (!updates_ahead()) return scalars.copy_to(*host_scalars_);
   // The thread that updates goes on while this one waits for the norm.
-  for (const auto& group : groups_) group->home().hand_over_ahead();
+  for (const auto& group : groups_) group->state().hand_over_ahead();
   scalars.copy_to(*host_scalars_);
-  const auto verdict = is_as_expected() ? WorkAhead::Verdict::kKeep : WorkAhead::Verdict::kUndo;
-  for (const auto& group : groups_) group->home().end_ahead(verdict);
+  const auto verdict =
+      is_as_expected() ? SpeculativeUpdate::Verdict::kKeep : SpeculativeUpdate::Verdict::kUndo;
+  for (const auto& group : groups_) group->state().end_ahead(verdict);
 }
 
 bool ShardedStore::is_as_expected() const {
@@ -314,8 +315,8 @@ void ShardedStore::visit_owned(Visit what, const std::function<void(OwnedPart&)>
   }
 }
 
-void ShardedStore::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
-  for (const auto& group : groups_) group->visit_extras(what, visitor);
+void ShardedStore::visit_auxiliary(Visit what, const std::function<void(AuxiliaryPart&)>& visitor) {
+  for (const auto& group : groups_) group->visit_auxiliary(what, visitor);
 }
 
 std::vector<std::vector<ShardField>> ShardedStore::owned_fields(Visit what) const {
@@ -327,7 +328,7 @@ std::vector<std::vector<ShardField>> ShardedStore::owned_fields(Visit what) cons
 std::vector<std::string> ShardedStore::extra_names() const {
   std::vector<std::string> names;
   if (options_.optimizer != nullptr) names = options_.optimizer->extra_names();
-  if (options_.zenflow) names.emplace_back(ZenflowHome::kColumnsState);
+  if (options_.zenflow) names.emplace_back(ZenflowStateStore::kColumnsState);
   return names;
 }
 

@@ -88,10 +88,10 @@ class ShardedStore final : public ParameterStore {
   // Whether a visit has failed because of what is swapped, and not of the visitor.
   bool has_swap_failed() const { return has_swap_failed_; }
   // Visits the optimizer's state that is no number per weight in the same way.
-  void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
+  void visit_auxiliary(Visit what, const std::function<void(AuxiliaryPart&)>& visitor);
   // Which elements the parts hold, in the order of the visit: known without opening them.
   std::vector<std::vector<ShardField>> owned_fields(Visit what) const;
-  // That extras may have, the optimizer's and others.
+  // That auxiliary may have, the optimizer's and others.
   std::vector<std::string> extra_names() const;
   // Returns the names of the slots that are kept of a parameter.
   std::vector<std::string> slot_names(ParamId id) const;

@@ -11,10 +11,11 @@ namespace ds {
 struct EnumName;
 struct ModelDimensions;
 
-// How ranks that share sequences make attention: they trade parts of all heads for whole sequences
-// of some (DeepSpeed-Ulysses), or keys and values go round (ring attention, whose ranks have a
-// piece from the front and one from the back of each sequence, so that all see as much). With rings
-// of fewer ranks than share a sequence both are done (USP; Fang and Zhao, arXiv 2405.07719).
+// How ranks that share sequences make attention: they exchange parts of all heads for whole
+// sequences of some (DeepSpeed-Ulysses), or keys and values go round (ring attention, whose ranks
+// have a piece from the front and one from the back of each sequence, so that all see as much).
+// With rings of fewer ranks than share a sequence both are done (USP; Fang and Zhao, arXiv
+// 2405.07719).
 enum class SequenceSplit : uint8_t { kUlysses, kRing };
 std::span<const EnumName> names_of(SequenceSplit);
 
@@ -22,7 +23,7 @@ std::span<const EnumName> names_of(SequenceSplit);
 struct SequenceSharing {
   int64_t ranks = 1;
   int64_t ring = 1;  // of them; divides ranks
-  // Neighbours that trade heads, around each place of the ring.
+  // Neighbours that exchange heads, around each place of the ring.
   int64_t trading() const { return ranks / ring; }
 };
 // Why rings of that size cannot be made of so many ranks; empty: they can.

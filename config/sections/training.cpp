@@ -176,13 +176,13 @@ namespace {
 void fields_of_gpus(Visitor& v, TrainSection& c) {
   v.field(
       "cuda_graphs", c.cuda_graphs,
-      {.meaning =
-           "On GPUs, whether the work of a step is recorded in the second step and given "
-           "to the GPU as a whole from then on, which spares the host thousands of "
-           "launches. Groups that go through memory of the host cannot be recorded: "
-           "with them, with stages of a pipeline, where ranks trade heads or share layers beside "
-           "zero_optimization.overlap_comm, and on the CPU, steps are given kernel by "
-           "kernel.",
+      {.meaning = "On GPUs, whether the work of a step is recorded in the second step and given "
+                  "to the GPU as a whole from then on, which spares the host thousands of "
+                  "launches. Groups that go through memory of the host cannot be recorded: "
+                  "with them, with stages of a pipeline, where ranks exchange heads or share "
+                  "layers beside "
+                  "zero_optimization.overlap_comm, and on the CPU, steps are given kernel by "
+                  "kernel.",
        .effect = Effect::kUsed});
   v.field("allow_tf32", c.allow_tf32,
           {.meaning = "On GPUs, whether products of fp32 round their factors to TF32, which has 10 "

@@ -3,10 +3,11 @@
 namespace ds {
 
 void copy_across(Stream& stream, Link link, const void* from, void* to, size_t bytes,
-                 const BesideName& name) {
+                 const BackgroundName& name) {
   if (stream.device().is_meta()) return report_across(stream, link, bytes);
-  const BesideKind kind = link == Link::kToDevice ? BesideKind::kToDevice : BesideKind::kToHost;
-  const BesideSpan span(stream, kind, name, static_cast<int64_t>(bytes));
+  const BackgroundKind kind =
+      link == Link::kToDevice ? BackgroundKind::kToDevice : BackgroundKind::kToHost;
+  const BackgroundSpan span(stream, kind, name, static_cast<int64_t>(bytes));
   stream.copy(from, to, bytes);
 }
 

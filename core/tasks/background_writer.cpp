@@ -38,7 +38,7 @@ struct BackgroundWriter::State {
   void run();
   LaneState* next();  // under mutex
   std::optional<Clock::time_point> next_retry() const;
-  void carry_out(LaneState& lane, std::unique_lock<std::mutex>& lock);
+  void execute(LaneState& lane, std::unique_lock<std::mutex>& lock);
   bool all_done() const;
 
   const Options options;
@@ -82,7 +82,7 @@ bool BackgroundWriter::State::all_done() const {
   return true;
 }
 
-void BackgroundWriter::State::carry_out(LaneState& lane, std::unique_lock<std::mutex>& lock) {
+void BackgroundWriter::State::execute(LaneState& lane, std::unique_lock<std::mutex>& lock) {
   Waiting& first = lane.jobs.front();  // only this thread takes any away
   running = &lane;
   running_since = Clock::now();
@@ -114,7 +114,7 @@ void BackgroundWriter::State::run() {
   std::unique_lock lock(mutex);
   while (!ending) {
     if (LaneState* const lane = next()) {
-      carry_out(*lane, lock);
+      execute(*lane, lock);
     } else if (const auto at = next_retry()) {
       work.wait_until(lock, *at);
     } else {

@@ -266,7 +266,7 @@ void Agent::take_message(std::string_view bytes) {
 
 void Agent::answer_probe(const agent::Probe& order) {
   agent::FromAgent answer;
-  *answer.mutable_facts() = probe_.carry_out(order, wall_clock_us());
+  *answer.mutable_facts() = probe_.execute(order, wall_clock_us());
   if (order.step() != agent::Probe::END) send(answer);
 }
 

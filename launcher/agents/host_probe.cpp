@@ -141,7 +141,7 @@ std::string write_new_file(const std::string& path, std::string_view text) {
   return why;
 }
 
-agent::Facts HostProbe::carry_out(const agent::Probe& order, int64_t asked_us) {
+agent::Facts HostProbe::execute(const agent::Probe& order, int64_t asked_us) {
   agent::Facts facts;
   facts.set_round(order.round());
   facts.set_asked_us(asked_us);

@@ -1,6 +1,6 @@
 // What one host is like, measured there: limits, shared memory, memory, disk, devices, and whether
 // it can be dialled. The agent of the host runs it, and the launcher itself for this machine. It
-// measures and judges nothing; what is good enough is the business of launcher/show/preflight.h.
+// measures and judges nothing; what is good enough is the business of launcher/report/preflight.h.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class HostProbe {
 
   // Carries the order out and says what came of it; nothing is thrown, what fails is part of the
   // facts. `asked_us` is when the order arrived, by wall_clock_us().
-  agent::Facts carry_out(const agent::Probe& order, int64_t asked_us);
+  agent::Facts execute(const agent::Probe& order, int64_t asked_us);
 
  private:
   void collect(const agent::Probe& order, agent::Facts& facts);

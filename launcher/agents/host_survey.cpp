@@ -220,7 +220,7 @@ SurveyedHost survey_this_machine(HostSlots host, VisibleGpus gpus, const SurveyO
   order.mutable_nvme_paths()->Add(orders.nvme_paths.begin(), orders.nvme_paths.end());
   order.set_program(orders.program);
   SurveyedHost out{.host = std::move(host)};
-  out.facts = HostProbe(std::move(gpus)).carry_out(order, wall_clock_us());
+  out.facts = HostProbe(std::move(gpus)).execute(order, wall_clock_us());
   return out;
 }
 

@@ -1,12 +1,12 @@
 // Asks hosts what they are like, all at once, over the connections of their agents, and this
-// machine by the same measurements. Judges nothing (launcher/show/preflight.h does).
+// machine by the same measurements. Judges nothing (launcher/report/preflight.h does).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "launcher/agents/host_agents.h"
-#include "launcher/show/preflight.h"
+#include "launcher/report/preflight.h"
 
 namespace ds {
 

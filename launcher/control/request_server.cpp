@@ -24,7 +24,7 @@ void RequestServer::serve(Time now, const Reply& reply) {
   accept_callers(now);
   std::erase_if(callers_, [&](Caller& caller) {
     if (now < caller.until) return !keep(caller, reply);
-    tell_late(caller, reply);
+    reply_late(caller, reply);
     return true;
   });
 }
@@ -107,7 +107,7 @@ bool RequestServer::keep(Caller& caller, const Reply& reply) const {
 }
 
 // What goes at once: nobody waits for this caller any more.
-void RequestServer::tell_late(Caller& caller, const Reply& reply) {
+void RequestServer::reply_late(Caller& caller, const Reply& reply) {
   if (caller.answered || !answer(caller, reply, Rest::kTooLate)) return;
   drain(caller.fd.get());
   static_cast<void>(send(caller.fd.get(), caller.reply.data(), caller.reply.size(), MSG_NOSIGNAL));

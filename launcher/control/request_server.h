@@ -56,7 +56,7 @@ class RequestServer {
   bool keep(Caller& caller, const Reply& reply) const;  // false: it is over
   bool read_request(Caller& caller, const Reply& reply) const;
   static bool answer(Caller& caller, const Reply& reply, Rest rest);  // false: not a word
-  static void tell_late(Caller& caller, const Reply& reply);
+  static void reply_late(Caller& caller, const Reply& reply);
 
   const Limits limits_;
   const Fd listener_;

@@ -1,5 +1,5 @@
 // What there is to say about one run at one moment, running or over: a value, filled by the
-// supervisor or from what a run left, shown by launcher/show/status_text.h. It travels between
+// supervisor or from what a run left, shown by launcher/report/status_text.h. It travels between
 // processes as JSON.
 #pragma once
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "config/reader/value.h"
-#include "launcher/show/progress.h"
+#include "launcher/report/progress.h"
 
 namespace ds {
 namespace {

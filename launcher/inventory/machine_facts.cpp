@@ -20,8 +20,8 @@
 #include "launcher/process/files/input_file.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
-#include "launcher/show/gpu_text.h"
-#include "launcher/show/progress.h"
+#include "launcher/report/gpu_text.h"
+#include "launcher/report/progress.h"
 
 namespace ds {
 namespace {
@@ -153,7 +153,7 @@ std::string use_of(const GpuState& gpu, const std::vector<std::string>& visible,
 agent::Facts probe_this_machine() {
   agent::Probe order;
   order.set_step(agent::Probe::COLLECT);
-  return HostProbe(VisibleGpus()).carry_out(order, wall_clock_us());
+  return HostProbe(VisibleGpus()).execute(order, wall_clock_us());
 }
 
 FactGroup system_facts() {

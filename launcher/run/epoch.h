@@ -15,7 +15,7 @@
 #include "launcher/decide/text/clock_time.h"
 #include "launcher/process/ending/end_watch.h"
 #include "launcher/process/world.h"
-#include "launcher/show/death_certificate.h"
+#include "launcher/report/death_certificate.h"
 
 namespace ds {
 

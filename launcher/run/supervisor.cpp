@@ -9,7 +9,7 @@
 #include "core/status/error.h"
 #include "core/tasks/host.h"
 #include "core/values/index.h"
-#include "launcher/show/status_text.h"
+#include "launcher/report/status_text.h"
 #include "proto/step_metrics.h"
 
 namespace ds {
@@ -337,11 +337,11 @@ void Supervisor::carry_out_all() {
 bool Supervisor::carry_out_next() {
   const std::vector<RunAction> actions = core_.ready(now());
   for (const RunAction& action : actions)
-    std::visit([this](const auto& body) { carry_out(body); }, action);
+    std::visit([this](const auto& body) { execute(body); }, action);
   return !actions.empty();
 }
 
-void Supervisor::carry_out(const run_action::Tell& action) {
+void Supervisor::execute(const run_action::Tell& action) {
   using To = run_action::Tell::To;
   if (action.to != To::kLog) console_.line(action.line);
   if (action.to == To::kUserAndWarning) {
@@ -351,13 +351,13 @@ void Supervisor::carry_out(const run_action::Tell& action) {
   }
 }
 
-void Supervisor::carry_out(const run_action::SaveAndEnd& /*action*/) {
+void Supervisor::execute(const run_action::SaveAndEnd& /*action*/) {
   epoch_->coordinator->send_to_all(control::CommandMessage::STOP_AND_SAVE);
 }
 
-void Supervisor::carry_out(const run_action::KillRanks& /*action*/) { epoch_->world->kill_all(); }
+void Supervisor::execute(const run_action::KillRanks& /*action*/) { epoch_->world->kill_all(); }
 
-void Supervisor::carry_out(const run_action::AnnounceNext& action) {
+void Supervisor::execute(const run_action::AnnounceNext& action) {
   record_.restarts = core_.restarts();
   say(action.line);
   const std::string details =
@@ -367,7 +367,7 @@ void Supervisor::carry_out(const run_action::AnnounceNext& action) {
   }
 }
 
-void Supervisor::carry_out(const run_action::FinishRun& action) {
+void Supervisor::execute(const run_action::FinishRun& action) {
   console_.clear_live();
   if (console_.live() && record_.last_step)
     console_.closing_line(last_line(*record_.last_step, shown_.validated));

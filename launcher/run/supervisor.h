@@ -19,15 +19,15 @@
 #include "launcher/process/machine.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/world.h"
+#include "launcher/report/console.h"
+#include "launcher/report/metrics_endpoint.h"
+#include "launcher/report/past_progress.h"
+#include "launcher/report/progress.h"
+#include "launcher/report/report.h"
+#include "launcher/report/run_records.h"
 #include "launcher/run/epoch.h"
 #include "launcher/run/job_config.h"
 #include "launcher/run/job_devices.h"
-#include "launcher/show/console.h"
-#include "launcher/show/metrics_endpoint.h"
-#include "launcher/show/past_progress.h"
-#include "launcher/show/progress.h"
-#include "launcher/show/report.h"
-#include "launcher/show/run_records.h"
 
 namespace ds {
 
@@ -102,31 +102,31 @@ class Supervisor {
   // What RunCore wants, until that is nothing.
   void carry_out_all();
   bool carry_out_next();  // false if there was nothing
-  void carry_out(const run_action::Tell& action);
-  void carry_out(const run_action::SaveAndEnd& action);
-  void carry_out(const run_action::KillRanks& action);
-  void carry_out(const run_action::AnnounceNext& action);
-  void carry_out(const run_action::FinishRun& action);
+  void execute(const run_action::Tell& action);
+  void execute(const run_action::SaveAndEnd& action);
+  void execute(const run_action::KillRanks& action);
+  void execute(const run_action::AnnounceNext& action);
+  void execute(const run_action::FinishRun& action);
   // supervisor_epoch.cpp
   void take_claim();
-  void carry_out(const run_action::ClaimEpoch& action);
-  void carry_out(const run_action::StartEpoch& action);
-  void carry_out(const run_action::AdmitRanks& action);
-  void carry_out(const run_action::EndEpoch& action);
+  void execute(const run_action::ClaimEpoch& action);
+  void execute(const run_action::StartEpoch& action);
+  void execute(const run_action::AdmitRanks& action);
+  void execute(const run_action::EndEpoch& action);
   void start_epoch();
   control::JobPlan job_plan() const;
   control::JobPlan::Resume resume_mode() const;
-  void tell_progress(control::JobPlan& plan) const;
+  void report_progress(control::JobPlan& plan) const;
   // supervisor_death.cpp
   void hear(int rank, std::string_view line);
-  void carry_out(const run_action::LearnCause& action);
-  void carry_out(const run_action::ReportFailure& action);
+  void execute(const run_action::LearnCause& action);
+  void execute(const run_action::ReportFailure& action);
   // supervisor_status.cpp
   void open_control_socket();
   void take_requests();
   void write_textfile();
   std::string answer(std::string_view request);
-  std::string carry_out(const ControlRequest& request);
+  std::string execute(const ControlRequest& request);
   // supervisor_trace.cpp
   std::string begin_trace(const ControlRequest& request);
   std::string stop_trace();
@@ -136,8 +136,8 @@ class Supervisor {
   void take_candidates();
   void take_room();
   void record_nothing_committed();
-  void carry_out(const run_action::SeekHost& action);
-  void carry_out(const run_action::TryLinks& action);
+  void execute(const run_action::SeekHost& action);
+  void execute(const run_action::TryLinks& action);
   std::string join_new_hosts();
 
   const TrainingJob job_;

@@ -11,7 +11,7 @@ void Supervisor::hear(int rank, std::string_view line) {
 }
 
 // Completes the cause by what is known beyond its status.
-void Supervisor::carry_out(const run_action::LearnCause& action) {
+void Supervisor::execute(const run_action::LearnCause& action) {
   run_event::CauseLearned answer{action.cause, {}};
   Failure& cause = answer.cause;
   DeathCircumstances& out = record_.circumstances;
@@ -38,7 +38,7 @@ void Supervisor::carry_out(const run_action::LearnCause& action) {
   happened(answer);
 }
 
-void Supervisor::carry_out(const run_action::ReportFailure& action) {
+void Supervisor::execute(const run_action::ReportFailure& action) {
   const std::optional<RestartDecision>& restart_decision = action.restart_decision;
   record_.root_cause = action.decision.root_cause;
   record_.reason = restart_decision ? restart_decision->reason : action.decision.reason;

@@ -33,7 +33,7 @@ control::Device to_proto(const Device& device) {
 
 }  // namespace
 
-void Supervisor::carry_out(const run_action::ClaimEpoch& action) {
+void Supervisor::execute(const run_action::ClaimEpoch& action) {
   record_.root_cause.reset();
   record_.circumstances = {};
   prepared_ = make_epoch_plan(action.ranks);
@@ -52,7 +52,7 @@ void Supervisor::take_claim() {
   happened(run_event::EpochClaimed{claim->epoch});
 }
 
-void Supervisor::carry_out(const run_action::StartEpoch& action) {
+void Supervisor::execute(const run_action::StartEpoch& action) {
   prepared_->epoch = action.epoch;
   if (action.first) record_nothing_committed();
   try {
@@ -96,7 +96,7 @@ void Supervisor::start_epoch() {
   console_.set_live(fmt::format("starting {} ...", format_count(world.size(), "rank")));
 }
 
-void Supervisor::carry_out(const run_action::EndEpoch& action) {
+void Supervisor::execute(const run_action::EndEpoch& action) {
   EndWatch* const watch = signals_.end_watch();
   if (watch != nullptr && action.exit_code) watch->ends_with(*action.exit_code);
   epoch_.reset();
@@ -104,7 +104,7 @@ void Supervisor::carry_out(const run_action::EndEpoch& action) {
                                                    : record_.reason);
 }
 
-void Supervisor::carry_out(const run_action::AdmitRanks& /*action*/) {
+void Supervisor::execute(const run_action::AdmitRanks& /*action*/) {
   control::JobPlan plan = job_plan();
   if (!epoch_->data_endpoints.empty()) {  // a rank that gave none gets an empty one, and says so
     for (int rank = 0; rank < plan.world_size(); ++rank) {
@@ -143,7 +143,7 @@ control::JobPlan Supervisor::job_plan() const {
   plan.set_told_step(record_.last_step ? record_.last_step->step
                      : begins          ? 0
                                        : job_.past.metrics_step);
-  tell_progress(plan);
+  report_progress(plan);
   plan.set_resume_tag(job_.resume_tag);
   // Restarts go on from what this launch has made.
   plan.set_oldest_tag_epoch(begins || !job_.resume_tag.empty() ? core_.first_epoch()
@@ -155,7 +155,7 @@ control::JobPlan Supervisor::job_plan() const {
 
 // What was committed once must not be lost in silence, whoever committed it. Steps that nobody
 // saved may be lost.
-void Supervisor::tell_progress(control::JobPlan& plan) const {
+void Supervisor::report_progress(control::JobPlan& plan) const {
   if (record_.last_commit) {
     plan.set_committed_step(record_.last_commit->step());
     plan.set_committed_by(fmt::format("this run has saved {}", record_.last_commit->tag()));

@@ -6,7 +6,7 @@
 
 namespace ds {
 
-void Supervisor::carry_out(const run_action::SeekHost& action) { starter_.seek(action.host); }
+void Supervisor::execute(const run_action::SeekHost& action) { starter_.seek(action.host); }
 
 void Supervisor::take_candidates() {
   if (!core_.looks_for_hosts()) return;
@@ -22,7 +22,7 @@ void Supervisor::take_room() {
   records_.look_for_room();
 }
 
-void Supervisor::carry_out(const run_action::TryLinks& action) {
+void Supervisor::execute(const run_action::TryLinks& action) {
   const std::string problem = starter_.cut_between(action.host, action.ranks);
   last_turn_ = now();  // which has taken some seconds
   happened(run_event::LinksTried{action.host, problem});

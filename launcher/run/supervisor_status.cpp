@@ -4,8 +4,8 @@
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "launcher/control/control_request.h"
+#include "launcher/report/status_text.h"
 #include "launcher/run/supervisor.h"
-#include "launcher/show/status_text.h"
 
 namespace ds {
 namespace {
@@ -55,7 +55,7 @@ void Supervisor::write_textfile() {
 
 std::string Supervisor::answer(std::string_view request) {
   try {
-    const std::string notice = carry_out(parse_control_request(request));
+    const std::string notice = execute(parse_control_request(request));
     if (!notice.empty()) log_->info("asked through the control socket: {}", notice);
     return control_reply(notice, status());
   } catch (const std::exception& error) {
@@ -64,7 +64,7 @@ std::string Supervisor::answer(std::string_view request) {
 }
 
 // What was done, in words; throws Unsupported where it cannot be done now.
-std::string Supervisor::carry_out(const ControlRequest& request) {
+std::string Supervisor::execute(const ControlRequest& request) {
   const bool training = epoch_ && core_.membership()->running();
   switch (request.verb) {
     case ControlVerb::kStatus:

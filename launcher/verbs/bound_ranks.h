@@ -7,7 +7,7 @@
 #include "launcher/decide/node_pool.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/rank_binding.h"
-#include "launcher/show/console.h"
+#include "launcher/report/console.h"
 #include "launcher/verbs/command_line.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include "cli/duration.h"
 #include "core/status/error.h"
 #include "launcher/decide/hosts/runner.h"
-#include "launcher/show/metrics_endpoint.h"
+#include "launcher/report/metrics_endpoint.h"
 
 namespace ds {
 namespace {

@@ -12,7 +12,7 @@
 #include "launcher/process/files/epoch_claim.h"
 #include "launcher/process/files/input_file.h"
 #include "launcher/process/run_lease.h"
-#include "launcher/show/metrics_file.h"
+#include "launcher/report/metrics_file.h"
 
 namespace ds {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "launcher/control/control_query.h"
 #include "launcher/control/control_request.h"
-#include "launcher/show/page/metric_curves.h"
+#include "launcher/report/page/metric_curves.h"
 
 namespace ds {
 

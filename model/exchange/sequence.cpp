@@ -13,9 +13,9 @@ namespace {
 using kernels::AttentionShape;
 using kernels::copy_runs;
 
-// What is traded: columns that are cut into one share for each rank, part by part (queries, keys,
-// values). Rows are those of `batch` sequences, `length` of each on every rank.
-struct Trade {
+// What is exchanged: columns that are cut into one share for each rank, part by part (queries,
+// keys, values). Rows are those of `batch` sequences, `length` of each on every rank.
+struct HeadExchange {
   int64_t batch = 0;
   int64_t length = 0;
   std::vector<int64_t> shares;  // columns of a part that one rank gets
@@ -26,16 +26,16 @@ struct Trade {
 
 // Blocks [ranks][rows][share] <-> rows of all columns, in which each part is [ranks][its share].
 enum class Direction : uint8_t { kToBlocks, kToRows };
-void move_columns(Stream& stream, const Trade& trade, int ranks, Direction direction,
+void move_columns(Stream& stream, const HeadExchange& heads, int ranks, Direction direction,
                   const Tensor& from, Tensor& to) {
-  const int64_t share = trade.share();
+  const int64_t share = heads.share();
   int64_t column = 0;
   int64_t in_block = 0;
-  for (const int64_t part : trade.shares) {
-    const kernels::RunGrid grid{.outer = ranks, .inner = trade.rows(), .numel = part};
+  for (const int64_t part : heads.shares) {
+    const kernels::RunGrid grid{.outer = ranks, .inner = heads.rows(), .numel = part};
     const kernels::RunPlaces rows{.first = column, .outer = part, .inner = ranks * share};
     const kernels::RunPlaces blocks{
-        .first = in_block, .outer = trade.rows() * share, .inner = share};
+        .first = in_block, .outer = heads.rows() * share, .inner = share};
     direction == Direction::kToBlocks ? copy_runs(stream, grid, from, rows, to, blocks)
                                       : copy_runs(stream, grid, from, blocks, to, rows);
     column += ranks * part;
@@ -61,38 +61,38 @@ Tensor exchanged(Stream& stream, Communicator& group, const Tensor& blocks) {
 }
 
 // Parts of sequences with all columns -> whole sequences with a share of them.
-Tensor gather_rows(Stream& stream, Communicator& group, const Trade& trade, Tensor x) {
+Tensor gather_rows(Stream& stream, Communicator& group, const HeadExchange& heads, Tensor x) {
   const int ranks = group.size();
-  Tensor blocks = Tensor::empty({ranks, trade.rows(), trade.share()}, x.dtype(), stream);
-  move_columns(stream, trade, ranks, Direction::kToBlocks, std::exchange(x, {}), blocks);
+  Tensor blocks = Tensor::empty({ranks, heads.rows(), heads.share()}, x.dtype(), stream);
+  move_columns(stream, heads, ranks, Direction::kToBlocks, std::exchange(x, {}), blocks);
   blocks = exchanged(stream, group, blocks);
-  blocks = swapped(stream, std::move(blocks), ranks, trade.batch);
-  return blocks.reshape({ranks * trade.rows(), trade.share()});
+  blocks = swapped(stream, std::move(blocks), ranks, heads.batch);
+  return blocks.reshape({ranks * heads.rows(), heads.share()});
 }
 
 // The way back.
-Tensor scatter_rows(Stream& stream, Communicator& group, const Trade& trade, Tensor x) {
+Tensor scatter_rows(Stream& stream, Communicator& group, const HeadExchange& heads, Tensor x) {
   const int ranks = group.size();
-  const Tensor blocks = exchanged(stream, group, swapped(stream, std::move(x), trade.batch, ranks));
-  Tensor y = Tensor::empty({trade.rows(), ranks * trade.share()}, blocks.dtype(), stream);
-  move_columns(stream, trade, ranks, Direction::kToRows, blocks, y);
+  const Tensor blocks = exchanged(stream, group, swapped(stream, std::move(x), heads.batch, ranks));
+  Tensor y = Tensor::empty({heads.rows(), ranks * heads.share()}, blocks.dtype(), stream);
+  move_columns(stream, heads, ranks, Direction::kToRows, blocks, y);
   return y;
 }
 
 // A node that moves x one way, and its gradient the other way.
-using Move = Tensor (*)(Stream&, Communicator&, const Trade&, Tensor);
-Var traded(Context& context, std::string_view name, const Trade& trade, const Var& x, Move there,
-           Move back) {
+using Move = Tensor (*)(Stream&, Communicator&, const HeadExchange&, Tensor);
+Var exchange_heads(Context& context, std::string_view name, const HeadExchange& heads, const Var& x,
+                   Move there, Move back) {
   Stream& stream = context.stream;
-  Communicator& group = *context.parallel.trade;
-  Tensor y = there(stream, group, trade, x.value);
-  auto backward = [&stream, &group, trade, back](GradientFlow& flow) {
-    flow.give(0, back(stream, group, trade, flow.take(0)));
+  Communicator& group = *context.parallel.ulysses;
+  Tensor y = there(stream, group, heads, x.value);
+  auto backward = [&stream, &group, heads, back](GradientFlow& flow) {
+    flow.give(0, back(stream, group, heads, flow.take(0)));
   };
   return context.record(name, {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
-Trade trade_of_projection(const AttentionShape& here, int ranks) {
+HeadExchange trade_of_projection(const AttentionShape& here, int ranks) {
   const AttentionShape share = attention_of_share(here, ranks);
   const int64_t keys = share.kv_heads * share.head_dim;
   return {.batch = here.batch,
@@ -100,7 +100,7 @@ Trade trade_of_projection(const AttentionShape& here, int ranks) {
           .shares = {share.heads * share.head_dim, keys, keys}};
 }
 
-Trade trade_of_outputs(const AttentionShape& here, int ranks) {
+HeadExchange trade_of_outputs(const AttentionShape& here, int ranks) {
   const AttentionShape share = attention_of_share(here, ranks);
   return {.batch = here.batch, .length = here.length, .shares = {share.heads * share.head_dim}};
 }
@@ -136,15 +136,15 @@ Positions positions_here(const Context& context, int64_t length) {
 }
 
 Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {
-  Communicator& group = *context.parallel.trade;
-  return traded(context, "to heads", trade_of_projection(here, group.size()), qkv, gather_rows,
-                scatter_rows);
+  Communicator& group = *context.parallel.ulysses;
+  return exchange_heads(context, "to heads", trade_of_projection(here, group.size()), qkv,
+                        gather_rows, scatter_rows);
 }
 
 Var to_sequence(Context& context, const AttentionShape& here, const Var& y) {
-  Communicator& group = *context.parallel.trade;
-  return traded(context, "to sequence", trade_of_outputs(here, group.size()), y, scatter_rows,
-                gather_rows);
+  Communicator& group = *context.parallel.ulysses;
+  return exchange_heads(context, "to sequence", trade_of_outputs(here, group.size()), y,
+                        scatter_rows, gather_rows);
 }
 
 }  // namespace ds

@@ -1,7 +1,7 @@
 // Sequence parallelism as DeepSpeed-Ulysses does it (Jacobs et al., arXiv 2309.14509): each rank of
-// a group has a part of every sequence, all of them equally long, and around attention they trade:
-// parts of all heads for some heads of whole sequences, and back. Beside that no layer needs to
-// know, but for where its rows begin.
+// a group has a part of every sequence, all of them equally long, and around attention they
+// exchange: parts of all heads for some heads of whole sequences, and back. Beside that no layer
+// needs to know, but for where its rows begin.
 #pragma once
 
 #include <vector>
@@ -30,7 +30,7 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width);
 Positions positions_here(const Context& context, int64_t length);
 
 // qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and
-// values of this rank's heads. `here` as above. Collective over Parallel::trade.
+// values of this rank's heads. `here` as above. Collective over Parallel::ulysses.
 Var to_heads(Context& context, const kernels::AttentionShape& here, const Var& qkv);
 // y [batch * whole length, heads * D / ranks] -> [batch * length, heads * D]. Collective likewise.
 Var to_sequence(Context& context, const kernels::AttentionShape& here, const Var& y);

@@ -61,13 +61,13 @@ void check_cache(const Context& context, const AttentionShape& shape) {
 }
 
 // This is a rank's place among those that have heads of the same sequences: heads are first cut
-// among those that share the layer, then among those that trade them around attention.
+// among those that share the layer, then among those that exchange them around attention.
 struct HeadPlace {
   int64_t place = 0, places = 1;
 };
 HeadPlace place_among_heads(const Context& context) {
   HeadPlace at;
-  for (const Communicator* const others : {context.parallel.tensor, context.parallel.trade}) {
+  for (const Communicator* const others : {context.parallel.tensor, context.parallel.ulysses}) {
     if (others == nullptr) continue;
     at = {at.place * others->size() + others->rank(), at.places * others->size()};
   }
@@ -126,13 +126,13 @@ Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64
   if (context.parallel.sequence == nullptr)
     return own_attention(context, spec, qkv, layer, dropout);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
-  const bool trades = context.parallel.trade != nullptr;
+  const bool exchanges = context.parallel.ulysses != nullptr;
   AttentionSpec of_share = spec;
-  if (trades) of_share.shape = attention_of_share(spec.shape, context.parallel.trade->size());
-  Var y = trades ? to_heads(context, spec.shape, qkv) : qkv;
+  if (exchanges) of_share.shape = attention_of_share(spec.shape, context.parallel.ulysses->size());
+  Var y = exchanges ? to_heads(context, spec.shape, qkv) : qkv;
   y = context.parallel.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
                                        : around_ring(context, of_share, y, dropout);
-  return trades ? to_sequence(context, spec.shape, y) : y;
+  return exchanges ? to_sequence(context, spec.shape, y) : y;
 }
 
 namespace {

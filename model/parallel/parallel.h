@@ -10,9 +10,9 @@ class Stream;
 struct Parallel {
   // Ranks that have the other parts of the same sequences; null: rows are those of whole sequences.
   Communicator* sequence = nullptr;
-  // How attention sees the others' rows: those of them that heads are traded with
+  // How attention sees the others' rows: those of them that heads are exchanged with
   // (model/exchange/sequence.h), and those round which keys and values go (ring.h); null: nobody.
-  Communicator* trade = nullptr;
+  Communicator* ulysses = nullptr;
   Communicator* ring = nullptr;
   // Keys and values travel on this while the model computes; null: on its stream, in turn.
   Stream* ring_messages = nullptr;

@@ -87,20 +87,20 @@ TensorTransport::TensorTransport(const JobPlan& job, NcclWish wish, Communicator
   switch (choice.path) {
     case TensorPath::kAlone:
       own_ = std::make_unique<SoloComm>(*blocks->device);
-      words_ = "one rank";
+      description_ = "one rank";
       break;
     case TensorPath::kNccl:
       own_ = open_nccl_group(
           world, {.device = job.device, .memory = blocks->device.get(), .timeout = kLongestWait});
-      words_ = "collectives by NCCL";
+      description_ = "collectives by NCCL";
       break;
     case TensorPath::kStaged:
       own_ = std::make_unique<StagedComm>(
           world,
           StagedOptions{.memory = blocks->device.get(), .pool = &pool_.emplace(job.threads)});
       pinned_bytes_ = StagedOptions{}.pinned_bytes;
-      words_ = "collectives through host memory";
-      if (!choice.why.empty()) words_ += fmt::format(" ({})", choice.why);
+      description_ = "collectives through host memory";
+      if (!choice.why.empty()) description_ += fmt::format(" ({})", choice.why);
       break;
   }
   group_ = own_.get();
@@ -143,7 +143,7 @@ std::string_view RankDevice::graph_words(const EngineOptions& options) {
     return "kernel by kernel (stages take turns)";
   }
   if (workspace_.resources().talk_on_two_streams()) {
-    return "kernel by kernel (ranks that trade heads or share layers talk beside overlap_comm)";
+    return "kernel by kernel (ranks that exchange heads or share layers talk beside overlap_comm)";
   }
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
@@ -197,9 +197,9 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
   return first == last ? first : fmt::format("{}; with a window, {}", first, last);
 }
 
-std::string RankDevice::words(const EngineOptions& options) {
+std::string RankDevice::description(const EngineOptions& options) {
   if (!blocks_) return "";
-  return fmt::format("{}: {}; {}; {}{}", device_.to_string(), transport_.words(),
+  return fmt::format("{}: {}; {}; {}{}", device_.to_string(), transport_.description(),
                      attention_words(options), product_words(options), graph_words(options));
 }
 

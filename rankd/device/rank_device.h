@@ -34,14 +34,14 @@ class TensorTransport {
                   const DeviceBlocks* blocks);
 
   Communicator& group() { return *group_; }
-  const std::string& words() const { return words_; }    // for people; empty on a CPU
-  size_t pinned_bytes() const { return pinned_bytes_; }  // that it has beside the blocks
+  const std::string& description() const { return description_; }  // for people; empty on a CPU
+  size_t pinned_bytes() const { return pinned_bytes_; }            // that it has beside the blocks
 
  private:
   std::optional<ThreadPool> pool_;
   std::unique_ptr<Communicator> own_;  // null: the group is another's
   Communicator* group_;
-  std::string words_;
+  std::string description_;
   size_t pinned_bytes_ = 0;
 };
 
@@ -51,8 +51,8 @@ struct RankDeviceOptions {
   NcclWish nccl = NcclWish::kIfPossible;
   MemoryLimits limits{};
   bool tunes_matmul = false;
-  Trace* trace = nullptr;       // of the stream that computes
-  BesideLog* beside = nullptr;  // of all streams
+  Trace* trace = nullptr;           // of the stream that computes
+  BackgroundLog* beside = nullptr;  // of all streams
   int updater_threads = 0;
 };
 
@@ -68,7 +68,7 @@ class RankDevice {
   // Returns null unless products have choices and are to be tuned.
   kernels::MatmulChoices* matmul_choices() { return choices_ ? &*choices_ : nullptr; }
   // What a person is to know of it, for a job of that kind; empty on a CPU.
-  std::string words(const EngineOptions& options);
+  std::string description(const EngineOptions& options);
 
  private:
   std::string_view graph_words(const EngineOptions& options);

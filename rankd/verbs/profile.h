@@ -1,7 +1,7 @@
 // `dslaunch profile`: one step of a job, module by module, in one process.
 #pragma once
 
-#include "cli/verbs/insight/profile.h"
+#include "cli/verbs/reports/profile.h"
 
 namespace ds {
 

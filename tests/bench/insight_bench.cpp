@@ -13,7 +13,7 @@
 #include "tests/support/files/temporary_directory.h"
 #include "train/plan/dry_run.h"
 #include "train/trace/trace_recorder.h"
-#include "train/watch/insight.h"
+#include "train/watch/observability.h"
 
 namespace ds {
 namespace {
@@ -84,7 +84,7 @@ class Trainer {
     comm_.barrier();
     const auto start = std::chrono::steady_clock::now();
     auto begun = start;
-    if (watch == Watch::kTrace) trace_->carry_out({.steps = steps, .ranks = {0, 1}});
+    if (watch == Watch::kTrace) trace_->execute({.steps = steps, .ranks = {0, 1}});
     for (int i = 0; i < steps; ++i) {
       engine_.begin_step(tokens_, 0, watching);
       const StepResult result = engine_.next_result(Wait::kYes).value();

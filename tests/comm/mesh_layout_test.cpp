@@ -96,7 +96,7 @@ TEST_CASE("neighbours in tensor have the same keys, where there are fewer of the
                     Catch::Contains("3 ranks with the same keys"));
 }
 
-TEST_CASE("neighbours in sequence trade heads, and rings go through their places", "[comm]") {
+TEST_CASE("neighbours in sequence exchange heads, and rings go through their places", "[comm]") {
   const MeshLayout mesh({.data = 2, .sequence = 6, .tensor = 2, .ring = 2});
   CHECK(mesh.size(Axis::kUlysses) == 3);
   CHECK(mesh.size(Axis::kRing) == 2);

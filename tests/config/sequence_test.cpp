@@ -65,7 +65,7 @@ TEST_CASE("a ring asks for even pieces and no dropout in attention, and not for 
           .empty());
 }
 
-TEST_CASE("rings of fewer ranks trade heads in each place, which have to divide", "[config]") {
+TEST_CASE("rings of fewer ranks exchange heads in each place, which have to divide", "[config]") {
   const auto both = [](int ranks, int ring, const std::string& more = "") {
     return gpt2(ranks, fmt::format(R"(, "sequence_parallel_attention": "ring",
                                       "sequence_parallel_ring_size": {}{})",

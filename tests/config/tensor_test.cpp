@@ -34,7 +34,7 @@ TEST_CASE("heads that ranks of a layer cannot share are one error", "[config]") 
   CHECK(
       problems_of(gpt2(6, R"(, "sequence_parallel_size": 4)"), Severity::kError) ==
       "tensor_parallel.autotp_size: 6 ranks for each layer times 4 of sequence_parallel_size that "
-      "trade heads cannot share 12 heads equally; expected a product that divides 12\n");
+      "exchange heads cannot share 12 heads equally; expected a product that divides 12\n");
 }
 
 TEST_CASE("norms of heads keep the state of the optimizer on the device", "[config]") {

@@ -75,8 +75,8 @@ class OptimizerSteps {
         shard.slots.push_back(Tensor::zeros({numel}, DType::kF32, stream_));
       }
     }
-    for (const ExtraSpec& spec : optimizer_->extras_of(shards_, ranks_.size())) {
-      extras_.push_back(Tensor::zeros({spec.numel}, DType::kF32, stream_));
+    for (const AuxiliarySpec& spec : optimizer_->auxiliary_of(shards_, ranks_.size())) {
+      auxiliary_.push_back(Tensor::zeros({spec.numel}, DType::kF32, stream_));
     }
   }
   // Each gradient is that of one tensor.
@@ -84,12 +84,12 @@ class OptimizerSteps {
     for (size_t i = 0; i < grads.size(); ++i) shards_[i].grad = borrow(grads[i]);
     scalars_.upload(optimizer_->inputs({.lr = lr}, step), 0);
     UpdateGroup group(ranks_);
-    group.extras = extras_;
+    group.auxiliary = auxiliary_;
     group.number.update = step;
     optimizer_->step(shards_, scalars_, group, stream_);
   }
   GradientsOf gradients_at(int64_t step) const { return optimizer_->gradients_at(step); }
-  const std::vector<Tensor>& extras() const { return extras_; }
+  const std::vector<Tensor>& auxiliary() const { return auxiliary_; }
 
  private:
   static Tensor borrow(Floats& values) {
@@ -104,7 +104,7 @@ class OptimizerSteps {
   std::unique_ptr<Optimizer> optimizer_;
   Communicator& ranks_;
   std::vector<Shard> shards_;
-  std::vector<Tensor> extras_;
+  std::vector<Tensor> auxiliary_;
 };
 
 std::string steps(const Json& input) {
@@ -201,7 +201,7 @@ std::string onebit_lamb(const Json& input) {
     lamb.step(grads, ++number, params.lr);
     after.push_back(weights);
     std::vector<double>& of_step = coefficients.emplace_back();
-    for (const Tensor& remembered : lamb.extras()) {  // the last number of each
+    for (const Tensor& remembered : lamb.auxiliary()) {  // the last number of each
       if (number > 1) {
         of_step.push_back(static_cast<double>(remembered.data<float>()[remembered.numel() - 1]));
       }

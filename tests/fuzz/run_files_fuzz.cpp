@@ -1,9 +1,9 @@
 // Fuzzes what `dslaunch report`, `trace` and `lr-range-test` read of a run directory: its
 // metrics.jsonl, report.json, plan.json and the lines of a trace, and the page and pictures that
 // are made of them.
-#include "launcher/show/page/report_page.h"
-#include "launcher/show/rates/lr_range.h"
-#include "launcher/show/trace_file.h"
+#include "launcher/report/page/report_page.h"
+#include "launcher/report/rates/lr_range.h"
+#include "launcher/report/trace_file.h"
 #include "tests/fuzz/one_input.h"
 
 namespace {

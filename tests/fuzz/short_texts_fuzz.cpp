@@ -4,7 +4,7 @@
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/decide/watch/deadline_watch.h"
 #include "launcher/process/files/environment_list.h"
-#include "launcher/show/metrics_endpoint.h"
+#include "launcher/report/metrics_endpoint.h"
 #include "tests/fuzz/one_input.h"
 
 namespace {

@@ -117,7 +117,7 @@ void Cluster::begin(Launcher& l) {
   tick_every_second(handle(l));
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::ClaimEpoch& action) {
+void Cluster::execute(Launcher& l, const run_action::ClaimEpoch& action) {
   l.prepared = action.ranks;
   claim_epoch_for(l, action);
 }
@@ -132,7 +132,7 @@ void Cluster::take_claim(Launcher& l) {
   }
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::StartEpoch& action) {
+void Cluster::execute(Launcher& l, const run_action::StartEpoch& action) {
   const std::vector<RankPlacement> world = std::exchange(l.prepared, {});
   l.epoch = action.epoch;
   const auto claim = claims_.find(l.epoch);
@@ -212,7 +212,7 @@ void Cluster::launcher_step(Launcher& l) {
     const std::vector<RunAction> actions = l.core->ready(now_);
     if (actions.empty()) break;
     for (const RunAction& action : actions)
-      std::visit([&](const auto& body) { carry_out(l, body); }, action);
+      std::visit([&](const auto& body) { execute(l, body); }, action);
   }
   if (!l.alive || l.ending) return;
   const Time next = l.core->next_deadline(now_);
@@ -259,7 +259,7 @@ std::vector<std::shared_ptr<Process>> Cluster::ranks_of(const Launcher& l) const
   return out;
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::AdmitRanks& /*action*/) {
+void Cluster::execute(Launcher& l, const run_action::AdmitRanks& /*action*/) {
   for (const auto& process : processes_) {
     if (process->launcher.get() != &l || process->epoch != l.epoch) continue;
     at(now_ + random_time(Time(200'000), milliseconds(10)), [this, process] {
@@ -270,13 +270,13 @@ void Cluster::carry_out(Launcher& l, const run_action::AdmitRanks& /*action*/) {
   }
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::SeekHost& action) {
+void Cluster::execute(Launcher& l, const run_action::SeekHost& action) {
   const bool there = hosts_[static_cast<size_t>(host_number(action.host))].reachable();
   if (there) l.back.insert(action.host);
   l.core->event(now_, run_event::CandidateAnswered{action.host, there ? "" : "it does not answer"});
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::TryLinks& action) {
+void Cluster::execute(Launcher& l, const run_action::TryLinks& action) {
   const int number = host_number(action.host);
   const bool reached = std::ranges::all_of(action.ranks, [&](const RankPlacement& rank) {
     const int other = host_number(rank.host);
@@ -286,7 +286,7 @@ void Cluster::carry_out(Launcher& l, const run_action::TryLinks& action) {
   l.core->event(now_, run_event::LinksTried{action.host, reached ? "" : "it is still cut off"});
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::SaveAndEnd& action) {
+void Cluster::execute(Launcher& l, const run_action::SaveAndEnd& action) {
   if (l.grew_at && now_ - *l.grew_at < kGrowthsApart)
     breach("two growths came too soon after each other");
   if (action.larger <= l.gone.size()) breach("a growth makes the world no larger");
@@ -299,7 +299,7 @@ void Cluster::carry_out(Launcher& l, const run_action::SaveAndEnd& action) {
   }
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::LearnCause& action) {
+void Cluster::execute(Launcher& l, const run_action::LearnCause& action) {
   run_event::CauseLearned answer{action.cause, {}};
   for (size_t host = 0; host < hosts_.size() && !mutant(Mutant::kForgetLosses); ++host) {
     if (!hosts_[host].reachable()) answer.lost_hosts.push_back(host_name(static_cast<int>(host)));
@@ -307,7 +307,7 @@ void Cluster::carry_out(Launcher& l, const run_action::LearnCause& action) {
   l.core->event(now_, answer);
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::ReportFailure& action) {
+void Cluster::execute(Launcher& l, const run_action::ReportFailure& action) {
   trace(fmt::format("epoch {} is stopped: {}", l.epoch, action.decision.reason));
   if (!action.restart_decision) return;
   const bool excused = action.restart_decision->blames_nobody;
@@ -315,7 +315,7 @@ void Cluster::carry_out(Launcher& l, const run_action::ReportFailure& action) {
   check_blame(l, action.decision, excused);
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::KillRanks& /*action*/) {
+void Cluster::execute(Launcher& l, const run_action::KillRanks& /*action*/) {
   l.stopping = true;
   for (const auto& process : ranks_of(l)) {
     if (mutant(Mutant::kLeaveOld)) {
@@ -368,7 +368,7 @@ void Cluster::check_blame(const Launcher& l, const Decision& decision, bool excu
   }
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::EndEpoch& /*action*/) {
+void Cluster::execute(Launcher& l, const run_action::EndEpoch& /*action*/) {
   for (const auto& process : ranks_of(l)) {
     const Host& host = hosts_[static_cast<size_t>(process->host)];
     if (host.reachable() && host.cuts == 0) {
@@ -377,15 +377,15 @@ void Cluster::carry_out(Launcher& l, const run_action::EndEpoch& /*action*/) {
   }
 }
 
-void Cluster::carry_out(Launcher& /*l*/, const run_action::AnnounceNext& action) {
+void Cluster::execute(Launcher& /*l*/, const run_action::AnnounceNext& action) {
   trace(action.line);
   ++(action.restart_decision.grows ? result_.growths : result_.restarts);
 }
 
-void Cluster::carry_out(Launcher& l, const run_action::FinishRun& action) {
+void Cluster::execute(Launcher& l, const run_action::FinishRun& action) {
   finish(l, action.end.exit_code, action.end.reason);
 }
 
-void Cluster::carry_out(Launcher& /*l*/, const run_action::Tell& action) { trace(action.line); }
+void Cluster::execute(Launcher& /*l*/, const run_action::Tell& action) { trace(action.line); }
 
 }  // namespace ds::sim

@@ -1,6 +1,6 @@
 // What a simulated launcher writes: its lease, by the product's LeaseContest; claims, by the
 // product's claim_epoch; and metrics. All of it on a thread of its own that tries again what fails,
-// as core/tasks/background_writer and launcher/show/run_records do it, so that a disk that
+// as core/tasks/background_writer and launcher/report/run_records do it, so that a disk that
 // fails or hangs stops nothing else.
 #include <algorithm>
 #include <charconv>
@@ -59,7 +59,7 @@ void Cluster::post(Launcher& l, Lane lane, std::function<void()> job) {
   if (l.idle) at(now_, [this, me = handle(l), block = l.block] { wake_writer(me, block); });
 }
 
-void Cluster::carry_out(Launcher& l, WriterLane& lane) {
+void Cluster::execute(Launcher& l, WriterLane& lane) {
   try {
     lane.jobs.front()();
     lane.jobs.pop_front();
@@ -92,7 +92,7 @@ void Cluster::writer_main(Launcher& l) {
     }
     if (next != nullptr) {
       l.turn = static_cast<size_t>(next - l.lanes.data()) + 1;
-      carry_out(l, *next);
+      execute(l, *next);
       continue;
     }
     l.idle = true;

@@ -47,12 +47,13 @@ void Cluster::take_report(const std::shared_ptr<Process>& process,
       if (!l.steps_taken.insert(step).second)
         breach(fmt::format("step {} was reported twice", step));
       l.membership()->stepped(now_, process->epoch, process->rank, step);
-      post(l, Lane::kMetrics,
-           [this, &l, step] {  // as launcher/show/metrics_file: a step that is done again replaces
-             spend_writer_time(l, "write");
-             while (!l.metrics.empty() && l.metrics.back() >= step) l.metrics.pop_back();
-             l.metrics.push_back(step);
-           });
+      post(
+          l, Lane::kMetrics,
+          [this, &l, step] {  // as launcher/report/metrics_file: a step that is done again replaces
+            spend_writer_time(l, "write");
+            while (!l.metrics.empty() && l.metrics.back() >= step) l.metrics.pop_back();
+            l.metrics.push_back(step);
+          });
     } else if (message.has_commit()) {
       l.core->event(now_, run_event::TagCommitted{fmt::format("step{}", message.commit().step()),
                                                   Time::zero()});

@@ -49,7 +49,7 @@ FLOORS = {
     "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["eigenvalue"], ["monitor", "plan"],
               ["profile"], ["watch"]],
     "rankd": [["control", "device"], ["verbs"], [""]],
-    "launcher": [["decide"], ["init", "process"], ["control"], ["show"], ["agents"], ["inventory", "run"], ["verbs"], [""]],
+    "launcher": [["decide"], ["init", "process"], ["control"], ["report"], ["agents"], ["inventory", "run"], ["verbs"], [""]],
 }
 
 # Folders that may include of config/ only the plain structs of sections and families: headers that include no reader.

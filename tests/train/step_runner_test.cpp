@@ -146,16 +146,16 @@ class Rank {
     const auto gradients = pipe.split(0, 0);
     const BatchSpec batch = testing::batch_spec_of(stages_, kSamples, kLength, mode);
     StepUploads uploads({.buffers = program.buffers, .batch_bytes = batch.bytes()}, cpu_.stream);
-    StepPlace place{.stream = cpu_.stream,
-                    .store = *store_,
-                    .uploads = uploads,
-                    .loss = Tensor::zeros({1}, DType::kF64, cpu_.stream),
-                    .chunks = {},
-                    .micro_batch = kSamples,
-                    .length = kLength,
-                    .activations = &pipe,
-                    .gradients = gradients.get(),
-                    .ends = ends.get()};
+    StepResources place{.stream = cpu_.stream,
+                        .store = *store_,
+                        .uploads = uploads,
+                        .loss = Tensor::zeros({1}, DType::kF64, cpu_.stream),
+                        .chunks = {},
+                        .micro_batch = kSamples,
+                        .length = kLength,
+                        .activations = &pipe,
+                        .gradients = gradients.get(),
+                        .ends = ends.get()};
     for (const auto& chunk : stages_) place.chunks.push_back(chunk.get());
     Tokens source(mesh_.coordinate(Axis::kData));
     Attempt result;
@@ -327,13 +327,13 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
     const BatchSpec batch =
         testing::batch_spec_of(std::span(&stage, 1), kSamples, kLength, RunMode::kTrain);
     StepUploads uploads({.buffers = 2, .batch_bytes = batch.bytes()}, cpu.stream);
-    const StepPlace place{.stream = cpu.stream,
-                          .store = store,
-                          .uploads = uploads,
-                          .loss = Tensor::zeros({1}, DType::kF64, cpu.stream),
-                          .chunks = {stage.get()},
-                          .micro_batch = kSamples,
-                          .length = kLength};
+    const StepResources place{.stream = cpu.stream,
+                              .store = store,
+                              .uploads = uploads,
+                              .loss = Tensor::zeros({1}, DType::kF64, cpu.stream),
+                              .chunks = {stage.get()},
+                              .micro_batch = kSamples,
+                              .length = kLength};
     const StepInput input{.source = source, .batch = batch};
     try {
       StepRunner(place, input).run(step_program(PipelineKind::kGpipe, {.micro_batches = 2}, 0));
@@ -381,7 +381,7 @@ struct Alone {
       : store(cpu.stream, 3), stage(make_stage(llama(), DType::kF32, store, layers)) {
     store.seal();
   }
-  StepPlace place() {
+  StepResources place() {
     return {.stream = cpu.stream,
             .store = store,
             .uploads = uploads,
@@ -402,7 +402,7 @@ struct Alone {
 
 TEST_CASE("messages need the group of the pipe axis", "[train]") {
   Alone first({0, 4});
-  const StepPlace place = first.place();
+  const StepResources place = first.place();
   const StepInput input{.source = first.source, .batch = first.batch};
   const StepProgram program =
       step_program(PipelineKind::k1F1B, {.micro_batches = 2, .stages = 2}, 0);
@@ -413,7 +413,7 @@ TEST_CASE("messages need the group of the pipe axis", "[train]") {
 
 TEST_CASE("an update needs somebody who makes it, after every micro-batch", "[train]") {
   Alone model({0, 8});
-  const StepPlace place = model.place();
+  const StepResources place = model.place();
   const StepInput input{.source = model.source, .batch = model.batch};
   StepProgram program = step_program(PipelineKind::kDataParallel, {}, 0);
   CHECK_THROWS_WITH(StepRunner(place, input).run(program), Catch::Contains("nobody makes it"));
@@ -425,7 +425,7 @@ TEST_CASE("an update needs somebody who makes it, after every micro-batch", "[tr
 
 TEST_CASE("a buffer has one micro-batch at a time", "[train]") {
   Alone model({0, 8});
-  const StepPlace place = model.place();
+  const StepResources place = model.place();
   const StepInput input{.source = model.source, .batch = model.batch};
   const StepProgram program{
       .instructions = {{.op = PipelineOp::kLoadMicroBatch, .buffer = 0, .micro_batch = 0},
@@ -443,7 +443,7 @@ TEST_CASE("who watches hears of every micro-step before it begins", "[train]") {
     std::vector<std::pair<int64_t, int>> steps;
   } heard;
   Alone model({0, 8});
-  const StepPlace place = model.place();
+  const StepResources place = model.place();
   const StepInput input{.source = model.source,
                         .batch = model.batch,
                         .step = 4,

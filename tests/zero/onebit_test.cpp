@@ -136,7 +136,7 @@ class Rank {
         for (const Tensor& slot : shard.slots) append(all, slot);
       }
     }
-    store_.visit_extras(Visit::kRestore, [&](ExtraPart& part) { append(all, part.values); });
+    store_.visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) { append(all, part.values); });
     return all;
   }
 

@@ -249,12 +249,12 @@ TEST_CASE("without limits each bucket is gathered once, without room each time i
 
 TEST_CASE("more devices never need more memory each, and the host's share is per node", "[zero]") {
   constexpr int64_t kParams = 1'000'000'007, kLayer = 50'000'000;
-  for (const OptimizerHome home : {OptimizerHome::kDevice, OptimizerHome::kHost}) {
+  for (const OptimizerHome state : {OptimizerHome::kDevice, OptimizerHome::kHost}) {
     int64_t before2 = INT64_MAX, before3 = INT64_MAX;
     for (const int64_t devices : {1, 2, 4, 8, 64}) {
       const EstimateCluster cluster{.devices_per_node = devices};
-      const MemoryEstimate two = estimate_stage2(kParams, home, cluster);
-      const MemoryEstimate three = estimate_stage3(kParams, kLayer, home, ParameterHome::kDevice,
+      const MemoryEstimate two = estimate_stage2(kParams, state, cluster);
+      const MemoryEstimate three = estimate_stage3(kParams, kLayer, state, ParameterHome::kDevice,
                                                    ModelInit::kWhole, cluster);
       CHECK(two.device_bytes <= before2);
       CHECK(three.device_bytes <= before3);
@@ -271,14 +271,14 @@ TEST_CASE("the factor for buffers is on host memory alone, in every case", "[zer
   const auto with = [](double factor) {
     return EstimateCluster{.devices_per_node = 4, .nodes = 3, .buffer_factor = factor};
   };
-  for (const OptimizerHome home : {OptimizerHome::kDevice, OptimizerHome::kHost}) {
-    const MemoryEstimate plain = estimate_stage2(3000, home, with(1));
-    const MemoryEstimate padded = estimate_stage2(3000, home, with(1.5));
+  for (const OptimizerHome state : {OptimizerHome::kDevice, OptimizerHome::kHost}) {
+    const MemoryEstimate plain = estimate_stage2(3000, state, with(1));
+    const MemoryEstimate padded = estimate_stage2(3000, state, with(1.5));
     CHECK(padded.device_bytes == plain.device_bytes);
     CHECK(padded.host_bytes == plain.host_bytes * 3 / 2);
     for (const ModelInit init : {ModelInit::kPartitioned, ModelInit::kWhole}) {
       const auto three = [&](double factor, ParameterHome params) {
-        return estimate_stage3(3000, 300, home, params, init, with(factor));
+        return estimate_stage3(3000, 300, state, params, init, with(factor));
       };
       CHECK(three(1.5, ParameterHome::kDevice).host_bytes ==
             three(1, ParameterHome::kDevice).host_bytes * 3 / 2);
@@ -286,7 +286,7 @@ TEST_CASE("the factor for buffers is on host memory alone, in every case", "[zer
             three(1, ParameterHome::kHost).device_bytes);
     }
   }
-  // If the optimizer is on the device, the home of parameters is not looked at.
+  // If the optimizer is on the device, the state store of parameters is not looked at.
   const auto on_device = [&](ParameterHome params) {
     return estimate_stage3(3000, 300, OptimizerHome::kDevice, params, ModelInit::kWhole, with(1));
   };

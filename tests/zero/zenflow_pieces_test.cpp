@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/test_stream.h"
 #include "zero/zenflow/columns.h"
-#include "zero/zenflow/late_work.h"
+#include "zero/zenflow/deferred_update.h"
 #include "zero/zenflow/schedule.h"
 
 namespace ds {
@@ -104,7 +104,7 @@ TEST_CASE("late work is done when it is waited for, and its error is thrown ther
   HostMemory heap;
   ThreadPool pool{1};
   Stream stream{{.device = Device::cpu(), .memory = &heap, .pool = &pool}};
-  LateWork late(stream);
+  DeferredUpdate late(stream);
   late.end();  // nothing has begun
   int done = 0;
   late.begin([&](Stream&) { ++done; });
@@ -125,7 +125,7 @@ TEST_CASE("late work that nobody waits for is finished before it goes", "[zero]"
   Stream stream{{.device = Device::cpu(), .memory = &heap, .pool = &pool}};
   int done = 0;
   {
-    LateWork late(stream);
+    DeferredUpdate late(stream);
     late.begin([&](Stream&) { ++done; });
   }
   CHECK(done == 1);

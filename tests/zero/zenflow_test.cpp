@@ -95,7 +95,7 @@ class Rank {
       all.resize(to_size(store_.spec(p).shape.numel()));
       nth(all, at) = value;
     });
-    store_.visit_extras(Visit::kSave, [&](ExtraPart& part) {
+    store_.visit_auxiliary(Visit::kSave, [&](AuxiliaryPart& part) {
       to[fmt::format("{}/{}", part.spec.param, part.spec.name)] = testing::floats_of(part.values);
     });
   }
@@ -103,7 +103,7 @@ class Rank {
     exchange(Visit::kRestore, [&](ParamId p, int slot, int64_t at, float& value) {
       value = nth(from.at(fmt::format("{}/{}", p, slot)), at);
     });
-    store_.visit_extras(Visit::kRestore, [&](ExtraPart& part) {
+    store_.visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
       const Floats& saved = from.at(fmt::format("{}/{}", part.spec.param, part.spec.name));
       own_.stream().copy(saved.data(), part.values.address(), part.values.bytes());
       own_.stream().synchronize();

@@ -184,10 +184,10 @@ void Monitors::post_now_and_then() {
   if (posted_at_ && at - *posted_at_ < options_.gather_for) return;
   posted_at_ = at;
   post_waiting();
-  tell_changes();
+  report_changes();
 }
 
-void Monitors::tell_changes() {
+void Monitors::report_changes() {
   for (const BackgroundWriter::Change& change : writer_.take_changes()) {
     if (!change.error.empty()) {
       reports_.report_text(

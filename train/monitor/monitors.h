@@ -75,7 +75,7 @@ class Monitors final : public StepObserver {
   void post(const std::function<void(MonitorSink&)>& add);
   void post_waiting();
   void post_now_and_then();
-  void tell_changes();
+  void report_changes();
 
   const Options options_;
   RunReports& reports_;

@@ -8,7 +8,7 @@
 namespace ds {
 namespace {
 
-// " (ulysses 2 x ring 2)"; empty where there are no rings, and heads are traded.
+// " (ulysses 2 x ring 2)"; empty where there are no rings, and heads are exchanged.
 std::string ring_words(const MeshLayout& mesh) {
   const int trading = mesh.size(Axis::kUlysses), ring = mesh.size(Axis::kRing);
   if (ring == 1) return "";

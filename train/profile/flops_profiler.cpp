@@ -71,9 +71,9 @@ void FlopsProfiler::after_step(const StepReport& report) {
   forward_.clear();
 }
 
-void tell_profile(RunReports& reports, const FlopsProfilerConfig& config,
-                  const std::string& run_dir, const ProfileFigures& figures,
-                  const ModuleProfile& model) {
+void report_profile(RunReports& reports, const FlopsProfilerConfig& config,
+                    const std::string& run_dir, const ProfileFigures& figures,
+                    const ModuleProfile& model) {
   const std::string text = profile_text(figures, model,
                                         {.module_depth = config.module_depth,
                                          .top_modules = config.top_modules,

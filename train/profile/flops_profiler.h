@@ -41,8 +41,8 @@ class FlopsProfiler final : public StepObserver {
 };
 
 // The report as `config` wants it, to the user or into a file, and as JSON into the run directory.
-void tell_profile(RunReports& reports, const FlopsProfilerConfig& config,
-                  const std::string& run_dir, const ProfileFigures& figures,
-                  const ModuleProfile& model);
+void report_profile(RunReports& reports, const FlopsProfilerConfig& config,
+                    const std::string& run_dir, const ProfileFigures& figures,
+                    const ModuleProfile& model);
 
 }  // namespace ds

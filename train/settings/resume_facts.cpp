@@ -168,7 +168,7 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
 std::vector<std::string> compare_tensors(const CheckpointReader& reader,
                                          const std::vector<ParamSpec>& specs,
                                          const std::vector<std::vector<std::string>>& slots,
-                                         const std::vector<std::string>& extras) {
+                                         const std::vector<std::string>& auxiliary) {
   std::vector<std::string> out;
   std::set<std::string> wanted;
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -187,7 +187,7 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader,
     }
   }
   const auto is_extra = [&](const std::string& name) {
-    return std::ranges::find(extras, name.substr(name.rfind('/') + 1)) != extras.end();
+    return std::ranges::find(auxiliary, name.substr(name.rfind('/') + 1)) != auxiliary.end();
   };
   for (const std::string& name : reader.names()) {
     if (!wanted.contains(name) && !is_extra(name))

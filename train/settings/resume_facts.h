@@ -38,12 +38,12 @@ struct FactChanges {
 FactChanges compare(const RunFacts& saved, const RunFacts& now);
 
 // Tensors that a checkpoint has and the model does not, the other way round, and those of another
-// shape; empty if there are none. `slots`: the optimizer's, of each parameter. `extras`: what it
+// shape; empty if there are none. `slots`: the optimizer's, of each parameter. `auxiliary`: what it
 // may have besides, in any shape or not at all.
 std::vector<std::string> compare_tensors(const CheckpointReader& reader,
                                          const std::vector<ParamSpec>& specs,
                                          const std::vector<std::vector<std::string>>& slots,
-                                         const std::vector<std::string>& extras = {});
+                                         const std::vector<std::string>& auxiliary = {});
 
 // Equal for equal samples in equal number, whatever files they come from. Of large sets many
 // samples are looked at, not all.

@@ -85,7 +85,7 @@ ZeroPolicy offloaded(ZeroPolicy policy, OffloadDevice device) {
   return policy;
 }
 
-RollingHomeOptions rolling_options(const OffloadOptimizerConfig& offload) {
+NvmeStateOptions rolling_options(const OffloadOptimizerConfig& offload) {
   return {.buffers = narrow<int>(std::min(offload.buffer_count, kMostBuffers)),
           .pipeline_read = offload.pipeline_read,
           .pipeline_write = offload.pipeline_write,

@@ -28,7 +28,7 @@ Communicator* others_along(Mesh& mesh, Axis axis) {
 
 Communicator* RankResources::sequence() const { return others_along(peers.mesh, Axis::kSequence); }
 
-Communicator* RankResources::trade() const {
+Communicator* RankResources::ulysses() const {
   return peers.mesh.size(Axis::kRing) == 1 ? sequence() : others_along(peers.mesh, Axis::kUlysses);
 }
 
@@ -42,7 +42,7 @@ Communicator* RankResources::pipe() const { return others_along(peers.mesh, Axis
 
 Parallel RankResources::parallel(bool shares_rows) const {
   return {.sequence = sequence(),
-          .trade = trade(),
+          .ulysses = ulysses(),
           .ring = ring(),
           .ring_messages = ring_messages,
           .tensor = tensor(),
@@ -53,7 +53,7 @@ std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
   Mesh& mesh = peers.mesh;
   Communicator* const same_keys = others_along(mesh, Axis::kKeyReplica);
-  for (Communicator* const others : {trade(), ring(), tensor(), same_keys, pipe(),
+  for (Communicator* const others : {ulysses(), ring(), tensor(), same_keys, pipe(),
                                      mesh.pipe_gradients(), mesh.pipe_ends(), &peers.sums()}) {
     if (others != nullptr && std::ranges::find(all, others) == all.end()) all.push_back(others);
   }
@@ -62,7 +62,7 @@ std::vector<Communicator*> RankResources::groups() const {
 
 bool RankResources::talk_on_two_streams() const {
   if (communication == nullptr || communication == &stream) return false;
-  return (trade() != nullptr || tensor() != nullptr) && peers.tokens().size() > 1;
+  return (ulysses() != nullptr || tensor() != nullptr) && peers.tokens().size() > 1;
 }
 
 bool RankResources::are_recordable() const {

@@ -27,7 +27,7 @@ struct RankResources {
   // without it, because the stream that computes waits for what is passed.
   Stream* ring_messages = nullptr;
   // On a CPU this thread does the work of `communication`; null: it is done where it is given.
-  PeerThread* peer_thread = nullptr;
+  CommThread* comm_thread = nullptr;
   // Batches are copied to the device here while `stream` computes; null: on `stream`, in turn.
   Stream* copies = nullptr;
   // Host memory that the device copies to and from while the host goes on; null on a CPU.
@@ -60,7 +60,7 @@ struct RankResources {
             .open_swap = open_state_swap};
   }
   StoreStreams streams() const {
-    return {stream, communication != nullptr ? *communication : stream, peer_thread};
+    return {stream, communication != nullptr ? *communication : stream, comm_thread};
   }
   // For what is offloaded.
   MemoryResource& host_memory() const { return pinned != nullptr ? *pinned : host.memory(); }
@@ -78,9 +78,9 @@ struct RankResources {
   Communicator* pipe() const;
   // Ranks that have the other parts of the same samples; null: this one has all of them.
   Communicator* sequence() const;
-  // Those of them with which this one trades heads, and those round which keys and values go; of
+  // Those of them with which this one exchanges heads, and those round which keys and values go; of
   // one sort only there are all of sequence(), and of the other nobody.
-  Communicator* trade() const;
+  Communicator* ulysses() const;
   Communicator* ring() const;
   // Ranks that have the other parts of the same layers; null: this one has them whole.
   Communicator* tensor() const;
@@ -89,9 +89,9 @@ struct RankResources {
   // Those whose calls are part of steps.
   std::vector<Communicator*> groups() const;
   bool are_recordable() const;  // into graphs
-  // Whether ranks that trade heads or share layers talk on one stream while gradients and weights
-  // travel on another: no graph says which of these calls is first, and all ranks have to agree.
-  // What passes round a ring is in the order of one of the two (ring_messages).
+  // Whether ranks that exchange heads or share layers talk on one stream while gradients and
+  // weights travel on another: no graph says which of these calls is first, and all ranks have to
+  // agree. What passes round a ring is in the order of one of the two (ring_messages).
   bool talk_on_two_streams() const;
 };
 

@@ -48,12 +48,12 @@ void StepRunner::run(const StepProgram& program) {
       micro_step(all[i], all[i + 1]);
       ++i;
     } else {
-      carry_out(all[i]);
+      execute(all[i]);
     }
   }
 }
 
-void StepRunner::carry_out(const PipelineInstruction& instruction) {
+void StepRunner::execute(const PipelineInstruction& instruction) {
   if (input_.observer == nullptr) return carry_out_unwatched(instruction);
   input_.observer->before_instruction(input_.step, instruction);
   carry_out_unwatched(instruction);
@@ -85,8 +85,8 @@ void StepRunner::micro_step(const PipelineInstruction& forward,
                             const PipelineInstruction& backward) {
   MicroSlot& slot = slot_of(forward);
   const bool called = input_.graphs->micro_step([&] {
-    carry_out(forward);
-    carry_out(backward);
+    execute(forward);
+    execute(backward);
   });
   if (called) return;
   slot.finished = true;

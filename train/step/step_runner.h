@@ -29,8 +29,8 @@ struct StepProgram {
 StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage);
 StepProgram step_program(const PipelineSchedule& schedule);
 
-// StepPlace says where and with what one rank computes; it is the same in all steps.
-struct StepPlace {
+// StepResources says where and with what one rank computes; it is the same in all steps.
+struct StepResources {
   Stream& stream;
   ParameterStore& store;
   StepUploads& uploads;  // with room for the micro-batches of the program
@@ -78,7 +78,7 @@ struct StepInput {
 class StepRunner {
  public:
   // Both must outlive the runner, which is good for one run().
-  StepRunner(const StepPlace& place, const StepInput& input) : place_(place), input_(input) {}
+  StepRunner(const StepResources& place, const StepInput& input) : place_(place), input_(input) {}
 
   void run(const StepProgram& program);
 
@@ -100,7 +100,7 @@ class StepRunner {
     bool finished = false;  // nothing is left to compute
   };
 
-  void carry_out(const PipelineInstruction& instruction);
+  void execute(const PipelineInstruction& instruction);
   void carry_out_unwatched(const PipelineInstruction& instruction);
   void micro_step(const PipelineInstruction& forward, const PipelineInstruction& backward);
   void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
@@ -139,7 +139,7 @@ class StepRunner {
   void take_from_chunk_before(MicroSlot& slot, int buffer);
   void give_to_chunk_before(MicroSlot& slot);
 
-  const StepPlace& place_;
+  const StepResources& place_;
   const StepInput& input_;
   std::vector<std::optional<MicroSlot>> slots_;  // by buffer
 };

@@ -15,8 +15,8 @@ struct SwapFolder {
   std::string nvme_path;
   std::string of;  // what lies there: "parameters"; part of files' names
   SwapOwner owner{};
-  IoOptions io{};               // its folder is filled in
-  BesideLog* beside = nullptr;  // as SwapperOptions has it
+  IoOptions io{};                   // its folder is filled in
+  BackgroundLog* beside = nullptr;  // as SwapperOptions has it
 };
 
 // Makes a swap file each time it is called: the job's name in it is followed by what lies there,

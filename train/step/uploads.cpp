@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "core/device/beside_log.h"
+#include "core/device/background_log.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 
@@ -44,10 +44,10 @@ Event StepUploads::copy(const Tensor& from, const Tensor& to) {
   DS_CHECK(from.bytes() == to.bytes(), "step: {} bytes go to a tensor of {}", from.bytes(),
            to.bytes());
   const bool apart = &copies_ != &stream_;
-  std::optional<BesideSpan> span;
+  std::optional<BackgroundSpan> span;
   if (apart) {
     copies_.wait(stream_.mark());
-    span.emplace(copies_, BesideKind::kToDevice, BesideName{.what = "batch"},
+    span.emplace(copies_, BackgroundKind::kToDevice, BackgroundName{.what = "batch"},
                  narrow<int64_t>(to.bytes()));
   }
   copies_.copy(from.address(), to.address(), to.bytes());

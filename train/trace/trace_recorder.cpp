@@ -54,7 +54,7 @@ TraceRecorder::TraceRecorder(HostExchange& host, StepTimer& timer, OpLog& ops, P
                              Options options)
     : host_(host), timer_(timer), log_(ops), phases_(phases), options_(std::move(options)) {}
 
-void TraceRecorder::carry_out(const TraceOrder& order) {
+void TraceRecorder::execute(const TraceOrder& order) {
   if (steps_left_ > 0) finish();
   if (order.steps <= 0) return;
   const SharedClock clock = share_clock(host_, now_ns);
@@ -87,7 +87,7 @@ void TraceRecorder::after_instruction(int64_t /*steps_done*/,
   now_.resize(room_for(now_.size()));
   under_way_.back().parts.push_back(std::exchange(now_, {}));
   if (options_.beside == nullptr) return;
-  std::vector<BesideWork> beside = options_.beside->take();
+  std::vector<BackgroundWork> beside = options_.beside->take();
   beside.resize(room_for(beside.size()));
   std::ranges::move(beside, std::back_inserter(under_way_.back().beside));
 }
@@ -101,8 +101,8 @@ size_t TraceRecorder::room_for(size_t events) {
 }
 
 // What the step's streams did, by their clock, which began when the step did.
-void TraceRecorder::keep_beside(std::vector<BesideWork> works, const MeasuredStep& measured) {
-  for (BesideWork& work : works) {
+void TraceRecorder::keep_beside(std::vector<BackgroundWork> works, const MeasuredStep& measured) {
+  for (BackgroundWork& work : works) {
     const double begin_s = work.begin.seconds_since(measured.origin);
     const int64_t begin = nanoseconds_of(measured.begin) + std::llround(begin_s * 1e9);
     trace_.beside.push_back({.kind = work.kind,

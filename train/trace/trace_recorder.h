@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/beside_log.h"
+#include "core/device/background_log.h"
 #include "train/measure/op_log.h"
 #include "train/measure/step_timer.h"
 #include "train/settings/job.h"
@@ -47,7 +47,7 @@ class TraceRecorder final : public StepObserver {
   struct Options {
     int rank = 0;
     int64_t most_events = kMostEvents;
-    BesideLog* beside = nullptr;  // of this rank's streams and swap files; null: it has none
+    BackgroundLog* beside = nullptr;  // of this rank's streams and swap files; null: it has none
     // Pieces of trace_text(), in order.
     std::function<void(std::string text, bool last)> send;
   };
@@ -57,7 +57,7 @@ class TraceRecorder final : public StepObserver {
 
   // Collective, at a step edge. An order without steps ends what is recorded; one that comes while
   // something is recorded ends that first.
-  void carry_out(const TraceOrder& order);
+  void execute(const TraceOrder& order);
 
   void before_instruction(int64_t steps_done, const PipelineInstruction& instruction) override;
   void after_instruction(int64_t steps_done, const PipelineInstruction& instruction) override;
@@ -68,10 +68,10 @@ class TraceRecorder final : public StepObserver {
   struct Ops {
     int64_t step = 0;
     std::vector<std::vector<LoggedOp>> parts;
-    std::vector<BesideWork> beside;  // told meanwhile
+    std::vector<BackgroundWork> beside;  // told meanwhile
   };
   void keep(const MeasuredStep& measured, Ops ops);
-  void keep_beside(std::vector<BesideWork> works, const MeasuredStep& measured);
+  void keep_beside(std::vector<BackgroundWork> works, const MeasuredStep& measured);
   void turn_beside(bool on);
   // How many of so many events there is room for; the others are counted as left out.
   size_t room_for(size_t events);

@@ -158,32 +158,32 @@ void write_step(Writer& out, const TracedStep& traced, bool is_first) {
   for (const MeasuredCall& call : step.between) write_call(out, call, begin);
 }
 
-std::string_view track_of(BesideKind kind) {
+std::string_view track_of(BackgroundKind kind) {
   switch (kind) {
-    case BesideKind::kToDevice:
-    case BesideKind::kToHost:
+    case BackgroundKind::kToDevice:
+    case BackgroundKind::kToHost:
       return "copies";
-    case BesideKind::kNvmeRead:
-    case BesideKind::kNvmeWrite:
+    case BackgroundKind::kNvmeRead:
+    case BackgroundKind::kNvmeWrite:
       return "swap files";
-    case BesideKind::kUpdate:
+    case BackgroundKind::kUpdate:
       return "updates by the host";
-    case BesideKind::kUpdateAhead:
+    case BackgroundKind::kUpdateAhead:
       return "updates ahead";
   }
   throw InternalError("trace: work beside that has no track");
 }
 
 // Which track each has: of its kind the first that is free when it begins.
-class BesideTracks {
+class BackgroundTracks {
  public:
-  explicit BesideTracks(const std::vector<TracedBeside>& works) : track_of_(works.size()) {
+  explicit BackgroundTracks(const std::vector<TracedBackground>& works) : track_of_(works.size()) {
     std::vector<size_t> order(works.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(
         order, {}, [&](size_t i) { return std::pair(track_of(works[i].kind), works[i].begin_ns); });
     for (const size_t i : order) {
-      const TracedBeside& work = works[i];
+      const TracedBackground& work = works[i];
       const auto free = std::ranges::find_if(tracks_, [&](const One& one) {
         return one.kind == track_of(work.kind) && one.busy_until <= work.begin_ns;
       });
@@ -215,7 +215,7 @@ class BesideTracks {
   std::vector<int> track_of_;
 };
 
-void write_beside(Writer& out, const TracedBeside& work, int track) {
+void write_beside(Writer& out, const TracedBackground& work, int track) {
   out.slice(static_cast<Track>(track), "beside",
             fmt::format("{} {}", name_of(work.kind), work.name),
             {out.time_of(work.begin_ns), out.time_of(work.end_ns)}, [&](JsonLine& args) {
@@ -228,7 +228,7 @@ void write_beside(Writer& out, const TracedBeside& work, int track) {
 
 std::string trace_text(const RankTrace& trace) {
   Writer out(trace);
-  const BesideTracks tracks(trace.beside);
+  const BackgroundTracks tracks(trace.beside);
   out.header(trace, tracks.names());
   for (const TracedStep& step : trace.steps) {
     write_step(out, step, &step == &trace.steps.front());

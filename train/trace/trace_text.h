@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/beside_log.h"
+#include "core/device/background_log.h"
 #include "core/device/trace.h"
 #include "train/measure/step_timer.h"
 #include "train/trace/clock_offset.h"
@@ -37,9 +37,9 @@ struct TracedPhase {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-// TracedBeside is what is moved or updated beside computing, timed by this rank's clock.
-struct TracedBeside {
-  BesideKind kind = BesideKind::kToDevice;
+// TracedBackground is what is moved or updated beside computing, timed by this rank's clock.
+struct TracedBackground {
+  BackgroundKind kind = BackgroundKind::kToDevice;
   std::string name;
   int64_t bytes = 0;
   int64_t begin_ns = 0, end_ns = 0;
@@ -52,7 +52,7 @@ struct RankTrace {
   SharedClock clock{};
   std::vector<TracedStep> steps{};
   std::vector<TracedPhase> phases{};
-  std::vector<TracedBeside> beside{};
+  std::vector<TracedBackground> beside{};
   int64_t left_out = 0;  // events, because there was no more room
 };
 

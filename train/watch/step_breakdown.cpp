@@ -146,10 +146,10 @@ void StepBreakdown::after_step(const StepReport& report) {
     ++steps_;
   }
   const bool due = options_.every > 0 && report.step % options_.every == 0;
-  if (due || report.step == options_.last_step) tell(report.step);
+  if (due || report.step == options_.last_step) report_step(report.step);
 }
 
-void StepBreakdown::tell(int64_t step) {
+void StepBreakdown::report_step(int64_t step) {
   if (options_.times && steps_ > 0) {
     const Breakdown mean = divided(sum_, static_cast<double>(steps_));
     const std::vector<Breakdown> all = host_.gather(std::vector{mean});

@@ -54,7 +54,7 @@ class StepBreakdown final : public StepObserver {
   void after_step(const StepReport& report) override;
 
  private:
-  void tell(int64_t step);
+  void report_step(int64_t step);
 
   StepTimer& timer_;
   HostExchange& host_;

@@ -76,7 +76,7 @@ class BucketSlots {
 
   MemoryResource& memory_;
   const Stream* const peers_ = nullptr;  // null: without a thread
-  PeerThread* const thread_ = nullptr;
+  CommThread* const thread_ = nullptr;
   Tensor block_;
   std::vector<Place> places_;  // of all rounds
   Round micro_step_, evaluation_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/device/tensor.h"
-#include "zero/peers/peer_thread.h"
+#include "zero/peers/comm_thread.h"
 
 namespace ds {
 
@@ -19,11 +19,11 @@ struct PeerPoint {
 struct StoreStreams {
   Stream& compute;
   Stream& peers;
-  PeerThread* thread = nullptr;
+  CommThread* thread = nullptr;
 
   // Work on tensors that stay until it is done, which copies of a Tensor are no reason for: what
   // counts their owners belongs to the thread that computes.
-  void give(PeerThread::Work work) const {
+  void give(CommThread::Work work) const {
     thread != nullptr ? thread->give(std::move(work), compute.label()) : work(peers);
   }
   PeerPoint mark_peers() const {
@@ -41,15 +41,16 @@ struct StoreStreams {
 };
 
 // The same bytes, for work that is given: see there.
-inline Tensor lent(const Tensor& tensor) {
+inline Tensor borrowed(const Tensor& tensor) {
   return Tensor::borrow(tensor.address(), tensor.shape(), tensor.dtype(), tensor.device());
 }
 
 // kernel(stream, from, to), given.
 template <class Kernel>
 void give(const StoreStreams& streams, Kernel kernel, const Tensor& from, const Tensor& to) {
-  streams.give(
-      [kernel, from = lent(from), to = lent(to)](Stream& on) mutable { kernel(on, from, to); });
+  streams.give([kernel, from = borrowed(from), to = borrowed(to)](Stream& on) mutable {
+    kernel(on, from, to);
+  });
 }
 
 }  // namespace ds

@@ -36,8 +36,10 @@ void CodeErrors::quantize(BucketSlots& slots, const StoreStreams& streams, CodeW
   give(streams, kernels::accumulate, error, meant);
   work.quantize(meant, codes);
   work.dequantize(codes, said);
-  streams.give([meant = lent(meant), said = lent(said), beta = beta_, error = lent(error)](
-                   Stream& on) mutable { kernels::feed_back(on, meant, said, beta, error); });
+  streams.give([meant = borrowed(meant), said = borrowed(said), beta = beta_,
+                error = borrowed(error)](Stream& on) mutable {
+    kernels::feed_back(on, meant, said, beta, error);
+  });
   keeping.quantize(error, kept);
   slots.give_back(said, streams.peers);
   slots.give_back(meant, streams.peers);

@@ -7,7 +7,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/reduce/reduce.h"
 #include "zero/reduce/quantized_reduce.h"
-#include "zero/state/shard_home.h"
+#include "zero/state/optimizer_state_store.h"
 
 namespace ds {
 
@@ -191,7 +191,7 @@ Tensor GradReducer::take_whole(int bucket) {
   Tensor whole =
       slots_.take(numel, accumulates() ? options_.slice_dtype : options_.dtype, streams_.compute);
   if (is_alone() && micro_step_ > 0) {
-    home_->load_gradient(bucket, whole, streams_.compute);  // to be added to; gaps are zero there
+    state_->load_gradient(bucket, whole, streams_.compute);  // to be added to; gaps are zero there
   } else {
     clear_gaps(bucket, whole);
   }
@@ -287,7 +287,7 @@ void GradReducer::hand_over(int bucket) {
     if (begins_sum()) {
       kernels::cast(streams_.peers, place, sum);
     } else {
-      home_->load_gradient(bucket, sum, streams_.peers);
+      state_->load_gradient(bucket, sum, streams_.peers);
       kernels::accumulate(streams_.peers, place, sum);
     }
     store(bucket, sum);
@@ -302,13 +302,13 @@ void GradReducer::hand_over_alone(int bucket) {
 }
 
 void GradReducer::store(int bucket, const Tensor& sum) {
-  if (!completes_sum()) return home_->store_gradient(bucket, sum, streams_.peers);
+  if (!completes_sum()) return state_->store_gradient(bucket, sum, streams_.peers);
   {
     const MemoryScope scope(streams_.peers, slots_.memory());  // no memory of a micro-step
     kernels::sum_of_squares_into(streams_.peers, sum, kernels::Write::kOverwrite,
                                  squares_.narrow(bucket, 1));
   }
-  home_->store_final_gradient(bucket, sum, streams_.peers);
+  state_->store_final_gradient(bucket, sum, streams_.peers);
 }
 
 void GradReducer::check_contributions() {

@@ -12,9 +12,9 @@
 // needs whole gradients, and is another order of summation.
 //
 // Where the state of the optimizer is offloaded, its gradients are, too: a slice is handed to the
-// home of the state as soon as it is reduced, and a sum over micro-steps is fetched from there to
-// be added to. All of its arithmetic stays here, on the device and on whole slices, as without
-// offload, and so do its bits.
+// state store of the state as soon as it is reduced, and a sum over micro-steps is fetched from
+// there to be added to. All of its arithmetic stays here, on the device and on whole slices, as
+// without offload, and so do its bits.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@
 namespace ds {
 
 class QuantizedReduce;
-class ShardHome;
+class OptimizerStateStore;
 
 // When gradients are summed over ranks.
 enum class Reduce : uint8_t {
@@ -50,7 +50,7 @@ struct GradOptions {
   std::optional<DType> wire_dtype = std::nullopt;  // as sent to other ranks; nothing: as written
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
-  // Sums over micro-steps are kept by a ShardHome (keep_in()), and not here.
+  // Sums over micro-steps are kept by a OptimizerStateStore (keep_in()), and not here.
   bool offloaded = false;
   // Parameters are tables of which others are sent only what is touched (rows_touched()).
   TouchedRows rows{};
@@ -72,13 +72,15 @@ struct GradPlace {
 
 class GradReducer {
  public:
-  // The layout must outlive it. What stays comes from slots.memory(), the rest from the slots. uses[i]: contributions that parameter i gets per micro-step. Unsupported
-  // where gradients or state that are sharded cannot be reduced when it is wanted.
+  // The layout must outlive it. What stays comes from slots.memory(), the rest from the slots.
+  // uses[i]: contributions that parameter i gets per micro-step. Unsupported where gradients or
+  // state that are sharded cannot be reduced when it is wanted.
   GradReducer(const GradOptions& options, const BucketLayout& layout, std::vector<int> uses,
               GradPlace place);
 
-  // Before the first step, where sums are kept elsewhere: by a home that outlives the reducer.
-  void keep_in(ShardHome& home) { home_ = &home; }
+  // Before the first step, where sums are kept elsewhere: by a state store that outlives the
+  // reducer.
+  void keep_in(OptimizerStateStore& state) { state_ = &state; }
 
   // The next micro-step is the first of a step.
   void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
@@ -161,10 +163,10 @@ class GradReducer {
   RowExchange exchange_;
   std::vector<Tensor> touched_;  // of each parameter that is a table, from rows_touched() on
   std::vector<State> states_;
-  Tensor wire_;                // room for the copy of the largest bucket, where one is needed
-  ShardHome* home_ = nullptr;  // of sums that are kept elsewhere
-  Tensor squares_;             // of those
-  std::vector<int> written_;   // contributions of a parameter in this period
+  Tensor wire_;  // room for the copy of the largest bucket, where one is needed
+  OptimizerStateStore* state_ = nullptr;  // of sums that are kept elsewhere
+  Tensor squares_;                        // of those
+  std::vector<int> written_;              // contributions of a parameter in this period
   int micro_step_ = 0;
   GradientsOf gradients_ = GradientsOf::kAllRanks;
 };

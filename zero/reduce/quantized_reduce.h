@@ -47,7 +47,7 @@ class QuantizedReduce {
   void end_step(const StepScalars& scalars);
   // What is kept of errors; none without feedback.
   struct Kept {
-    ExtraSpec spec;
+    AuxiliarySpec spec;
     Tensor values;  // int8 codes, or fp32 scales
   };
   std::vector<Kept> kept();

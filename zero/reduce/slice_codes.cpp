@@ -58,8 +58,8 @@ void CodeWork::give_back(kernels::IntCodes& codes) {
 }
 
 void CodeWork::quantize(const Tensor& x, const kernels::IntCodes& codes) {
-  streams_.give([scratch = lent(scratch_), x = lent(x), how = format_.quant(),
-                 codes = lent(codes)](Stream& on) {
+  streams_.give([scratch = borrowed(scratch_), x = borrowed(x), how = format_.quant(),
+                 codes = borrowed(codes)](Stream& on) {
     LentMemory memory(scratch);
     const MemoryScope scope(on, memory);
     kernels::quantize_int(on, x, how, codes);
@@ -67,19 +67,18 @@ void CodeWork::quantize(const Tensor& x, const kernels::IntCodes& codes) {
 }
 
 void CodeWork::dequantize(const kernels::IntCodes& codes, const Tensor& y) {
-  streams_.give([codes = lent(codes), how = format_.quant(), y = lent(y)](Stream& on) mutable {
-    kernels::dequantize_int(on, codes, how, y);
-  });
+  streams_.give([codes = borrowed(codes), how = format_.quant(), y = borrowed(y)](
+                    Stream& on) mutable { kernels::dequantize_int(on, codes, how, y); });
 }
 
 void CodeWork::sum(const kernels::IntCodes& from, int64_t ranks, const kernels::IntCodes& to) {
   const int64_t slices = to.scale.numel() / format_.scales();
-  streams_.give([scratch = lent(scratch_),
-                 args = kernels::SumCodesArgs{.from = lent(from),
+  streams_.give([scratch = borrowed(scratch_),
+                 args = kernels::SumCodesArgs{.from = borrowed(from),
                                               .from_how = format_.quant(),
                                               .ranks = ranks,
                                               .numel = slices * format_.numel,
-                                              .to = lent(to),
+                                              .to = borrowed(to),
                                               .to_how = format_.quant()}](Stream& on) {
     LentMemory memory(scratch);
     const MemoryScope scope(on, memory);

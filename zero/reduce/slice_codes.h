@@ -26,9 +26,9 @@ struct SliceFormat {
 kernels::IntCodes slices_of(const kernels::IntCodes& codes, const SliceFormat& format,
                             int64_t first, int64_t count);
 
-// The same bytes, as lent() has it of a tensor.
-inline kernels::IntCodes lent(const kernels::IntCodes& codes) {
-  return {.q = lent(codes.q), .scale = lent(codes.scale)};
+// The same bytes, as borrowed() has it of a tensor.
+inline kernels::IntCodes borrowed(const kernels::IntCodes& codes) {
+  return {.q = borrowed(codes.q), .scale = borrowed(codes.scale)};
 }
 
 // The work on the codes of one bucket, given to who talks to peers. Everything that it has taken

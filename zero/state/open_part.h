@@ -6,7 +6,7 @@
 
 #include "core/device/stream.h"
 #include "optim/optimizer.h"
-#include "zero/layout/home_parts.h"
+#include "zero/layout/state_parts.h"
 
 namespace ds {
 
@@ -27,7 +27,7 @@ constexpr bool makes_weights(PartAccess access) {
 
 // A part while it is visited.
 struct OpenPart {
-  const HomePart& part;
+  const StatePart& part;
   // grad: with kUpdate and kSums alone. copy: the place for the weights in their own dtype;
   // undefined where the master is the weight, and where they stay as they are.
   Shard& shard;

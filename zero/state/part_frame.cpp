@@ -4,7 +4,7 @@
 
 #include "core/memory/rounding.h"
 #include "core/values/index.h"
-#include "zero/state/home_slots.h"
+#include "zero/state/state_slots.h"
 
 namespace ds {
 namespace {
@@ -15,7 +15,8 @@ int64_t room(DType dtype, int64_t numel) {
 
 }  // namespace
 
-PartFrame::PartFrame(const HomeOptions& options, int64_t numel) : options_(options), numel_(numel) {
+PartFrame::PartFrame(const StateOptions& options, int64_t numel)
+    : options_(options), numel_(numel) {
   state_bytes_ = room(options.master_dtype, numel);
   for (const SlotSpec& slot : options.slots) {
     state_bytes_ += room(slot.dtype, numel) + room(DType::kU8, scales_of(slot, numel));

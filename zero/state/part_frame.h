@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "zero/state/shard_home.h"
+#include "zero/state/optimizer_state_store.h"
 
 namespace ds {
 
 class PartFrame {
  public:
   // The options outlive it.
-  PartFrame(const HomeOptions& options, int64_t numel);
+  PartFrame(const StateOptions& options, int64_t numel);
 
   int64_t state_bytes() const { return state_bytes_; }
   int64_t grad_at() const;
@@ -24,7 +24,7 @@ class PartFrame {
   Shard shard(std::byte* buffer, Device device) const;
 
  private:
-  const HomeOptions& options_;
+  const StateOptions& options_;
   const int64_t numel_;
   int64_t state_bytes_ = 0;
 };

@@ -16,7 +16,7 @@
 
 #include "core/device/stream.h"
 #include "offload/staged_buffer.h"
-#include "zero/state/work_ahead.h"
+#include "zero/state/speculative_update.h"
 
 namespace ds {
 

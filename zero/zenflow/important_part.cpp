@@ -11,7 +11,7 @@
 
 namespace ds {
 
-ImportantPart::ImportantPart(const Options& options, const HomeSlice& slice,
+ImportantPart::ImportantPart(const Options& options, const StateSlice& slice,
                              const MatrixOf& matrix_of, Stream& compute, const HostPlace& host)
     : options_(options),
       compute_(compute),

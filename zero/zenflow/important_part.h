@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "optim/optimizer.h"
-#include "zero/state/shard_home.h"
+#include "zero/state/optimizer_state_store.h"
 #include "zero/zenflow/columns.h"
 
 namespace ds {
@@ -36,7 +36,7 @@ class ImportantPart {
   };
   // The matrix that a parameter is; null: it is none.
   using MatrixOf = std::function<const ZenflowMatrix*(int param)>;
-  ImportantPart(const Options& options, const HomeSlice& slice, const MatrixOf& matrix_of,
+  ImportantPart(const Options& options, const StateSlice& slice, const MatrixOf& matrix_of,
                 Stream& compute, const HostPlace& host);
 
   int64_t most() const { return most_; }  // elements, whichever columns are chosen

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/values/index.h"
-#include "zero/zenflow/zenflow_home.h"
+#include "zero/zenflow/zenflow_state_store.h"
 
 namespace ds {
 namespace {
@@ -22,18 +22,18 @@ constexpr int64_t kHalf = int64_t{1} << 20;
 
 }  // namespace
 
-std::vector<ExtraSpec> ZenflowHome::extras() const {
-  std::vector<ExtraSpec> specs;
+std::vector<AuxiliarySpec> ZenflowStateStore::auxiliary() const {
+  std::vector<AuxiliarySpec> specs;
   for (const ZenflowMatrix& matrix : matrices_) {
     specs.push_back({.name = kColumnsState,
                      .param = matrix.param,
                      .numel = matrix.columns + kPlaces,
-                     .scope = ExtraScope::kShared});
+                     .scope = AuxiliaryScope::kShared});
   }
   return specs;
 }
 
-void ZenflowHome::write_extras(std::span<const Tensor> extras) {
+void ZenflowStateStore::write_auxiliary(std::span<const Tensor> auxiliary) {
   if (is_meta()) return;
   for (size_t m = 0; m < matrices_.size(); ++m) {
     std::vector<float> row(chosen_[m].begin(), chosen_[m].end());
@@ -45,16 +45,16 @@ void ZenflowHome::write_extras(std::span<const Tensor> extras) {
     after[kWaiting] = static_cast<float>(waiting_);
     after[kImportant] = sizes_[m].important;
     after[kRest] = sizes_[m].rest;
-    compute_.copy(row.data(), nth(extras, m).address(), row.size() * sizeof(float));
+    compute_.copy(row.data(), nth(auxiliary, m).address(), row.size() * sizeof(float));
     compute_.synchronize();
   }
 }
 
-void ZenflowHome::read_extras(std::span<const Tensor> extras) {
+void ZenflowStateStore::read_extras(std::span<const Tensor> auxiliary) {
   if (is_meta()) return;
   for (size_t m = 0; m < matrices_.size(); ++m) {
     std::vector<float> row(to_size(matrices_[m].columns + kPlaces));
-    compute_.copy(nth(extras, m).address(), row.data(), row.size() * sizeof(float));
+    compute_.copy(nth(auxiliary, m).address(), row.data(), row.size() * sizeof(float));
     compute_.synchronize();
     std::ranges::transform(std::span(row).first(chosen_[m].size()), chosen_[m].begin(),
                            [](float is) { return is != 0 ? uint8_t{1} : uint8_t{0}; });

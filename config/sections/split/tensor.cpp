@@ -29,7 +29,8 @@ std::string heads_conflict(const ModelDimensions& model, const TensorSplit& spli
   }
   if ((repeats_keys ? 1 : heads / split.ranks) % split.sequence == 0) return "";
   return fmt::format(
-      "{} ranks for each layer times {} of sequence_parallel_size that trade heads cannot share {} "
+      "{} ranks for each layer times {} of sequence_parallel_size that exchange heads cannot share "
+      "{} "
       "heads{} equally; expected a product that divides {}",
       split.ranks, split.sequence, model.heads, of_keys, heads);
 }

@@ -10,10 +10,10 @@
 namespace ds {
 
 struct TensorSplit {
-  int64_t ranks = 1;            // that share each layer
-  int64_t grain = 1;            // rows of the vocabulary and columns of the MLP that stay together
-  int64_t sequence = 1;         // ranks of a sample that trade the heads of a rank around attention
-  bool shares_rows = false;     // of what lies between layers
+  int64_t ranks = 1;         // that share each layer
+  int64_t grain = 1;         // rows of the vocabulary and columns of the MLP that stay together
+  int64_t sequence = 1;      // ranks of a sample that exchange the heads of a rank around attention
+  bool shares_rows = false;  // of what lies between layers
   bool offloads_state = false;  // of the optimizer
   bool norms_heads = false;     // by weights that all ranks have, each with a part of the gradient
 };

@@ -38,7 +38,7 @@ std::string throttle_words(unsigned long long reasons) {
 GpuReader::GpuReader(const std::string& file) : nvml_(open_nvml(file)) {
   if (const nvmlReturn_t result = nvml_.nvmlInit_v2(); result != NVML_SUCCESS) {
     throw Unsupported(
-        fmt::format("NVML ({}) cannot be used: {}", nvml_.library.file(), words(result)));
+        fmt::format("NVML ({}) cannot be used: {}", nvml_.library.file(), description(result)));
   }
   unsigned int count = 0;
   nvml_.nvmlDeviceGetCount_v2(&count);
@@ -85,14 +85,14 @@ GpuState GpuReader::identify(unsigned int index, nvmlDevice_t& device) const {
   const nvmlReturn_t result = nvml_.nvmlDeviceGetHandleByIndex_v2(index, &device);
   if (result != NVML_SUCCESS) {
     device = nullptr;
-    out.problem = words(result);
+    out.problem = description(result);
     return out;
   }
   out.name = text_of(nvml_.nvmlDeviceGetName, device);
   out.uuid = text_of(nvml_.nvmlDeviceGetUUID, device);
   nvmlMemory_t memory{};
   const nvmlReturn_t answered = nvml_.nvmlDeviceGetMemoryInfo(device, &memory);
-  if (answered == NVML_ERROR_GPU_IS_LOST) out.problem = words(answered);
+  if (answered == NVML_ERROR_GPU_IS_LOST) out.problem = description(answered);
   return out;
 }
 
@@ -211,7 +211,7 @@ void GpuReader::take_xids() {
   }
 }
 
-std::string GpuReader::words(nvmlReturn_t result) const {
+std::string GpuReader::description(nvmlReturn_t result) const {
   const char* const text = nvml_.nvmlErrorString(result);
   return text != nullptr ? text : fmt::format("error {}", static_cast<int>(result));
 }

@@ -37,7 +37,7 @@ class GpuReader {
   void add_peers(const std::vector<nvmlDevice_t>& devices, GpuReport& report) const;
   void watch_for_xids();
   void take_xids();
-  std::string words(nvmlReturn_t result) const;
+  std::string description(nvmlReturn_t result) const;
 
   const Nvml nvml_;
   std::vector<nvmlDevice_t> devices_;  // null where one does not answer

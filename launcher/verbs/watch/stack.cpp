@@ -10,7 +10,7 @@
 #include "core/tasks/host.h"
 #include "launcher/decide/text/json_text.h"
 #include "launcher/process/files/input_file.h"
-#include "launcher/show/status_text.h"
+#include "launcher/report/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 #include "proto/dump_marks.h"

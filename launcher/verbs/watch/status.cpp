@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "cli/text/terminal_text.h"
-#include "launcher/show/status_text.h"
+#include "launcher/report/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 

@@ -10,7 +10,7 @@
 #include "launcher/decide/text/line_buffer.h"
 #include "launcher/process/files/input_file.h"
 #include "launcher/process/signals.h"
-#include "launcher/show/log_fold.h"
+#include "launcher/report/log_fold.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 

@@ -8,9 +8,9 @@
 #include "cli/text/terminal_text.h"
 #include "core/status/error.h"
 #include "launcher/process/signals.h"
-#include "launcher/show/screen/top_screen.h"
-#include "launcher/show/status_text.h"
-#include "launcher/show/terminal/terminal.h"
+#include "launcher/report/screen/top_screen.h"
+#include "launcher/report/status_text.h"
+#include "launcher/report/terminal/terminal.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch/watch.h"
 

@@ -2,14 +2,14 @@
 // status|top|tail|stack|ctl|report|trace [RUN_DIR]`.
 #pragma once
 
-#include "cli/verbs/insight/report.h"
-#include "cli/verbs/insight/trace.h"
+#include "cli/verbs/reports/report.h"
+#include "cli/verbs/reports/trace.h"
 #include "cli/verbs/watch/ctl.h"
 #include "cli/verbs/watch/stack.h"
 #include "cli/verbs/watch/status.h"
 #include "cli/verbs/watch/tail.h"
 #include "cli/verbs/watch/top.h"
-#include "launcher/show/terminal/screen_line.h"
+#include "launcher/report/terminal/screen_line.h"
 
 namespace ds {
 

@@ -134,7 +134,7 @@ class Rank {
   const StepProgram program_;
   PlainStore store_;
   StepUploads uploads_;
-  StepPlace place_;
+  StepResources place_;
   std::vector<Stage> stages_;
   BatchSpec batch_;
 };

@@ -21,7 +21,7 @@ TEST_CASE("a host tells its limits, its memory and its disk", "[launcher]") {
   order.add_nvme_paths((here.path() / "nvme").string());
   order.set_program("/nowhere/rankd");
   HostProbe probe(VisibleGpus{.names = {"0", "2", "GPU-3a"}});
-  const agent::Facts facts = probe.carry_out(order, 1);
+  const agent::Facts facts = probe.execute(order, 1);
   CHECK(facts.round() == 7);
   CHECK(facts.asked_us() == 1);
   CHECK(facts.answered_us() > 1);
@@ -48,17 +48,17 @@ TEST_CASE(
   order.set_witness_text("words");
   order.set_own_file((here.path() / "mine").string());
   HostProbe probe{VisibleGpus()};
-  CHECK(probe.carry_out(order, 0).witness_error() == "No such file or directory");
+  CHECK(probe.execute(order, 0).witness_error() == "No such file or directory");
   CHECK_FALSE(fs::exists(here.path() / "mine"));
   CHECK(write_new_file(order.witness_file(), "other words").empty());
-  CHECK(probe.carry_out(order, 0).witness_error() == "another file is there");
+  CHECK(probe.execute(order, 0).witness_error() == "another file is there");
   fs::remove(order.witness_file());
   CHECK(write_new_file(order.witness_file(), "words").empty());
   CHECK(write_new_file(order.witness_file(), "words") == "File exists");
-  CHECK(probe.carry_out(order, 0).witness_error().empty());
+  CHECK(probe.execute(order, 0).witness_error().empty());
   CHECK(fs::exists(here.path() / "mine"));
   order.set_step(agent::Probe::END);
-  probe.carry_out(order, 0);
+  probe.execute(order, 0);
   CHECK_FALSE(fs::exists(here.path() / "mine"));
 }
 

@@ -120,7 +120,7 @@ class Story {
     for (std::string line; std::getline(in, line);) {
       try {
         out += step(line);
-        out += carry_out("");
+        out += execute("");
       } catch (const InternalError& error) {
         out += fmt::format("refused: {}\n", first_words(error.what()));
       }
@@ -129,7 +129,7 @@ class Story {
   }
 
  private:
-  std::string carry_out(const std::string& when) {
+  std::string execute(const std::string& when) {
     std::string out;
     while (core_) {
       const std::vector<RunAction> actions = core_->ready(now_);
@@ -165,7 +165,7 @@ class Story {
       words >> seconds;
       const Time end = seconds_of(seconds);
       for (; now_ + std::chrono::seconds(1) < end; now_ += std::chrono::seconds(1))
-        out += carry_out(fmt::format("[{}] ", format_duration(now_)));
+        out += execute(fmt::format("[{}] ", format_duration(now_)));
       now_ = end;
       return out;
     } else if (verb == "explain") {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "core/status/error.h"
-#include "launcher/show/metrics_file.h"
+#include "launcher/report/metrics_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/temporary_directory.h"
 

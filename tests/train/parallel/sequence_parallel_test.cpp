@@ -77,7 +77,7 @@ TEST_CASE("shared samples train in narrow types, and come near whole ones", "[tr
   }
 }
 
-TEST_CASE("blocks that are run again trade their heads again, with the same bits", "[train]") {
+TEST_CASE("blocks that are run again exchange their heads again, with the same bits", "[train]") {
   Setting setting{.ranks = 4, .sequence = 2, .stage = 3, .dtype = DType::kBF16, .micro_steps = 3};
   const ModelConfig model = gpt2_of_four_heads(true, 0.1);
   const Outcome kept = run_model(setting, model, 2);

@@ -1,6 +1,6 @@
-// Training with samples whose ranks do both (USP): neighbours trade heads, and between their groups
-// keys and values go round. The losses of one rank, the bits of every stage, what is moved, and
-// checkpoints of any mesh.
+// Training with samples whose ranks do both (USP): neighbours exchange heads, and between their
+// groups keys and values go round. The losses of one rank, the bits of every stage, what is moved,
+// and checkpoints of any mesh.
 #include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
@@ -30,7 +30,7 @@ Setting setting_of(const Meshed& mesh, int stage, int micro_steps = 1) {
           .ring = mesh.ring};
 }
 
-TEST_CASE("ranks that trade heads inside of a ring have the losses of one", "[train]") {
+TEST_CASE("ranks that exchange heads inside of a ring have the losses of one", "[train]") {
   for (const ModelConfig& model :
        {ModelConfig(gpt2(0.2)), ModelConfig(llama_of_eight_heads(false))}) {
     const Outcome alone = run_model({}, model);
@@ -43,7 +43,7 @@ TEST_CASE("ranks that trade heads inside of a ring have the losses of one", "[tr
 }
 
 // If three ranks trade, the one in the middle has rows of both pieces.
-TEST_CASE("an odd number of ranks can trade heads inside of a ring", "[train]") {
+TEST_CASE("an odd number of ranks can exchange heads inside of a ring", "[train]") {
   Gpt2Config model = gpt2(0.2);
   model.n_head = 3;
   model.n_embd = 24;

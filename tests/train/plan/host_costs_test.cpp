@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/plan/dry_run.h"
-#include "zero/state/shard_home.h"
+#include "zero/state/optimizer_state_store.h"
 
 namespace ds {
 namespace {
@@ -91,9 +91,10 @@ TEST_CASE("an update ahead has its share of the host, and hides behind the backw
         plan_of(plain, ceilings).seconds_per_step - 0.5 * updated(alone) * kUpdateBytes / 1e6);
 }
 
-// A home on meta tensors: a stream of the device, one of the host and a disk, each with its clock.
-struct HomeClocks {
-  explicit HomeClocks(const DeviceCeilings& all)
+// A state store on meta tensors: a stream of the device, one of the host and a disk, each with its
+// clock.
+struct StoreClocks {
+  explicit StoreClocks(const DeviceCeilings& all)
       : ceilings(all),
         host_ceilings(all.of_host()),
         compute(ceilings),
@@ -101,10 +102,10 @@ struct HomeClocks {
         disk(ceilings) {}
 
   // The seconds that a visit takes.
-  double update(ShardHome& home) {
+  double update(OptimizerStateStore& state) {
     const double began = now();
     for (CostClock* clock : {&compute, &host, &disk}) clock->not_before(began);
-    home.visit(PartAccess::kUpdate, [](OpenPart& open) {
+    state.visit(PartAccess::kUpdate, [](OpenPart& open) {
       const auto numel = static_cast<double>(open.part.numel);
       open.stream.report("adam_update", {.flops = 0, .bytes = kUpdateBytes * numel});
     });
@@ -124,15 +125,15 @@ struct HomeClocks {
   Stream disk_stream{{.device = Device::meta(), .memory = &memory, .trace = &disk}};
 };
 
-std::vector<HomeSlice> slices_of(HomeClocks& clocks, const std::vector<int64_t>& numels) {
-  std::vector<HomeSlice> slices;
+std::vector<StateSlice> slices_of(StoreClocks& clocks, const std::vector<int64_t>& numels) {
+  std::vector<StateSlice> slices;
   for (const int64_t numel : numels) {
     slices.push_back({.weights = Tensor::empty({numel}, DType::kBF16, clocks.device_stream)});
   }
   return slices;
 }
 
-HomeOptions adam_home() {
+StateOptions adam_state() {
   return {.slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}, .grad_dtype = DType::kBF16};
 }
 
@@ -144,10 +145,10 @@ TEST_CASE("weights go up while the host updates the next part", "[train]") {
   ceilings.host_bytes_per_s = kUpdateBytes * kNumel;  // a part takes 1 s
   const auto seconds = [&](double copy_seconds, const std::vector<int64_t>& numels) {
     nth(ceilings.link_bytes_per_s, Link::kToDevice) = 2 * kNumel / copy_seconds;
-    HomeClocks clocks(ceilings);
-    const auto home = make_host_home(adam_home(), slices_of(clocks, numels), clocks.device_stream,
-                                     {clocks.host_stream, nullptr});
-    return clocks.update(*home);
+    StoreClocks clocks(ceilings);
+    const auto state = make_host_state(adam_state(), slices_of(clocks, numels),
+                                       clocks.device_stream, {clocks.host_stream, nullptr});
+    return clocks.update(*state);
   };
   // Updated 0-1, 1-2, 2-3; sent 1-1.5, 2-2.5, 3-3.5.
   CHECK(seconds(0.5, {kNumel, kNumel, kNumel}) == Approx(3.5));
@@ -163,13 +164,13 @@ TEST_CASE("a part is read and written while the host updates another", "[train]"
   ceilings.host_bytes_per_s = kUpdateBytes * kNumel / 2;
   nth(ceilings.link_bytes_per_s, Link::kNvmeRead) = (12 + 2) * kNumel;
   nth(ceilings.link_bytes_per_s, Link::kNvmeWrite) = 12 * kNumel;
-  const auto seconds = [&](const RollingHomeOptions& rolling) {
-    HomeClocks clocks(ceilings);
-    const auto home = make_rolling_home(
-        adam_home(), slices_of(clocks, std::vector<int64_t>(4, kNumel)), clocks.device_stream,
+  const auto seconds = [&](const NvmeStateOptions& rolling) {
+    StoreClocks clocks(ceilings);
+    const auto state = make_nvme_state(
+        adam_state(), slices_of(clocks, std::vector<int64_t>(4, kNumel)), clocks.device_stream,
         {clocks.host_stream, nullptr},
         {.open = nullptr, .account = clocks.nvme, .disk = &clocks.disk_stream}, rolling);
-    return clocks.update(*home);
+    return clocks.update(*state);
   };
   CHECK(seconds({.buffers = 1}) == Approx(4 * (1 + 2 + 1)));
   // The first is read before anything is updated, the others meanwhile.

@@ -182,7 +182,7 @@ TEST_CASE("a profile goes to the file that is named, or is said line by line", "
   const auto told = [&](FlopsProfilerConfig config) {
     testing::HeardReports heard;
     config.detailed = false;
-    tell_profile(heard, config, run, figures, model);
+    report_profile(heard, config, run, figures, model);
     return heard.take();
   };
   const std::vector<std::string> lines = told({});

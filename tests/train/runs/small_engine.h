@@ -127,7 +127,7 @@ struct Setting {
   Tier state = Tier::kDevice;
   double offload_ratio = 1;
   int64_t sub_group_numel = INT64_MAX;
-  RollingHomeOptions rolling{.buffers = 1, .pinning = Pinning::kNone};
+  NvmeStateOptions rolling{.buffers = 1, .pinning = Pinning::kNone};
   bool update_ahead = false;
   // Makes the swap files of a rank, of its "state" or "parameters"; empty: the product's own.
   std::function<SwapOpener(const char* of, int rank)> swap_files = {};

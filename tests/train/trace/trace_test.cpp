@@ -122,7 +122,7 @@ Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
   test::run_ranks(kRanks, [&](Communicator& comm) {
     CallQueue calls;
     OpLog ops;
-    BesideLog beside;
+    BackgroundLog beside;
     CommVolume volume;
     Connections connections =
         Connections::over(comm, {.data = kRanks}, {.volume = &volume, .times = &calls});
@@ -157,7 +157,7 @@ Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
                                .send = [&](std::string piece, bool) { text += piece; }}));
     for (int64_t step = 0; step < steps; ++step) {
       if (const auto order = orders.find(step); order != orders.end()) {
-        recorder.carry_out(order->second);
+        recorder.execute(order->second);
         volume.reset();
       }
       engine.begin_step(source, 0, &observers);

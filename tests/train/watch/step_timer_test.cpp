@@ -31,8 +31,8 @@ void call(CallQueue& calls, CommOp op, milliseconds time) {
                  .end = StreamMoment::of_host()});
 }
 
-void carry_out(StepTimer& timer, int64_t done, const PipelineInstruction& instruction,
-               const std::function<void()>& work) {
+void execute(StepTimer& timer, int64_t done, const PipelineInstruction& instruction,
+             const std::function<void()>& work) {
   timer.before_instruction(done, instruction);
   work();
   timer.after_instruction(done, instruction);
@@ -49,13 +49,13 @@ TEST_CASE("a step's time is that of its parts, and reductions are those of gradi
   timer.need();
   CHECK(calls.is_on());
   call(calls, CommOp::kBarrier, milliseconds(1));  // between two steps
-  carry_out(timer, 4, kLoad, [] { rest(milliseconds(2)); });
-  carry_out(timer, 4, kForward, [&] { call(calls, CommOp::kAllGather, milliseconds(4)); });
-  carry_out(timer, 4, kBackward, [&] {
+  execute(timer, 4, kLoad, [] { rest(milliseconds(2)); });
+  execute(timer, 4, kForward, [&] { call(calls, CommOp::kAllGather, milliseconds(4)); });
+  execute(timer, 4, kBackward, [&] {
     rest(milliseconds(5));
     call(calls, CommOp::kReduceScatter, milliseconds(3));
   });
-  carry_out(timer, 4, kUpdate, [] { rest(milliseconds(2)); });
+  execute(timer, 4, kUpdate, [] { rest(milliseconds(2)); });
   timer.after_step({.step = 5, .seconds = 0.02, .metrics = {}});
   REQUIRE(timer.newest());
   const MeasuredStep& step = *timer.newest();
@@ -78,7 +78,7 @@ TEST_CASE("a timer that nobody needs measures nothing", "[train]") {
   testing::CpuStream cpu;
   CallQueue calls;
   StepTimer timer(cpu.stream, calls);
-  carry_out(timer, 0, kForward, [] {});
+  execute(timer, 0, kForward, [] {});
   timer.after_step({.step = 1, .seconds = 1, .metrics = {}});
   CHECK(!timer.newest());
   CHECK(!calls.is_on());
@@ -89,7 +89,7 @@ TEST_CASE("results that come late belong to the steps that they were measured in
   CallQueue calls;
   StepTimer timer(cpu.stream, calls);
   timer.need();
-  for (const int64_t done : {0, 1, 2}) carry_out(timer, done, kForward, [] {});
+  for (const int64_t done : {0, 1, 2}) execute(timer, done, kForward, [] {});
   timer.after_step({.step = 2, .seconds = 1, .metrics = {}});
   REQUIRE(timer.newest());
   CHECK(timer.newest()->step == 2);
