@@ -20,7 +20,7 @@ namespace {
 
 std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener,
                                         std::shared_ptr<LinkBoard> board) {
-  if (plan.backend == "tcp" && plan.data_endpoints.empty()) {
+  if (plan.backend == "tcp" && plan.tcp.endpoints.empty()) {
     throw Unsupported(
         fmt::format("{} ranks are to meet over TCP, but none of them was told on which address "
                     "to listen for data",
@@ -34,8 +34,8 @@ std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listene
                   .shm_name = plan.shm_name,
                   .tcp = {.listener = std::move(listener),
                           .epoch = plan.epoch,
-                          .endpoints = plan.data_endpoints,
-                          .secret = plan.data_secret,
+                          .endpoints = plan.tcp.endpoints,
+                          .secret = plan.tcp.secret,
                           .board = std::move(board)},
                   .timeout = kLongestWait});
 }

@@ -60,8 +60,8 @@ TensorPlace tensor_place(const EngineOptions& options, const Mesh& mesh) {
            mesh.size(Axis::kKeyReplica), replicas);
   return {.rank = mesh.coordinate(Axis::kTensor),
           .ranks = mesh.size(Axis::kTensor),
-          .grain = options.tensor_grain,
-          .shares_rows = options.shares_rows};
+          .grain = options.shared_layers.grain,
+          .shares_rows = options.shared_layers.rows};
 }
 
 std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankResources& resources) {
@@ -90,13 +90,13 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              resources.peers.mesh, resources.streams(), resources.comm_memory,
              OffloadPlaces{resources.weight_places(), resources.state_place()}),
       scalars_(resources.peers.sums().size(), resources.stream, resources.pinned),
-      training_(training_program(options, pipeline_place(resources.peers.mesh))),
-      evaluation_(evaluation_program(options, pipeline_place(resources.peers.mesh))),
+      programs_{.training = training_program(options, pipeline_place(resources.peers.mesh)),
+                .evaluation = evaluation_program(options, pipeline_place(resources.peers.mesh))},
       chunks_(make_chunks()),
       batches_(rules_, options.last_step, full_shape(),
                [this](const StepShape& shape, RunMode mode) { return batch_of(shape, mode); }),
       uploads_(
-          {.buffers = std::max(training_.buffers, evaluation_.buffers),
+          {.buffers = std::max(programs_.training.buffers, programs_.evaluation.buffers),
            .batch_bytes = std::max(batches_.largest().bytes(), batches_.of_evaluation().bytes()),
            .pinned = resources.pinned,
            .copies = resources.copies},
@@ -146,7 +146,7 @@ StepResources Engine::place_on(ParameterStore& store, NumberWatch* numbers,
                       .chunks = {},
                       .micro_batch = options_.micro_batch,
                       .length = length_here(shape),
-                      .parallel = resources_.parallel(options_.shares_rows),
+                      .parallel = resources_.parallel(options_.shared_layers.rows),
                       .activations = resources_.pipe(),
                       .gradients = mesh.pipe_gradients(),
                       .ends = mesh.pipe_ends(),
@@ -239,7 +239,7 @@ void Engine::recorded_micro_steps(BatchSource& source, const StepShape& shape) {
   settings.shape = shape;
   StepInput input = input_of(source, settings);
   store_.begin_step();
-  StepProgram program = training_;
+  StepProgram program = programs_.training;
   if (resources_.pipe() == nullptr) {
     program = step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0);
   }
@@ -287,7 +287,7 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   if (store_.updates_ahead()) store_.expect(expected_update(settings));
   input.graphs = graphs_for(settings.shape);
   const StepResources place = place_on(store_, nullptr, settings.shape);
-  StepRunner(place, input).run(training_);
+  StepRunner(place, input).run(programs_.training);
   if (recorded_) recorded_->graphs.end_first_step();
   log_recompute_times(settings.step);
   return settings.step;
@@ -300,7 +300,7 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
   const StepResources place = place_on(store, &numbers, settings.shape);
   StepInput input = input_of(source, settings);
   input.observer = &observer;
-  StepProgram program = training_;
+  StepProgram program = programs_.training;
   std::erase_if(program.instructions, [](const PipelineInstruction& instruction) {
     return instruction.op == PipelineOp::kOptimizerStep;
   });
@@ -327,7 +327,7 @@ void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
   StepInput input = input_of(source, settings);
   input.step = step;
   input.weight /= options_.micro_steps();
-  StepProgram one = training_;
+  StepProgram one = programs_.training;
   std::erase_if(one.instructions, [&](const PipelineInstruction& instruction) {
     return instruction.micro_batch != micro_step;
   });
@@ -441,7 +441,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
                           .mode = RunMode::kEval,
                           .memory = memories_.evaluate()};
     store_.slots().begin(BucketRound::kEvaluation);
-    StepRunner(place, input).run(evaluation_);
+    StepRunner(place, input).run(programs_.evaluation);
     store_.slots().end();
     on_batch(batch + 1);
   }

@@ -88,8 +88,8 @@ class Engine {
   void initialize() { store_.initialize(options_.seed); }
   ShardedStore& store() { return store_; }
   StepMemories& memories() { return memories_; }
-  const StepProgram& training() const { return training_; }
-  const StepProgram& evaluation() const { return evaluation_; }
+  const StepProgram& training() const { return programs_.training; }
+  const StepProgram& evaluation() const { return programs_.evaluation; }
   const EngineOptions& options() const { return options_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Stream& stream() { return resources_.stream; }
@@ -146,7 +146,7 @@ class Engine {
   const int results_late_;
   ShardedStore store_;
   StepScalars scalars_;
-  const StepProgram training_, evaluation_;
+  const struct Programs { StepProgram training, evaluation; } programs_;
   SegmentTimes recompute_times_;
   const std::vector<std::unique_ptr<const PipelineStage>> chunks_;  // this rank's layers
   const StepBatches batches_;

@@ -30,22 +30,22 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
   if (options.overlaps_communication) {
     add_communication(options);
   } else if (has_device()) {
-    passes_.emplace(options_of_stream(options.communication_trace));
+    side_.passes.emplace(options_of_stream(options.communication_trace));
   }
   if (has_device()) {
-    copies_.emplace(options_of_stream(nullptr));
-    saves_.emplace(options_of_stream(options.saves_trace));
-    fetches_.emplace(options_of_stream(options.fetches_trace));
+    side_.copies.emplace(options_of_stream(nullptr));
+    side_.saves.emplace(options_of_stream(options.saves_trace));
+    side_.fetches.emplace(options_of_stream(options.fetches_trace));
   }
-  if (device_.is_meta()) disk_.emplace(options_of_stream(options.disk_trace));
+  if (device_.is_meta()) side_.disk.emplace(options_of_stream(options.disk_trace));
   if (options.updater_threads > 0) add_updater(options);
   if (options.beside != nullptr) report_background_to(*options.beside);
 }
 
 void Workspace::report_background_to(BackgroundLog& log) {
   for (Stream* const stream : {&stream_, &host_stream_}) report_background(*stream, log);
-  for (std::optional<Stream>* const stream :
-       {&communication_, &passes_, &copies_, &saves_, &fetches_, &updater_}) {
+  for (std::optional<Stream>* const stream : {&side_.communication, &side_.passes, &side_.copies,
+                                              &side_.saves, &side_.fetches, &side_.updater}) {
     if (*stream) report_background(**stream, log);
   }
 }
@@ -55,15 +55,15 @@ void Workspace::add_updater(const WorkspaceOptions& options) {
   const bool meta = device_.is_meta();
   Trace* const trace = has_device() ? options.updater_trace : options.trace;
   updater_pool_.emplace(meta ? 1 : options.updater_threads);
-  updater_.emplace(StreamOptions{.device = meta ? device_ : Device::cpu(),
-                                 .memory = &beside_,
-                                 .pool = &*updater_pool_,
-                                 .trace = meta ? trace : nullptr});
+  side_.updater.emplace(StreamOptions{.device = meta ? device_ : Device::cpu(),
+                                      .memory = &beside_,
+                                      .pool = &*updater_pool_,
+                                      .trace = meta ? trace : nullptr});
 }
 
 // A CPU's stream does at once what it is given, and so a thread has to do it.
 void Workspace::add_communication(const WorkspaceOptions& options) {
-  communication_.emplace(options_of_stream(options.communication_trace));
+  side_.communication.emplace(options_of_stream(options.communication_trace));
   if (device_ == Device::cpu()) talk_.emplace(heap_, options.threads);
 }
 
@@ -97,16 +97,17 @@ RankResources Workspace::resources() {
           .host = host_stream_,
           .peers = peers_,
           .comm_memory = shared_,
-          .communication = communication_ ? &*communication_ : nullptr,
-          .ring_messages = communication_ ? &*communication_ : (passes_ ? &*passes_ : nullptr),
+          .communication = side_.communication ? &*side_.communication : nullptr,
+          .ring_messages = side_.communication ? &*side_.communication
+                                               : (side_.passes ? &*side_.passes : nullptr),
           .comm_thread = talk_ ? &talk_->thread : nullptr,
-          .copies = copies_ ? &*copies_ : nullptr,
+          .copies = side_.copies ? &*side_.copies : nullptr,
           .pinned = has_device() ? &pinned_ : nullptr,
-          .saves = saves_ ? &*saves_ : nullptr,
-          .fetches = fetches_ ? &*fetches_ : nullptr,
-          .disk = disk_ ? &*disk_ : nullptr,
+          .saves = side_.saves ? &*side_.saves : nullptr,
+          .fetches = side_.fetches ? &*side_.fetches : nullptr,
+          .disk = side_.disk ? &*side_.disk : nullptr,
           .nvme = &nth(accounts_, Tier::kNvme),
-          .updater = updater_ ? &*updater_ : nullptr,
+          .updater = side_.updater ? &*side_.updater : nullptr,
           .results_late = device_.kind == Device::Kind::kCuda ? 1 : 0};
 }
 

@@ -108,7 +108,9 @@ class Workspace {
   std::optional<ThreadPool> updater_pool_;
   Stream stream_;
   Stream host_stream_;
-  std::optional<Stream> communication_, passes_, copies_, saves_, fetches_, disk_, updater_;
+  struct SideStreams {
+    std::optional<Stream> communication, passes, copies, saves, fetches, disk, updater;
+  } side_;
   std::optional<Talk> talk_;
   const Peers peers_;
 };

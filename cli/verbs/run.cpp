@@ -35,14 +35,14 @@ constexpr const char* kFooter =
 
 void describe_binding(VerbApp& app, RunArgs& values) {
   const char* const group = "Cores";
-  app.add_flag("--bind-cores-to-rank,--bind_cores_to_rank", values.bind_cores,
+  app.add_flag("--bind-cores-to-rank,--bind_cores_to_rank", values.binding.bind,
                "Every rank gets cores of its own, of one memory node where that is possible")
       ->group(group);
-  app.add_option("--bind-core-list,--bind_core_list", values.bind_core_list,
+  app.add_option("--bind-core-list,--bind_core_list", values.binding.cores,
                  "The same, with these cores of every host: 0,2-5, as the kernel numbers them")
       ->type_name("LIST")
       ->group(group);
-  app.add_flag("--report-bindings", values.report_bindings, "Print on which cores each slot runs")
+  app.add_flag("--report-bindings", values.binding.report, "Print on which cores each slot runs")
       ->group(group);
 }
 
@@ -148,10 +148,10 @@ void describe_run(VerbApp& app, RunArgs& values) {
   describe_binding(app, values);
   app.add_flag("--audit-samples", values.audit_samples,
                "Log the samples of every rank and step: logs/samples-rank-<r>.jsonl");
-  app.add_option("--metrics-listen", values.metrics_listen,
+  app.add_option("--metrics-listen", values.metrics.listen,
                  "Serve /metrics for Prometheus over HTTP, to everybody who reaches that address")
       ->type_name("ADDRESS:PORT");
-  app.add_option("--metrics-textfile", values.metrics_textfile,
+  app.add_option("--metrics-textfile", values.metrics.textfile,
                  "Keep a Prometheus text file up to date, for node_exporter's textfile collector")
       ->type_name("FILE");
   app.add_flag("--dry-run", values.dry_run, "Check, print what would be started, start nothing");

@@ -11,6 +11,17 @@
 
 namespace ds {
 
+struct BindingArgs {
+  bool bind = false;
+  std::optional<std::string> cores;
+  bool report = false;
+};
+
+struct MetricsArgs {
+  std::optional<std::string> listen;
+  std::optional<std::string> textfile;
+};
+
 struct RunArgs {
   std::string config;
   std::vector<std::string> overrides;  // key.path=value
@@ -31,12 +42,9 @@ struct RunArgs {
   HostOptions hosts;
   std::string device = "auto";  // auto, cpu, cuda
   bool share_gpus = false;
-  bool bind_cores = false;
-  std::optional<std::string> bind_core_list;
-  bool report_bindings = false;
+  BindingArgs binding;
   bool audit_samples = false;
-  std::optional<std::string> metrics_listen;
-  std::optional<std::string> metrics_textfile;
+  MetricsArgs metrics;
   bool dry_run = false;
   bool json = false;
 };

@@ -85,13 +85,13 @@ void set_lifetime(const RunArgs& args, RunOptions& options) {
     if (*args.time_limit != "none") options.time_limit = parse_duration(*args.time_limit);
   }
   options.max_restarts = args.max_restarts;
-  options.hang_after = args.hang_after;
-  options.join_timeout = args.join_timeout.value_or(options.join_timeout);
+  options.waits.hang_after = args.hang_after;
+  options.waits.join = args.join_timeout.value_or(options.waits.join);
   const auto patience = [](const std::string& given) {
     return given == "0" ? Time::zero() : parse_duration(given);
   };
-  if (args.wait_for_hosts) options.wait_for_hosts = patience(*args.wait_for_hosts);
-  if (args.wait_for_room) options.wait_for_room = patience(*args.wait_for_room);
+  if (args.wait_for_hosts) options.waits.hosts = patience(*args.wait_for_hosts);
+  if (args.wait_for_room) options.waits.room = patience(*args.wait_for_room);
   if (args.nodes) options.nodes = node_count(*args.nodes);
   options.spares = args.spares;
   if (options.hosts.num_nodes && options.nodes) {
@@ -104,14 +104,14 @@ void set_lifetime(const RunArgs& args, RunOptions& options) {
 RunOptions run_options(const RunArgs& args) {
   RunOptions options = common_options(args);
   set_lifetime(args, options);
-  options.binding.bind = args.bind_cores;
-  if (args.bind_core_list) options.binding.cores = parse_core_list(*args.bind_core_list);
-  options.binding.report = args.report_bindings;
+  options.binding.bind = args.binding.bind;
+  if (args.binding.cores) options.binding.cores = parse_core_list(*args.binding.cores);
+  options.binding.report = args.binding.report;
   options.audit_samples = args.audit_samples;
-  if (args.metrics_listen) MetricsEndpoint::check(*args.metrics_listen);
-  options.metrics_listen = args.metrics_listen;
-  if (args.metrics_textfile)
-    options.metrics_textfile = std::filesystem::absolute(*args.metrics_textfile);
+  if (args.metrics.listen) MetricsEndpoint::check(*args.metrics.listen);
+  options.metrics.listen = args.metrics.listen;
+  if (args.metrics.textfile)
+    options.metrics.textfile = std::filesystem::absolute(*args.metrics.textfile);
   options.dry_run = args.dry_run;
   options.json = args.json;
   return options;

@@ -26,6 +26,19 @@ class GenerationOrder;
 
 inline constexpr const char* kGenerationOrder = "generation.order";
 
+// How long is waited for what.
+struct WaitOptions {
+  std::optional<Time> hang_after;         // no step ends; none: as the steps before say
+  Time join = std::chrono::seconds(60);   // for ranks that were started
+  Time hosts = std::chrono::seconds(60);  // that were lost, when too few are left
+  Time room = std::chrono::minutes(10);   // on a disk that was full
+};
+
+struct MetricsOptions {
+  std::optional<std::filesystem::path> textfile;
+  std::optional<std::string> listen;  // "127.0.0.1:9400"
+};
+
 struct RunOptions {
   std::string config;
   std::vector<std::string> overrides;  // key.path=value
@@ -41,16 +54,12 @@ struct RunOptions {
   int max_restarts = 3;
   std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
   int spares = 0;
-  std::optional<Time> hang_after;
-  Time join_timeout = std::chrono::seconds(60);
-  Time wait_for_hosts = std::chrono::seconds(60);  // that were lost, when too few are left
-  Time wait_for_room = std::chrono::minutes(10);   // on a disk that was full
+  WaitOptions waits;
   HostOptions hosts;
   DeviceRequest devices;
   BindingOptions binding;
   bool audit_samples = false;
-  std::optional<std::filesystem::path> metrics_textfile;
-  std::optional<std::string> metrics_listen;  // "127.0.0.1:9400"
+  MetricsOptions metrics;
   // Another verb makes this run and prints its own results: the run prints to standard error, and
   // does not become runs/latest, as it leaves nothing to go on with.
   bool for_another_verb = false;

@@ -166,17 +166,17 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   job.timeout = options.timeout;
   limit_time(job, options, context);
   job.coordinator_port = options.hosts.master_port;
-  job.hang.floor = options.hang_after.value_or(job.hang.floor);
-  job.join_timeout = options.join_timeout;
+  job.hang.floor = options.waits.hang_after.value_or(job.hang.floor);
+  job.join_timeout = options.waits.join;
   job.audit_samples = options.audit_samples;
   job.becomes_latest = !options.for_another_verb;
   job.accept_changes = options.accept_changes;
-  job.metrics_textfile = options.metrics_textfile;
+  job.metrics_textfile = options.metrics.textfile;
   if (job.metrics_textfile) check_textfile(*job.metrics_textfile);
-  job.metrics_listen = options.metrics_listen;
+  job.metrics_listen = options.metrics.listen;
   job.recovery.max_restarts = options.max_restarts;
-  job.recovery.wait_for_hosts = options.wait_for_hosts;
-  job.recovery.wait_for_room = options.wait_for_room;
+  job.recovery.wait_for_hosts = options.waits.hosts;
+  job.recovery.wait_for_room = options.waits.room;
   choose_backend(job, choice, as_environment(context.environment), place);
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(context.rank_program);
@@ -488,7 +488,7 @@ RunOptions with_started_ranks(RunOptions options, const StartedPlace& place) {
                                  *options.num_ranks, place.starter, place.size));
   }
   options.num_ranks.reset();
-  options.wait_for_hosts = Time::zero();  // those that came by themselves cannot be called back
+  options.waits.hosts = Time::zero();  // those that came by themselves cannot be called back
   if (options.dry_run || place.local_size == place.size) options.num_ranks = place.size;
   return options;
 }

@@ -26,7 +26,7 @@ constexpr seconds kLeaveLimit{5};
 
 // srun and mpirun start all at once, but large jobs and cold file systems take their time.
 seconds rendezvous_limit(const RunOptions& options) {
-  return std::chrono::ceil<seconds>(options.join_timeout);
+  return std::chrono::ceil<seconds>(options.waits.join);
 }
 
 // One host needs no name of the job: its dslaunch have one parent.

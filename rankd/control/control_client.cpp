@@ -232,7 +232,7 @@ class GrpcControlClient final : public ControlClient {
     {
       const std::scoped_lock lock(mutex_);
       reports_.add(std::move(message));
-      ending_ = true;
+      is_.ending = true;
       turns_.next_heartbeat = steady_clock::now();  // where it was at the end
     }
     changed_.notify_all();
@@ -261,7 +261,7 @@ class GrpcControlClient final : public ControlClient {
     if (!service_.joinable()) return;
     {
       const std::scoped_lock lock(mutex_);
-      ending_ = leaving_ = true;  // first: an end that we make is no loss
+      is_.ending = is_.leaving = true;  // first: an end that we make is no loss
       if (context_ != nullptr) context_->TryCancel();
     }
     changed_.notify_all();
@@ -280,7 +280,7 @@ class GrpcControlClient final : public ControlClient {
 
   void enqueue(control::RankMessage message, Urgency urgency = Urgency::kNow) {
     const std::scoped_lock lock(mutex_);
-    if (ending_ || lost_for_good_) {
+    if (is_.ending || is_.lost_for_good) {
       return;
     }
     const bool first = !reports_.has_unsent();
@@ -322,7 +322,7 @@ class GrpcControlClient final : public ControlClient {
   using Stream = grpc::ClientReaderWriter<control::RankMessage, control::CommandMessage>;
 
   bool over() const {
-    return leaving_ || (ending_ && reports_.all_acknowledged());
+    return is_.leaving || (is_.ending && reports_.all_acknowledged());
   }  // under mutex_
 
   // The life of the connection: one stream after the other, until all is said or the launcher is
@@ -341,8 +341,8 @@ class GrpcControlClient final : public ControlClient {
     bool unexpected = false;
     {
       const std::scoped_lock lock(mutex_);
-      lost_for_good_ = true;
-      unexpected = !ending_;
+      is_.lost_for_good = true;
+      unexpected = !is_.ending;
     }
     if (unexpected && lost_) lost_();
   }
@@ -353,7 +353,7 @@ class GrpcControlClient final : public ControlClient {
     std::this_thread::sleep_for(kStreamTurn);
     while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTurn)) {
       const std::scoped_lock lock(mutex_);
-      if (leaving_ || steady_clock::now() >= give_up) return false;
+      if (is_.leaving || steady_clock::now() >= give_up) return false;
     }
     return true;
   }
@@ -364,9 +364,9 @@ class GrpcControlClient final : public ControlClient {
     grpc::ClientContext context;
     {
       const std::scoped_lock lock(mutex_);
-      if (leaving_) return grpc::StatusCode::CANCELLED;
+      if (is_.leaving) return grpc::StatusCode::CANCELLED;
       context_ = &context;
-      broken_ = false;
+      is_.broken = false;
       reports_.rewind();
     }
     const std::unique_ptr<Stream> stream = stub_->Attend(&context);
@@ -388,7 +388,7 @@ class GrpcControlClient final : public ControlClient {
     if (!over())
       spdlog::info("the stream to the launcher ended: {} ({})", status.error_message(),
                    static_cast<int>(how));
-    if (std::exchange(heard_, false)) give_up = steady_clock::now() + kReconnect;
+    if (std::exchange(is_.heard, false)) give_up = steady_clock::now() + kReconnect;
     if (give_up == steady_clock::time_point::max()) give_up = steady_clock::now() + kReconnect;
     return how;
   }
@@ -398,11 +398,11 @@ class GrpcControlClient final : public ControlClient {
   std::vector<control::RankMessage> take_due() {
     std::unique_lock lock(mutex_);
     const auto next = [&] { return std::min(turns_.send_at, turns_.next_heartbeat); };
-    while (!over() && !broken_ && !(ending_ && reports_.has_unsent()) &&
+    while (!over() && !is_.broken && !(is_.ending && reports_.has_unsent()) &&
            steady_clock::now() < next()) {
       changed_.wait_until(lock, next());
     }
-    if (over() || broken_) return {};
+    if (over() || is_.broken) return {};
     turns_.send_at = steady_clock::time_point::max();
     std::vector<control::RankMessage> due;
     if (steady_clock::now() >= turns_.next_heartbeat) {
@@ -453,7 +453,7 @@ class GrpcControlClient final : public ControlClient {
     while (stream.Read(&message)) {
       if (message.kind() == control::CommandMessage::DUMP) dump();
       const std::scoped_lock lock(mutex_);
-      heard_ = true;
+      is_.heard = true;
       reports_.acknowledged(message.acknowledged());
       if (message.kind() != control::CommandMessage::NONE) ++commands_seen_;
       if (const std::optional<Command> command = to_command(message.kind())) {
@@ -464,7 +464,7 @@ class GrpcControlClient final : public ControlClient {
       changed_.notify_all();
     }
     const std::scoped_lock lock(mutex_);
-    broken_ = true;
+    is_.broken = true;
     changed_.notify_all();
   }
 
@@ -497,11 +497,13 @@ class GrpcControlClient final : public ControlClient {
     steady_clock::time_point sent_at{};
     steady_clock::time_point next_heartbeat = steady_clock::now();
   } turns_;
-  bool ending_ = false;   // nothing more will be queued
-  bool leaving_ = false;  // and nobody waits for what is
-  bool broken_ = false;   // the stream at hand
-  bool heard_ = false;    // something over it
-  bool lost_for_good_ = false;
+  struct Connection {
+    bool ending = false;   // nothing more will be queued
+    bool leaving = false;  // and nobody waits for what is
+    bool broken = false;   // the stream at hand
+    bool heard = false;    // something over it
+    bool lost_for_good = false;
+  } is_;
 };
 
 }  // namespace

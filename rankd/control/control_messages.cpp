@@ -45,8 +45,8 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.device = to_device(in.device());
   plan.backend = in.backend();
   plan.shm_name = in.shm_name();
-  plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
-  plan.data_secret = in.data_secret();
+  plan.tcp.endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
+  plan.tcp.secret = in.data_secret();
   return plan;
 }
 

@@ -71,12 +71,12 @@ TEST_CASE("DeepSpeed's spellings with underscores mean what ours mean", "[cli]")
       return fmt::format("{} {} {} {} {} {} {} {}", hosts.num_nodes.value_or(0),
                          hosts.num_gpus.value_or(0), hosts.ssh_port.value_or(0), hosts.master_port,
                          hosts.master_addr.value_or("-"), hosts.launcher_args,
-                         hosts.environment_file.value_or("-"), run.bind_core_list.value_or("-"));
+                         hosts.environment_file.value_or("-"), run.binding.cores.value_or("-"));
     };
     CHECK(told(a) == told(b));
     CHECK(told(a).find('7') != std::string::npos);
   }
-  CHECK(run_with({"--bind_cores_to_rank"}).bind_cores);
+  CHECK(run_with({"--bind_cores_to_rank"}).binding.bind);
 }
 
 TEST_CASE("options of hosts have short names", "[cli]") {

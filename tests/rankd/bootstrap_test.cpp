@@ -219,8 +219,8 @@ TEST_CASE("no field of a plan is lost on its way to the rank", "[rankd]") {
   CHECK(plan.device == Device::cuda(3));
   CHECK(plan.backend == "of backend");
   CHECK(plan.shm_name == "of shm_name");
-  CHECK(plan.data_endpoints == std::vector<std::string>{"10.0.0.1:1", "10.0.0.2:2"});
-  CHECK(plan.data_secret == "of data_secret");
+  CHECK(plan.tcp.endpoints == std::vector<std::string>{"10.0.0.1:1", "10.0.0.2:2"});
+  CHECK(plan.tcp.secret == "of data_secret");
 }
 
 }  // namespace ds

@@ -45,8 +45,8 @@ TEST_CASE("ranks that meet over TCP train to the bits of ranks that share memory
     const JobPlan apart = plan_of(folder.path() / "apart", kRanks, config);
     const std::string by_tcp = final_weights(apart, [ranks](JobPlan& plan) {
       plan.backend = "tcp";
-      plan.data_endpoints = ranks->world.endpoints;
-      plan.data_secret = ranks->world.secret;
+      plan.tcp.endpoints = ranks->world.endpoints;
+      plan.tcp.secret = ranks->world.secret;
       return std::move(ranks->listeners[static_cast<size_t>(plan.rank)]);
     });
     CHECK(!by_memory.empty());

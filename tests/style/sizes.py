@@ -1,12 +1,12 @@
-"""Checks the size limits: a file has at most 600 lines, a function at most 70, a folder at most 35 files of
-its own, a class at most 20 members, and no file or folder is named after nothing (utils, helpers, common,
-misc, manager).
+"""Checks the size limits: a file has at most 600 lines, a function at most 70, a folder at most 35 files of its own, a
+constructor at most 5 arguments, a class at most 20 members and a struct 25, and no file is named after nothing (utils,
+helpers, common, misc, manager).
 
 usage: sizes.py SOURCE_DIR
 
-Functions are found by Universal Ctags; without it the rest is looked at, and the exit code is 77. Members of classes are
-found by their layout (clang-format, Google).
+Functions and members are found by Universal Ctags; without it the rest is looked at, and the exit code is 77.
 """
+import collections
 import json
 import pathlib
 import re
@@ -16,29 +16,53 @@ import sys
 
 from sources import FOLDERS, SUFFIXES
 
-MAX_FILE, MAX_FUNCTION, MAX_FILES, MAX_MEMBERS = 600, 70, 35, 20
+MAX_FILE, MAX_FUNCTION, MAX_FILES, MAX_ARGUMENTS = 600, 70, 35, 5
+MAX_MEMBERS = {"class": 20, "struct": 25}
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|\.|$)")
 
 
-def functions(root, ctags):
-    """(file, first line, length) of every function that has a body; wrapped signatures count with it."""
+def tags(root, ctags):
+    """Functions, prototypes and members of all sources, as Universal Ctags finds them."""
     folders = [folder for folder in FOLDERS if (root / folder).is_dir()]
-    ran = subprocess.run([ctags, "--languages=C++", "--langmap=C++:+.cu.cuh.inl", "--c++-kinds=f", "--fields=+ne",
+    ran = subprocess.run([ctags, "--languages=C++", "--langmap=C++:+.cu.cuh.inl", "--c++-kinds=fpm", "--fields=+neSsk",
                           "--output-format=json", "-f", "-", "--recurse", *folders], cwd=root, capture_output=True,
                          text=True, check=True)
-    for tag in map(json.loads, ran.stdout.splitlines()):
-        if "end" in tag and not tag["name"].startswith("TEST_CASE"):
-            yield tag["path"], tag["line"], tag["end"] - tag["line"] + 1
+    return list(map(json.loads, ran.stdout.splitlines()))
 
 
-CLASS = re.compile(r"^class (\w+)[^;{]*\{\n(.*?)^\};", re.S | re.M)
-MEMBER = re.compile(r"^  (?:\S[^()\n]*|\}) ?\b\w+_(?:\{.*\}| = .*|\[.*\])?;", re.M)
+def long_functions(found):
+    """Wrapped signatures count with a function."""
+    for tag in found:
+        length = tag.get("end", tag["line"]) - tag["line"] + 1
+        if tag["kind"] == "function" and length > MAX_FUNCTION and not tag["name"].startswith("TEST_CASE"):
+            yield f"{tag['path']}:{tag['line']}: function of {length} lines, at most {MAX_FUNCTION}"
 
 
-def members(text):
-    """(name, data members) of every class at namespace level."""
-    for found in CLASS.finditer(text):
-        yield found.group(1), len(MEMBER.findall(found.group(2)))
+def argument_count(signature):
+    inside = signature[1:signature.rindex(")")].strip()
+    depth, count = 0, 1 if inside else 0
+    for letter in inside:
+        depth += (letter in "<({[") - (letter in ">)}]")
+        count += letter == "," and depth == 0
+    return count
+
+
+def long_constructors(found):
+    for tag in found:
+        owner = tag.get("scope", "").split("::")[-1]
+        if tag["kind"] in ("function", "prototype") and tag["name"] == owner and not tag["path"].startswith("tests/"):
+            if (count := argument_count(tag.get("signature", "()"))) > MAX_ARGUMENTS:
+                yield f"{tag['path']}:{tag['line']}: {owner} is made of {count} arguments, at most {MAX_ARGUMENTS}"
+
+
+def large_types(found):
+    """The keys of a section of the configuration are as many as its documents say."""
+    counts = collections.Counter((tag["path"], tag["scopeKind"], tag["scope"]) for tag in found
+                                 if tag["kind"] == "member" and "scope" in tag)
+    for (path, kind, owner), count in sorted(counts.items()):
+        most = MAX_MEMBERS.get(kind)
+        if most and count > most and not path.startswith(("tests/", "config/")):
+            yield f"{path}: {owner.split('::')[-1]} has {count} members, at most {most}"
 
 
 def violations(root):
@@ -51,18 +75,8 @@ def violations(root):
             name = path.relative_to(root).as_posix()
             if BANNED.search(path.name):
                 yield f"{name}: a file without a subject"
-            lines = path.read_text().splitlines()
-            if len(lines) > MAX_FILE:
-                yield f"{name}: {len(lines)} lines, at most {MAX_FILE}"
-            for owner, count in members("\n".join(lines)):
-                if folder != "tests" and count > MAX_MEMBERS:
-                    yield f"{name}: {owner} has {count} members, at most {MAX_MEMBERS}"
-
-
-def long_functions(root, ctags):
-    for name, line, length in functions(root, ctags):
-        if length > MAX_FUNCTION:
-            yield f"{name}:{line}: function of {length} lines, at most {MAX_FUNCTION}"
+            if (lines := len(path.read_text().splitlines())) > MAX_FILE:
+                yield f"{name}: {lines} lines, at most {MAX_FILE}"
 
 
 def universal_ctags():
@@ -73,7 +87,10 @@ def universal_ctags():
 
 def main():
     root, ctags = pathlib.Path(sys.argv[1]), universal_ctags()
-    found = list(violations(root)) + (list(long_functions(root, ctags)) if ctags else [])
+    found = list(violations(root))
+    if ctags:
+        known = tags(root, ctags)
+        found += [*long_functions(known), *long_constructors(known), *large_types(known)]
     print("\n".join(found) or "sizes: no violation" + ("" if ctags else "; no Universal Ctags, so no function was looked at"))
     return 1 if found else 0 if ctags else 77
 

@@ -223,7 +223,7 @@ std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const M
     const Kind own{.pipe = layout.coordinate(rank, Axis::kPipe),
                    .share = tensor_share(dims, {.rank = layout.coordinate(rank, Axis::kTensor),
                                                 .ranks = sizes.tensor,
-                                                .grain = options.tensor_grain})};
+                                                .grain = options.shared_layers.grain})};
     const auto known = std::ranges::find_if(kinds, [&](const Kind& kind) {
       return kind.pipe == own.pipe && kind.share.has_size_of(own.share);
     });

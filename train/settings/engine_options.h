@@ -29,6 +29,12 @@ struct PipelineChoice {
   bool shares_gradients = true;
 };
 
+// How ranks along the tensor axis share layers.
+struct SharedLayers {
+  int64_t grain = 1;  // see TensorPlace
+  bool rows = false;  // see Parallel::shares_rows
+};
+
 class PipelineModule;  // model/layers/pipeline_module.h
 
 struct EngineOptions {
@@ -49,8 +55,7 @@ struct EngineOptions {
   BatchContent content{};   // what samples hold beside tokens and targets
   // If a curriculum says how long samples are, steps have the beginnings of theirs.
   std::optional<CurriculumOptions> lengths = std::nullopt;
-  int64_t tensor_grain = 1;  // see TensorPlace, where ranks share layers
-  bool shares_rows = false;  // see Context, likewise
+  SharedLayers shared_layers{};
   PipelineChoice pipeline{};
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of

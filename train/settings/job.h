@@ -51,9 +51,10 @@ struct JobPlan {
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string shm_name;
-  // These two are for "tcp": every rank's data endpoint in rank order, and the secret of the epoch.
-  std::vector<std::string> data_endpoints;
-  std::string data_secret;
+  struct Tcp {
+    std::vector<std::string> endpoints;  // of every rank for data, in rank order
+    std::string secret;                  // of the epoch
+  } tcp{};                               // for the backend of that name
   int memory_fd = -1;  // what the host keeps states in over epochs, inherited; -1: nothing
 };
 

@@ -125,8 +125,8 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
     CHECK(plan.config_text == R"({"a": 1})");
     CHECK(plan.config_dir == run.here().string());
     CHECK(plan.run_dir == run.directory().path().string());
-    CHECK(plan.data_endpoints.empty());  // nobody listens for data, so nobody gets a secret
-    CHECK(plan.data_secret.empty());
+    CHECK(plan.tcp.endpoints.empty());  // nobody listens for data, so nobody gets a secret
+    CHECK(plan.tcp.secret.empty());
   }
   CHECK(world.data_plane == DataPlane::kMpi);
   CHECK(world.ranks.at(3).host == "node-2");
@@ -150,10 +150,10 @@ TEST_CASE("ranks that listen for data are told where all do, and a secret of the
   for (int rank = 0; rank < 3; ++rank) {
     const JobPlan& plan = told.at(2, rank);
     // In the order of the ranks; one that listens nowhere has an empty place.
-    CHECK(plan.data_endpoints == std::vector<std::string>{"10.0.0.0:4000", "10.0.0.1:4000", ""});
-    CHECK(plan.data_secret.size() == 32);
-    CHECK(plan.data_secret == told.at(2, 0).data_secret);
-    CHECK(plan.data_secret != told.at(1, rank).data_secret);
+    CHECK(plan.tcp.endpoints == std::vector<std::string>{"10.0.0.0:4000", "10.0.0.1:4000", ""});
+    CHECK(plan.tcp.secret.size() == 32);
+    CHECK(plan.tcp.secret == told.at(2, 0).tcp.secret);
+    CHECK(plan.tcp.secret != told.at(1, rank).tcp.secret);
   }
 }
 

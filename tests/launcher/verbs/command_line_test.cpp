@@ -30,12 +30,12 @@ TEST_CASE("every verb has an action in the launcher or is one of the engine", "[
 TEST_CASE("how to resume and how long to wait", "[launcher]") {
   CHECK(options_of({"t.json", "--resume=required"}).resume == ResumeMode::kRequired);
   CHECK_FALSE(options_of({"t.json"}).resume);
-  CHECK(options_of({"t.json"}).wait_for_hosts == std::chrono::seconds(60));
-  CHECK(options_of({"t.json", "--wait-for-hosts", "5m"}).wait_for_hosts == std::chrono::minutes(5));
-  CHECK(options_of({"t.json", "--wait-for-hosts", "0"}).wait_for_hosts == Time::zero());
-  CHECK(options_of({"t.json"}).wait_for_room == std::chrono::minutes(10));
-  CHECK(options_of({"t.json", "--wait-for-room", "5s"}).wait_for_room == std::chrono::seconds(5));
-  CHECK(options_of({"t.json", "--wait-for-room", "0"}).wait_for_room == Time::zero());
+  CHECK(options_of({"t.json"}).waits.hosts == std::chrono::seconds(60));
+  CHECK(options_of({"t.json", "--wait-for-hosts", "5m"}).waits.hosts == std::chrono::minutes(5));
+  CHECK(options_of({"t.json", "--wait-for-hosts", "0"}).waits.hosts == Time::zero());
+  CHECK(options_of({"t.json"}).waits.room == std::chrono::minutes(10));
+  CHECK(options_of({"t.json", "--wait-for-room", "5s"}).waits.room == std::chrono::seconds(5));
+  CHECK(options_of({"t.json", "--wait-for-room", "0"}).waits.room == Time::zero());
 }
 
 TEST_CASE("a checkpoint to go on from is named alone or by its path", "[launcher]") {

@@ -95,7 +95,7 @@ TEST_CASE("shared rows leave a rank its part of what lies between layers", "[tra
                              .attn_pdrop = 0};
   options.length = 64;
   const auto activations = [&](bool shares) {
-    options.shares_rows = shares;
+    options.shared_layers.rows = shares;
     const RunPlan plan = dry_run(options, {.tensor = 4}, {});
     const MemoryUsage memory = nth(plan.of_rank(0).memory, Tier::kDevice);
     return static_cast<double>(nth(memory.tag_bytes_at_peak, MemoryTag::kActivations));

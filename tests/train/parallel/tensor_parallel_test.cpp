@@ -180,7 +180,7 @@ TEST_CASE("what checkpoints keep is shared out where that is asked for, as plann
     Setting setting = setting_of(mesh, 1, 3);
     setting.recomputed = {.recompute = {.part = RecomputedPart::kBlock, .partitions = partitions}};
     EngineOptions options = options_with(setting, gpt2_of_four_heads(true));
-    options.shares_rows = shares_rows;
+    options.shared_layers.rows = shares_rows;
     return std::pair(setting, options);
   };
   const auto [setting, options] = options_that(true, false);

@@ -79,7 +79,7 @@ EngineOptions options_of(const Setting& s) {
           .length = 16,
           .content = s.content,
           .lengths = s.lengths,
-          .shares_rows = s.shares_rows,
+          .shared_layers = {.rows = s.shares_rows},
           .pipeline = s.pipeline,
           .seed = 5,
           .recomputed = s.recomputed,
