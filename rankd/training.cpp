@@ -314,8 +314,8 @@ RunOutline outline_of(const Config& config, const ModelConfig& model, const Engi
           .tokenizer = data.tokenizer == nullptr ? "" : config.data.tokenizer};
 }
 
-void tell_run(const JobPlan& plan, ControlClient& control, const Config& config,
-              const ModelConfig& model, const RunOutline& outline, const TrainingData& data) {
+void report_run(const JobPlan& plan, ControlClient& control, const Config& config,
+                const ModelConfig& model, const RunOutline& outline, const TrainingData& data) {
   if (plan.rank != 0) return;
   for (const std::string& line : description(outline)) control.report_text(line);
   // Nobody named the tokenizer then, so that it is said which one it is.
@@ -363,7 +363,7 @@ class MemoryCopies {
 };
 
 // Warns of a problem in choosing among ways to multiply matrices; the run went on without.
-void tell_problem(RankDevice& device) {
+void report_problem(RankDevice& device) {
   const auto* const choices = device.matmul_choices();
   if (choices != nullptr && !choices->problem().empty()) spdlog::warn("{}", choices->problem());
 }
@@ -409,7 +409,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const TrainingData& data = opened.data;
   count_epochs(options, config, data.train, plan.world_size);
   const FolderFrame frame = frame_of(plan, config, model, files);
-  tell_run(plan, control, config, model, outline_of(config, model, options, run_plan, data), data);
+  report_run(plan, control, config, model, outline_of(config, model, options, run_plan, data),
+             data);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   JobComm comm(plan, control, listener, config, run_plan.mesh);
   OpLog ops;
@@ -450,7 +451,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   DS_FAILPOINT("train.loaded");
   comm.volume().reset();
   const int code = run.execute(first_step);
-  tell_problem(device);
+  report_problem(device);
   DS_FAILPOINT("train.before_measured");
   control.report_measured(measure(device.workspace(), engine, run, comm.volume(), first_step));
   return code;

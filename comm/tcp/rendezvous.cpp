@@ -165,7 +165,7 @@ class Rendezvous {
     while (true) {
       const TimePoint now = SteadyClock::now();
       for (Dial& dial : dials_) advance(dial, now);
-      tell_unreachable(now);
+      report_unreachable(now);
       accept_all(now);
       advance_visitors(now);
       if (missing() == 0) break;
@@ -228,7 +228,7 @@ class Rendezvous {
     }
   }
 
-  void tell_unreachable(TimePoint now) {
+  void report_unreachable(TimePoint now) {
     if (!options_.board) return;
     std::vector<LinkTrouble> troubles;
     for (Dial& dial : dials_) {

@@ -156,7 +156,7 @@ void complete_batch(const Config& c, int64_t world, std::vector<ExplainedValue>&
 }
 
 // "train.json:3:14: \"auto\", " and why the value is what it is.
-void tell_automatic(const ReadConfig& read, std::vector<ExplainedValue>& rows) {
+void explain_automatic(const ReadConfig& read, std::vector<ExplainedValue>& rows) {
   for (const AutomaticValue& found : automatic_values(read.document, read.config)) {
     const auto row = std::ranges::find(rows, found.path, &ExplainedValue::path);
     if (row == rows.end()) continue;
@@ -191,7 +191,7 @@ std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t ranks) {
   fields(explainer, config);
   std::vector<ExplainedValue> rows = explainer.take();
   complete_batch(config, ranks, rows);
-  tell_automatic(read, rows);
+  explain_automatic(read, rows);
   return rows;
 }
 

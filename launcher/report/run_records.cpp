@@ -61,7 +61,7 @@ struct RunRecords::Shared {
   std::optional<std::string> taken_over;
   std::optional<int64_t> room;
 
-  void tell_taken_over(const std::string& what) {
+  void report_taken_over(const std::string& what) {
     const std::scoped_lock lock(mutex);
     taken_over = what;
     eventfd_write(wake.get(), 1);
@@ -163,7 +163,7 @@ void RunRecords::claim_epoch(int64_t wanted, const std::string& holder, OnError 
       // The disk may have kept us waiting for so long that it is another's by now.
       shared->lease.renew();
     } catch (const LeaseRefused& taken) {
-      shared->tell_taken_over(taken.what());
+      shared->report_taken_over(taken.what());
       return;
     } catch (const Error& failure) {
       if (on_error == OnError::kRetry) throw;
@@ -205,7 +205,7 @@ void RunRecords::keep_lease(Time now) {
     try {
       shared->lease.renew();
     } catch (const LeaseRefused& taken) {
-      shared->tell_taken_over(taken.what());
+      shared->report_taken_over(taken.what());
     }
   });
 }

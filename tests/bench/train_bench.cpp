@@ -172,7 +172,7 @@ struct Measured {  // of rank 0
 };
 
 // As they come, for who stops it before the end.
-void tell_step(int step, double tokens_per_s, bool is_timed) {
+void report_step(int step, double tokens_per_s, bool is_timed) {
   fmt::print(stderr, "step {}: {:.0f} tokens/s{}\n", step, tokens_per_s,
              is_timed ? "" : " (not timed)");
 }
@@ -191,7 +191,7 @@ Measured run(const Args& args, const EngineOptions& options, const RunPlan& plan
       const double seconds = BenchRank::seconds_since(start);
       const double tokens_per_s = static_cast<double>(args.batch * args.length) / seconds;
       const bool is_timed = step >= rank.untimed_steps();
-      if (world.rank() == 0) tell_step(step, tokens_per_s, is_timed);
+      if (world.rank() == 0) report_step(step, tokens_per_s, is_timed);
       if (!is_timed) continue;
       own.tokens_per_s.push_back(tokens_per_s);
       own.host_seconds.push_back(host_seconds);

@@ -16,7 +16,7 @@ std::string name_in_log(const MeasuredCall& call, bool debug) {
   return debug && !call.label.empty() ? fmt::format("{} | [Caller: {}]", name, call.label) : name;
 }
 
-void tell_lines(RunReports& reports, const std::string& text) {
+void report_lines(RunReports& reports, const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) reports.report_text(line);
 }
@@ -69,8 +69,8 @@ void CommsLogger::before_exit(RunEnd /*end*/) {
   }
   if (host_.rank() != 0) return;
   if (table_.empty()) return reports_.report_text("communication log: no call was recorded");
-  tell_lines(reports_, table_.summary());
-  if (ranks.size() > 1) tell_lines(reports_, CommsTable::stragglers(ranks, 0, hosts));
+  report_lines(reports_, table_.summary());
+  if (ranks.size() > 1) report_lines(reports_, CommsTable::stragglers(ranks, 0, hosts));
 }
 
 }  // namespace ds
