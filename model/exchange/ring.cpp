@@ -95,9 +95,9 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
 Var ring_attention(Context& context, const AttentionSpec& here, const Var& qkv) {
   DS_CHECK(here.shape.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
            here.shape.length);
-  Stream& messages =
-      context.parallel.ring_messages != nullptr ? *context.parallel.ring_messages : context.stream;
-  const Ring ring{context.stream, messages, *context.parallel.ring, here};
+  Stream& messages = context.parallel.ring_messages() != nullptr ? *context.parallel.ring_messages()
+                                                                 : context.stream;
+  const Ring ring{context.stream, messages, *context.parallel.group(Axis::kRing), here};
   const DType dtype = qkv.value.dtype();
   const Tensor input = as_operand(context.stream, qkv.value, context.pass.operands);
   Attended out = pass_forward(ring, input);

@@ -84,7 +84,7 @@ using Move = Tensor (*)(Stream&, Communicator&, const HeadExchange&, Tensor);
 Var exchange_heads(Context& context, std::string_view name, const HeadExchange& heads, const Var& x,
                    Move there, Move back) {
   Stream& stream = context.stream;
-  Communicator& group = *context.parallel.ulysses;
+  Communicator& group = *context.parallel.group(Axis::kUlysses);
   Tensor y = there(stream, group, heads, x.value);
   auto backward = [&stream, &group, heads, back](GradientFlow& flow) {
     flow.give(0, back(stream, group, heads, flow.take(0)));
@@ -119,7 +119,9 @@ AttentionShape attention_of_share(const AttentionShape& here, int ranks) {
 }
 
 SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
-  const int parts = context.parallel.sequence == nullptr ? 1 : context.parallel.sequence->size();
+  const int parts = context.parallel.group(Axis::kSequence) == nullptr
+                        ? 1
+                        : context.parallel.group(Axis::kSequence)->size();
   SamplePart part{.sample_numel = parts * length * width};
   for (const RowBlock& rows : row_blocks(length, length, positions_here(context, length))) {
     const int64_t first = rows.first_position * width;
@@ -129,20 +131,22 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
 }
 
 Positions positions_here(const Context& context, int64_t length) {
-  const Communicator* const group = context.parallel.sequence;
+  const Communicator* const group = context.parallel.group(Axis::kSequence);
   if (group == nullptr) return {};
-  const int ring = context.parallel.ring == nullptr ? 1 : context.parallel.ring->size();
+  const int ring = context.parallel.group(Axis::kRing) == nullptr
+                       ? 1
+                       : context.parallel.group(Axis::kRing)->size();
   return positions_of_part(ring, group->rank(), group->size(), length);
 }
 
 Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {
-  Communicator& group = *context.parallel.ulysses;
+  Communicator& group = *context.parallel.group(Axis::kUlysses);
   return exchange_heads(context, "to heads", trade_of_projection(here, group.size()), qkv,
                         gather_rows, scatter_rows);
 }
 
 Var to_sequence(Context& context, const AttentionShape& here, const Var& y) {
-  Communicator& group = *context.parallel.ulysses;
+  Communicator& group = *context.parallel.group(Axis::kUlysses);
   return exchange_heads(context, "to sequence", trade_of_outputs(here, group.size()), y,
                         scatter_rows, gather_rows);
 }

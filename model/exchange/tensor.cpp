@@ -71,7 +71,8 @@ kernels::TablePart table_part(const ParamSpec& table) {
 }
 
 bool adds_what_all_have(const Context& context) {
-  return context.parallel.tensor == nullptr || context.parallel.tensor->rank() == 0;
+  return context.parallel.group(Axis::kTensor) == nullptr ||
+         context.parallel.group(Axis::kTensor)->rank() == 0;
 }
 
 namespace {
@@ -93,7 +94,7 @@ Tensor rows_of_sum(Stream& stream, Communicator& group, const Tensor& x) {
 
 Var gather_on_entry(Context& context, Var x) {
   Stream& stream = context.stream;
-  Communicator& group = *context.parallel.tensor;
+  Communicator& group = *context.parallel.group(Axis::kTensor);
   Tensor all = rows_of_all(stream, group, x.value);
   auto backward = [&stream, &group](GradientFlow& flow) {
     flow.give(0, rows_of_sum(stream, group, flow.take(0)));
@@ -103,7 +104,7 @@ Var gather_on_entry(Context& context, Var x) {
 
 Var scatter_on_leaving(Context& context, Var y) {
   Stream& stream = context.stream;
-  Communicator& group = *context.parallel.tensor;
+  Communicator& group = *context.parallel.group(Axis::kTensor);
   Tensor own = context.pass.unread ? unread_value(shape_of_share(group, y.value), y.value.dtype())
                                    : rows_of_sum(stream, group, std::exchange(y.value, {}));
   auto backward = [&stream, &group](GradientFlow& flow) {
@@ -122,11 +123,12 @@ Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x) {
 }
 
 bool has_parts(const Context& context) {
-  return context.parallel.tensor != nullptr && !context.parallel.shares_rows;
+  return context.parallel.group(Axis::kTensor) != nullptr &&
+         context.parallel.row_group() == nullptr;
 }
 
 Tensor part_of(Context& context, const Tensor& alike) {
-  const Communicator& group = *context.parallel.tensor;
+  const Communicator& group = *context.parallel.group(Axis::kTensor);
   const int64_t count = alike.numel() / group.size();
   DS_CHECK(count * group.size() == alike.numel(), "part_of: {} for {} ranks",
            alike.shape().to_string(), group.size());
@@ -137,15 +139,15 @@ Tensor part_of(Context& context, const Tensor& alike) {
 
 Tensor whole_of(Context& context, const Tensor& part, const Shape& shape) {
   Tensor whole = Tensor::empty(shape, part.dtype(), context.stream);
-  context.parallel.tensor->all_gather(part, whole, context.stream);
+  context.parallel.group(Axis::kTensor)->all_gather(part, whole, context.stream);
   DS_FAILPOINT("tensor.parts_gathered");
   return whole;
 }
 
 Tensor sum_of_tensor(Context& context, Tensor x) {
-  Communicator* const group = context.parallel.tensor;
+  Communicator* const group = context.parallel.group(Axis::kTensor);
   if (group == nullptr) return x;
-  if (context.parallel.shares_rows) return rows_of_sum(context.stream, *group, x);
+  if (context.parallel.row_group() != nullptr) return rows_of_sum(context.stream, *group, x);
   group->all_reduce(x, ReduceOp::kSum, context.stream);
   DS_FAILPOINT("tensor.summed");
   return x;
@@ -157,11 +159,11 @@ int64_t rows_before(const Context& context, int64_t rows) {
 }
 
 Var enter_tensor(Context& context, Var x) {
-  if (context.parallel.tensor == nullptr) return x;
-  if (context.parallel.shares_rows) return gather_on_entry(context, std::move(x));
+  if (context.parallel.group(Axis::kTensor) == nullptr) return x;
+  if (context.parallel.row_group() != nullptr) return gather_on_entry(context, std::move(x));
   if (!context.differentiates()) return x;
   Stream& stream = context.stream;
-  auto backward = [&stream, &group = *context.parallel.tensor](GradientFlow& flow) {
+  auto backward = [&stream, &group = *context.parallel.group(Axis::kTensor)](GradientFlow& flow) {
     Tensor dx = own(stream, flow.take(0));
     group.all_reduce(dx, ReduceOp::kSum, stream);
     DS_FAILPOINT("tensor.gradient_summed");
@@ -172,8 +174,8 @@ Var enter_tensor(Context& context, Var x) {
 }
 
 Var leave_tensor(Context& context, Var y) {
-  if (context.parallel.tensor == nullptr) return y;
-  if (context.parallel.shares_rows) return scatter_on_leaving(context, std::move(y));
+  if (context.parallel.group(Axis::kTensor) == nullptr) return y;
+  if (context.parallel.row_group() != nullptr) return scatter_on_leaving(context, std::move(y));
   if (context.pass.unread) return y;
   DS_CHECK(y.value.is_sole_owner(), "leave tensor: sums in place, but somebody else holds y");
   y.value = sum_of_tensor(context, std::move(y.value));
@@ -183,7 +185,7 @@ Var leave_tensor(Context& context, Var y) {
 
 kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& head) {
   Stream& stream = context.stream;
-  Communicator& group = *context.parallel.tensor;
+  Communicator& group = *context.parallel.group(Axis::kTensor);
   const kernels::VocabularyPart part{.first = first_row(head),
                                      .vocabulary = head.logical_shape()[0]};
   const auto softmax = [&stream, &group, part](const kernels::SoftmaxCrossEntropyArgs& block) {

@@ -22,7 +22,7 @@ struct TensorPlace {
   int ranks = 1;
   int64_t grain = 1;  // rows of the vocabulary and elements between the MLP's products that stay
                       // together
-  bool shares_rows = false;  // as Context has it
+  bool shares_rows = false;  // as Parallel has it
   bool is_shared() const { return ranks > 1; }
 };
 

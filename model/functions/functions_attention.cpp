@@ -67,7 +67,8 @@ struct HeadPlace {
 };
 HeadPlace place_among_heads(const Context& context) {
   HeadPlace at;
-  for (const Communicator* const others : {context.parallel.tensor, context.parallel.ulysses}) {
+  for (const Communicator* const others :
+       {context.parallel.group(Axis::kTensor), context.parallel.group(Axis::kUlysses)}) {
     if (others == nullptr) continue;
     at = {at.place * others->size() + others->rank(), at.places * others->size()};
   }
@@ -123,15 +124,17 @@ Var around_ring(Context& context, const AttentionSpec& spec, const Var& qkv,
 
 Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout) {
-  if (context.parallel.sequence == nullptr)
+  if (context.parallel.group(Axis::kSequence) == nullptr)
     return own_attention(context, spec, qkv, layer, dropout);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
-  const bool exchanges = context.parallel.ulysses != nullptr;
+  const bool exchanges = context.parallel.group(Axis::kUlysses) != nullptr;
   AttentionSpec of_share = spec;
-  if (exchanges) of_share.shape = attention_of_share(spec.shape, context.parallel.ulysses->size());
+  if (exchanges)
+    of_share.shape = attention_of_share(spec.shape, context.parallel.group(Axis::kUlysses)->size());
   Var y = exchanges ? to_heads(context, spec.shape, qkv) : qkv;
-  y = context.parallel.ring == nullptr ? own_attention(context, of_share, y, layer, dropout)
-                                       : around_ring(context, of_share, y, dropout);
+  y = context.parallel.group(Axis::kRing) == nullptr
+          ? own_attention(context, of_share, y, layer, dropout)
+          : around_ring(context, of_share, y, dropout);
   return exchanges ? to_sequence(context, spec.shape, y) : y;
 }
 

@@ -16,7 +16,7 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
       .row_weights = row_weights,
       .losses = losses};
   kernels::SharedVocabulary shared;
-  if (context.parallel.tensor != nullptr) {
+  if (context.parallel.group(Axis::kTensor) != nullptr) {
     shared = shared_vocabulary(context, context.store->spec(weight));
     args.shared = &shared;
   }

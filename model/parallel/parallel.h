@@ -2,31 +2,47 @@
 // same in all passes.
 #pragma once
 
+#include <array>
+
+#include "comm/mesh_layout.h"
+
 namespace ds {
 
 class Communicator;
+class Mesh;
 class Stream;
 
-struct Parallel {
-  // Ranks that have the other parts of the same sequences; null: rows are those of whole sequences.
-  Communicator* sequence = nullptr;
-  // How attention sees the others' rows: those of them that heads are exchanged with
-  // (model/exchange/sequence.h), and those round which keys and values go (ring.h); null: nobody.
-  Communicator* ulysses = nullptr;
-  Communicator* ring = nullptr;
-  // Keys and values travel on this while the model computes; null: on its stream, in turn.
+struct ParallelOptions {
+  // Keys and values travel round a ring on this while the model computes; null: on the stream that
+  // computes, in turn.
   Stream* ring_messages = nullptr;
-  // Ranks that have the other parts of the same layers (Megatron-LM, arXiv 1909.08053); null:
-  // layers are whole.
-  Communicator* tensor = nullptr;
-  // Each of these ranks has some rows of what lies between such layers: as many, those of the first
-  // rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
+  // Each of the ranks along kTensor has some rows of what lies between layers: as many, those of
+  // the first rank first (Korthikanti et al., arXiv 2205.05198). Otherwise each has all.
   bool shares_rows = false;
-  // The group that has the rows between layers in parts; null: none has.
-  Communicator* row_group() const { return shares_rows ? tensor : nullptr; }
 };
 
-// A rank that has the model and its samples for itself.
+class Parallel {
+ public:
+  // A rank that has the model and its samples for itself.
+  constexpr Parallel() = default;
+  // The mesh outlives it.
+  explicit Parallel(Mesh& mesh, const ParallelOptions& options = {});
+
+  // The ranks with which this one shares along an axis; null: with nobody. kSequence: those that
+  // have the other parts of the same sequences. kUlysses: those of them that heads are exchanged
+  // with (model/exchange/sequence.h), and kRing: those round which keys and values go (ring.h); all
+  // of them if there is one sort only. kTensor: those that have the other parts of the same layers
+  // (Megatron-LM, arXiv 1909.08053). kPipe: those that have other layers.
+  Communicator* group(Axis axis) const { return groups_[static_cast<size_t>(axis)]; }
+  // The group that has the rows between layers in parts; null: none has.
+  Communicator* row_group() const { return options_.shares_rows ? group(Axis::kTensor) : nullptr; }
+  Stream* ring_messages() const { return options_.ring_messages; }
+
+ private:
+  std::array<Communicator*, kAllAxes.size()> groups_{};
+  ParallelOptions options_{};
+};
+
 inline constexpr Parallel kUnshared{};
 
 }  // namespace ds

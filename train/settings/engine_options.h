@@ -32,7 +32,7 @@ struct PipelineChoice {
 // How ranks along the tensor axis share layers.
 struct SharedLayers {
   int64_t grain = 1;  // see TensorPlace
-  bool rows = false;  // see Parallel::shares_rows
+  bool rows = false;  // see ParallelOptions::shares_rows
 };
 
 class PipelineModule;  // model/layers/pipeline_module.h

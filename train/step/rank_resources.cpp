@@ -18,43 +18,18 @@ void RankResources::require_known_mesh() const {
   }
 }
 
-namespace {
-
-Communicator* others_along(Mesh& mesh, Axis axis) {
-  return mesh.size(axis) > 1 ? &mesh.group(axis) : nullptr;
-}
-
-}  // namespace
-
-Communicator* RankResources::sequence() const { return others_along(peers.mesh, Axis::kSequence); }
-
-Communicator* RankResources::ulysses() const {
-  return peers.mesh.size(Axis::kRing) == 1 ? sequence() : others_along(peers.mesh, Axis::kUlysses);
-}
-
-Communicator* RankResources::ring() const {
-  return peers.mesh.size(Axis::kUlysses) == 1 ? sequence() : others_along(peers.mesh, Axis::kRing);
-}
-
-Communicator* RankResources::tensor() const { return others_along(peers.mesh, Axis::kTensor); }
-
-Communicator* RankResources::pipe() const { return others_along(peers.mesh, Axis::kPipe); }
-
 Parallel RankResources::parallel(bool shares_rows) const {
-  return {.sequence = sequence(),
-          .ulysses = ulysses(),
-          .ring = ring(),
-          .ring_messages = ring_messages,
-          .tensor = tensor(),
-          .shares_rows = shares_rows};
+  return Parallel(peers.mesh, {.ring_messages = ring_messages, .shares_rows = shares_rows});
 }
 
 std::vector<Communicator*> RankResources::groups() const {
   std::vector<Communicator*> all{&peers.tokens()};
   Mesh& mesh = peers.mesh;
-  Communicator* const same_keys = others_along(mesh, Axis::kKeyReplica);
-  for (Communicator* const others : {ulysses(), ring(), tensor(), same_keys, pipe(),
-                                     mesh.pipe_gradients(), mesh.pipe_ends(), &peers.sums()}) {
+  const Parallel shared = parallel();
+  for (Communicator* const others :
+       {shared.group(Axis::kUlysses), shared.group(Axis::kRing), shared.group(Axis::kTensor),
+        shared.group(Axis::kKeyReplica), shared.group(Axis::kPipe), mesh.pipe_gradients(),
+        mesh.pipe_ends(), &peers.sums()}) {
     if (others != nullptr && std::ranges::find(all, others) == all.end()) all.push_back(others);
   }
   return all;
@@ -62,7 +37,9 @@ std::vector<Communicator*> RankResources::groups() const {
 
 bool RankResources::talk_on_two_streams() const {
   if (communication == nullptr || communication == &stream) return false;
-  return (ulysses() != nullptr || tensor() != nullptr) && peers.tokens().size() > 1;
+  const Parallel shared = parallel();
+  return (shared.group(Axis::kUlysses) != nullptr || shared.group(Axis::kTensor) != nullptr) &&
+         peers.tokens().size() > 1;
 }
 
 bool RankResources::are_recordable() const {

@@ -74,18 +74,10 @@ struct RankResources {
   }
   // Unsupported where the mesh has ranks along two axes that do not go together.
   void require_known_mesh() const;
+  // Those that share the work of the model. shares_rows: see ParallelOptions.
+  Parallel parallel(bool shares_rows = false) const;
   // Ranks that have other layers of the model; null: this one has all of them.
-  Communicator* pipe() const;
-  // Ranks that have the other parts of the same samples; null: this one has all of them.
-  Communicator* sequence() const;
-  // Those of them with which this one exchanges heads, and those round which keys and values go; of
-  // one sort only there are all of sequence(), and of the other nobody.
-  Communicator* ulysses() const;
-  Communicator* ring() const;
-  // Ranks that have the other parts of the same layers; null: this one has them whole.
-  Communicator* tensor() const;
-  // Those that share the work of the model. shares_rows: see Parallel.
-  Parallel parallel(bool shares_rows) const;
+  Communicator* pipe() const { return parallel().group(Axis::kPipe); }
   // Those whose calls are part of steps.
   std::vector<Communicator*> groups() const;
   bool are_recordable() const;  // into graphs

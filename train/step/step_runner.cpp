@@ -223,7 +223,9 @@ void StepRunner::forward(MicroSlot& slot) {
                              static_cast<float>(place_.gradient_factor / input_.weight));
   DS_FAILPOINT("engine.forward_done");
   // Only one of the ranks that have the same losses counts them.
-  if (place_.parallel.tensor == nullptr || place_.parallel.tensor->rank() == 0) count_losses(slot);
+  if (place_.parallel.group(Axis::kTensor) == nullptr ||
+      place_.parallel.group(Axis::kTensor)->rank() == 0)
+    count_losses(slot);
   slot.finished = !context.differentiates();
 }
 
@@ -352,13 +354,14 @@ void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
 }
 
 bool StepRunner::is_shared(const Tensor& boundary, bool shared) const {
-  return shared && place_.parallel.tensor != nullptr &&
-         boundary.numel() % place_.parallel.tensor->size() == 0;
+  return shared && place_.parallel.group(Axis::kTensor) != nullptr &&
+         boundary.numel() % place_.parallel.group(Axis::kTensor)->size() == 0;
 }
 
 Tensor StepRunner::share_of(const Tensor& boundary) const {
-  const int64_t numel = boundary.numel() / place_.parallel.tensor->size();
-  return boundary.reshape({boundary.numel()}).narrow(place_.parallel.tensor->rank() * numel, numel);
+  const int64_t numel = boundary.numel() / place_.parallel.group(Axis::kTensor)->size();
+  return boundary.reshape({boundary.numel()})
+      .narrow(place_.parallel.group(Axis::kTensor)->rank() * numel, numel);
 }
 
 void StepRunner::send(Communicator& pipe, int peer, const Tensor& boundary, bool shared) {
@@ -373,7 +376,7 @@ Tensor StepRunner::receive(Communicator& pipe, int peer, const Shape& shape, boo
   }
   Tensor share = share_of(boundary);
   pipe.recv(share, peer, place_.stream);
-  place_.parallel.tensor->all_gather(share, boundary, place_.stream);
+  place_.parallel.group(Axis::kTensor)->all_gather(share, boundary, place_.stream);
   return boundary;
 }
 
