@@ -22,7 +22,7 @@ namespace {
 using detail::Header;
 using detail::ProcessId;
 using SteadyClock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLookRound{10};
+constexpr std::chrono::milliseconds kGatherRound{10};
 
 class NamedRegion final : public detail::ShmRegion {
  public:
@@ -197,7 +197,7 @@ void await_joining(const Joining& join, std::byte* base, detail::Flag& flag, uin
         join.fail(fmt::format("rank {} (pid {}) died while the group was formed", r, peer.pid));
       }
     }
-    detail::sleep_on(flag, target, kLookRound);
+    detail::sleep_on(flag, target, kGatherRound);
   }
 }
 

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kLongestPacket = size_t{64} << 10;  // Open MPI sets about 3 KB of variables
-constexpr milliseconds kRetryPeriod{20};
+constexpr milliseconds kLeaderRetryPeriod{20};
 constexpr std::string_view kGpus = " gpus ";
 
 // One packet; nullopt at the end of the connection or of the patience.
@@ -198,7 +198,7 @@ int wait_for_first(const std::string& name, const SlotShare& share, std::chrono:
           fmt::format("the first dslaunch of this job on this host did not appear within {} s",
                       limit.count()));
     }
-    poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
+    poll(nullptr, 0, static_cast<int>(kLeaderRetryPeriod.count()));
   }
   const std::optional<std::string> line =
       receive_packet(connection.get(), Clock::time_point::max());

@@ -9,13 +9,11 @@
 
 #include "core/status/error.h"
 #include "launcher/decide/hosts/node_list.h"
+#include "launcher/decide/text/letters.h"
 
 namespace ds {
 
 namespace {
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Walks through one line; columns count from 1 in messages.
 class Line {

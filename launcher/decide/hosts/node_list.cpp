@@ -7,16 +7,13 @@
 #include "core/status/error.h"
 #include "core/text/socket_address.h"
 #include "core/values/index.h"
+#include "launcher/decide/text/letters.h"
 
 namespace ds {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-constexpr size_t kMaxTextBytes = size_t{1} << 20;
+constexpr size_t kMaxListBytes = size_t{1} << 20;
 constexpr size_t kMaxDigits = 9;
 constexpr size_t kMaxNameLength = 253;  // of DNS
 
@@ -113,7 +110,7 @@ std::string shown(char c) {
 }  // namespace
 
 std::vector<std::string> expand_node_list(std::string_view text) {
-  if (text.size() > kMaxTextBytes) refuse_at(kMaxTextBytes, "the list is longer than 1 MiB");
+  if (text.size() > kMaxListBytes) refuse_at(kMaxListBytes, "the list is longer than 1 MiB");
   std::vector<std::string> names;
   size_t begin = 0;
   int depth = 0;
