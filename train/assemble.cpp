@@ -9,7 +9,7 @@
 
 #include "config/elastic_options.h"
 #include "config/families/hf_config.h"
-#include "config/families/limits.h"
+#include "config/families/spec/limits.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/partition_rules.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/families/decoder_spec.h"
+#include "config/families/spec/decoder_spec.h"
 
 namespace ds {
 

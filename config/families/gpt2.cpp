@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "config/families/hf_object.h"
-#include "config/families/limits.h"
+#include "config/families/spec/hf_object.h"
+#include "config/families/spec/limits.h"
 #include "config/reader/fields.h"
 
 namespace ds {

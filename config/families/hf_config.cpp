@@ -9,7 +9,7 @@
 
 #include <span>
 
-#include "config/families/hf_object.h"
+#include "config/families/spec/hf_object.h"
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/files/deepspeed_folder.h"
@@ -42,7 +42,8 @@ class FamilyReader final : public Visitor {
     const Json* const json = find_by_any_name(key);
     if (json == nullptr) {
       // transformers has None then, whatever the default is.
-      const bool can_be_unset = std::holds_alternative<std::optional<int64_t>*>(field.slot);
+      const bool can_be_unset = std::holds_alternative<std::optional<int64_t>*>(field.slot) ||
+                                std::holds_alternative<std::optional<double>*>(field.slot);
       if (can_be_unset && object_.is_null(field.key)) store(Value::null(), field);
       return;
     }

@@ -11,7 +11,11 @@
 #include <variant>
 #include <vector>
 
+#include "config/families/gemma.h"
+#include "config/families/gemma2.h"
+#include "config/families/gemma3.h"
 #include "config/families/gpt2.h"
+#include "config/families/granite.h"
 #include "config/families/llama.h"
 #include "config/families/mistral.h"
 #include "config/families/qwen2.h"
@@ -23,7 +27,11 @@ using ModelConfig = std::variant<Gpt2Config,     //
                                  LlamaConfig,    //
                                  MistralConfig,  //
                                  Qwen2Config,    //
-                                 Qwen3Config>;
+                                 Qwen3Config,    //
+                                 GemmaConfig,    //
+                                 Gemma2Config,   //
+                                 GraniteConfig,  //
+                                 Gemma3Config>;
 
 namespace detail {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "config/families/family.h"
-#include "config/families/rope_scaling.h"
+#include "config/families/spec/rope_scaling.h"
 
 namespace ds {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/families/hf_object.h"
+#include "config/families/spec/hf_object.h"
 #include "core/status/error.h"
 
 namespace ds {
@@ -106,13 +106,20 @@ std::optional<RopeScaling> scaling_of(const HfObject& object, const HfObject& ro
   return c;
 }
 
-void read_theta(const HfObject& object, const HfObject& rope, std::string_view key,
+void refuse_partial_rotary(const HfObject& object) {
+  const double rotary_factor = object.number("partial_rotary_factor").value_or(1);
+  if (rotary_factor != 1) {
+    object.refuse(fmt::format("\"partial_rotary_factor\" = {}", rotary_factor));
+  }
+}
+
+void read_theta(const HfObject& object, const HfObject& rope, const llama_like::RotaryKeys& keys,
                 double& rope_theta) {
   const auto theta = rope.number("rope_theta");
   if (!theta) return;
-  if (object.find("rope_theta") != nullptr && rope_theta != *theta) {
-    throw DataError(fmt::format("{}: \"rope_theta\" is {}, but that of \"{}\" is {}; remove one",
-                                object.path(), rope_theta, key, *theta));
+  if (object.find(keys.theta) != nullptr && rope_theta != *theta) {
+    throw DataError(fmt::format("{}: \"{}\" is {}, but that of \"{}\" is {}; remove one",
+                                object.path(), keys.theta, rope_theta, keys.object, *theta));
   }
   rope_theta = *theta;
 }
@@ -121,16 +128,13 @@ void read_theta(const HfObject& object, const HfObject& rope, std::string_view k
 
 void llama_like::read_rotary(const HfObject& object, double& rope_theta,
                              std::optional<RopeScaling>& rope_scaling) {
-  const double rotary_factor = object.number("partial_rotary_factor").value_or(1);
-  if (rotary_factor != 1) {
-    object.refuse(fmt::format("\"partial_rotary_factor\" = {}", rotary_factor));
-  }
+  refuse_partial_rotary(object);
   std::optional<std::pair<std::optional<RopeScaling>, double>> said;
   for (const char* const key : {"rope_scaling", "rope_parameters"}) {
     const std::optional<HfObject> rope = object.object(key);
     if (!rope) continue;
     double theta = rope_theta;
-    read_theta(object, *rope, key, theta);
+    read_theta(object, *rope, {key, "rope_theta"}, theta);
     const std::pair found(scaling_of(object, *rope, key), theta);
     if (said && *said != found) {
       throw DataError(fmt::format(
@@ -141,6 +145,22 @@ void llama_like::read_rotary(const HfObject& object, double& rope_theta,
     said = found;
   }
   if (said) std::tie(rope_scaling, rope_theta) = *said;
+}
+
+void llama_like::read_rotary_object(const HfObject& object, const HfObject& rope,
+                                    const RotaryKeys& keys, double& rope_theta,
+                                    std::optional<RopeScaling>& rope_scaling) {
+  refuse_partial_rotary(object);
+  read_theta(object, rope, keys, rope_theta);
+  rope_scaling = scaling_of(object, rope, keys.object);
+}
+
+void llama_like::refuse_other_head_dim(const HfObject& object, int64_t width, int64_t heads) {
+  const auto head_dim = object.number("head_dim");
+  const int64_t derived = heads > 0 ? width / heads : 0;
+  if (head_dim && derived > 0 && *head_dim != static_cast<double>(derived)) {
+    object.refuse("\"head_dim\" other than hidden_size / num_attention_heads");
+  }
 }
 
 std::optional<int64_t> llama_like::layers_without_window(const HfObject& object,

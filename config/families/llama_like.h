@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "config/families/family.h"
-#include "config/families/limits.h"
-#include "config/families/rope_scaling.h"
+#include "config/families/spec/limits.h"
+#include "config/families/spec/rope_scaling.h"
 #include "config/reader/fields.h"
 
 namespace ds::llama_like {
@@ -61,7 +63,7 @@ void window_fields(Visitor& v, LlamaLike& c) {
             {.meaning = "Queries of layers from max_window_layers on see a window of keys.",
              .effect = Effect::kUsed});
   }
-  if constexpr (requires { c.sliding_window; }) {
+  if constexpr (requires { c.sliding_window.value(); }) {
     v.field("sliding_window", c.sliding_window,
             {.meaning = "Keys that a query sees, its own included.",
              .effect = Effect::kUsed,
@@ -78,11 +80,25 @@ void window_fields(Visitor& v, LlamaLike& c) {
   }
 }
 
+// The function behind the MLP's gate, whatever the family calls it.
+template <class Config>
+auto& gate(Config& c) {
+  if constexpr (requires { c.hidden_act; }) {
+    return c.hidden_act;
+  } else {
+    return c.hidden_activation;
+  }
+}
+
+// gates: what the function may be.
 template <class LlamaLike>
-void fields(Visitor& v, LlamaLike& c) {
+void fields(Visitor& v, LlamaLike& c, std::vector<std::string_view> gates = {"silu"}) {
   size_fields(v, c);
-  v.field("hidden_act", c.hidden_act,
-          {.meaning = "Gate activation of the MLP.", .effect = Effect::kUsed, .only = {"silu"}});
+  constexpr bool kIsAct = requires { c.hidden_act; };
+  v.field(kIsAct ? "hidden_act" : "hidden_activation", gate(c),
+          {.meaning = "Gate activation of the MLP.",
+           .effect = Effect::kUsed,
+           .only = std::move(gates)});
   v.field("rms_norm_eps", c.rms_norm_eps,
           {.meaning = "Epsilon of the norms.", .effect = Effect::kUsed, .above = 0});
   v.field("rope_theta", c.rope_theta,
@@ -202,7 +218,7 @@ DecoderSpec decoder(const Config& c, const Biases& biases) {
                     .out = {"o_proj", biases.attention_out}},
       .mlp = {.in = {{"gate_proj", biases.mlp}, {"up_proj", biases.mlp}},
               .out = {"down_proj", biases.mlp}},
-      .activation = c.hidden_act,
+      .activation = gate(c),
       .rotary = RotarySpec{.theta = c.rope_theta,
                            .scaling = rotary_scaling(c.rope_scaling, c.max_position_embeddings)},
       .initializer_range = c.initializer_range};
@@ -212,6 +228,21 @@ DecoderSpec decoder(const Config& c, const Biases& biases) {
 // "rope_parameters" (5), and refuses what changes the frequencies and is not known.
 void read_rotary(const HfObject& object, double& rope_theta,
                  std::optional<RopeScaling>& rope_scaling);
+
+// Takes what one such object says, where a file has several. `keys`: of the object, and of the base
+// of its frequencies beside it.
+struct RotaryKeys {
+  std::string_view object, theta;
+};
+void read_rotary_object(const HfObject& object, const HfObject& rope, const RotaryKeys& keys,
+                        double& rope_theta, std::optional<RopeScaling>& rope_scaling);
+
+// For families whose heads have no width of their own.
+void refuse_other_head_dim(const HfObject& object, int64_t width, int64_t heads);
+template <class Config>
+void refuse_other_head_dim(const HfObject& object, const Config& c) {
+  refuse_other_head_dim(object, c.hidden_size, c.num_attention_heads);
+}
 
 struct WindowedLayers {
   int64_t layers = 0;

@@ -1,7 +1,7 @@
 #include "config/families/mistral.h"
 
-#include "config/families/hf_object.h"
 #include "config/families/llama_like.h"
+#include "config/families/spec/hf_object.h"
 
 namespace ds {
 

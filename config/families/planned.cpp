@@ -1,6 +1,6 @@
 #include "config/families/planned.h"
 
-#include "config/families/limits.h"
+#include "config/families/spec/limits.h"
 #include "config/reader/fields.h"
 
 namespace ds {

@@ -1,7 +1,7 @@
 #include "config/families/qwen2.h"
 
-#include "config/families/hf_object.h"
 #include "config/families/llama_like.h"
+#include "config/families/spec/hf_object.h"
 
 namespace ds {
 
@@ -27,11 +27,7 @@ DecoderSpec Family<Qwen2Config>::decoder(const Qwen2Config& c) {
 
 void Family<Qwen2Config>::read_rest(const HfObject& object, Qwen2Config& c) {
   llama_like::read_rotary(object, c.rope_theta, c.rope_scaling);
-  const auto head_dim = object.number("head_dim");
-  const int64_t derived = c.num_attention_heads > 0 ? c.hidden_size / c.num_attention_heads : 0;
-  if (head_dim && derived > 0 && *head_dim != static_cast<double>(derived)) {
-    object.refuse("\"head_dim\" other than hidden_size / num_attention_heads");
-  }
+  llama_like::refuse_other_head_dim(object, c);
   llama_like::read_window_layers(object, c);
 }
 

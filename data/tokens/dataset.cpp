@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "config/families/limits.h"
+#include "config/families/spec/limits.h"
 #include "core/values/index.h"
 
 namespace ds {

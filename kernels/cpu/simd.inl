@@ -146,6 +146,21 @@ HWY_INLINE F32Vector exp(Lanes d, F32Vector x) {
   return hn::IfThenElse(hn::IsNaN(x), x, flushed);
 }
 
+// tanh x to 3 ulp: near 0 a polynomial (Cephes' tanhf), else by e^2x.
+HWY_INLINE F32Vector tanh(Lanes d, F32Vector x) {
+  const auto square = hn::Mul(x, x);
+  auto p = hn::Set(d, -5.70498872745e-3F);
+  p = hn::MulAdd(p, square, hn::Set(d, 2.06390887954e-2F));
+  p = hn::MulAdd(p, square, hn::Set(d, -5.37397155531e-2F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.33314422036e-1F));
+  p = hn::MulAdd(p, square, hn::Set(d, -3.33332819422e-1F));
+  const auto near = hn::MulAdd(hn::Mul(p, square), x, x);
+  const auto power = exp(d, hn::Add(hn::Abs(x), hn::Abs(x)));
+  const auto one = hn::Set(d, 1.0F);
+  const auto far = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(power, one)));
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.625F)), near, hn::CopySign(far, x));
+}
+
 }  // namespace ds::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -43,29 +43,32 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
       [&](Cuda) { detail::activation_backward_cuda(stream, kind, x, dy, dx); });
 }
 
-void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
+void glu_forward(Stream& stream, Activation f, const Tensor& gate_up, Tensor& y) {
+  const std::string_view op = f == Activation::kSilu ? "swiglu_forward" : "glu_forward";
   const int64_t width = y.defined() && y.shape().rank() > 0 ? y.shape()[-1] : 0;
-  const int64_t rows = detail::rows_of("swiglu_forward", "y", y, width);
-  require("swiglu_forward", "y", stream, y, y.numel(), y.dtype());
-  require("swiglu_forward", "gate_up", stream, gate_up, 2 * y.numel(), y.dtype());
-  stream.report("swiglu_forward", {.flops = kFlops * static_cast<double>(y.numel()),
-                                   .bytes = 3 * static_cast<double>(y.bytes())});
+  const int64_t rows = detail::rows_of(op, "y", y, width);
+  require(op, "y", stream, y, y.numel(), y.dtype());
+  require(op, "gate_up", stream, gate_up, 2 * y.numel(), y.dtype());
+  stream.report(op, {.flops = kFlops * static_cast<double>(y.numel()),
+                     .bytes = 3 * static_cast<double>(y.bytes())});
   on_device(
-      stream, [&](Cpu) { detail::swiglu_forward_cpu(stream, gate_up, rows, width, y); },
-      [&](Cuda) { detail::swiglu_forward_cuda(stream, gate_up, rows, width, y); });
+      stream, [&](Cpu) { detail::glu_forward_cpu(stream, f, gate_up, rows, width, y); },
+      [&](Cuda) { detail::glu_forward_cuda(stream, f, gate_up, rows, width, y); });
 }
 
-void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up) {
+void glu_backward(Stream& stream, Activation f, const Tensor& gate_up, const Tensor& dy,
+                  Tensor& dgate_up) {
+  const std::string_view op = f == Activation::kSilu ? "swiglu_backward" : "glu_backward";
   const int64_t width = dy.defined() && dy.shape().rank() > 0 ? dy.shape()[-1] : 0;
-  const int64_t rows = detail::rows_of("swiglu_backward", "dy", dy, width);
-  require("swiglu_backward", "dy", stream, dy, dy.numel(), dy.dtype());
-  require("swiglu_backward", "gate_up", stream, gate_up, 2 * dy.numel(), dy.dtype());
-  require("swiglu_backward", "dgate_up", stream, dgate_up, 2 * dy.numel(), dy.dtype());
-  stream.report("swiglu_backward", {.flops = 2 * kFlops * static_cast<double>(dy.numel()),
-                                    .bytes = 5 * static_cast<double>(dy.bytes())});
+  const int64_t rows = detail::rows_of(op, "dy", dy, width);
+  require(op, "dy", stream, dy, dy.numel(), dy.dtype());
+  require(op, "gate_up", stream, gate_up, 2 * dy.numel(), dy.dtype());
+  require(op, "dgate_up", stream, dgate_up, 2 * dy.numel(), dy.dtype());
+  stream.report(op, {.flops = 2 * kFlops * static_cast<double>(dy.numel()),
+                     .bytes = 5 * static_cast<double>(dy.bytes())});
   on_device(
-      stream, [&](Cpu) { detail::swiglu_backward_cpu(stream, gate_up, dy, rows, width, dgate_up); },
-      [&](Cuda) { detail::swiglu_backward_cuda(stream, gate_up, dy, rows, width, dgate_up); });
+      stream, [&](Cpu) { detail::glu_backward_cpu(stream, f, gate_up, dy, rows, width, dgate_up); },
+      [&](Cuda) { detail::glu_backward_cuda(stream, f, gate_up, dy, rows, width, dgate_up); });
 }
 
 void dropout(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,

@@ -12,10 +12,18 @@ void activation_forward(Stream& stream, Activation kind, const Tensor& x, Tensor
 void activation_backward(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
                          Tensor& dx);
 
-// SwiGLU (Shazeer, arXiv 2002.05202): gate_up [N, 2F] holds gate in columns [0, F) and up in [F,
-// 2F); y [N, F] = silu(gate) * up.
-void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y);
-void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up);
+// Gated linear units (Shazeer, arXiv 2002.05202): gate_up [N, 2F] holds gate in columns [0, F) and
+// up in [F, 2F); y [N, F] = f(gate) * up. SwiGLU is the one whose f is silu.
+void glu_forward(Stream& stream, Activation f, const Tensor& gate_up, Tensor& y);
+void glu_backward(Stream& stream, Activation f, const Tensor& gate_up, const Tensor& dy,
+                  Tensor& dgate_up);
+inline void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
+  glu_forward(stream, Activation::kSilu, gate_up, y);
+}
+inline void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                            Tensor& dgate_up) {
+  glu_backward(stream, Activation::kSilu, gate_up, dy, dgate_up);
+}
 
 // Inverted dropout: y = x / (1 - p) where the mask's rng().uniform(first_sample * sample_numel +
 // skipped + i) >= p, else 0; a sample has sample_numel elements. Applied to dy with the same

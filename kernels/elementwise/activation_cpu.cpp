@@ -141,23 +141,23 @@ void on_activation(Activation kind, Body&& body) {
   }
 }
 
-template <class T>
-void swiglu_forward_typed(const T* gate, const T* up, T* y, int64_t n) {
+template <class F, class T>
+void glu_forward_typed(const T* gate, const T* up, T* y, int64_t n) {
   const Lanes d;
   const int64_t step = lane_count();
   int64_t i = 0;
   for (; i + step <= n; i += step) {
-    store(hn::Mul(Silu::value(d, load(d, gate + i)), load(d, up + i)), d, y + i);
+    store(hn::Mul(F::value(d, load(d, gate + i)), load(d, up + i)), d, y + i);
   }
   if (i < n) {
     const auto g = load_n(d, gate + i, n - i);
-    store_n(hn::Mul(Silu::value(d, g), load_n(d, up + i, n - i)), d, y + i, n - i);
+    store_n(hn::Mul(F::value(d, g), load_n(d, up + i, n - i)), d, y + i, n - i);
   }
 }
 
-// dgate = dy up silu'(gate), dup = dy silu(gate)
-template <class T>
-void swiglu_backward_typed(const T* gate, const T* up, const T* dy, T* dgate, T* dup, int64_t n) {
+// dgate = dy up f'(gate), dup = dy f(gate)
+template <class F, class T>
+void glu_backward_typed(const T* gate, const T* up, const T* dy, T* dgate, T* dup, int64_t n) {
   const Lanes d;
   const int64_t step = lane_count();
   int64_t i = 0;
@@ -165,15 +165,15 @@ void swiglu_backward_typed(const T* gate, const T* up, const T* dy, T* dgate, T*
     const auto g = load(d, gate + i);
     const auto dv = load(d, dy + i);
     const auto u = load(d, up + i);
-    store(hn::Mul(hn::Mul(dv, u), Silu::slope(d, g)), d, dgate + i);
-    store(hn::Mul(dv, Silu::value(d, g)), d, dup + i);
+    store(hn::Mul(hn::Mul(dv, u), F::slope(d, g)), d, dgate + i);
+    store(hn::Mul(dv, F::value(d, g)), d, dup + i);
   }
   if (i < n) {
     const auto g = load_n(d, gate + i, n - i);
     const auto dv = load_n(d, dy + i, n - i);
     const auto u = load_n(d, up + i, n - i);
-    store_n(hn::Mul(hn::Mul(dv, u), Silu::slope(d, g)), d, dgate + i, n - i);
-    store_n(hn::Mul(dv, Silu::value(d, g)), d, dup + i, n - i);
+    store_n(hn::Mul(hn::Mul(dv, u), F::slope(d, g)), d, dgate + i, n - i);
+    store_n(hn::Mul(dv, F::value(d, g)), d, dup + i, n - i);
   }
 }
 
@@ -197,24 +197,29 @@ void activation_slope_loop(Activation kind, const Tensor& x, const Tensor& dy, T
   });
 }
 
-void swiglu_rows(const Tensor& gate_up, Tensor& y, int64_t width, int64_t begin, int64_t end) {
+void glu_rows(Activation kind, const Tensor& gate_up, Tensor& y, int64_t width, int64_t begin,
+              int64_t end) {
   on_float(y.dtype(), [&]<class T>() {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* gate = gate_up.data<T>() + row * 2 * width;
-      swiglu_forward_typed(gate, gate + width, y.data<T>() + row * width, width);
-    }
+    on_activation(kind, [&]<class F>() {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* gate = gate_up.data<T>() + row * 2 * width;
+        glu_forward_typed<F>(gate, gate + width, y.data<T>() + row * width, width);
+      }
+    });
   });
 }
 
-void swiglu_backward_rows(const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up, int64_t width,
-                          int64_t begin, int64_t end) {
+void glu_backward_rows(Activation kind, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up,
+                       int64_t width, int64_t begin, int64_t end) {
   on_float(dy.dtype(), [&]<class T>() {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* gate = gate_up.data<T>() + row * 2 * width;
-      T* dgate = dgate_up.data<T>() + row * 2 * width;
-      swiglu_backward_typed(gate, gate + width, dy.data<T>() + row * width, dgate, dgate + width,
-                            width);
-    }
+    on_activation(kind, [&]<class F>() {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* gate = gate_up.data<T>() + row * 2 * width;
+        T* dgate = dgate_up.data<T>() + row * 2 * width;
+        glu_backward_typed<F>(gate, gate + width, dy.data<T>() + row * width, dgate, dgate + width,
+                              width);
+      }
+    });
   });
 }
 
@@ -227,8 +232,8 @@ namespace {
 
 DS_SIMD_EXPORT(activation_loop);
 DS_SIMD_EXPORT(activation_slope_loop);
-DS_SIMD_EXPORT(swiglu_rows);
-DS_SIMD_EXPORT(swiglu_backward_rows);
+DS_SIMD_EXPORT(glu_rows);
+DS_SIMD_EXPORT(glu_backward_rows);
 
 constexpr int64_t kGrain = 2048;  // elements per share
 
@@ -267,17 +272,17 @@ void activation_backward_cpu(Stream& stream, Activation kind, const Tensor& x, c
   });
 }
 
-void swiglu_forward_cpu(Stream& stream, const Tensor& gate_up, int64_t rows, int64_t width,
-                        Tensor& y) {
+void glu_forward_cpu(Stream& stream, Activation f, const Tensor& gate_up, int64_t rows,
+                     int64_t width, Tensor& y) {
   stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
-    DS_SIMD(swiglu_rows)(gate_up, y, width, begin, end);
+    DS_SIMD(glu_rows)(f, gate_up, y, width, begin, end);
   });
 }
 
-void swiglu_backward_cpu(Stream& stream, const Tensor& gate_up, const Tensor& dy, int64_t rows,
-                         int64_t width, Tensor& dgate_up) {
+void glu_backward_cpu(Stream& stream, Activation f, const Tensor& gate_up, const Tensor& dy,
+                      int64_t rows, int64_t width, Tensor& dgate_up) {
   stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
-    DS_SIMD(swiglu_backward_rows)(gate_up, dy, dgate_up, width, begin, end);
+    DS_SIMD(glu_backward_rows)(f, gate_up, dy, dgate_up, width, begin, end);
   });
 }
 

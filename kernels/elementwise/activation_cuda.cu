@@ -14,7 +14,6 @@ namespace {
 using cuda::elements;
 using cuda::on_activation;
 using cuda::Pack;
-using cuda::Silu;
 using cuda::Uniforms;
 
 template <class F>
@@ -26,9 +25,9 @@ struct Chained {
   __device__ float operator()(float x, float dy) const { return dy * F::slope(x); }
 };
 
-// y = silu(gate) up
-template <int N, class T>
-__global__ void swiglu_kernel(int64_t rows, int64_t width, const T* gate_up, T* y) {
+// y = f(gate) up
+template <class F, int N, class T>
+__global__ void glu_kernel(int64_t rows, int64_t width, const T* gate_up, T* y) {
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* const gate = gate_up + row * 2 * width;
     for (int64_t c = int64_t{threadIdx.x} * N; c < width; c += int64_t{blockDim.x} * N) {
@@ -36,7 +35,7 @@ __global__ void swiglu_kernel(int64_t rows, int64_t width, const T* gate_up, T* 
       const Pack<T, N> u = cuda::load<N>(gate + width + c);
       Pack<T, N> result;
       for (int i = 0; i < N; ++i) {
-        const float gated = Silu::value(static_cast<float>(g.values[i]));
+        const float gated = F::value(static_cast<float>(g.values[i]));
         result.values[i] = static_cast<T>(gated * static_cast<float>(u.values[i]));
       }
       cuda::store(result, y + row * width + c);
@@ -44,10 +43,10 @@ __global__ void swiglu_kernel(int64_t rows, int64_t width, const T* gate_up, T* 
   }
 }
 
-// dgate = dy up silu'(gate), dup = dy silu(gate)
-template <int N, class T>
-__global__ void swiglu_backward_kernel(int64_t rows, int64_t width, const T* gate_up, const T* dy,
-                                       T* dgate_up) {
+// dgate = dy up f'(gate), dup = dy f(gate)
+template <class F, int N, class T>
+__global__ void glu_backward_kernel(int64_t rows, int64_t width, const T* gate_up, const T* dy,
+                                    T* dgate_up) {
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* const gate = gate_up + row * 2 * width;
     T* const dgate = dgate_up + row * 2 * width;
@@ -59,8 +58,8 @@ __global__ void swiglu_backward_kernel(int64_t rows, int64_t width, const T* gat
       for (int i = 0; i < N; ++i) {
         const auto x = static_cast<float>(g.values[i]);
         const auto dv = static_cast<float>(d.values[i]);
-        of_gate.values[i] = static_cast<T>(dv * static_cast<float>(u.values[i]) * Silu::slope(x));
-        of_up.values[i] = static_cast<T>(dv * Silu::value(x));
+        of_gate.values[i] = static_cast<T>(dv * static_cast<float>(u.values[i]) * F::slope(x));
+        of_up.values[i] = static_cast<T>(dv * F::value(x));
       }
       cuda::store(of_gate, dgate + c);
       cuda::store(of_up, dgate + width + c);
@@ -124,31 +123,35 @@ void activation_backward_cuda(Stream& stream, Activation kind, const Tensor& x, 
   });
 }
 
-void swiglu_forward_cuda(Stream& stream, const Tensor& gate_up, int64_t rows, int64_t width,
-                         Tensor& y) {
+void glu_forward_cuda(Stream& stream, Activation f, const Tensor& gate_up, int64_t rows,
+                      int64_t width, Tensor& y) {
   on_float(y.dtype(), [&]<class T>() {
     constexpr int kPack = cuda::kPackOf<T>;
     const auto* from = elements<const T>(gate_up);
     auto* to = elements<T>(y);
     const bool packed = cuda::rows_are_packs<kPack>(width, from, to);
-    cuda::launch("swiglu_forward", packed ? swiglu_kernel<kPack, T> : swiglu_kernel<1, T>,
-                 cuda::shape_for_rows(rows, packed ? width / kPack : width), stream, rows, width,
-                 from, to);
+    const cuda::LaunchShape shape = cuda::shape_for_rows(rows, packed ? width / kPack : width);
+    on_activation(f, [&]<class F>() {
+      cuda::launch("glu_forward", packed ? glu_kernel<F, kPack, T> : glu_kernel<F, 1, T>, shape,
+                   stream, rows, width, from, to);
+    });
   });
 }
 
-void swiglu_backward_cuda(Stream& stream, const Tensor& gate_up, const Tensor& dy, int64_t rows,
-                          int64_t width, Tensor& dgate_up) {
+void glu_backward_cuda(Stream& stream, Activation f, const Tensor& gate_up, const Tensor& dy,
+                       int64_t rows, int64_t width, Tensor& dgate_up) {
   on_float(dy.dtype(), [&]<class T>() {
     constexpr int kPack = cuda::kPackOf<T>;
     const auto* from = elements<const T>(gate_up);
     const auto* above = elements<const T>(dy);
     auto* to = elements<T>(dgate_up);
     const bool packed = cuda::rows_are_packs<kPack>(width, from, above, to);
-    cuda::launch("swiglu_backward",
-                 packed ? swiglu_backward_kernel<kPack, T> : swiglu_backward_kernel<1, T>,
-                 cuda::shape_for_rows(rows, packed ? width / kPack : width), stream, rows, width,
-                 from, above, to);
+    const cuda::LaunchShape shape = cuda::shape_for_rows(rows, packed ? width / kPack : width);
+    on_activation(f, [&]<class F>() {
+      cuda::launch("glu_backward",
+                   packed ? glu_backward_kernel<F, kPack, T> : glu_backward_kernel<F, 1, T>, shape,
+                   stream, rows, width, from, above, to);
+    });
   });
 }
 

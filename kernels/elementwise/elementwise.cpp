@@ -58,6 +58,17 @@ void scale(Stream& stream, float factor, Tensor& y) {
       [&](Cuda) { detail::scale_cuda(stream, factor, y); });
 }
 
+void softcap(Stream& stream, float c, Tensor& y) {
+  constexpr double kFlops = 20;  // of an element
+  DS_CHECK(c > 0, "softcap: a cap of {}, expected more than 0", c);
+  require("softcap", "y", stream, y, y.numel());
+  stream.report("softcap",
+                {.flops = kFlops * static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
+  on_device(
+      stream, [&](Cpu) { detail::softcap_cpu(stream, c, y); },
+      [&](Cuda) { detail::softcap_cuda(stream, c, y); });
+}
+
 void cast(Stream& stream, const Tensor& x, Tensor& y) {
   require("cast", "y", stream, y, y.numel());
   require("cast", "x", stream, x, y.numel());

@@ -66,6 +66,17 @@ void scale_typed(T* y, float factor, int64_t n) {
   if (i < n) store_n(hn::Mul(load_n(d, y + i, n - i), f), d, y + i, n - i);
 }
 
+template <class T>
+void softcap_typed(T* y, float c, int64_t n) {
+  const Lanes d;
+  const auto cap = hn::Set(d, c);
+  const auto inverse = hn::Set(d, 1.0F / c);
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    const int64_t count = at_most_lanes(n - i);
+    put(hn::Mul(tanh(d, hn::Mul(get(d, y + i, count), inverse)), cap), d, y + i, count);
+  }
+}
+
 }  // namespace
 
 void fill_range(Tensor& y, float value, int64_t begin, int64_t end) {
@@ -98,6 +109,10 @@ void scale_range(Tensor& y, float factor, int64_t begin, int64_t end) {
   on_float(y.dtype(), [&]<class T>() { scale_typed(y.data<T>() + begin, factor, end - begin); });
 }
 
+void softcap_range(Tensor& y, float c, int64_t begin, int64_t end) {
+  on_float(y.dtype(), [&]<class T>() { softcap_typed(y.data<T>() + begin, c, end - begin); });
+}
+
 }  // namespace ds::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -110,6 +125,7 @@ DS_SIMD_EXPORT(add_range);
 DS_SIMD_EXPORT(accumulate_loop);
 DS_SIMD_EXPORT(cast_loop);
 DS_SIMD_EXPORT(scale_range);
+DS_SIMD_EXPORT(softcap_range);
 
 constexpr int64_t kGrain = 4096;  // elements: a thread's share is never smaller than a few pages
 
@@ -151,6 +167,12 @@ void accumulate_cpu(Stream& stream, const Tensor& x, Tensor& y) {
 void scale_cpu(Stream& stream, float factor, Tensor& y) {
   stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
     DS_SIMD(scale_range)(y, factor, begin, end);
+  });
+}
+
+void softcap_cpu(Stream& stream, float c, Tensor& y) {
+  stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(softcap_range)(y, c, begin, end);
   });
 }
 

@@ -1,4 +1,6 @@
 // Streaming operations on CUDA devices: one pass over packs of 16 bytes, arithmetic in fp32.
+#include <cmath>
+
 #include "core/device/dispatch.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/map.cuh"
@@ -20,6 +22,10 @@ struct Sum {
 struct Times {
   float factor;
   __device__ float operator()(float a) const { return a * factor; }
+};
+struct Capped {
+  float c;
+  __device__ float operator()(float a) const { return c * tanhf(a / c); }
 };
 struct Same {
   __device__ float operator()(float a) const { return a; }
@@ -51,6 +57,12 @@ void accumulate_cuda(Stream& stream, const Tensor& x, Tensor& y) {
 void scale_cuda(Stream& stream, float factor, Tensor& y) {
   on_float(y.dtype(), [&]<class T>() {
     map("scale", stream, y.numel(), Times{factor}, elements<T>(y), elements<const T>(y));
+  });
+}
+
+void softcap_cuda(Stream& stream, float c, Tensor& y) {
+  on_float(y.dtype(), [&]<class T>() {
+    map("softcap", stream, y.numel(), Capped{c}, elements<T>(y), elements<const T>(y));
   });
 }
 

@@ -68,6 +68,10 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
       [&](Cuda) { detail::norm_backward_cuda(stream, op, a, rows, grads); });
 }
 
+detail::Norm rms_of(RmsWeight weight) {
+  return weight == RmsWeight::kOnePlus ? detail::Norm::kRmsOnePlus : detail::Norm::kRms;
+}
+
 }  // namespace
 
 void layer_norm(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
@@ -91,21 +95,21 @@ void layer_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, c
 }
 
 void rms_norm(Stream& stream, const Tensor& x, const Tensor& gamma, float eps, Tensor& y,
-              Tensor& inv_rms) {
-  run_forward(stream, "rms_norm", {detail::Norm::kRms, x, {}, gamma, {}, eps, {}, y, {}, inv_rms});
+              Tensor& inv_rms, RmsWeight weight) {
+  run_forward(stream, "rms_norm", {rms_of(weight), x, {}, gamma, {}, eps, {}, y, {}, inv_rms});
 }
 
 void add_rms_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,
-                  float eps, Tensor& sum, Tensor& y, Tensor& inv_rms) {
+                  float eps, Tensor& sum, Tensor& y, Tensor& inv_rms, RmsWeight weight) {
   run_forward(stream, "add_rms_norm",
-              {detail::Norm::kRms, x, residual, gamma, {}, eps, sum, y, {}, inv_rms});
+              {rms_of(weight), x, residual, gamma, {}, eps, sum, y, {}, inv_rms});
 }
 
 void rms_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& inv_rms,
                        const Tensor& dy, const Tensor& residual_grad, Tensor& dx,
-                       LayerNormGrads& grads) {
+                       LayerNormGrads& grads, RmsWeight weight) {
   run_backward(stream, "rms_norm_backward",
-               {detail::Norm::kRms, x, gamma, {}, inv_rms, dy, residual_grad, dx}, grads);
+               {rms_of(weight), x, gamma, {}, inv_rms, dy, residual_grad, dx}, grads);
 }
 
 }  // namespace ds::kernels

@@ -26,12 +26,17 @@ void layer_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, c
                          const Tensor& inv_std, const Tensor& dy, const Tensor& residual_grad,
                          Tensor& dx, LayerNormGrads& grads);
 
+// What the weight of an RMS norm multiplies by: gamma, or 1 + gamma, which weight decay draws to 1
+// (Gemma, arXiv 2403.08295). Sum and product are fp32, before the result is rounded.
+enum class RmsWeight : uint8_t { kPlain, kOnePlus };
+
 void rms_norm(Stream& stream, const Tensor& x, const Tensor& gamma, float eps, Tensor& y,
-              Tensor& inv_rms);
+              Tensor& inv_rms, RmsWeight weight = RmsWeight::kPlain);
 void add_rms_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,
-                  float eps, Tensor& sum, Tensor& y, Tensor& inv_rms);
+                  float eps, Tensor& sum, Tensor& y, Tensor& inv_rms,
+                  RmsWeight weight = RmsWeight::kPlain);
 void rms_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& inv_rms,
                        const Tensor& dy, const Tensor& residual_grad, Tensor& dx,
-                       LayerNormGrads& grads);
+                       LayerNormGrads& grads, RmsWeight weight = RmsWeight::kPlain);
 
 }  // namespace ds::kernels

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-using detail::Norm;
+using detail::Norm, detail::on_norm;
 
 template <class T>
 T* row_of(const Tensor& tensor, int64_t row, int64_t columns) {
@@ -71,6 +71,13 @@ float variance_of_row(const T* x, float mean, int64_t n) {
   return total / static_cast<float>(n);
 }
 
+// What the weight multiplies by.
+template <Norm kKind>
+HWY_INLINE F32Vector factor_of(Lanes d, F32Vector gamma) {
+  if constexpr (kKind == Norm::kRmsOnePlus) return hn::Add(gamma, hn::Set(d, 1.0F));
+  return gamma;
+}
+
 template <Norm kKind, class T>
 void forward_row(const T* x, const T* gamma, const T* beta, float mean, float inv, T* y,
                  int64_t n) {
@@ -78,7 +85,7 @@ void forward_row(const T* x, const T* gamma, const T* beta, float mean, float in
   const auto shift = hn::Set(d, mean);
   const auto factor = hn::Set(d, inv);
   const auto normalise = [&](int64_t i, int64_t count) HWY_ATTR {
-    const auto g = get(d, gamma + i, count);
+    const auto g = factor_of<kKind>(d, get(d, gamma + i, count));
     const auto v = get(d, x + i, count);
     if constexpr (kKind == Norm::kLayer) {
       const auto normal = hn::Mul(hn::Sub(v, shift), factor);
@@ -101,7 +108,7 @@ void forward_typed(const detail::NormForward& a, int64_t begin, int64_t end) {
     T* sum = row_of<T>(a.sum, row, n);
     float mean = 0.0F;  // of no use to RMS norm, but that the pass adds the residual
     if (kKind == Norm::kLayer || residual != nullptr) mean = mean_of_row(x, residual, sum, n);
-    if (kKind == Norm::kRms) mean = 0.0F;
+    if (kKind != Norm::kLayer) mean = 0.0F;
     if (residual != nullptr) x = sum;
     const float inv = 1.0F / std::sqrt(variance_of_row(x, mean, n) + a.eps);
     const T* beta = kKind == Norm::kLayer ? row_of<T>(a.beta, 0, n) : nullptr;
@@ -123,7 +130,7 @@ void backward_row(const T* x, const T* gamma, const T* dy, const T* residual, fl
   auto sum_gh = hn::Zero(d);
   for (int64_t i = 0; i < n; i += lane_count()) {
     const int64_t count = at_most_lanes(n - i);
-    const auto g = hn::Mul(get(d, dy + i, count), get(d, gamma + i, count));
+    const auto g = hn::Mul(get(d, dy + i, count), factor_of<kKind>(d, get(d, gamma + i, count)));
     const auto h = hn::Mul(hn::Sub(get(d, x + i, count), shift), factor);
     sum_g = hn::Add(sum_g, g);
     sum_gh = hn::MulAdd(g, h, sum_gh);
@@ -133,7 +140,7 @@ void backward_row(const T* x, const T* gamma, const T* dy, const T* residual, fl
   const auto mean_gh = hn::Set(d, sum_lanes(d, sum_gh) * scale);
   for (int64_t i = 0; i < n; i += lane_count()) {
     const int64_t count = at_most_lanes(n - i);
-    const auto g = hn::Mul(get(d, dy + i, count), get(d, gamma + i, count));
+    const auto g = hn::Mul(get(d, dy + i, count), factor_of<kKind>(d, get(d, gamma + i, count)));
     const auto h = hn::Mul(hn::Sub(get(d, x + i, count), shift), factor);
     auto v = hn::Mul(hn::NegMulAdd(h, mean_gh, hn::Sub(g, mean_g)), factor);
     if (residual != nullptr) v = hn::Add(v, get(d, residual + i, count));
@@ -197,21 +204,13 @@ void weight_grads(const detail::NormBackward& a, int64_t rows, LayerNormGrads& g
 
 void norm_rows(const detail::NormForward& a, int64_t begin, int64_t end) {
   on_float(a.x.dtype(), [&]<class T>() {
-    if (a.kind == Norm::kLayer) {
-      forward_typed<Norm::kLayer, T>(a, begin, end);
-    } else {
-      forward_typed<Norm::kRms, T>(a, begin, end);
-    }
+    on_norm(a.kind, [&]<Norm kKind>() { forward_typed<kKind, T>(a, begin, end); });
   });
 }
 
 void norm_backward_rows(const detail::NormBackward& a, int64_t begin, int64_t end) {
   on_float(a.x.dtype(), [&]<class T>() {
-    if (a.kind == Norm::kLayer) {
-      backward_typed<Norm::kLayer, T>(a, begin, end);
-    } else {
-      backward_typed<Norm::kRms, T>(a, begin, end);
-    }
+    on_norm(a.kind, [&]<Norm kKind>() { backward_typed<kKind, T>(a, begin, end); });
   });
 }
 
@@ -219,11 +218,7 @@ void norm_weight_columns(const detail::NormBackward& a, int64_t rows, LayerNormG
                          int64_t begin, int64_t end) {
   on_float(a.x.dtype(), [&]<class T>() {
     on_float(grads.dgamma.dtype(), [&]<class G>() {
-      if (a.kind == Norm::kLayer) {
-        weight_grads<Norm::kLayer, T, G>(a, rows, grads, begin, end);
-      } else {
-        weight_grads<Norm::kRms, T, G>(a, rows, grads, begin, end);
-      }
+      on_norm(a.kind, [&]<Norm kKind>() { weight_grads<kKind, T, G>(a, rows, grads, begin, end); });
     });
   });
 }

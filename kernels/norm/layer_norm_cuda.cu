@@ -49,6 +49,13 @@ __device__ float row_sum(int64_t columns, Term term) {
   return cuda::block_sum(total);
 }
 
+// What the weight multiplies by.
+template <Norm kKind, class T>
+__device__ float factor_of(T gamma) {
+  const auto weight = static_cast<float>(gamma);
+  return kKind == Norm::kRmsOnePlus ? 1.0F + weight : weight;
+}
+
 template <Norm kKind, int N, class T>
 __global__ void forward_kernel(int64_t rows, int64_t columns, float eps, ForwardPointers<T> p) {
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -88,7 +95,7 @@ __global__ void forward_kernel(int64_t rows, int64_t columns, float eps, Forward
       for (int i = 0; i < N; ++i) {
         const float normal = (static_cast<float>(value.values[i]) - mean) * inv;
         const auto shift = kKind == Norm::kLayer ? static_cast<float>(beta.values[i]) : 0.0F;
-        result.values[i] = static_cast<T>(fmaf(normal, static_cast<float>(gamma.values[i]), shift));
+        result.values[i] = static_cast<T>(fmaf(normal, factor_of<kKind>(gamma.values[i]), shift));
       }
       cuda::store(result, p.y + at + c);
     }
@@ -104,23 +111,23 @@ struct Slopes {
   float dy[N], g[N], h[N];
 };
 
-template <int N, class T>
+template <Norm kKind, int N, class T>
 __device__ Slopes<N> slopes_of(const Pack<T, N>& x, const Pack<T, N>& dy, const Pack<T, N>& gamma,
                                float mean, float inv) {
   Slopes<N> out;
   for (int i = 0; i < N; ++i) {
     out.dy[i] = static_cast<float>(dy.values[i]);
-    out.g[i] = out.dy[i] * static_cast<float>(gamma.values[i]);
+    out.g[i] = out.dy[i] * factor_of<kKind>(gamma.values[i]);
     out.h[i] = (static_cast<float>(x.values[i]) - mean) * inv;
   }
   return out;
 }
 
-template <int N, class T>
+template <Norm kKind, int N, class T>
 __device__ Slopes<N> slopes_at(const BackwardPointers<T>& p, int64_t at, int64_t c, float mean,
                                float inv) {
-  return slopes_of<N>(cuda::load<N>(p.x + at + c), cuda::load<N>(p.dy + at + c),
-                      cuda::load<N>(p.gamma + c), mean, inv);
+  return slopes_of<kKind, N>(cuda::load<N>(p.x + at + c), cuda::load<N>(p.dy + at + c),
+                             cuda::load<N>(p.gamma + c), mean, inv);
 }
 
 template <int N, class T>
@@ -170,7 +177,7 @@ __device__ void backward_row(int64_t row, const BackwardPointers<T>& p,
   const float inv = p.inv[row];
   float sum_g = 0, sum_gh = 0;
   for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
-    const Slopes<N> s = slopes_at<N>(p, at, c, mean, inv);
+    const Slopes<N> s = slopes_at<kKind, N>(p, at, c, mean, inv);
     for (int i = 0; i < N; ++i) {
       sum_g += s.g[i];
       sum_gh = fmaf(s.g[i], s.h[i], sum_gh);
@@ -182,7 +189,7 @@ __device__ void backward_row(int64_t row, const BackwardPointers<T>& p,
   const float mean_g = kKind == Norm::kLayer ? cuda::block_sum(sum_g) * scale : 0.0F;
   const float mean_gh = cuda::block_sum(sum_gh) * scale;
   for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
-    const Slopes<N> s = slopes_at<N>(p, at, c, mean, inv);
+    const Slopes<N> s = slopes_at<kKind, N>(p, at, c, mean, inv);
     Pack<T, N> residual{};
     if (p.residual != nullptr) residual = cuda::load<N>(p.residual + at + c);
     cuda::store(gradients_of(s, residual, p.residual != nullptr, mean_g, mean_gh, inv),
@@ -276,7 +283,7 @@ __global__ void backward_of_packs_kernel(int64_t rows, int64_t rows_of_group, in
     for (int64_t row = first; row < last; ++row, ++round) {
       const PackOfRow<N, T> own = next;
       if (row + 1 < last) next = PackOfRow<N, T>::template read<kKind>(p, row + 1, columns, c);
-      const Slopes<N> s = slopes_of(own.x, own.dy, gamma, own.mean, own.inv);
+      const Slopes<N> s = slopes_of<kKind>(own.x, own.dy, gamma, own.mean, own.inv);
       RowSums of_thread;
       for (int i = 0; i < N; ++i) {
         of_thread.g += s.g[i];
@@ -373,22 +380,14 @@ void backward(Stream& stream, std::string_view name, const NormBackward& a, int6
 
 void norm_forward_cuda(Stream& stream, std::string_view name, const NormForward& a, int64_t rows) {
   on_float(a.x.dtype(), [&]<class T>() {
-    if (a.kind == Norm::kLayer) {
-      forward<Norm::kLayer, T>(stream, name, a, rows);
-    } else {
-      forward<Norm::kRms, T>(stream, name, a, rows);
-    }
+    on_norm(a.kind, [&]<Norm kKind>() { forward<kKind, T>(stream, name, a, rows); });
   });
 }
 
 void norm_backward_cuda(Stream& stream, std::string_view name, const NormBackward& a, int64_t rows,
                         LayerNormGrads& grads) {
   on_float(a.x.dtype(), [&]<class T>() {
-    if (a.kind == Norm::kLayer) {
-      backward<Norm::kLayer, T>(stream, name, a, rows, grads);
-    } else {
-      backward<Norm::kRms, T>(stream, name, a, rows, grads);
-    }
+    on_norm(a.kind, [&]<Norm kKind>() { backward<kKind, T>(stream, name, a, rows, grads); });
   });
 }
 

@@ -5,18 +5,31 @@
 
 namespace ds::kernels::detail {
 
-enum class Norm : uint8_t { kLayer, kRms };
+enum class Norm : uint8_t { kLayer, kRms, kRmsOnePlus };
+
+// Calls body.template operator()<kind>().
+template <class Body>
+void on_norm(Norm kind, Body&& body) {
+  switch (kind) {
+    case Norm::kLayer:
+      return body.template operator()<Norm::kLayer>();
+    case Norm::kRms:
+      return body.template operator()<Norm::kRms>();
+    case Norm::kRmsOnePlus:
+      return body.template operator()<Norm::kRmsOnePlus>();
+  }
+}
 
 struct NormForward {
   Norm kind;
   const Tensor& x;
   const Tensor& residual;  // undefined: none
   const Tensor& gamma;
-  const Tensor& beta;  // undefined for kRms
+  const Tensor& beta;  // undefined unless kLayer
   float eps;
   const Tensor& sum;  // x + residual, when there is one
   const Tensor& y;
-  const Tensor& mean;  // undefined for kRms
+  const Tensor& mean;  // undefined unless kLayer
   const Tensor& inv;   // 1 / standard deviation, or 1 / root mean square
 };
 

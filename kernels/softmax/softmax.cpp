@@ -49,6 +49,7 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   detail::require_numel(kLossOp, "weight", stream, args.weight, vocabulary * width);
   detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
   check_rows(kLossOp, stream, args, rows);
+  DS_CHECK(args.softcap >= 0, "{}: logits capped at {}", kLossOp, args.softcap);
   DS_CHECK(args.dx.defined() == args.dweight.defined(),
            "{}: dx and dweight must both be given, or neither (evaluation)", kLossOp);
   if (args.dx.defined()) {
@@ -68,6 +69,7 @@ void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
   DS_CHECK(args.logits.columns > 0, "{}: logits of a vocabulary of nothing", kPass);
   const int64_t rows = args.logits.rows;
   check_rows(kPass, stream, args, rows);
+  DS_CHECK(args.softcap >= 0, "{}: logits capped at {}", kPass, args.softcap);
   if (!args.gradients) return;
   const DType logits = args.logits.tensor.dtype(), gradients = *args.gradients;
   const bool is_half = gradients == DType::kBF16 || gradients == DType::kF16;
@@ -108,6 +110,7 @@ SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args,
           .losses = args.losses.narrow(first, logits.rows),
           .grad_scale = args.grad_scale,
           .loss_scale = args.loss_scale,
+          .softcap = args.softcap,
           .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt};
 }
 
@@ -118,6 +121,10 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixV
   const MatrixView x = rows_of_matrix(args.x, first, logits.rows, width);
   const MatrixView weight = matrix(args.weight, logits.columns, width);
   matmul(stream, {.a = x, .b = weight, .c = logits, .transpose_b = Transpose::kYes});
+  if (args.softcap > 0) {
+    Tensor rows = logits.tensor.narrow(0, logits.rows * logits.row_stride);
+    softcap(stream, args.softcap, rows);
+  }
   const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits, first);
   args.shared != nullptr ? args.shared->softmax(block) : softmax_cross_entropy(stream, block);
   if (!args.dx.defined()) return;

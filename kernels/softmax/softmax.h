@@ -40,6 +40,9 @@ struct SoftmaxCrossEntropyArgs {
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
   // Multiplies it, in memory of the stream's device, read when the kernel runs; null: nothing does.
   const double* loss_scale = nullptr;
+  // Logits that are given were capped at c (softcap() of elementwise.h), and gradients are those of
+  // what they were before, which is 1 - (logit / c)^2 times as much. 0: nobody capped them.
+  float softcap = 0;
   // The dtype of the gradients, which are written over the logits: theirs, or one of 16 bits over
   // fp32, whose rows begin where those of the logits do (what is left of a row is undefined).
   // Without one, logits stay as they are.
@@ -92,6 +95,7 @@ struct LinearCrossEntropyArgs {
   Tensor dx = {};                      // [N, C]
   Tensor dweight = {};                 // [V, C]
   Write write_dweight = Write::kOverwrite;
+  float softcap = 0;  // c > 0: logits become c tanh(logit / c) before they are looked at
   const SharedVocabulary* shared = nullptr;  // where `weight` has some rows of a vocabulary
 };
 // Bytes of logits that a block of rows may have. More means fewer passes over dweight, which every

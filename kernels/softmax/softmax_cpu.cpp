@@ -47,17 +47,31 @@ float row_exp_sum(const T* x, float shift, float factor, int64_t n) {
   return sum_lanes(d, total);
 }
 
-// y = e^((x - shift) factor) scale; y, of elements no wider, may lie over x from its first byte on.
+// What gradients of logits capped at c are multiplied by.
+inline float slope_of_cap(float logit, float c) {
+  if (c == 0) return 1.0F;
+  const float t = logit / c;
+  return 1.0F - t * t;
+}
+
+// y = e^((x - shift) factor) scale, and, with a cap c, times 1 - (x / c)^2; y, of elements no
+// wider, may lie over x from its first byte on.
 template <class T, class Y>
-void row_exp(const T* x, float shift, float factor, float scale, Y* y, int64_t n) {
+void row_exp(const T* x, float shift, float factor, float scale, float c, Y* y, int64_t n) {
   const Lanes d;
   const auto offset = hn::Set(d, shift);
   const auto slope = hn::Set(d, factor);
   const auto gain = hn::Set(d, scale);
+  const auto inverse = hn::Set(d, c > 0 ? 1.0F / c : 0.0F);
   for (int64_t i = 0; i < n; i += lane_count()) {
     const int64_t count = at_most_lanes(n - i);
-    const auto e = exp(d, hn::Mul(hn::Sub(get(d, x + i, count), offset), slope));
-    put(hn::Mul(e, gain), d, y + i, count);
+    const auto v = get(d, x + i, count);
+    auto e = hn::Mul(exp(d, hn::Mul(hn::Sub(v, offset), slope)), gain);
+    if (c > 0) {
+      const auto t = hn::Mul(v, inverse);
+      e = hn::Mul(e, hn::NegMulAdd(t, t, hn::Set(d, 1.0F)));
+    }
+    put(e, d, y + i, count);
   }
 }
 
@@ -79,15 +93,15 @@ float row_loss(const T* logits, int32_t target, int64_t n) {
 
 // The loss, and over the logits their gradient times `scale`.
 template <class G, class T>
-float row_loss_and_gradient(T* logits, int32_t target, float scale, int64_t n) {
+float row_loss_and_gradient(T* logits, int32_t target, float scale, float c, int64_t n) {
   const float shift = row_max(logits, n);
   const float total = row_exp_sum(logits, shift, 1.0F, n);
   const auto logit = static_cast<float>(logits[target]);
   const float loss = std::log(total) + shift - logit;
   const float at_target = std::exp(logit - shift) / total;
   G* const grad = reinterpret_cast<G*>(logits);
-  row_exp(logits, shift, 1.0F, scale / total, grad, n);
-  grad[target] = static_cast<G>((at_target - 1.0F) * scale);
+  row_exp(logits, shift, 1.0F, scale / total, c, grad, n);
+  grad[target] = static_cast<G>((at_target - 1.0F) * scale * slope_of_cap(logit, c));
   return loss;
 }
 
@@ -124,8 +138,9 @@ void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients
             losses[row] = 0.0F;
             std::fill(logits, logits + columns, static_cast<T>(0.0F));
           } else {
-            losses[row] =
-                row_loss_and_gradient<G>(logits, targets[row], scale * weight, columns) * weight;
+            losses[row] = row_loss_and_gradient<G>(logits, targets[row], scale * weight,
+                                                   args.softcap, columns) *
+                          weight;
           }
         }
       }
@@ -169,12 +184,13 @@ WholeRow join_parts(const float* numbers, int64_t ranks, int64_t stride) {
 
 // Over the logits of a row, their gradients; `target` may be outside of them.
 template <class G, class T>
-void part_gradient(T* logits, const WholeRow& whole, int64_t target, float scale, int64_t n) {
+void part_gradient(T* logits, const WholeRow& whole, int64_t target, float scale, float c,
+                   int64_t n) {
   G* const grad = reinterpret_cast<G*>(logits);
-  row_exp(logits, whole.largest, 1.0F, scale / whole.total, grad, n);
+  row_exp(logits, whole.largest, 1.0F, scale / whole.total, c, grad, n);
   if (target < 0 || target >= n) return;
   const float at_target = std::exp(whole.at_target - whole.largest) / whole.total;
-  grad[target] = static_cast<G>((at_target - 1.0F) * scale);
+  grad[target] = static_cast<G>((at_target - 1.0F) * scale * slope_of_cap(whole.at_target, c));
 }
 
 }  // namespace
@@ -203,7 +219,8 @@ void loss_of_parts_rows(const SoftmaxCrossEntropyArgs& args, const VocabularyPar
           if (is_ignored) {
             std::fill(logits, logits + columns, static_cast<T>(0.0F));
           } else {
-            part_gradient<G>(logits, whole, targets[row] - part.first, scale * weight, columns);
+            part_gradient<G>(logits, whole, targets[row] - part.first, scale * weight, args.softcap,
+                             columns);
           }
         }
       }

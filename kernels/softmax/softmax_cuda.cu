@@ -28,6 +28,9 @@ constexpr float kLog2E = 1.44269504F;
 // Below all logits, and finite: minus infinity less itself would be no number.
 constexpr float kLowest = -3.40282347e38F;
 
+// Whether logits were capped, which no register is spent on where they were not.
+enum class Cap : uint8_t { kNone, kSoft };
+
 struct Operands {
   int64_t rows, columns;
   int64_t stride;          // elements from row to row
@@ -35,6 +38,7 @@ struct Operands {
   int64_t vocabulary = 0;  // of so many
   float grad_scale;
   const double* loss_scale;  // or null
+  float softcap = 0;
   const int32_t* targets;
   const float* row_weights;  // or null
   float* losses;
@@ -156,9 +160,9 @@ __device__ void fill_gradients(const Row<T>& row, float value) {
   }
 }
 
-template <class G, class T>
+template <Cap kCap, class G, class T>
 __device__ void write_gradients(const Row<T>& row, int64_t target, const Softmax& softmax,
-                                float scale) {
+                                float scale, float c) {
   constexpr int kPack = Row<T>::kPack;
   const float gain = scale / softmax.total;
   const int64_t packs = row.packs();
@@ -168,7 +172,9 @@ __device__ void write_gradients(const Row<T>& row, int64_t target, const Softmax
     read(row, first, x);
     for (int i = 0; i < kPack; ++i) {
       const float e = exponential(x[i] - softmax.largest);
+      const float t = kCap == Cap::kSoft ? x[i] / c : 0.0F;
       x[i] = first + i == target ? (e / softmax.total - 1.0F) * scale : e * gain;
+      if (kCap == Cap::kSoft) x[i] *= fmaf(-t, t, 1.0F);
     }
     // Narrower gradients lie over logits of this round and of those before it, which other threads
     // have to have read.
@@ -189,14 +195,14 @@ __global__ void __launch_bounds__(kMostThreads) loss_kernel(Operands o, T* logit
   }
 }
 
-template <class T, class G>
+template <Cap kCap, class T, class G>
 __global__ void __launch_bounds__(kMostThreads) gradient_kernel(Operands o, T* logits) {
   const float scale = scaled(o.grad_scale, o.loss_scale);
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const Row<T> row(logits + i * o.stride, o.columns);
     if (weight_of(o, i) != 0 && row.has(o.targets[i])) {
       const Softmax softmax = write_loss(o, row, i);
-      write_gradients<G>(row, o.targets[i], softmax, scale * weight_of(o, i));
+      write_gradients<kCap, G>(row, o.targets[i], softmax, scale * weight_of(o, i), o.softcap);
     } else {
       fill_gradients<G>(row, write_no_loss(o, i));
     }
@@ -251,7 +257,7 @@ __global__ void losses_of_parts_kernel(Operands o, const float* numbers, int ran
   }
 }
 
-template <class T, class G>
+template <Cap kCap, class T, class G>
 __global__ void __launch_bounds__(kMostThreads)
     gradients_of_parts_kernel(Operands o, T* logits, const float* numbers, int ranks) {
   const float scale = scaled(o.grad_scale, o.loss_scale);
@@ -262,7 +268,7 @@ __global__ void __launch_bounds__(kMostThreads)
     if (weight != 0 && target < o.vocabulary) {
       const WholeRow whole =
           join_parts(numbers + i * kNumbersOfPart, ranks, o.rows * kNumbersOfPart);
-      write_gradients<G>(row, target - o.first, whole.softmax, scale * weight);
+      write_gradients<kCap, G>(row, target - o.first, whole.softmax, scale * weight, o.softcap);
     } else {
       fill_gradients<G>(row, target < o.vocabulary ? 0.0F : NAN);
     }
@@ -279,6 +285,7 @@ Operands operands_of(Stream& stream, const SoftmaxCrossEntropyArgs& args,
       .vocabulary = part.vocabulary,
       .grad_scale = args.grad_scale,
       .loss_scale = args.loss_scale,
+      .softcap = args.softcap,
       .targets = elements<const int32_t>(args.targets),
       .row_weights = args.row_weights.defined() ? elements<const float>(args.row_weights) : nullptr,
       .losses = elements<float>(args.losses),
@@ -310,7 +317,10 @@ void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& a
     if (!args.gradients) return cuda::launch(kName, loss_kernel<T>, shape, stream, o, logits);
     on_float(*args.gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
-        cuda::launch(kName, gradient_kernel<T, G>, shape, stream, o, logits);
+        cuda::launch(
+            kName,
+            o.softcap > 0 ? gradient_kernel<Cap::kSoft, T, G> : gradient_kernel<Cap::kNone, T, G>,
+            shape, stream, o, logits);
       }
     });
   });
@@ -337,7 +347,9 @@ void softmax_cross_entropy_of_parts_cuda(Stream& stream, const SoftmaxCrossEntro
   on_float(args.logits.tensor.dtype(), [&]<class T>() {
     on_float(*args.gradients, [&]<class G>() {
       if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
-        cuda::launch(kName, gradients_of_parts_kernel<T, G>,
+        cuda::launch(kName,
+                     o.softcap > 0 ? gradients_of_parts_kernel<Cap::kSoft, T, G>
+                                   : gradients_of_parts_kernel<Cap::kNone, T, G>,
                      shape_for_rows_of<T>(o.rows, o.columns), stream, o, logits_of<T>(args),
                      of_parts, ranks);
       }

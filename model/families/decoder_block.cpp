@@ -82,18 +82,47 @@ LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
   return projections.joined(std::move(parts));
 }
 
+kernels::RmsWeight rms_weight(NormKind kind) {
+  return kind == NormKind::kRmsOnePlus ? kernels::RmsWeight::kOnePlus : kernels::RmsWeight::kPlain;
+}
+
 // All heads of a layer have one weight; ranks that share them each make a part of its gradient.
 HeadNormSpec head_norm_params(const DecoderSpec& spec, const BuildContext& attention,
                               int64_t head_dim) {
-  DS_CHECK(spec.norm == NormKind::kRms, "decoder: norms of heads of another kind than RMS");
+  DS_CHECK(spec.norm != NormKind::kLayer, "decoder: norms of heads of another kind than RMS");
+  const kernels::RmsWeight kind = rms_weight(spec.norm);
   const auto weight = [&](std::string_view name) {
     ParamPart part;
     if (attention.tensor) part.summed = {Axis::kTensor};
-    return attention.child(name).param("weight", {head_dim}, ones(), ModuleKind::kLayerNorm, part);
+    return attention.child(name).param("weight", {head_dim}, unit_weight(kind),
+                                       ModuleKind::kLayerNorm, part);
   };
   return {.queries = weight(spec.head_norms->queries),
           .keys = weight(spec.head_norms->keys),
-          .eps = static_cast<float>(spec.norm_eps)};
+          .eps = static_cast<float>(spec.norm_eps),
+          .weight = kind};
+}
+
+MlpGate gate_of(kernels::Activation activation) {
+  switch (activation) {
+    case kernels::Activation::kNone:
+      break;
+    case kernels::Activation::kSilu:
+      return MlpGate::kSilu;
+    case kernels::Activation::kGeluTanh:
+      return MlpGate::kGeluTanh;
+    case kernels::Activation::kGeluExact:
+      return MlpGate::kGeluExact;
+    case kernels::Activation::kRelu:
+      return MlpGate::kRelu;
+  }
+  throw InternalError("decoder: a gate without a function");
+}
+
+std::optional<NormSpec> norm_behind(const DecoderSpec& spec, const BuildContext& block,
+                                    std::string_view name, int64_t width) {
+  if (name.empty()) return std::nullopt;
+  return norm_params(spec, block.child(name), width);
 }
 
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
@@ -104,19 +133,37 @@ kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
 
 }  // namespace
 
+bool has_window(const DecoderSpec& spec, int64_t layer) {
+  if (!spec.window) return false;
+  const int64_t every = spec.window->full_every;
+  const bool sees_all = every > 0 && (layer + 1) % every == 0;
+  return !sees_all && layer >= spec.window->first_layer;
+}
+
 kernels::AttentionMask attention_mask(const DecoderSpec& spec, int64_t layer) {
-  const bool slides = spec.window && layer >= spec.window->first_layer;
-  return slides ? kernels::window_mask(spec.window->keys) : kernels::AttentionMask{};
+  return has_window(spec, layer) ? kernels::window_mask(spec.window->keys)
+                                 : kernels::AttentionMask{};
+}
+
+kernels::AttentionSpec attention_spec(const DecoderSpec& spec, int64_t layer) {
+  return {.mask = attention_mask(spec, layer),
+          .scale = static_cast<float>(spec.scores.scale),
+          .softcap = static_cast<float>(spec.scores.softcap)};
 }
 
 NormSpec norm_params(const DecoderSpec& spec, const BuildContext& build, int64_t width) {
-  return spec.norm == NormKind::kLayer ? layer_norm_params(build, width, spec.norm_eps)
-                                       : rms_norm_params(build, width, spec.norm_eps);
+  return spec.norm == NormKind::kLayer
+             ? layer_norm_params(build, width, spec.norm_eps)
+             : rms_norm_params(build, width, spec.norm_eps, rms_weight(spec.norm));
 }
 
 DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
                            const BuildContext& build, int64_t layer)
-    : Block(build.path), dims_(dimensions_here(build, dims)), layer_(layer) {
+    : Block(build.path),
+      dims_(dimensions_here(build, dims)),
+      layer_(layer),
+      attention_(attention_spec(spec, layer)),
+      branch_factor_(static_cast<float>(spec.factors.branch)) {
   const Projections projections(spec, dims);
   const BlockCut cut = block_cut(build, dims.head_dim);
   const BuildContext attention = build.child(spec.names.attention);
@@ -126,22 +173,26 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
   attention_dropout_ = {static_cast<float>(dims.attention_dropout), place};
   attention_out_dropout_ = {branch_dropout, place + 1};
   mlp_dropout_ = {branch_dropout, place + 2};
-  if (spec.rotary) rotary_ = rotary_table(*spec.rotary, dims.head_dim);
-  mask_ = attention_mask(spec, layer);
+  const bool turns_by_window = spec.window_rotary && has_window(spec, layer);
+  const std::optional<RotarySpec>& rotary = turns_by_window ? spec.window_rotary : spec.rotary;
+  if (rotary) rotary_ = rotary_table(*rotary, dims.head_dim);
   attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
   qkv_ = attention_in(projections, attention, spec.attention.in, dims, cut);
   if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims.head_dim);
   attention_out_ =
       projections.out(attention, spec.attention.out, dims.heads * dims.head_dim, cut.queries);
+  attention_out_norm_ = norm_behind(spec, build, spec.names.attention_out_norm, dims.width);
   mlp_norm_ = norm_params(spec, build.child(spec.names.mlp_norm), dims.width);
   mlp_.up = mlp_in(projections, mlp, spec.mlp.in, dims.inner, cut);
   mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
+  mlp_out_norm_ = norm_behind(spec, build, spec.names.mlp_out_norm, dims.width);
   DS_CHECK(spec.branch_dropout == 0 || spec.dropout_places >= 3,
            "decoder: {} places where branches are dropped, of three in a block",
            spec.dropout_places);
+  DS_CHECK(branch_factor_ == 1 || !(attention_out_norm_ || mlp_out_norm_),
+           "decoder: a factor of branches that have norms behind them");
   if (spec.has_gate) {
-    DS_CHECK(spec.activation == "silu", "decoder: a gate of {}", spec.activation);
-    mlp_.gate = MlpGate::kSilu;
+    mlp_.gate = gate_of(parse_activation(spec.activation));
   } else {
     mlp_.activation = parse_activation(spec.activation);
   }
@@ -164,22 +215,29 @@ Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Resid
                          qkv = norm_heads(inside, shape, *head_norms_, std::move(qkv));
                        }
                        if (rotary_) qkv = rope(inside, shape, *rotary_, rows, std::move(qkv));
-                       kernels::AttentionSpec spec{.shape = shape, .mask = mask_};
+                       kernels::AttentionSpec spec = attention_;
+                       spec.shape = shape;
                        spec.mask.ranges = rows.key_ranges;
                        Var heads = attention(inside, spec, qkv, layer_, attention_dropout_);
                        qkv = {};
                        Context end = inside.end_of_segment();
-                       return dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),
-                                      attention_out_dropout_, length);
+                       y = dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),
+                                   attention_out_dropout_, length);
+                       return scaled(end, std::move(y), branch_factor_);
                      });
+  if (attention_out_norm_) branch = norm(context, branch, {}, *attention_out_norm_).y;
   normed = norm(context, normed.sum, branch, mlp_norm_);
-  branch = recompute_part(
-      context, RecomputedPart::kMlp, std::move(normed.y), [this, length](Context& inside, Var y) {
-        y = enter_tensor(inside, std::move(y));
-        Context end = inside.end_of_segment();
-        y = mlp(end, y, mlp_);
-        return dropout(end, leave_tensor(end, std::move(y)), mlp_dropout_, length);
-      });
+  // A norm behind the MLP reads what it gives, also where the whole block is run again.
+  Context around = mlp_out_norm_ ? context.part_of_segment(false) : context;
+  branch = recompute_part(around, RecomputedPart::kMlp, std::move(normed.y),
+                          [this, length](Context& inside, Var y) {
+                            y = enter_tensor(inside, std::move(y));
+                            Context end = inside.end_of_segment();
+                            y = mlp(end, y, mlp_);
+                            y = dropout(end, leave_tensor(end, std::move(y)), mlp_dropout_, length);
+                            return scaled(end, std::move(y), branch_factor_);
+                          });
+  if (mlp_out_norm_) branch = norm(context, branch, {}, *mlp_out_norm_).y;
   return {std::move(normed.sum), std::move(branch)};
 }
 

@@ -1,5 +1,6 @@
 #include "model/families/decoder_parts.h"
 
+#include "core/device/dispatch.h"
 #include "core/values/index.h"
 #include "model/families/decoder_block.h"
 
@@ -29,9 +30,18 @@ BuildContext table_place(const Layout& d) {
   return table;
 }
 
+float embedding_factor(const DecoderFactors& factors, DType dtype) {
+  const auto factor = static_cast<float>(factors.embedding);
+  if (factors.embedding_precision == FactorPrecision::kFull) return factor;
+  float rounded = factor;
+  on_float(dtype, [&]<class T>() { rounded = static_cast<float>(static_cast<T>(factor)); });
+  return rounded;
+}
+
 Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
   Stage::Embedding embedding{
       .spec = {.table = table.table("weight", d.table(), d.init()), .width = d.dims.width},
+      .factor = embedding_factor(d.spec.factors, d.root.dtype),
       .dropout = {static_cast<float>(d.spec.embedding_dropout), 0}};
   if (!d.spec.names.positions.empty()) {
     embedding.spec.positions =
@@ -45,8 +55,10 @@ Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
 Stage::Head head_of(const Layout& d, const BuildContext& table,
                     const std::optional<Stage::Embedding>& embedding) {
   const int unit = narrow<int>(d.dims.layers) + 1;
-  Stage::Head head{.norm = norm_params(d.spec, d.body.child(d.spec.names.last_norm).in_unit(unit),
-                                       d.dims.width)};
+  Stage::Head head{
+      .norm = norm_params(d.spec, d.body.child(d.spec.names.last_norm).in_unit(unit), d.dims.width),
+      .factor = static_cast<float>(d.spec.factors.logits),
+      .softcap = static_cast<float>(d.spec.logits_softcap)};
   if (d.tied && embedding) {
     head.weight = embedding->spec.table;
     return head;

@@ -10,6 +10,7 @@
 #include "model/exchange/sequence.h"
 #include "model/exchange/tensor.h"
 #include "model/pass/module_label.h"
+#include "model/pass/own.h"
 
 namespace ds {
 namespace {
@@ -31,9 +32,10 @@ NormValues normalize(Context& context, const Tensor& residual, const Tensor& bra
   if (spec.beta == kNoParam) {
     if (branch.defined()) {
       kernels::add_rms_norm(stream, branch, residual, gamma.weight(), spec.eps, out.sum, out.y,
-                            out.inv_std);
+                            out.inv_std, spec.weight);
     } else {
-      kernels::rms_norm(stream, residual, gamma.weight(), spec.eps, out.y, out.inv_std);
+      kernels::rms_norm(stream, residual, gamma.weight(), spec.eps, out.y, out.inv_std,
+                        spec.weight);
     }
     return out;
   }
@@ -67,7 +69,8 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
                                 .write_gamma = gamma_slot.write,
                                 .write_beta = kernels::Write::kOverwrite};
   if (spec.beta == kNoParam) {
-    kernels::rms_norm_backward(stream, sum, gamma.weight(), inv_std, dy, dsum, dx, grads);
+    kernels::rms_norm_backward(stream, sum, gamma.weight(), inv_std, dy, dsum, dx, grads,
+                               spec.weight);
   } else {
     const GradSlot beta_slot = store.grad_slot(spec.beta);
     grads.dbeta = beta_slot.grad;
@@ -193,6 +196,19 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   Tensor y = context.pass.unread ? std::move(x.value) : apply(std::move(x.value));
   auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };
   return context.record("dropout", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+Var scaled(Context& context, Var x, float factor) {
+  if (factor == 1.0F) return x;
+  Stream& stream = context.stream;
+  const auto apply = [&stream, factor](Tensor given) {
+    Tensor y = own(stream, std::move(given));
+    kernels::scale(stream, factor, y);
+    return y;
+  };
+  Tensor y = context.pass.unread ? std::move(x.value) : apply(std::move(x.value));
+  auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };
+  return context.record("scale", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
 Var embed(Context& context, const TokenRows& tokens, DType dtype, const EmbeddingSpec& spec) {

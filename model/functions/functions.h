@@ -5,6 +5,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/activation.h"
+#include "kernels/norm/layer_norm.h"
 #include "kernels/rotary/rope.h"
 #include "model/pass/context.h"
 
@@ -45,9 +46,13 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec);
 
 // ---- MLP (functions_mlp.cpp)
 
+// The function behind a gate; with one, `up` has two parts of equal size, gate and up.
 enum class MlpGate : uint8_t {
   kNone,
-  kSilu,  // SwiGLU: `up` has two parts of equal size, gate and up
+  kSilu,  // SwiGLU
+  kGeluTanh,
+  kGeluExact,
+  kRelu,
 };
 struct MlpSpec {
   LinearSpec up;
@@ -55,9 +60,9 @@ struct MlpSpec {
   MlpGate gate = MlpGate::kNone;
   kernels::Activation activation = kernels::Activation::kNone;  // without a gate
 };
-// x [N, up.in] -> activation(up(x)), or silu(gate(x)) * up(x) -> down [N, down.out()]. One node of
-// the tape, so that what lies between the products is nobody else's; in as many tiles as the
-// context says.
+// x [N, up.in] -> activation(up(x)), or f(gate(x)) * up(x) -> down [N, down.out()]. One node of the
+// tape, so that what lies between the products is nobody else's; in as many tiles as the context
+// says.
 Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 
 // ---- attention (functions_attention.cpp)
@@ -79,6 +84,7 @@ Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::
 struct HeadNormSpec {
   ParamId queries = kNoParam, keys = kNoParam;
   float eps = 0;
+  kernels::RmsWeight weight = kernels::RmsWeight::kPlain;
 };
 Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
                Var qkv);
@@ -89,6 +95,7 @@ struct NormSpec {
   ParamId gamma = kNoParam;
   ParamId beta = kNoParam;  // none: RMS norm
   float eps = 0;
+  kernels::RmsWeight weight = kernels::RmsWeight::kPlain;  // of an RMS norm
 };
 struct NormOutput {
   Var sum;  // residual + branch, the new residual stream
@@ -101,6 +108,9 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
 // Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`, or of
 // parts of such a length.
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
+
+// x times a factor; x itself if that is 1.
+Var scaled(Context& context, Var x, float factor);
 
 struct EmbeddingSpec {
   ParamId table = kNoParam;
@@ -121,9 +131,10 @@ Var embed(Context& context, const TokenRows& tokens, DType dtype, const Embeddin
 // ---- loss head (functions_loss.cpp)
 
 // -log softmax(x * W^T)[target], fp32 [N], W [V, C], times the weights of the rows, fp32 [N], if
-// they have some; see LanguageModel::loss for targets and grad_scale. With a tape the head's weight
-// gradient is complete on return and a node that starts the backward flow is recorded.
+// they have some; see LanguageModel::loss for targets and grad_scale. With a cap c > 0 logits are
+// c tanh(x * W^T / c). With a tape the head's weight gradient is complete on return and a node that
+// starts the backward flow is recorded.
 Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
-                            float grad_scale, const Tensor& row_weights = {});
+                            float grad_scale, const Tensor& row_weights = {}, float softcap = 0);
 
 }  // namespace ds

@@ -43,27 +43,28 @@ struct Normed {
   Tensor x, inverse_rms;  // what the backward needs
 };
 
-Normed norm_in_place(Context& context, const Heads& heads, float eps, Tensor& packed) {
+Normed norm_in_place(Context& context, const Heads& heads, const HeadNormSpec& spec,
+                     Tensor& packed) {
   Stream& stream = context.stream;
   const Span span(stream, module_label(*context.store, heads.gamma));
   const Lease gamma = context.store->acquire(heads.gamma);
   Normed out{.x = taken_out(stream, heads, packed),
              .inverse_rms = Tensor::empty({heads.shape()[0]}, DType::kF32, stream)};
   Tensor y = Tensor::empty(heads.shape(), packed.dtype(), stream);
-  kernels::rms_norm(stream, out.x, gamma.weight(), eps, y, out.inverse_rms);
+  kernels::rms_norm(stream, out.x, gamma.weight(), spec.eps, y, out.inverse_rms, spec.weight);
   put_back(stream, heads, y, packed);
   return out;
 }
 
 void gradient_in_place(Stream& stream, ParameterStore& store, const Heads& heads,
-                       const Normed& normed, Tensor& packed) {
+                       kernels::RmsWeight weight, const Normed& normed, Tensor& packed) {
   const Lease gamma = store.acquire(heads.gamma);
   const GradSlot slot = store.grad_slot(heads.gamma);
   kernels::LayerNormGrads grads{.dgamma = slot.grad, .write_gamma = slot.write};
   Tensor dx = taken_out(stream, heads, packed);
   const Tensor dy = dx;  // whose place the gradient takes
   kernels::rms_norm_backward(stream, normed.x, gamma.weight(), normed.inverse_rms, dy, Tensor(), dx,
-                             grads);
+                             grads, weight);
   store.grad_ready(heads.gamma);
   put_back(stream, heads, dx, packed);
 }
@@ -76,15 +77,16 @@ Var norm_heads(Context& context, const kernels::AttentionShape& shape, const Hea
   Stream& stream = context.stream;
   ParameterStore& store = *context.store;
   const auto [queries, keys] = heads_of(shape, spec);
-  const Normed q = norm_in_place(context, queries, spec.eps, qkv.value);
-  const Normed k = norm_in_place(context, keys, spec.eps, qkv.value);
+  const Normed q = norm_in_place(context, queries, spec, qkv.value);
+  const Normed k = norm_in_place(context, keys, spec, qkv.value);
   auto backward = [&stream, &store, shape, spec, q_saved = context.save(q.x),
                    q_inverse = context.save(q.inverse_rms), k_saved = context.save(k.x),
                    k_inverse = context.save(k.inverse_rms)](GradientFlow& flow) mutable {
     Tensor dqkv = own(stream, flow.take(0));
     const auto [of_queries, of_keys] = heads_of(shape, spec);
-    gradient_in_place(stream, store, of_keys, {take(k_saved), take(k_inverse)}, dqkv);
-    gradient_in_place(stream, store, of_queries, {take(q_saved), take(q_inverse)}, dqkv);
+    gradient_in_place(stream, store, of_keys, spec.weight, {take(k_saved), take(k_inverse)}, dqkv);
+    gradient_in_place(stream, store, of_queries, spec.weight, {take(q_saved), take(q_inverse)},
+                      dqkv);
     flow.give(0, std::move(dqkv));
   };
   Tensor normed = std::move(qkv.value);

@@ -5,7 +5,7 @@
 namespace ds {
 
 Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
-                            float grad_scale, const Tensor& row_weights) {
+                            float grad_scale, const Tensor& row_weights, float softcap) {
   Stream& stream = context.stream;
   Tensor losses = Tensor::empty({x.value.shape()[0]}, DType::kF32, stream);
   const Lease lease = context.store->acquire(weight);
@@ -14,7 +14,8 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
       .weight = as_operand(stream, lease.weight(), context.pass.operands),
       .targets = targets,
       .row_weights = row_weights,
-      .losses = losses};
+      .losses = losses,
+      .softcap = softcap};
   kernels::SharedVocabulary shared;
   if (context.parallel.group(Axis::kTensor) != nullptr) {
     shared = shared_vocabulary(context, context.store->spec(weight));

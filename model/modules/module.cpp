@@ -145,10 +145,17 @@ NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps)
   return spec;
 }
 
-NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps) {
-  return {.gamma = build.param("weight", {width}, ones(), ModuleKind::kLayerNorm, norm_part(build)),
+Initializer unit_weight(kernels::RmsWeight weight) {
+  return weight == kernels::RmsWeight::kOnePlus ? zeros() : ones();
+}
+
+NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps,
+                         kernels::RmsWeight weight) {
+  return {.gamma = build.param("weight", {width}, unit_weight(weight), ModuleKind::kLayerNorm,
+                               norm_part(build)),
           .beta = kNoParam,
-          .eps = static_cast<float>(eps)};
+          .eps = static_cast<float>(eps),
+          .weight = weight};
 }
 
 }  // namespace ds

@@ -69,6 +69,9 @@ std::vector<Range> vocabulary_cut(const BuildContext& build);
 ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions& dims);
 
 NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps);
-NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps);
+// The norm begins as one that multiplies by 1.
+NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps,
+                         kernels::RmsWeight weight = kernels::RmsWeight::kPlain);
+Initializer unit_weight(kernels::RmsWeight weight);
 
 }  // namespace ds

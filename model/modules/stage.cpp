@@ -146,8 +146,10 @@ Residual Stage::run(Context& context, StageInput input) const {
     DS_CHECK(tokens.tokens.dtype() == DType::kI32 && tokens.tokens.shape() == Shape{row_count},
              "stage: tokens are {} {}, expected int32 [{}]", name_of(tokens.tokens.dtype()),
              tokens.tokens.shape().to_string(), row_count);
-    stream.sum = dropout(context, embed(context, tokens, parts_.dtype, parts_.embedding->spec),
-                         parts_.embedding->dropout, rows.length);
+    const Embedding& embedding = *parts_.embedding;
+    Var y = embed(context, tokens, parts_.dtype, embedding.spec);
+    stream.sum = dropout(context, scaled(context, std::move(y), embedding.factor),
+                         embedding.dropout, rows.length);
   } else {
     const Shape expected{row_count / row_sharers(context), dims_.width};
     DS_CHECK(input.boundary.defined() && input.boundary.value.shape() == expected &&
@@ -213,8 +215,9 @@ Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const
   const Span span(context.stream, "head");
   Var y = norm(context, residual.sum, residual.branch, last.norm).y;
   residual = {};
-  return linear_cross_entropy(context, enter_tensor(context, std::move(y)), last.weight, targets,
-                              grad_scale, weights);
+  y = enter_tensor(context, scaled(context, std::move(y), last.factor));
+  return linear_cross_entropy(context, std::move(y), last.weight, targets, grad_scale, weights,
+                              last.softcap);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
@@ -224,13 +227,15 @@ Tensor Stage::next_logits(Context& context, StageInput input) const {
   Stream& stream = context.stream;
   Residual residual = run(context, std::move(input));
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  const Var y = norm(context, residual.sum, residual.branch, last.norm).y;
+  const Var y =
+      scaled(context, norm(context, residual.sum, residual.branch, last.norm).y, last.factor);
   Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
   const Lease head = context.store->acquire(last.weight);
   kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
                            .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
                            .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
                            .transpose_b = kernels::Transpose::kYes});
+  if (last.softcap > 0) kernels::softcap(stream, last.softcap, logits);
   return logits;
 }
 

@@ -54,11 +54,14 @@ class Stage final : public PipelineStage {
  public:
   struct Embedding {
     EmbeddingSpec spec{};
+    float factor = 1;  // what is looked up is multiplied by it
     DropoutSpec dropout{};
   };
   struct Head {
     NormSpec norm{};
     ParamId weight = kNoParam;  // [V, C]; the embedding's table when tied
+    float factor = 1;           // of logits
+    float softcap = 0;          // c: they become c tanh(logit / c); 0: they stay
   };
   struct Parts {
     ModelConfig config;

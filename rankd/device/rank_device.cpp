@@ -181,9 +181,10 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                           .kv_heads = kv_heads,
                           .head_dim = sizes.head_dim},
                          sharers);
+  const DecoderSpec spec = decoder_spec(options.model);
   const auto words_of = [&](int64_t layer) {
-    kernels::AttentionSpec attention{.shape = shape,
-                                     .mask = attention_mask(decoder_spec(options.model), layer)};
+    kernels::AttentionSpec attention = attention_spec(spec, layer);
+    attention.shape = shape;
     if (options.content.key_ranges) {  // of which nobody asks the values here
       attention.mask.ranges = unread_value({shape.batch, shape.length, 2}, DType::kI32);
     }
@@ -192,9 +193,15 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                                    static_cast<float>(sizes.attention_dropout), options.attention);
     return kernels::to_text(chosen.value());
   };
-  // Later layers may have a window.
-  const std::string first = words_of(0), last = words_of(sizes.layers - 1);
-  return first == last ? first : fmt::format("{}; with a window, {}", first, last);
+  // Some layers may have a window.
+  std::string whole, windowed;
+  for (int64_t layer = 0; layer < sizes.layers; ++layer) {
+    std::string& words = has_window(spec, layer) ? windowed : whole;
+    if (words.empty()) words = words_of(layer);
+  }
+  if (whole.empty() || whole == windowed) return windowed;
+  if (windowed.empty()) return whole;
+  return fmt::format("{}; with a window, {}", whole, windowed);
 }
 
 std::string RankDevice::description(const EngineOptions& options) {

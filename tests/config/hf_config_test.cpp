@@ -125,6 +125,153 @@ TEST_CASE("a Qwen3 has heads of their own width, norms of them, and no biases un
                     Catch::Contains("sliding_attention"));
 }
 
+TEST_CASE("a Gemma multiplies embeddings, norms by 1 + w, and reads gelu as its tanh form",
+          "[model]") {
+  using Catch::Contains;
+  const auto json = [](const std::string& more) {
+    return R"({"model_type": "gemma", "hidden_size": 64)" + more + "}";
+  };
+  const auto c = std::get<GemmaConfig>(parse_hf_config(json(R"(, "hidden_act": "gelu")"), "c"));
+  CHECK(c.hidden_act == "gelu_pytorch_tanh");
+  CHECK(c.tie_word_embeddings);
+  CHECK(dimensions(c).head_dim == 256);
+  const DecoderSpec spec = decoder_spec(c);
+  CHECK(spec.norm == NormKind::kRmsOnePlus);
+  CHECK(spec.activation == "gelu_pytorch_tanh");
+  CHECK(spec.factors.embedding == 8);
+  CHECK(spec.factors.embedding_precision == FactorPrecision::kOfWeights);
+  CHECK(spec.names.mlp_out_norm.empty());
+  CHECK(refusal(json(R"(, "hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu")")) ==
+        "accepted");
+  CHECK(refusal(json(R"(, "hidden_activation": null)")) == "accepted");
+  CHECK_THAT(refusal(json(R"(, "hidden_activation": "silu")")), Contains("\"hidden_activation\""));
+  CHECK_THAT(refusal(json(R"(, "hidden_act": "tanh")")), Contains("hidden_act: \"tanh\""));
+  CHECK_THAT(refusal(json(R"(, "use_bidirectional_attention": true)")),
+             Contains("use_bidirectional_attention"));
+}
+
+TEST_CASE("a Gemma 2 caps scores and logits, and every other layer has a window", "[model]") {
+  using Catch::Contains;
+  const auto json = [](const std::string& more) {
+    return R"({"model_type": "gemma2", "hidden_size": 64, "num_hidden_layers": 3)" + more + "}";
+  };
+  const auto spec_of = [&](const std::string& more) {
+    return decoder_spec(parse_hf_config(json(more), "c"));
+  };
+  const DecoderSpec spec = spec_of("");
+  CHECK(spec.scores.scale == 0);  // that of heads of 256
+  CHECK(spec.scores.softcap == 50);
+  CHECK(spec.logits_softcap == 30);
+  REQUIRE(spec.window);
+  CHECK(spec.window->keys == 4096);
+  CHECK(spec.window->full_every == 2);
+  CHECK(spec.names.attention_out_norm == "post_attention_layernorm");
+  CHECK(spec.names.mlp_norm == "pre_feedforward_layernorm");
+  const DecoderSpec plain =
+      spec_of(R"(, "attn_logit_softcapping": null, "final_logit_softcapping": null,
+                   "hidden_activation": "gelu", "query_pre_attn_scalar": 64)");
+  CHECK(plain.scores.scale == 0.125);
+  CHECK(plain.scores.softcap == 0);
+  CHECK(plain.logits_softcap == 0);
+  CHECK(plain.activation == "gelu");
+  const auto typed = [&](const std::string& types) {
+    return refusal(json(R"(, "layer_types": [)" + types + "]"));
+  };
+  CHECK(typed(R"("sliding_attention", "full_attention", "sliding_attention")") == "accepted");
+  CHECK_THAT(typed(R"("full_attention", "full_attention", "full_attention")"),
+             Contains("\"full_attention\" for layer 0"));
+  CHECK_THAT(typed(R"("sliding_attention", "sliding_attention", "full_attention")"),
+             Contains("\"sliding_attention\" for layer 1"));
+  CHECK_THAT(typed(R"("sliding_attention", 5, "sliding_attention")"), Contains("layer 1"));
+  CHECK_THAT(typed(R"("sliding_attention")"), Contains("1 \"layer_types\" for 3 layers"));
+  CHECK_THAT(refusal(json(R"(, "layer_types": 3)")), Contains("must be a list"));
+  CHECK_THAT(refusal(json(R"(, "sliding_window": null)")), Contains("\"sliding_window\""));
+  CHECK_THAT(refusal(json(R"(, "final_logit_softcapping": 0)")),
+             Contains("final_logit_softcapping"));
+  CHECK_THAT(refusal(json(R"(, "use_bidirectional_attention": true)")),
+             Contains("use_bidirectional_attention"));
+  Gemma2Config uncapped;
+  uncapped.final_logit_softcapping.reset();
+  const std::string text = format_hf_config(uncapped, DType::kF32);
+  CHECK_THAT(text, Contains("\"final_logit_softcapping\": null"));
+  CHECK_FALSE(std::get<Gemma2Config>(parse_hf_config(text, "c")).final_logit_softcapping);
+}
+
+TEST_CASE("a Gemma 3 has its pattern of windows, and frequencies of theirs", "[model]") {
+  using Catch::Contains;
+  const auto json = [](const std::string& more) {
+    return R"({"model_type": "gemma3_text", "hidden_size": 64, "num_hidden_layers": 3)" + more +
+           "}";
+  };
+  const auto read = [&](const std::string& more) {
+    return std::get<Gemma3Config>(parse_hf_config(json(more), "c"));
+  };
+  const Gemma3Config c = read("");
+  CHECK(c.sliding_window_pattern == 6);
+  CHECK(c.rope_theta == 1e6);
+  CHECK(c.rope_local_base_freq == 1e4);
+  const DecoderSpec spec = decoder_spec(c);
+  REQUIRE(spec.window_rotary);
+  CHECK(spec.window_rotary->theta == 1e4);
+  CHECK(spec.rotary->theta == 1e6);
+  CHECK(spec.head_norms->keys == "k_norm");
+  CHECK(spec.logits_softcap == 0);
+  CHECK(read(R"(, "sliding_window_pattern": 2)").sliding_window_pattern == 2);
+  const std::string slides = R"("sliding_attention")", full = R"("full_attention")";
+  const auto typed = [&](const std::string& a, const std::string& b, const std::string& c3) {
+    return R"(, "layer_types": [)" + a + ", " + b + ", " + c3 + "]";
+  };
+  CHECK(read(typed(slides, full, slides)).sliding_window_pattern == 2);
+  CHECK(read(typed(full, full, full)).sliding_window_pattern == 1);
+  CHECK(read(typed(slides, slides, slides)).sliding_window_pattern == 6);
+  CHECK(read(typed(slides, slides, slides) + R"(, "sliding_window_pattern": 2)")
+            .sliding_window_pattern == 4);
+  CHECK_THAT(refusal(json(typed(slides, full, full))), Contains("for layer 2"));
+  const Gemma3Config old = read(R"(, "rope_theta": 5e5, "rope_local_base_freq": 7,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0})");
+  CHECK(old.rope_theta == 5e5);
+  CHECK(old.rope_local_base_freq == 7);
+  CHECK(old.rope_scaling->factor == 8);
+  const Gemma3Config newer = read(R"(, "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 7}})");
+  CHECK(newer.rope_theta == 5e5);
+  CHECK(newer.rope_local_base_freq == 7);
+  CHECK(newer.rope_scaling == old.rope_scaling);
+  CHECK_THAT(refusal(json(R"(, "rope_parameters": {"rope_theta": 3})")),
+             Contains("\"rope_theta\" in \"rope_parameters\""));
+  CHECK_THAT(refusal(json(R"(, "rope_local_base_freq": 8, "rope_parameters": {
+      "sliding_attention": {"rope_theta": 7}})")),
+             Contains("\"rope_local_base_freq\" is 8"));
+  CHECK_THAT(refusal(json(R"(, "rope_parameters": {
+      "sliding_attention": {"rope_type": "linear", "factor": 2}})")),
+             Contains("a scaling of \"sliding_attention\""));
+  CHECK_THAT(refusal(json(R"(, "rope_parameters": {}, "rope_scaling": {"factor": 2})")),
+             Contains("\"rope_scaling\" beside"));
+  CHECK_THAT(refusal(json(R"(, "attn_logit_softcapping": 50)")),
+             Contains("attn_logit_softcapping"));
+}
+
+TEST_CASE("a Granite has four factors", "[model]") {
+  const auto json = [](const std::string& more) {
+    return R"({"model_type": "granite", "hidden_size": 64, "num_attention_heads": 4)" + more + "}";
+  };
+  const DecoderSpec spec = decoder_spec(
+      parse_hf_config(json(R"(, "embedding_multiplier": 12, "attention_multiplier": 0.0078125,
+                "residual_multiplier": 0.22, "logits_scaling": 8)"),
+                      "c"));
+  CHECK(spec.factors.embedding == 12);
+  CHECK(spec.factors.embedding_precision == FactorPrecision::kFull);
+  CHECK(spec.factors.branch == 0.22);
+  CHECK(spec.factors.logits == 0.125);
+  CHECK(spec.scores.scale == 0.0078125);
+  // Without the key the factor is 1, and not that of other families.
+  CHECK(decoder_spec(parse_hf_config(json(""), "c")).scores.scale == 1);
+  CHECK(refusal(json(R"(, "head_dim": 16)")) == "accepted");
+  CHECK_THAT(refusal(json(R"(, "head_dim": 32)")), Catch::Contains("\"head_dim\""));
+  CHECK_THAT(refusal(json(R"(, "logits_scaling": 0)")), Catch::Contains("logits_scaling"));
+}
+
 TEST_CASE("rope_parameters of newer configs give theta", "[model]") {
   const auto c = std::get<LlamaConfig>(parse_hf_config(
       llama_with(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1234})"), "c"));

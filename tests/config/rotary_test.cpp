@@ -1,6 +1,6 @@
 // Rotary frequencies against those of transformers (tests/golden/rotary), and what config.json says
 // of them.
-#include "config/families/rotary.h"
+#include "config/families/spec/rotary.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/stringbuffer.h>

@@ -112,6 +112,37 @@ TEST_CASE("SwiGLU and its gradient match the reference", "[kernels][device]") {
   }
 }
 
+TEST_CASE("a gated unit of any function and its gradient match the reference",
+          "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : reference::float_dtypes()) {
+    for (const Activation kind : kKinds) {
+      for (const int64_t width : {1, 16, 37}) {
+        const auto columns = static_cast<size_t>(width);
+        const Tensor x = reference::random_tensor({3, 2 * width}, dtype, 1, s.stream);
+        const Tensor dy = reference::random_tensor({3, width}, dtype, 2, s.stream);
+        const auto f = [&](const Values& v) {
+          Values y(3 * columns);
+          for (size_t i = 0; i < y.size(); ++i) {
+            const size_t at = i / columns * columns + i;
+            y[i] = reference::activation(kind, v[at]) * v[at + columns];
+          }
+          return y;
+        };
+        Tensor y = Tensor::empty({3, width}, dtype, s.stream);
+        Tensor dx = Tensor::empty({3, 2 * width}, dtype, s.stream);
+        glu_forward(s.stream, kind, x, y);
+        glu_backward(s.stream, kind, x, dy, dx);
+        CAPTURE(name_of(dtype), static_cast<int>(kind), width);
+        REQUIRE(error_of(y, f(values_of(x))) < reference::tolerance_of(dtype));
+        const Values gradient = reference::numeric_gradient(
+            [&](const Values& v) { return reference::dot(f(v), values_of(dy)); }, values_of(x));
+        REQUIRE(error_of(dx, gradient) < reference::tolerance_of(dtype));
+      }
+    }
+  }
+}
+
 TEST_CASE("dropout keeps what the counter says and scales it, for any split of the tensor",
           "[kernels][device]") {
   TestStream s(3);

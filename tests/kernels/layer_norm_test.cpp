@@ -122,6 +122,37 @@ TEST_CASE("norm gradients match numeric ones", "[kernels][device]") {
   }
 }
 
+TEST_CASE("an RMS norm with a weight around one multiplies by 1 + w", "[kernels][device]") {
+  TestStream s;
+  const auto around_one = [](Values gamma) {
+    for (double& w : gamma) w += 1;
+    return gamma;
+  };
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {3, 16, 45, 776}) {
+      CAPTURE(name_of(dtype), n);
+      Setting t = setting(4, n, dtype, s.stream);
+      const Values gamma = values_of(t.gamma), dy = values_of(t.dy);
+      Tensor sum = Tensor::empty({4, n}, dtype, s.stream);
+      add_rms_norm(s.stream, t.x, t.residual, t.gamma, kEps, sum, t.y, t.inv, RmsWeight::kOnePlus);
+      REQUIRE(error_of(t.y, reference::rms_norm(values_of(sum), around_one(gamma), kEps)) <
+              tolerance_of(dtype));
+      rms_norm(s.stream, t.x, t.gamma, kEps, t.y, t.inv, RmsWeight::kOnePlus);
+      const Values x = values_of(t.x);
+      REQUIRE(error_of(t.y, reference::rms_norm(x, around_one(gamma), kEps)) < tolerance_of(dtype));
+      LayerNormGrads grads{.dgamma = Tensor::empty({n}, DType::kF32, s.stream)};
+      rms_norm_backward(s.stream, t.x, t.gamma, t.inv, t.dy, t.residual, t.dx, grads,
+                        RmsWeight::kOnePlus);
+      REQUIRE(error_of(grads.dgamma, weight_gradient(t, dy, Values(4))) < 1e-5);
+      if (n > 100) continue;  // what follows takes two norms an element
+      const auto of_x = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::rms_norm(v, around_one(gamma), kEps)); },
+          x);
+      REQUIRE(error_of(t.dx, plus(of_x, values_of(t.residual))) < 3 * tolerance_of(dtype));
+    }
+  }
+}
+
 // Rows of several groups whose sums are added: of one pack a thread, of one warp or of several, and
 // of more; rows whose sums have no room in shared memory.
 TEST_CASE("gradients of a norm's weights are sums over all rows", "[kernels][device]") {

@@ -43,6 +43,36 @@ double total(const Values& v) { return dot(v, Values(v.size(), 1.0)); }
 
 }  // namespace
 
+TEST_CASE("the fused projection caps logits, and its gradients are numeric ones",
+          "[kernels][device]") {
+  TestStream s;
+  constexpr double kCap = 0.7;
+  constexpr int64_t kWidth = 9, kVocabulary = 17, kRows = 5;
+  LossRun r = loss_run(kRows, kWidth, kVocabulary, DType::kF32, s.stream);
+  r.args.softcap = static_cast<float>(kCap);
+  linear_cross_entropy(s.stream, r.args);
+  const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
+  const auto losses = [&](const Values& of_x, const Values& of_weight) {
+    Values logits = reference::matmul(of_x, of_weight, kRows, kVocabulary, kWidth, false, true);
+    for (double& v : logits) v = double{r.args.softcap} * std::tanh(v / double{r.args.softcap});
+    const Values p = reference::softmax(logits, kVocabulary);
+    Values out(static_cast<size_t>(kRows));
+    for (size_t row = 0; row < out.size(); ++row) {
+      const int32_t target = r.targets[row];
+      if (target < 0) continue;
+      out[row] = -std::log(p[row * kVocabulary + static_cast<size_t>(target)]);
+    }
+    return out;
+  };
+  REQUIRE(error_of(r.args.losses, losses(x, weight)) < 3e-6);
+  REQUIRE(error_of(r.args.dx, numeric_gradient(
+                                  [&](const Values& v) { return 0.25 * total(losses(v, weight)); },
+                                  x)) < 1e-5);
+  REQUIRE(error_of(r.args.dweight,
+                   numeric_gradient([&](const Values& v) { return 0.25 * total(losses(x, v)); },
+                                    weight)) < 1e-5);
+}
+
 TEST_CASE("losses and gradients of the fused projection match the reference", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/device/device_flags.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/step/scalars.h"
 #include "tests/support/catch.h"
@@ -97,6 +98,58 @@ TEST_CASE("losses and gradients of logits match the reference", "[kernels][devic
       softmax_cross_entropy(s.stream, args);
       REQUIRE(values_of(args.losses) == losses);
       REQUIRE(error_of(logits, expected.gradients) < tolerance_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("a soft cap is c tanh(x / c)", "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {1, 7, 16, 33, 5000}) {
+      for (const float c : {0.5F, 30.0F}) {
+        CAPTURE(name_of(dtype), n, c);
+        Tensor x = random_tensor({n}, dtype, 3, s.stream, 20.0);
+        Values expected = values_of(x);
+        for (double& v : expected) v = double{c} * std::tanh(v / double{c});
+        softcap(s.stream, c, x);
+        REQUIRE(error_of(x, expected) < tolerance_of(dtype));
+      }
+    }
+  }
+  Tensor x = random_tensor({4}, DType::kF32, 3, s.stream);
+  CHECK_THROWS_WITH(softcap(s.stream, 0, x), Catch::Contains("softcap: a cap of 0"));
+}
+
+TEST_CASE("gradients of capped logits are those of what was capped", "[kernels][device]") {
+  TestStream s;
+  constexpr float kCap = 6;
+  for (const auto& [dtype, gradients] :
+       {std::pair{DType::kF32, DType::kF32}, std::pair{DType::kF32, DType::kBF16},
+        std::pair{DType::kBF16, DType::kBF16}, std::pair{DType::kF16, DType::kF16}}) {
+    for (const int64_t vocabulary : {2, 33, 4099}) {
+      CAPTURE(name_of(dtype), name_of(gradients), vocabulary);
+      const std::vector<int32_t> targets = some_targets(3, vocabulary);
+      Tensor logits = random_tensor({3, vocabulary}, dtype, 3, s.stream, 5.0);
+      softcap(s.stream, kCap, logits);
+      const Values capped = values_of(logits);
+      Expected expected = expected_of(capped, targets, vocabulary);
+      for (size_t i = 0; i < capped.size(); ++i) {
+        expected.gradients[i] *= 1 - capped[i] * capped[i] / (kCap * kCap);
+      }
+      SoftmaxCrossEntropyArgs args = args_of(logits, targets, s.stream);
+      args.softcap = kCap;
+      args.gradients = gradients;
+      softmax_cross_entropy(s.stream, args);
+      REQUIRE(error_of(args.losses, expected.losses) < 3e-6);
+      const Values all = values_of(logits.reinterpret(gradients));
+      const auto stride = static_cast<int64_t>(all.size()) / 3;
+      Values packed;
+      for (int64_t row = 0; row < 3; ++row) {
+        const auto begin = all.begin() + row * stride;
+        packed.insert(packed.end(), begin, begin + vocabulary);
+      }
+      REQUIRE(error_of(tensor_of(packed, {3, vocabulary}, gradients, s.stream),
+                       expected.gradients) < tolerance_of(gradients));
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/device/device_flags.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/softmax/softmax.h"
 #include "tests/support/catch.h"
@@ -43,7 +44,7 @@ struct OfParts {
   std::vector<Values> losses, gradients;
 };
 OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& cuts, DType dtype,
-                  DType gradients, int64_t apart, const Values& weights = {}) {
+                  DType gradients, int64_t apart, const Values& weights = {}, float softcap = 0) {
   const int64_t vocabulary = cuts.back().end;
   const auto ranks = static_cast<int64_t>(cuts.size());
   const Tensor targets = tokens_of(targets_of(vocabulary), stream);
@@ -62,6 +63,7 @@ OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& 
                                        : tensor_of(weights, {kRows}, DType::kF32, stream),
                     .losses = Tensor::empty({kRows}, DType::kF32, stream),
                     .grad_scale = kScale,
+                    .softcap = softcap,
                     .gradients = gradients});
     Tensor own = numbers.narrow(r * numel, numel);
     softmax_part(stream, args.back(), {.first = cut.begin, .vocabulary = vocabulary}, own);
@@ -85,6 +87,33 @@ OfParts run_parts(Stream& stream, const Values& logits, const std::vector<Cut>& 
 }
 
 }  // namespace
+
+TEST_CASE("parts of capped logits come to the gradients of all of them", "[kernels][device]") {
+  TestStream s;
+  constexpr float kCap = 3;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    CAPTURE(name_of(dtype));
+    const std::vector<Cut> cuts{{0, 1}, {1, 70}, {70, 300}};
+    Tensor logits = random_tensor({kRows, 300}, dtype, 3, s.stream, 4.0);
+    softcap(s.stream, kCap, logits);
+    const Values capped = values_of(logits);
+    const OfParts parts = run_parts(s.stream, capped, cuts, dtype, dtype, 0, {}, kCap);
+    SoftmaxCrossEntropyArgs args{.logits = matrix(logits, kRows, 300),
+                                 .targets = tokens_of(targets_of(300), s.stream),
+                                 .losses = Tensor::empty({kRows}, DType::kF32, s.stream),
+                                 .grad_scale = kScale,
+                                 .softcap = kCap,
+                                 .gradients = dtype};
+    softmax_cross_entropy(s.stream, args);
+    const Values whole = values_of(logits);
+    for (size_t r = 0; r < cuts.size(); ++r) {
+      CHECK(error_of(args.losses, parts.losses[r]) < 3e-6);
+      const Values expected = columns_of(whole, 300, cuts[r]);
+      const Tensor got = tensor_of(parts.gradients[r], {kRows, cuts[r].numel()}, dtype, s.stream);
+      CHECK(error_of(got, expected) < tolerance_of(dtype));
+    }
+  }
+}
 
 TEST_CASE("parts of the logits come to the losses and gradients of all of them",
           "[kernels][device]") {

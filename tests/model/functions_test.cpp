@@ -171,6 +171,49 @@ TEST_CASE("an MLP with a gate has the numeric gradient", "[model][device]") {
   }
 }
 
+TEST_CASE("an MLP has the numeric gradient with every function behind its gate",
+          "[model][device]") {
+  for (const MlpGate gate :
+       {MlpGate::kSilu, MlpGate::kGeluTanh, MlpGate::kGeluExact, MlpGate::kRelu}) {
+    CAPTURE(static_cast<int>(gate));
+    Harness h;
+    constexpr auto kLayout = WeightLayout::kOutIn;
+    const MlpSpec spec{
+        .up = {.parts = {part(h.root.child("gate"), 5, 7, kLayout, Bias::kNone),
+                         part(h.root.child("up"), 5, 7, kLayout, Bias::kNone)},
+               .in = 5},
+        .down = {.parts = {part(h.root.child("down"), 7, 4, kLayout, Bias::kNone)}, .in = 7},
+        .gate = gate};
+    h.seal();
+    h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
+            [&](Context& context, const Var& x) { return mlp(context, x, spec); });
+  }
+}
+
+TEST_CASE("a factor has the numeric gradient, and one of 1 leaves what it is given",
+          "[model][device]") {
+  Harness h;
+  h.seal();
+  h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
+          [&](Context& context, const Var& x) { return scaled(context, x, -1.75F); });
+  Context context{.stream = h.cpu.stream, .store = &h.store};
+  const Tensor x = random_tensor(h.cpu.stream, {6, 5}, 1);
+  CHECK(scaled(context, {x, Var::kConstant}, 1).value.address() == x.address());
+  const Var twice = scaled(context, {x, Var::kConstant}, 2);
+  CHECK(twice.value.address() != x.address());  // somebody else holds it
+}
+
+TEST_CASE("a norm whose weight is around one begins at zero and has the numeric gradient",
+          "[model][device]") {
+  Harness h;
+  const NormSpec spec =
+      rms_norm_params(h.root.child("norm"), 6, 1e-5, kernels::RmsWeight::kOnePlus);
+  CHECK(h.store.spec(spec.gamma).init.kind == Initializer::Kind::kZeros);
+  h.seal();
+  h.check(random_tensor(h.cpu.stream, {5, 6}, 1),
+          [&](Context& context, const Var& x) { return norm(context, x, {}, spec).y; });
+}
+
 TEST_CASE("several weights of one input fill columns and have the numeric gradient",
           "[model][device]") {
   Harness h;

@@ -208,7 +208,8 @@ std::vector<int32_t> continuation(PlainTrainer& trainer, std::vector<int32_t> pr
 }  // namespace
 
 TEST_CASE("families compute what Hugging Face's models compute", "[model][device]") {
-  const std::string family = GENERATE("mistral", "qwen2", "qwen3");
+  const std::string family =
+      GENERATE("mistral", "qwen2", "qwen3", "gemma", "gemma2", "granite", "gemma3_text");
   CAPTURE(family);
   GoldenRun run(testing::source_directory() + "/tests/golden/families/" + family, DType::kF32);
   const std::vector<int32_t> generated = run.generated();

@@ -1,10 +1,13 @@
 // Models of every family as a whole: names, numeric gradients through every layer, evaluation,
 // memory, the dry run on meta, and generation with and without a cache.
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "config/reader/fields.h"
 #include "core/memory/adaptors.h"
 #include "core/memory/replay_arena.h"
+#include "model/families/decoder_parts.h"
 #include "model/families/zoo.h"
 #include "model/modules/activation_name.h"
 #include "model/stores/plain_store.h"
@@ -128,6 +131,42 @@ TEST_CASE("parameters have their Hugging Face names, shapes and units", "[model]
   for (ParamId id = 0; id < bench.store.count(); ++id) units.insert(bench.store.spec(id).unit);
   CHECK(units == std::set<int>{0, 1, 2, 3});
   CHECK(bench.store.spec(4).shape == Shape{16, 48});  // c_attn is [in, out]
+}
+
+TEST_CASE("a Gemma 2 has four norms in a block, which begin at zero", "[model]") {
+  const auto models = testing::tiny_models(2);
+  const auto gemma2 = std::ranges::find_if(
+      models, [](const ModelConfig& model) { return std::holds_alternative<Gemma2Config>(model); });
+  REQUIRE(gemma2 != models.end());
+  const auto all = names(*gemma2);
+  CHECK(all.size() == 1 + 2 * 11 + 1);  // the head is the table
+  for (const char* norm : {"input", "post_attention", "pre_feedforward", "post_feedforward"}) {
+    CHECK(contains(all, fmt::format("model.layers.1.{}_layernorm.weight", norm)));
+  }
+  Bench bench(*gemma2);
+  for (ParamId id = 0; id < bench.store.count(); ++id) {
+    const ParamSpec& spec = bench.store.spec(id);
+    const bool is_norm = spec.name.find("norm") != std::string::npos;
+    CHECK((spec.init.kind == Initializer::Kind::kZeros) == is_norm);
+  }
+}
+
+TEST_CASE("the factor of embeddings is rounded to the dtype of the weights where a family says so",
+          "[model]") {
+  TestStream own;
+  const auto factor = [&](const ModelConfig& config, DType dtype) {
+    PlainStore store(own.stream, 3);
+    const BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
+    return decoder_parts(config, root, {0, 1}).embedding->factor;
+  };
+  auto gemma = testing::tiny_like_llama<GemmaConfig>(1);
+  gemma.hidden_size = 20;
+  CHECK(factor(gemma, DType::kF32) == std::sqrt(20.0F));
+  CHECK(factor(gemma, DType::kBF16) == 4.46875F);
+  auto granite = testing::tiny_like_llama<GraniteConfig>(1);
+  granite.embedding_multiplier = 4.4721;
+  CHECK(factor(granite, DType::kBF16) == 4.4721F);
+  CHECK(factor(testing::tiny_llama(1), DType::kBF16) == 1);
 }
 
 TEST_CASE("every activation that the model section takes has a kernel", "[model]") {

@@ -38,7 +38,15 @@ LlamaConfig tiny_llama(bool tied) {
 std::vector<ModelConfig> every_model() {
   // For the sake of time the emulated device takes one of each family.
   if (testing::test_device().is_emulated) return {tiny_gpt2(true), tiny_llama(false)};
-  return {tiny_gpt2(true), tiny_gpt2(false), tiny_llama(true), tiny_llama(false)};
+  std::vector<ModelConfig> models{tiny_gpt2(true), tiny_gpt2(false), tiny_llama(true),
+                                  tiny_llama(false)};
+  // Norms behind branches, and factors of them.
+  for (const ModelConfig& tiny : testing::tiny_models(3)) {
+    const bool is_other =
+        std::holds_alternative<Gemma2Config>(tiny) || std::holds_alternative<GraniteConfig>(tiny);
+    if (is_other) models.push_back(tiny);
+  }
+  return models;
 }
 
 using Bytes = std::vector<std::byte>;

@@ -1,7 +1,5 @@
-""
-    "Checks that comments of C++ sources are sentences as far as that shows: none begins with Of, Where, Likewise or By,
-    which leave the subject or
-    the verb out; and that names are the field's words.
+"""Checks that comments of C++ sources are sentences as far as that shows: none begins with Of, Where, Likewise or By,
+which leave the subject or the verb out; and that names are the field's words.
 
 usage: words.py SOURCE_DIR
 """
@@ -12,7 +10,7 @@ import sys
 from sources import FOLDERS, SUFFIXES
 
 COMMENT = re.compile(r"\s*//")
-#What was called so once->what an engineer of the field greps for.
+# What was called so once -> what an engineer of the field greps for.
 DIALECT = {
     re.compile(r"\b(?:Shard|Rolling|Zenflow|Device|Host|Split)Homes?\b"): "OptimizerStateStore",
     re.compile(r"\bWeights(?:Out|Elsewhere)\b"): "WeightUpload, OffloadedSlice",

@@ -48,7 +48,28 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   qwen2.max_window_layers = layers - 1;  // the last one has it
   auto qwen3 = tiny_like_llama<Qwen3Config>(layers);
   qwen3.head_dim = 6;  // wider than the hidden state divided by the heads
-  return {tiny_gpt2(layers), tiny_llama(layers), mistral, qwen2, qwen3};
+  auto gemma = tiny_like_llama<GemmaConfig>(layers);
+  gemma.head_dim = 6;
+  auto gemma2 = tiny_like_llama<Gemma2Config>(layers);
+  gemma2.head_dim = 6;
+  gemma2.sliding_window = 2;
+  gemma2.query_pre_attn_scalar = 5;
+  gemma2.attn_logit_softcapping = 3;  // low enough to matter
+  gemma2.final_logit_softcapping = 5;
+  auto granite = tiny_like_llama<GraniteConfig>(layers);
+  granite.hidden_act = "gelu";
+  granite.embedding_multiplier = 2.5;
+  granite.attention_multiplier = 0.4;
+  granite.residual_multiplier = 0.7;
+  granite.logits_scaling = 1.5;
+  auto gemma3 = tiny_like_llama<Gemma3Config>(layers);
+  gemma3.head_dim = 6;
+  gemma3.sliding_window = 2;
+  gemma3.sliding_window_pattern = 2;
+  gemma3.rope_local_base_freq = 10;
+  gemma3.query_pre_attn_scalar = 5;
+  return {
+      tiny_gpt2(layers), tiny_llama(layers), mistral, qwen2, qwen3, gemma, gemma2, granite, gemma3};
 }
 
 }  // namespace ds::testing

@@ -33,15 +33,19 @@ Node& node_at(Node& root, std::string_view path) {
   return *node;
 }
 
+bool activates(const ProfiledOp& op) {
+  return op.name.starts_with("activation") || op.name.starts_with("swiglu") ||
+         op.name.starts_with("glu");
+}
+
 // Which module of a block does what has no parameters of its own.
 std::string path_of(const ProfiledOp& op, const DecoderNames& names) {
   if (op.label == "head") return "lm_head";
   if (op.label == "embedding") return std::string(names.body);
   const bool attends = op.name.starts_with("attention") || op.name == "rope";
   if (attends) return fmt::format("{}.{}", op.label, names.attention);
-  const bool activates = op.name.starts_with("activation") || op.name.starts_with("swiglu");
   const bool of_block = op.label.find_last_not_of("0123456789") + 1 < op.label.size();
-  return activates && of_block ? fmt::format("{}.{}", op.label, names.mlp) : op.label;
+  return activates(op) && of_block ? fmt::format("{}.{}", op.label, names.mlp) : op.label;
 }
 
 bool is_product(std::string_view name) { return name == "matmul"; }
@@ -66,7 +70,7 @@ double counted_flops(const ProfiledOp& op, const ProfiledModel& model, const Dec
     constexpr double kOurs = 8, kDeepSpeeds = 5;  // of an element
     return op.flops / kOurs * kDeepSpeeds;
   }
-  if (op.name.starts_with("activation") || op.name.starts_with("swiglu")) {
+  if (activates(op)) {
     constexpr double kOurs = 20, kDeepSpeeds = 1;  // likewise: an exponential is one operation
     return op.flops / kOurs * kDeepSpeeds;
   }
@@ -133,6 +137,7 @@ struct ModuleNames {
     const bool of_head =
         spec.head_norms && (name == spec.head_norms->queries || name == spec.head_norms->keys);
     return of_head || name == names.attention_norm || name == names.mlp_norm ||
+           name == names.attention_out_norm || name == names.mlp_out_norm ||
            name == names.last_norm;
   }
 };

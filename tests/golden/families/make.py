@@ -25,6 +25,20 @@ FAMILIES = {
     "qwen2": lambda: transformers.Qwen2Config(**SIZES, max_position_embeddings=80, tie_word_embeddings=True,
                                               use_sliding_window=True, sliding_window=3, max_window_layers=1),
     "qwen3": lambda: transformers.Qwen3Config(**SIZES, head_dim=8, max_position_embeddings=80),
+    "gemma": lambda: transformers.GemmaConfig(**SIZES, head_dim=8, max_position_embeddings=80),
+    # The first layer has a window, and caps are low enough to matter.
+    "gemma2": lambda: transformers.Gemma2Config(**SIZES, head_dim=8, max_position_embeddings=80, sliding_window=3,
+                                                query_pre_attn_scalar=5, attn_logit_softcapping=2.0,
+                                                final_logit_softcapping=5.0),
+    "granite": lambda: transformers.GraniteConfig(**SIZES, max_position_embeddings=80, hidden_act="gelu", mlp_bias=True,
+                                                  embedding_multiplier=3.0, attention_multiplier=0.3,
+                                                  residual_multiplier=0.6, logits_scaling=2.5),
+    # The first and the third layer have a window, and frequencies of their own.
+    "gemma3_text": lambda: transformers.Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=8,
+                                                         max_position_embeddings=80, sliding_window=3,
+                                                         sliding_window_pattern=2, rope_local_base_freq=10.0,
+                                                         rope_scaling={"rope_type": "linear", "factor": 2.0},
+                                                         query_pre_attn_scalar=5),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 CLIP = 1.0

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "config/families/rotary.h"
+#include "config/families/spec/rotary.h"
 
 namespace ds {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/families/rotary.h"
+#include "config/families/spec/rotary.h"
 
 namespace ds {
 
@@ -24,6 +24,10 @@ struct DecoderNames {
   std::string_view mlp;             // "mlp"; in a block
   std::string_view attention_norm;  // "input_layernorm"; in a block, before attention
   std::string_view mlp_norm;        // "post_attention_layernorm"; in a block, before the MLP
+  // Norms of what attention and the MLP give, before it is added to the residual stream; empty:
+  // there is none.
+  std::string_view attention_out_norm = {};
+  std::string_view mlp_out_norm = {};
 };
 
 // A linear layer of attention or the MLP.
@@ -39,7 +43,11 @@ struct BranchSpec {
   ProjectionSpec out;
 };
 
-enum class NormKind : uint8_t { kLayer, kRms };
+enum class NormKind : uint8_t {
+  kLayer,
+  kRms,
+  kRmsOnePlus,  // whose weight w multiplies by 1 + w
+};
 
 // Norms of queries and of keys, head by head and before they turn (Henry et al., arXiv 2010.04245);
 // their weights are as wide as a head. The names are of modules in a block's attention.
@@ -48,10 +56,30 @@ struct HeadNorms {
 };
 
 // Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in
-// layers from first_layer on.
+// layers from first_layer on, but in every so many-th, which sees all keys.
 struct SlidingWindow {
   int64_t keys = 0;
   int64_t first_layer = 0;
+  int64_t full_every = 0;  // 0: in none of them
+};
+
+enum class FactorPrecision : uint8_t {
+  kFull,
+  kOfWeights,  // the factor is rounded to the dtype of the weights before it multiplies
+};
+
+// What values are multiplied by on their way through a decoder.
+struct DecoderFactors {
+  double embedding = 1;
+  FactorPrecision embedding_precision = FactorPrecision::kFull;
+  double branch = 1;  // what attention and the MLP add to the residual stream
+  double logits = 1;
+};
+
+// Scores s of attention become c tanh(scale s / c) with a cap c, or scale s without one.
+struct ScoreSpec {
+  double scale = 0;    // 0: 1 / sqrt(head_dim)
+  double softcap = 0;  // 0: none
 };
 
 struct DecoderSpec {
@@ -59,11 +87,16 @@ struct DecoderSpec {
   NormKind norm = NormKind::kRms;
   double norm_eps = 1e-6;
   BranchSpec attention, mlp;
-  bool inputs_first = false;        // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
-  bool has_gate = true;             // the MLP is act(gate(x)) * up(x)
-  std::string activation = "silu";  // behind a gate there is no other yet
+  bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
+  bool has_gate = true;       // the MLP is act(gate(x)) * up(x)
+  std::string activation = "silu";
   std::optional<HeadNorms> head_norms = {};  // of the kind of the others
   std::optional<RotarySpec> rotary = {};
+  std::optional<RotarySpec> window_rotary =
+      {};  // of layers with a window; unset: that of the others
+  ScoreSpec scores = {};
+  DecoderFactors factors = {};
+  double logits_softcap = 0;                 // c: logits become c tanh(logit / c); 0: they stay
   std::optional<SlidingWindow> window = {};  // unset: queries see all keys up to their own
   double initializer_range = 0.02;           // standard deviation
   // What adds to the residual stream starts with 1 / sqrt(2 layers) of it, so that the stream's

@@ -1,4 +1,4 @@
-#include "config/families/rotary.h"
+#include "config/families/spec/rotary.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "config/families/hf_object.h"
+#include "config/families/spec/hf_object.h"
 
 #include "core/status/error.h"
 

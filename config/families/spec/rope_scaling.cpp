@@ -1,6 +1,6 @@
-#include "config/families/rope_scaling.h"
+#include "config/families/spec/rope_scaling.h"
 
-#include "config/families/limits.h"
+#include "config/families/spec/limits.h"
 #include "config/reader/fields.h"
 
 namespace ds {

@@ -1,0 +1,37 @@
+#include "config/families/gemma2.h"
+
+#include "config/families/gemma_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kFullEvery = 2;  // layers
+
+}  // namespace
+
+void fields(Visitor& v, Gemma2Config& c) { gemma_like::fields(v, c); }
+
+ModelDimensions Family<Gemma2Config>::dimensions(const Gemma2Config& c) {
+  return llama_like::dimensions(c);
+}
+
+void Family<Gemma2Config>::set_dimensions(Gemma2Config& c, const ModelDimensions& dims) {
+  llama_like::set_dimensions(c, dims);
+}
+
+std::vector<SizeConflict> Family<Gemma2Config>::size_conflicts(const Gemma2Config& c) {
+  return llama_like::size_conflicts(c);
+}
+
+DecoderSpec Family<Gemma2Config>::decoder(const Gemma2Config& c) {
+  return gemma_like::decoder(c, kFullEvery);
+}
+
+void Family<Gemma2Config>::read_rest(const HfObject& object, Gemma2Config& c) {
+  llama_like::read_rotary(object, c.rope_theta, c.rope_scaling);
+  gemma_like::refuse_others(object);
+  gemma_like::check_layer_types(object, c.num_hidden_layers, kFullEvery);
+}
+
+}  // namespace ds
