@@ -194,19 +194,19 @@ std::vector<Floats> trained(const Kind& kind, DType dtype, int64_t part_numel, i
       optimizer->step({&open.shard, 1}, here ? scalars : on_host, alone, open.stream);
     });
   }
-  std::vector<Floats> state(3 * kSlices.size());
+  std::vector<Floats> all(3 * kSlices.size());
   state->visit(PartAccess::kRead, [&](OpenPart& open) {
     const auto bucket = static_cast<size_t>(open.part.bucket);
     const auto keep = [&](size_t at, const Tensor& tensor) {
-      Floats& into = state[3 * bucket + at];
+      Floats& into = all[3 * bucket + at];
       into.resize(to_size(kSlices[bucket]));
       std::ranges::copy(floats_of(tensor), into.begin() + open.part.begin);
     };
     keep(0, open.shard.master);
     for (size_t slot = 0; slot < 2; ++slot) keep(1 + slot, open.shard.slots[slot]);
   });
-  for (const StateSlice& slice : place.slices) state.push_back(floats_of(slice.weights));
-  return state;
+  for (const StateSlice& slice : place.slices) all.push_back(floats_of(slice.weights));
+  return all;
 }
 
 TEST_CASE(

@@ -58,8 +58,8 @@ class Rank {
       : optimizer_(make_optimizer(adam_of(kAdam))),
         own_(world),
         mesh_(Mesh::over(own_.comm(), {.data = world.size()})),
-        store_(options_of(run), mesh_, {own_.stream(), own_.stream()}, own_.comm().memory(), {},
-               {.host = &host_, .updater = &updater_}) {
+        store_(options_of(run), mesh_, {own_.stream(), own_.stream()}, own_.comm().memory(),
+               {.state = {.host = &host_, .updater = &updater_}}) {
     for (size_t p = 0; p < shapes().size(); ++p) {
       store_.add({.name = fmt::format("{}", p), .shape = shapes()[p], .unit = narrow<int>(p) / 2});
     }
