@@ -171,10 +171,10 @@ TEST_CASE("an MLP with a gate has the numeric gradient", "[model][device]") {
   }
 }
 
-TEST_CASE("an MLP has the numeric gradient with every function behind its gate",
+// A relu has a kink, over which differences are no derivative: tests of kernels have it.
+TEST_CASE("an MLP has the numeric gradient with every smooth function behind its gate",
           "[model][device]") {
-  for (const MlpGate gate :
-       {MlpGate::kSilu, MlpGate::kGeluTanh, MlpGate::kGeluExact, MlpGate::kRelu}) {
+  for (const MlpGate gate : {MlpGate::kSilu, MlpGate::kGeluTanh, MlpGate::kGeluExact}) {
     CAPTURE(static_cast<int>(gate));
     Harness h;
     constexpr auto kLayout = WeightLayout::kOutIn;

@@ -36,9 +36,9 @@ FAMILIES = {
     # The first and the third layer have a window, and frequencies of their own.
     "gemma3_text": lambda: transformers.Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=8,
                                                          max_position_embeddings=80, sliding_window=3,
-                                                         sliding_window_pattern=2, rope_local_base_freq=10.0,
+                                                         sliding_window_pattern=2, rope_local_base_freq=20.0,
                                                          rope_scaling={"rope_type": "linear", "factor": 2.0},
-                                                         query_pre_attn_scalar=5),
+                                                         query_pre_attn_scalar=10),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 CLIP = 1.0
@@ -68,8 +68,8 @@ def make(family, folder):
     config = FAMILIES[family]()
     model = transformers.AutoModelForCausalLM.from_config(config)
     for name, value in model.named_parameters():
-        if name.endswith("bias") or "norm" in name:  # which are zeros or ones otherwise
-            torch.nn.init.normal_(value, 1.0 if "norm" in name else 0.0, 0.1)
+        if name.endswith("bias") or "norm" in name:  # which are all zeros, or all ones, otherwise
+            torch.nn.init.normal_(value, value.mean().item(), 0.1)
     folder.mkdir(parents=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
