@@ -4,8 +4,9 @@ usage: lr_range_jobs.py BIN_DIR [--only NAME,NAME]
 
 Each job has a text, a family, a batch and an optimizer of its own. It is trained for sixty steps at twelve rates, each
 twice the one before, and at the rate that `lr-range-test` recommends where it is given nothing but the job. Compared are
-the losses on held-out text; the goal is a quotient of at most 1.02 beside the best of the twelve. Ends with 1 where a job
-misses it.
+the losses on held-out text, in the mean over three seeds: with one, a rate that differs in its third digit moves the loss
+of some jobs by 3 %, and the best of twelve is a lucky one. The goal is a quotient of at most 1.02 beside the best of the
+twelve. Ends with 1 where a job misses it.
 """
 import argparse
 import json
@@ -18,6 +19,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 60
+SEEDS = (1, 2, 3)
 RATES = 12
 GOAL = 1.02
 ALONE = ("--num-ranks", "1", "--num-threads", "1")
@@ -83,9 +85,13 @@ def write_job(folder, job):
 
 
 def loss_at(program, folder, rate, name):
-    """On held-out text after the last step; infinite where the training was lost."""
-    done = subprocess.run([program, "train.json", *ALONE, "--run-dir", name, f"optimizer.params.lr={rate}"], cwd=folder,
-                          capture_output=True, text=True)
+    """On held-out text after the last step, in the mean over the seeds; infinite where a training was lost."""
+    return sum(loss_of(program, folder, rate, seed, f"{name}-{seed}") for seed in SEEDS) / len(SEEDS)
+
+
+def loss_of(program, folder, rate, seed, name):
+    done = subprocess.run([program, "train.json", *ALONE, "--run-dir", name, f"optimizer.params.lr={rate}",
+                           f"train.seed={seed}"], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         if "first_bad_number" not in (folder / name / "report.json").read_text():
             raise SystemExit(done.stderr)
@@ -118,7 +124,7 @@ def main():
     args = parser.parse_args()
     program = args.bin_dir.resolve() / "dslaunch"
     wanted = [name for name in JOBS if name in args.only]
-    return int(any(quotient(program, name, JOBS[name]) > GOAL for name in wanted))
+    return int(max(quotient(program, name, JOBS[name]) for name in wanted) > GOAL)
 
 
 sys.exit(main())
