@@ -58,7 +58,7 @@ int plan(const VerbLine& line) { return run_plan(line.values<PlanArgs>()); }
 
 struct Row {
   std::string_view verb;
-  int (*carry_out)(const VerbLine& line);
+  int (*execute)(const VerbLine& line);
 };
 
 constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
