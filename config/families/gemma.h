@@ -13,9 +13,9 @@ namespace ds {
 struct GemmaConfig {
   int64_t num_hidden_layers = 28;
   int64_t num_attention_heads = 16;
-  std::optional<int64_t> num_key_value_heads = 16;  // null: num_attention_heads
+  int64_t num_key_value_heads = 16;
   int64_t hidden_size = 3072;
-  std::optional<int64_t> head_dim = 256;  // null: hidden_size / num_attention_heads
+  int64_t head_dim = 256;
   int64_t intermediate_size = 24576;
   int64_t max_position_embeddings = 8192;
   int64_t vocab_size = 256000;

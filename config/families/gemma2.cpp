@@ -21,7 +21,7 @@ void Family<Gemma2Config>::set_dimensions(Gemma2Config& c, const ModelDimensions
 }
 
 std::vector<SizeConflict> Family<Gemma2Config>::size_conflicts(const Gemma2Config& c) {
-  return llama_like::size_conflicts(c);
+  return gemma_like::size_conflicts(c);
 }
 
 DecoderSpec Family<Gemma2Config>::decoder(const Gemma2Config& c) {

@@ -13,9 +13,9 @@ namespace ds {
 struct Gemma2Config {
   int64_t num_hidden_layers = 26;
   int64_t num_attention_heads = 8;
-  std::optional<int64_t> num_key_value_heads = 4;  // null: num_attention_heads
+  int64_t num_key_value_heads = 4;
   int64_t hidden_size = 2304;
-  std::optional<int64_t> head_dim = 256;  // null: hidden_size / num_attention_heads
+  int64_t head_dim = 256;
   int64_t intermediate_size = 9216;
   int64_t max_position_embeddings = 8192;
   int64_t vocab_size = 256000;
@@ -24,7 +24,7 @@ struct Gemma2Config {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling = {};
   int64_t sliding_window = 4096;
-  double query_pre_attn_scalar = 256;
+  int64_t query_pre_attn_scalar = 256;
   std::optional<double> attn_logit_softcapping = 50.0;
   std::optional<double> final_logit_softcapping = 30.0;
   bool attention_bias = false;

@@ -74,7 +74,7 @@ void Family<Gemma3Config>::set_dimensions(Gemma3Config& c, const ModelDimensions
 }
 
 std::vector<SizeConflict> Family<Gemma3Config>::size_conflicts(const Gemma3Config& c) {
-  return llama_like::size_conflicts(c);
+  return gemma_like::size_conflicts(c);
 }
 
 DecoderSpec Family<Gemma3Config>::decoder(const Gemma3Config& c) {

@@ -13,9 +13,9 @@ namespace ds {
 struct Gemma3Config {
   int64_t num_hidden_layers = 26;
   int64_t num_attention_heads = 8;
-  std::optional<int64_t> num_key_value_heads = 4;  // null: num_attention_heads
+  int64_t num_key_value_heads = 4;
   int64_t hidden_size = 2304;
-  std::optional<int64_t> head_dim = 256;  // null: hidden_size / num_attention_heads
+  int64_t head_dim = 256;
   int64_t intermediate_size = 9216;
   int64_t max_position_embeddings = 131072;
   int64_t vocab_size = 262208;
@@ -26,7 +26,7 @@ struct Gemma3Config {
   double rope_local_base_freq = 10000.0;  // rope_theta of layers with a window
   int64_t sliding_window = 4096;
   int64_t sliding_window_pattern = 6;
-  double query_pre_attn_scalar = 256;
+  int64_t query_pre_attn_scalar = 256;
   std::optional<double> final_logit_softcapping = {};
   bool attention_bias = false;
   double attention_dropout = 0.0;

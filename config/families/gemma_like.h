@@ -19,7 +19,8 @@ void fields(Visitor& v, GemmaLike& c) {
   v.field("query_pre_attn_scalar", c.query_pre_attn_scalar,
           {.meaning = "Scores of attention are divided by its square root.",
            .effect = Effect::kUsed,
-           .above = 0});
+           .min = 1,
+           .max = kLargestWidth});
   if constexpr (requires { c.attn_logit_softcapping; }) {
     v.field("attn_logit_softcapping", c.attn_logit_softcapping,
             {.meaning = "Cap c of the scores s of attention, which become c tanh(s / c).",
@@ -46,14 +47,25 @@ DecoderSpec decoder(const GemmaLike& c, int64_t full_every) {
   spec.factors = {.embedding = std::sqrt(static_cast<double>(c.hidden_size)),
                   .embedding_precision = FactorPrecision::kOfWeights};
   // That of head_dim is the usual one, for which there are faster kernels.
-  const bool is_usual = c.head_dim && c.query_pre_attn_scalar == static_cast<double>(*c.head_dim);
-  if (!is_usual) spec.scores.scale = 1 / std::sqrt(c.query_pre_attn_scalar);
+  if (c.query_pre_attn_scalar != c.head_dim) {
+    spec.scores.scale = 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar));
+  }
   if constexpr (requires { c.attn_logit_softcapping; }) {
     spec.scores.softcap = c.attn_logit_softcapping.value_or(0);
   }
   spec.logits_softcap = c.final_logit_softcapping.value_or(0);
   spec.window = SlidingWindow{.keys = c.sliding_window, .full_every = full_every};
   return spec;
+}
+
+// transformers refuses configurations of these models whose heads do not divide the hidden state,
+// although heads have a width of their own.
+template <class GemmaLike>
+std::vector<SizeConflict> size_conflicts(const GemmaLike& c) {
+  std::vector<SizeConflict> found = llama_like::size_conflicts(c);
+  add_unless_divides(found, "num_attention_heads", c.num_attention_heads, c.hidden_size,
+                     "hidden_size");
+  return found;
 }
 
 // Refuses "layer_types" of another order.

@@ -167,6 +167,11 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   const rapidjson::Document document = parse_object(json, path);
   const HfObject object(document, path);
   const std::string name = architecture(object);
+  for (const std::string_view part : {"text_config", "vision_config", "audio_config"}) {
+    if (object.find(part) == nullptr) continue;
+    object.refuse(
+        fmt::format("a model of several parts (\"{}\"), as those that see images are,", part));
+  }
   std::optional<ModelConfig> found;
   std::vector<std::string_view> known;
   const auto try_family = [&]<class Config>(const Config& /*config*/) {

@@ -13,6 +13,12 @@
 
 namespace ds::llama_like {
 
+// Whether the configuration may say null, and leave a size to others.
+template <class Size>
+inline constexpr bool kMayBeNull = requires(const Size& size) {
+  size.has_value();
+};
+
 template <class LlamaLike>
 void size_fields(Visitor& v, LlamaLike& c) {
   v.field(
@@ -20,12 +26,13 @@ void size_fields(Visitor& v, LlamaLike& c) {
       {.meaning = "Transformer layers.", .effect = Effect::kUsed, .min = 1, .max = kMostLayers});
   v.field("num_attention_heads", c.num_attention_heads,
           {.meaning = "Query heads.", .effect = Effect::kUsed, .min = 1, .max = kMostHeads});
-  v.field("num_key_value_heads", c.num_key_value_heads,
-          {.meaning = "Key and value heads; divides num_attention_heads.",
-           .effect = Effect::kUsed,
-           .min = 1,
-           .max = kMostHeads,
-           .unset_meaning = "num_attention_heads"});
+  v.field(
+      "num_key_value_heads", c.num_key_value_heads,
+      {.meaning = "Key and value heads; divides num_attention_heads.",
+       .effect = Effect::kUsed,
+       .min = 1,
+       .max = kMostHeads,
+       .unset_meaning = kMayBeNull<decltype(c.num_key_value_heads)> ? "num_attention_heads" : ""});
   v.field("hidden_size", c.hidden_size,
           {.meaning = "Width of the hidden state.",
            .effect = Effect::kUsed,
@@ -37,7 +44,8 @@ void size_fields(Visitor& v, LlamaLike& c) {
              .effect = Effect::kUsed,
              .min = 1,
              .max = kLargestWidth,
-             .unset_meaning = "hidden_size / num_attention_heads"});
+             .unset_meaning =
+                 kMayBeNull<decltype(c.head_dim)> ? "hidden_size / num_attention_heads" : ""});
   }
   v.field("intermediate_size", c.intermediate_size,
           {.meaning = "Width of the MLP.",
@@ -128,13 +136,19 @@ void fields(Visitor& v, LlamaLike& c, std::vector<std::string_view> gates = {"si
 
 template <class Config>
 int64_t key_value_heads(const Config& c) {
-  return c.num_key_value_heads.value_or(c.num_attention_heads);
+  if constexpr (kMayBeNull<decltype(c.num_key_value_heads)>) {
+    return c.num_key_value_heads.value_or(c.num_attention_heads);
+  } else {
+    return c.num_key_value_heads;
+  }
 }
 
 template <class Config>
 int64_t head_dim(const Config& c) {
-  if constexpr (requires { c.head_dim; }) {
+  if constexpr (requires { c.head_dim.value(); }) {
     if (c.head_dim) return *c.head_dim;
+  } else if constexpr (requires { c.head_dim; }) {
+    return c.head_dim;
   }
   return c.hidden_size / c.num_attention_heads;
 }
@@ -170,7 +184,11 @@ std::vector<SizeConflict> size_conflicts(const Config& c) {
   std::vector<SizeConflict> found;
   const int64_t heads = c.num_attention_heads;
   bool is_derived = true;
-  if constexpr (requires { c.head_dim; }) is_derived = !c.head_dim;
+  if constexpr (requires { c.head_dim.value(); }) {
+    is_derived = !c.head_dim;
+  } else if constexpr (requires { c.head_dim; }) {
+    is_derived = false;
+  }
   if (is_derived) {
     add_unless_divides(found, "num_attention_heads", heads, c.hidden_size, "hidden_size");
   }

@@ -72,6 +72,12 @@ inline SeenKeys seen_keys(const AttentionPart& part) {
           .shift = narrow<int32_t>(part.queries.position - part.keys.position)};
 }
 
+// Every query sees a key, and all before its last one.
+inline bool is_plain(const AttentionPart& part) {
+  const SeenKeys seen = seen_keys(part);
+  return seen.left >= kFar && seen.right + seen.shift >= 0 && part.scale == 0 && part.softcap == 0;
+}
+
 inline float scale_of(float scale, int64_t head_dim) {
   return scale > 0 ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
 }

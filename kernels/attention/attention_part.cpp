@@ -33,8 +33,20 @@ void check_part(std::string_view op, const AttentionPart& part) {
 
 int64_t query_rows(const AttentionPart& part) { return part.batch * part.queries.length; }
 
+// A CUDA half has no registers for more; a stream of meta that stands for one says so before a run.
+void require_kernel(std::string_view op, const Stream& stream, const AttentionPart& part,
+                    DType dtype) {
+  if (stream.stands_for().kind != Device::Kind::kCuda || dtype != DType::kF32) return;
+  if (detail::is_plain(part) || part.head_dim <= detail::kMostMaskedDimOfFp32Parts) return;
+  throw Unsupported(fmt::format(
+      "{}: fp32 heads of {} elements whose queries see a window or have a scale or a cap of their "
+      "own, in a ring on a CUDA device; it has kernels for up to {}, and for more in 16 bits",
+      op, part.head_dim, detail::kMostMaskedDimOfFp32Parts));
+}
+
 void require_inputs(std::string_view op, const Stream& stream, const AttentionPart& part,
                     const Tensor& qkv, const Tensor& kv) {
+  require_kernel(op, stream, part, qkv.dtype());
   const int64_t keys = 2 * part.kv_heads * part.head_dim;
   const int64_t packed = part.heads * part.head_dim + keys;
   detail::require_numel(op, "qkv", stream, qkv, query_rows(part) * packed);

@@ -28,6 +28,12 @@ struct AttentionPart {
   float softcap = 0;
 };
 
+namespace detail {
+// Rows of wider heads of fp32, and what they see of each other, are more than a lane of a GPU has
+// registers for.
+inline constexpr int64_t kMostMaskedDimOfFp32Parts = 128;
+}  // namespace detail
+
 // The same attention over whole sequences is `spec`; positions are told by the parts.
 AttentionPart part_of(const AttentionSpec& spec, const SequencePart& queries,
                       const SequencePart& keys);

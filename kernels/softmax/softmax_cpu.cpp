@@ -47,11 +47,12 @@ float row_exp_sum(const T* x, float shift, float factor, int64_t n) {
   return sum_lanes(d, total);
 }
 
-// What gradients of logits capped at c are multiplied by.
+// What gradients of logits capped at c are multiplied by. A cap that 16 bits cannot hold may have
+// been rounded to above itself.
 inline float slope_of_cap(float logit, float c) {
   if (c == 0) return 1.0F;
   const float t = logit / c;
-  return 1.0F - t * t;
+  return std::max(1.0F - t * t, 0.0F);
 }
 
 // y = e^((x - shift) factor) scale, and, with a cap c, times 1 - (x / c)^2; y, of elements no
@@ -69,7 +70,7 @@ void row_exp(const T* x, float shift, float factor, float scale, float c, Y* y, 
     auto e = hn::Mul(exp(d, hn::Mul(hn::Sub(v, offset), slope)), gain);
     if (c > 0) {
       const auto t = hn::Mul(v, inverse);
-      e = hn::Mul(e, hn::NegMulAdd(t, t, hn::Set(d, 1.0F)));
+      e = hn::Mul(e, hn::Max(hn::NegMulAdd(t, t, hn::Set(d, 1.0F)), hn::Zero(d)));
     }
     put(e, d, y + i, count);
   }

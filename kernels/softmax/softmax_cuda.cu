@@ -174,7 +174,8 @@ __device__ void write_gradients(const Row<T>& row, int64_t target, const Softmax
       const float e = exponential(x[i] - softmax.largest);
       const float t = kCap == Cap::kSoft ? x[i] / c : 0.0F;
       x[i] = first + i == target ? (e / softmax.total - 1.0F) * scale : e * gain;
-      if (kCap == Cap::kSoft) x[i] *= fmaf(-t, t, 1.0F);
+      // A cap that 16 bits cannot hold may have been rounded to above itself.
+      if (kCap == Cap::kSoft) x[i] *= fmaxf(fmaf(-t, t, 1.0F), 0.0F);
     }
     // Narrower gradients lie over logits of this round and of those before it, which other threads
     // have to have read.

@@ -30,7 +30,7 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width);
 Positions positions_here(const Context& context, int64_t length);
 
 // qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and
-// values of this rank's heads. `here` as above. Collective over Parallel::ulysses.
+// values of this rank's heads. `here` as above. Collective over Parallel::group(Axis::kUlysses).
 Var to_heads(Context& context, const kernels::AttentionShape& here, const Var& qkv);
 // y [batch * whole length, heads * D / ranks] -> [batch * length, heads * D]. Collective likewise.
 Var to_sequence(Context& context, const kernels::AttentionShape& here, const Var& y);

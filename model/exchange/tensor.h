@@ -51,7 +51,7 @@ kernels::TablePart table_part(const ParamSpec& table);
 // is whole on every rank, and its gradient is the sum of theirs; what leaves is a part of a sum on
 // each, which is made in place, and its gradient is whole. Where rows are shared, too, those of all
 // ranks are gathered where they enter, and of a sum, there and of gradients here, each gets its
-// own. Collective over Parallel::tensor.
+// own. Collective over Parallel::group(Axis::kTensor).
 Var enter_tensor(Context& context, Var x);
 Var leave_tensor(Context& context, Var y);
 // These return rows x [N, C] of a sum: those that this rank has between layers, or all of them if
@@ -59,7 +59,8 @@ Var leave_tensor(Context& context, Var y);
 Tensor sum_of_tensor(Context& context, Tensor x);
 Tensor rows_of_all(Stream& stream, Communicator& group, const Tensor& x);
 // What lies between layers where rows are not shared is alike on all ranks: this rank's part of
-// such a value, flat, and the value again of everybody's parts. Collective over Parallel::tensor.
+// such a value, flat, and the value again of everybody's parts. Collective over
+// Parallel::group(Axis::kTensor).
 bool has_parts(const Context& context);
 Tensor part_of(Context& context, const Tensor& alike);
 Tensor whole_of(Context& context, const Tensor& part, const Shape& shape);

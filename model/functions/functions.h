@@ -36,8 +36,8 @@ struct LinearSpec {
   std::vector<LinearPart> parts;
   int64_t in = 0;
   WeightLayout layout = WeightLayout::kOutIn;
-  // Each rank of Parallel::tensor has some rows of the weight, and a part of the sum that the
-  // product is: the bias, which all of them have, is added by one.
+  // Each rank of Parallel::group(Axis::kTensor) has some rows of the weight, and a part of the sum
+  // that the product is: the bias, which all of them have, is added by one.
   bool is_part_of_sum = false;
   int64_t out() const;
 };
@@ -70,8 +70,8 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 // Attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the keys
 // and values are also put into the cache as those of `layer`; a single new position attends to the
 // cached ones that the mask lets it see. In training `dropout` applies to the attention
-// probabilities. With Parallel::sequence, the rows are parts of sequences, which attention sees
-// whole (model/exchange/sequence.h); it is collective.
+// probabilities. With Parallel::group(Axis::kSequence), the rows are parts of sequences, which
+// attention sees whole (model/exchange/sequence.h); it is collective.
 Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
 // Rotates queries and keys in place, by the positions of the rows; `qkv` is moved in because nobody

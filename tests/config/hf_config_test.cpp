@@ -252,6 +252,33 @@ TEST_CASE("a Gemma 3 has its pattern of windows, and frequencies of theirs", "[m
              Contains("attn_logit_softcapping"));
 }
 
+TEST_CASE("what is written of a Gemma is of the types that transformers takes", "[model]") {
+  const std::string text = format_hf_config(ModelConfig(Gemma2Config{}), DType::kBF16, {});
+  CHECK_THAT(text, Catch::Contains("\"query_pre_attn_scalar\": 256,") ||
+                       Catch::Contains("\"query_pre_attn_scalar\":256,"));
+  CHECK_THAT(text, !Catch::Contains("\"head_dim\": null") && !Catch::Contains("\"head_dim\":null"));
+  for (const std::string type : {"gemma2", "gemma3_text"}) {
+    CAPTURE(type);
+    const std::string start = R"({"model_type": ")" + type + R"(", "hidden_size": 36)";
+    CHECK_THROWS_WITH(
+        parse_hf_config(start + R"(, "num_attention_heads": 8, "num_key_value_heads": 4})", "c"),
+        Catch::Contains("num_attention_heads"));
+    CHECK_NOTHROW(
+        parse_hf_config(start + R"(, "num_attention_heads": 4, "num_key_value_heads": 4})", "c"));
+  }
+}
+
+TEST_CASE("a model of several parts is refused by their name, whatever it calls itself",
+          "[model]") {
+  for (const std::string part : {"text_config", "vision_config"}) {
+    CHECK_THROWS_WITH(parse_hf_config(R"({"architectures": ["Gemma3ForCausalLM"],
+                                          "model_type": "gemma3", ")" +
+                                          part + R"(": {"hidden_size": 64}})",
+                                      "c"),
+                      Catch::Contains(part));
+  }
+}
+
 TEST_CASE("a Granite has four factors", "[model]") {
   const auto json = [](const std::string& more) {
     return R"({"model_type": "granite", "hidden_size": 64, "num_attention_heads": 4)" + more + "}";

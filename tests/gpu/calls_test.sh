@@ -348,7 +348,7 @@ check_lists() {
     [ -n "$(find "$here/../$suite" -name "${name}_test.cpp")" ] || fail "first.sh names $suite/$name, which is no file"
   done <<< "$listed"
   grep -rqF 'TEST_CASE("attention of whole packs matches the reference around the sizes of blocks"' \
-    "$here/../kernels/attention_test.cpp" || fail "second.sh names a case that is not there"
+    "$here/../kernels/attention/attention_test.cpp" || fail "second.sh names a case that is not there"
 }
 
 if [ $# = 0 ]; then set -- lists unpacking results jobs second pipe limits deadline alarm signal; fi

@@ -16,7 +16,8 @@ import tempfile
 
 # Those of a step that wait for memory. Kernels of attention, which take minutes to compile, are told of spills alone, by
 # every build (cmake/ds_cuda.cmake).
-HOT = ["embedding", "layer_norm", "matmul/finish", "reduce", "rule_update", "softmax", "update"]
+HOT = ["embedding/embedding_cuda", "norm/layer_norm_cuda", "matmul/finish", "reduce/reduce_cuda",
+       "optimizer/rule_update_cuda", "softmax/softmax_cuda", "optimizer/update_cuda"]
 FLAGS = ["-std=c++20", "-O2", "-DNDEBUG", "-DFMT_USE_CONSTEXPR=1", "-DDS_HAS_CUDA_KERNELS", "--expt-relaxed-constexpr",
          "-gencode=arch=compute_90,code=sm_90", "-Xptxas=-v", "-cubin"]
 FUNCTION = re.compile(r"Function properties for (\S+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "
@@ -57,7 +58,7 @@ def main():
     if nvcc() is None:
         print("skipped: no nvcc")
         return 77
-    folder = root / "kernels" / "cuda"
+    folder = root / "kernels"
     sources = [pathlib.Path(file).resolve() for file in sys.argv[2:]] or [folder / f"{name}.cu" for name in HOT]
     with tempfile.TemporaryDirectory() as into, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         found = threads.map(lambda source: compile_and_look(root, source, pathlib.Path(into)), sources)

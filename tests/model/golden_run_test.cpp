@@ -111,6 +111,13 @@ class GoldenRun {
     return out;
   }
 
+  // The logits that the first word of that continuation is chosen from.
+  std::vector<float> next_logits() const {
+    std::vector<float> out;
+    for (const auto& logit : golden_["next_logits"].GetArray()) out.push_back(logit.GetFloat());
+    return out;
+  }
+
   // Largest absolute difference to the weights after the last step.
   double final_difference() {
     double largest = 0;
@@ -190,15 +197,18 @@ TEST_CASE("the bf16 GPT-2 run of PyTorch is reproduced to bf16's precision", "[m
 
 namespace {
 
+std::vector<float> logits_after(PlainTrainer& trainer, const std::vector<int32_t>& prompt) {
+  const Tensor tokens = testing::upload(prompt, {1, std::ssize(prompt)}, trainer.own.stream);
+  Context context{.stream = trainer.own.stream, .store = &trainer.store};
+  return testing::floats_of(trainer.model->next_logits(context, tokens));
+}
+
 // The tokens that follow `prompt` where each is the likeliest.
 std::vector<int32_t> continuation(PlainTrainer& trainer, std::vector<int32_t> prompt,
                                   size_t count) {
   std::vector<int32_t> out;
   while (out.size() < count) {
-    const Tensor tokens = testing::upload(prompt, {1, std::ssize(prompt)}, trainer.own.stream);
-    Context context{.stream = trainer.own.stream, .store = &trainer.store};
-    const std::vector<float> logits =
-        testing::floats_of(trainer.model->next_logits(context, tokens));
+    const std::vector<float> logits = logits_after(trainer, prompt);
     out.push_back(narrow<int32_t>(std::ranges::max_element(logits) - logits.begin()));
     prompt.push_back(out.back());
   }
@@ -212,6 +222,13 @@ TEST_CASE("families compute what Hugging Face's models compute", "[model][device
       GENERATE("mistral", "qwen2", "qwen3", "gemma", "gemma2", "granite", "gemma3_text");
   CAPTURE(family);
   GoldenRun run(testing::source_directory() + "/tests/golden/families/" + family, DType::kF32);
+  const std::vector<float> logits = logits_after(run.trainer(), run.tokens(2));
+  const std::vector<float> wanted = run.next_logits();
+  REQUIRE(logits.size() == wanted.size());
+  for (size_t word = 0; word < wanted.size(); ++word) {
+    CAPTURE(word);
+    CHECK(logits[word] == Approx(wanted[word]).epsilon(1e-4).margin(1e-5));
+  }
   const std::vector<int32_t> generated = run.generated();
   CHECK(continuation(run.trainer(), run.tokens(2), generated.size()) == generated);
   for (int step = 0; step < run.steps(); ++step) {

@@ -397,16 +397,19 @@ TEST_CASE("generation with a cache gives the logits of the whole prefix", "[mode
 }
 
 TEST_CASE("the loss is the negative log likelihood of the next logits", "[model][device]") {
-  Bench bench(tiny_llama());
-  Stream& stream = bench.own.stream;
-  Context context{.stream = stream, .store = &bench.store};
-  const Tensor losses = host_copy(bench.model->loss(context, bench.tokens, bench.targets, 1));
-  const Tensor logits = host_copy(bench.model->next_logits(context, bench.tokens));
-  const float* row = logits.data<float>() + kVocabulary;  // of the second sequence
-  double sum = 0;
-  for (int64_t v = 0; v < kVocabulary; ++v) sum += std::exp(double{row[v]});
-  const double target = double{row[host_copy(bench.targets).data<int32_t>()[13]]};
-  CHECK(double{losses.data<float>()[13]} == Approx(std::log(sum) - target).epsilon(1e-5));
+  for (const Case& c : every_case()) {
+    INFO(c.name);
+    Bench bench(c.config);
+    Stream& stream = bench.own.stream;
+    Context context{.stream = stream, .store = &bench.store};
+    const Tensor losses = host_copy(bench.model->loss(context, bench.tokens, bench.targets, 1));
+    const Tensor logits = host_copy(bench.model->next_logits(context, bench.tokens));
+    const float* row = logits.data<float>() + kVocabulary;  // of the second sequence
+    double sum = 0;
+    for (int64_t v = 0; v < kVocabulary; ++v) sum += std::exp(double{row[v]});
+    const double target = double{row[host_copy(bench.targets).data<int32_t>()[13]]};
+    CHECK(double{losses.data<float>()[13]} == Approx(std::log(sum) - target).epsilon(1e-5));
+  }
 }
 
 namespace {

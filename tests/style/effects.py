@@ -32,7 +32,7 @@ USED_IN_CONFIG = {
 }
 
 # What families say of themselves beside their fields(): dimensions() and decoder(), of which the model is built.
-FAMILIES = "config/families/*.[hc]*"
+FAMILIES = "config/families/**/*.[hc]*"
 
 FUNCTION = re.compile(r"^void (\w+)\(Visitor& \w+, (\w+)& \w+\) \{$(.*?)^\}$", re.M | re.S)
 FIELD = re.compile(r"\bv\.field\(\s*\"[^\"]+\",\s*(?:\w+\.)?(\w+),\s*\{(.*?)\}\);", re.S)

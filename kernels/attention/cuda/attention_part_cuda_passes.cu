@@ -5,12 +5,6 @@
 namespace ds::kernels::detail {
 namespace {
 
-// Every query sees a key, and all before its last one.
-bool is_plain(const AttentionPart& part) {
-  const SeenKeys seen = seen_keys(part);
-  return seen.left >= kFar && seen.right + seen.shift >= 0 && part.scale == 0 && part.softcap == 0;
-}
-
 // A warp per row of a head.
 template <class T>
 __global__ void delta_kernel(AttentionShape shape, const T* y, const T* dy, float* delta) {

@@ -205,10 +205,9 @@ void masked_part_forward(Stream& stream, const AttentionPart& part, const Tensor
 void masked_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                           const Tensor& kv, const AttentionPartGrads& grads);
 
-// Rows of wider heads of fp32, and what they see of each other, are more than a lane has registers
-// for.
 template <class T, bool kIsMasked>
-inline constexpr int64_t kMostDimOfPart = kIsMasked && sizeof(T) == 4 ? 128 : kMostHeadDim;
+inline constexpr int64_t kMostDimOfPart = kIsMasked && sizeof(T) == 4 ? kMostMaskedDimOfFp32Parts
+                                                                      : kMostHeadDim;
 
 template <bool kIsMasked>
 void part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv, const Tensor& kv,

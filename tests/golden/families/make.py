@@ -1,6 +1,6 @@
 """Makes the golden runs of families beside this file with Hugging Face's own models: a folder of theirs with small random
 weights, five steps of AdamW over sequential samples, the weights after them, and a greedy continuation of the first
-sample by the first weights. In the format of tests/model/golden_run_test.cpp.
+sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
 Made with torch 2.9.1 and transformers 5.24.0, on the CPU.
@@ -15,6 +15,7 @@ import transformers
 from safetensors.torch import save_file
 
 WORDS, LENGTH, BATCH, STEPS, GENERATED = 40, 8, 2, 5, 64
+LEAST_WORDS = 2  # of a continuation; capped scores and logits leave few
 SIZES = {"vocab_size": WORDS, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.5, "rope_theta": 1000.0,
          "bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
@@ -55,32 +56,47 @@ def weights_of(model, tied):
             if not (tied and name == "lm_head.weight")}
 
 
+def next_logits(model, tokens):
+    with torch.no_grad():
+        return model(torch.tensor([tokens])).logits[0, -1]
+
+
 def continuation(model, prompt):
     tokens = list(prompt)
-    with torch.no_grad():
-        for _ in range(GENERATED):
-            tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+    for _ in range(GENERATED):
+        tokens.append(int(next_logits(model, tokens).argmax()))
     return tokens[len(prompt):]
 
 
+def model_and_tokens(family):
+    """By the first seed with which the greedy continuation does not fall into a rut: that would hide much."""
+    for seed in range(10, 1000):
+        torch.manual_seed(seed)
+        model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family]())
+        for name, value in model.named_parameters():
+            if name.endswith("bias") or "norm" in name:  # which are all zeros, or all ones, otherwise
+                torch.nn.init.normal_(value, value.mean().item(), 0.1)
+        tokens = torch.randint(WORDS, (STEPS * BATCH * LENGTH + 1,)).tolist()
+        if len(set(continuation(model, tokens[:2]))) >= LEAST_WORDS:
+            print(f"{family}: seed {seed}")
+            return model, tokens
+    raise SystemExit(f"{family}: every continuation falls into a rut")
+
+
 def make(family, folder):
-    torch.manual_seed(10)  # whose greedy continuations do not fall into a rut
-    config = FAMILIES[family]()
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    for name, value in model.named_parameters():
-        if name.endswith("bias") or "norm" in name:  # which are all zeros, or all ones, otherwise
-            torch.nn.init.normal_(value, value.mean().item(), 0.1)
+    model, tokens = model_and_tokens(family)
+    config = model.config
     folder.mkdir(parents=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    tokens = torch.randint(WORDS, (STEPS * BATCH * LENGTH + 1,)).tolist()
     write_shard(folder / "tokens.bin", tokens)
     train = {"model": ".", "data": {"train": ["tokens.bin"], "order": "sequential", "sequence_length": LENGTH},
              "train": {"steps": STEPS, "seed": 1}, "train_batch_size": BATCH,
              "optimizer": {"type": "AdamW", "params": OPTIMIZER}, "gradient_clipping": CLIP}
     (folder / "train.json").write_text(json.dumps(train, indent=1) + "\n")
     golden = {"losses": [], "grad_norms": [], "lrs": [],
-              "generated": continuation(model, tokens[:2])}
+              "generated": continuation(model, tokens[:2]),
+              "next_logits": next_logits(model, tokens[:2]).tolist()}
     optimizer = torch.optim.AdamW(model.parameters(), **OPTIMIZER)
     for step in range(STEPS):
         first = step * BATCH * LENGTH

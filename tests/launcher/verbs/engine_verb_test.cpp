@@ -35,13 +35,6 @@ class Engine {
   CommandContext context_;
 };
 
-RunOptions on_ranks(std::optional<int> ranks, std::optional<int> threads = {}) {
-  RunOptions out;
-  out.num_ranks = ranks;
-  out.num_threads = threads;
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("the engine is asked in its own words, and its answer comes whole", "[launcher]") {
