@@ -26,7 +26,7 @@ class ConditionFinder : public Visitor {
   bool found() const { return !values_.empty(); }
   // "has a meaning only where mode is fixed or variable"; many alternatives are not listed.
   std::string message() const {
-    constexpr size_t kMostListed = 6;
+    constexpr size_t kMostListed = 10;
     if (values_.size() > kMostListed) {
       return fmt::format("has a meaning only beside \"{}\"", key_of_condition_);
     }
