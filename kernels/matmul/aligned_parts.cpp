@@ -28,21 +28,21 @@ GemmOperand from(const GemmOperand& operand, int64_t first, bool along_rows) {
 
 bool is_transposed(const GemmOperand& operand) { return operand.transpose == Transpose::kYes; }
 
-Gemm rows_of(Gemm g, int64_t first, int64_t count) {
+Gemm part_of_rows(Gemm g, int64_t first, int64_t count) {
   g.m = count;
   g.a = from(g.a, first, is_transposed(g.a));
   g.c = moved(g.c, first, 0);
   return g;
 }
 
-Gemm columns_of(Gemm g, int64_t first, int64_t count) {
+Gemm part_of_columns(Gemm g, int64_t first, int64_t count) {
   g.n = count;
   g.b = from(g.b, first, !is_transposed(g.b));
   g.c = moved(g.c, 0, first);
   return g;
 }
 
-Gemm terms_of(Gemm g, int64_t first, int64_t count) {
+Gemm part_of_terms(Gemm g, int64_t first, int64_t count) {
   g.k = count;
   g.a = from(g.a, first, !is_transposed(g.a));
   g.b = from(g.b, first, is_transposed(g.b));
@@ -72,8 +72,8 @@ void cut_terms(std::vector<Gemm>& products, int64_t extent, int64_t whole) {
   if (whole == extent) return;
   std::vector<Gemm> out;
   for (const Gemm& product : products) {
-    out.push_back(terms_of(product, whole, extent - whole));
-    out.push_back(terms_of(product, 0, whole));
+    out.push_back(part_of_terms(product, whole, extent - whole));
+    out.push_back(part_of_terms(product, 0, whole));
     out.back().write = Write::kAccumulate;
   }
   products = std::move(out);
@@ -90,8 +90,8 @@ std::vector<Gemm> aligned_parts(const Gemm& gemm) {
   }
   const DType dtype = gemm.a.dtype;
   const bool ta = is_transposed(gemm.a), tb = is_transposed(gemm.b);
-  if (ta) cut(products, gemm.m, whole_packs(gemm.m, dtype), rows_of);
-  cut(products, gemm.n, whole_packs(gemm.n, dtype), columns_of);
+  if (ta) cut(products, gemm.m, whole_packs(gemm.m, dtype), part_of_rows);
+  cut(products, gemm.n, whole_packs(gemm.n, dtype), part_of_columns);
   if (!ta || tb) cut_terms(products, gemm.k, whole_packs(gemm.k, dtype));
   return products;
 }
