@@ -98,10 +98,10 @@ done
 
 by_ssh=(--hostfile hosts --launcher ssh --launcher-args "-F $scratch/ssh/config")
 by_mpi=(--hostfile hosts --launcher mpi --launcher-args
-  "--allow-run-as-root --mca plm_rsh_agent 'ssh -F $scratch/ssh/config' --mca oob_tcp_if_include $net.0/24 --mca plm_rsh_no_tree_spawn 1")
+  "--allow-run-as-root --mca plm_rsh_agent 'ssh -F $scratch/ssh/config' --mca oob_tcp_if_include $net.0/24 --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base $scratch")
 
 # mpirun that starts dslaunch itself, two on each host.
-many=(ip netns exec "$here" mpirun --allow-run-as-root --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
+many=(ip netns exec "$here" mpirun --allow-run-as-root --mca orte_tmpdir_base "$scratch" --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
   --mca plm_rsh_agent "ssh -F $scratch/ssh/config" --mca oob_tcp_if_include $net.0/24
   --mca plm_rsh_no_tree_spawn 1 -x FAKE_RANK -x DSLAUNCH_RANKD -x PATH --wdir "$scratch")
 
