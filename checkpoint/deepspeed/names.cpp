@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/status/error.h"
+#include "core/text/letters.h"
 #include "core/values/index.h"
 
 namespace ds::deepspeed {
@@ -16,8 +17,6 @@ namespace {
 std::string in_folder(const Tag& tag, const std::string& name) {
   return tag && !tag->empty() ? *tag + "/" + name : name;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Length of the leading run of digits.
 size_t digits(std::string_view text) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/letters.h"
 #include "data/tokenizer/text_part.h"
 
 namespace ds {
@@ -63,7 +64,6 @@ class AddedTokens {
   }
 
  private:
-  static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
   // Returns up to where whatever follows the text changes nothing about which tokens begin, nor
   // about what white space is theirs.
   size_t certain_bytes(std::string_view text) const;

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "core/status/error.h"
+#include "core/text/letters.h"
 #include "launcher/decide/hosts/node_list.h"
-#include "launcher/decide/text/letters.h"
 
 namespace ds {
 

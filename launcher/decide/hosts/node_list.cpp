@@ -5,9 +5,9 @@
 #include <charconv>
 
 #include "core/status/error.h"
+#include "core/text/letters.h"
 #include "core/text/socket_address.h"
 #include "core/values/index.h"
-#include "launcher/decide/text/letters.h"
 
 namespace ds {
 

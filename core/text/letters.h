@@ -1,4 +1,4 @@
-// Kinds of characters in files of hosts, whatever the locale.
+// Kinds of characters of ASCII, whatever the locale.
 #pragma once
 
 namespace ds {
