@@ -34,10 +34,8 @@ void read_rotary(const HfObject& object, Gemma3Config& c) {
 
 // They say it of each layer, and that counts.
 void read_pattern(const HfObject& object, Gemma3Config& c) {
-  const rapidjson::Value* const types = object.find("layer_types");
-  if (types == nullptr || !types->IsArray()) {
-    return gemma_like::check_layer_types(object, c.num_hidden_layers, c.sliding_window_pattern);
-  }
+  const rapidjson::Value* const types = object.list("layer_types");
+  if (types == nullptr) return;
   const auto sees_all = [](const rapidjson::Value& type) {
     return type.IsString() && text_of(type) == "full_attention";
   };

@@ -6,11 +6,8 @@
 namespace ds {
 
 void gemma_like::check_layer_types(const HfObject& object, int64_t layers, int64_t full_every) {
-  const rapidjson::Value* const types = object.find("layer_types");
+  const rapidjson::Value* const types = object.list("layer_types");
   if (types == nullptr) return;
-  if (!types->IsArray()) {
-    throw DataError(fmt::format("{}: \"layer_types\" must be a list", object.path()));
-  }
   if (types->Size() != static_cast<uint64_t>(layers)) {
     throw DataError(
         fmt::format("{}: {} \"layer_types\" for {} layers", object.path(), types->Size(), layers));

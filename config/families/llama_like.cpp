@@ -165,11 +165,8 @@ void llama_like::refuse_other_head_dim(const HfObject& object, int64_t width, in
 
 std::optional<int64_t> llama_like::layers_without_window(const HfObject& object,
                                                          const WindowedLayers& model) {
-  const rapidjson::Value* const types = object.find("layer_types");
+  const rapidjson::Value* const types = object.list("layer_types");
   if (types == nullptr) return std::nullopt;
-  if (!types->IsArray()) {
-    throw DataError(fmt::format("{}: \"layer_types\" must be a list", object.path()));
-  }
   int64_t full = 0, sliding = 0;
   for (const rapidjson::Value& type : types->GetArray()) {
     const std::string_view name = type.IsString() ? text_of(type) : "";

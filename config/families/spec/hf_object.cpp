@@ -54,6 +54,14 @@ std::optional<HfObject> HfObject::object(std::string_view key) const {
   return HfObject(*value, path_);
 }
 
+const Json* HfObject::list(std::string_view key) const {
+  const Json* const value = find(key);
+  if (value != nullptr && !value->IsArray()) {
+    throw DataError(fmt::format("{}: \"{}\" must be a list", path_, key));
+  }
+  return value;
+}
+
 void HfObject::refuse(const std::string& what) const {
   throw Unsupported(fmt::format("{}: {} is not supported", path_, what));
 }

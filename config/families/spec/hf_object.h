@@ -22,9 +22,10 @@ class HfObject {
   const rapidjson::Value* find(std::string_view key) const;
   bool is_null(std::string_view key) const;    // and there
   std::vector<std::string_view> keys() const;  // that are not null
-  // Nothing where the key is silent; DataError for what is no number, or no object.
+  // Nothing where the key is silent; DataError for what is no number, no object, or no list.
   std::optional<double> number(std::string_view key) const;
   std::optional<HfObject> object(std::string_view key) const;
+  const rapidjson::Value* list(std::string_view key) const;
 
   // Unsupported.
   [[noreturn]] void refuse(const std::string& what) const;
