@@ -17,13 +17,6 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
 void glu_forward(Stream& stream, Activation f, const Tensor& gate_up, Tensor& y);
 void glu_backward(Stream& stream, Activation f, const Tensor& gate_up, const Tensor& dy,
                   Tensor& dgate_up);
-inline void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
-  glu_forward(stream, Activation::kSilu, gate_up, y);
-}
-inline void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
-                            Tensor& dgate_up) {
-  glu_backward(stream, Activation::kSilu, gate_up, dy, dgate_up);
-}
 
 // Inverted dropout: y = x / (1 - p) where the mask's rng().uniform(first_sample * sample_numel +
 // skipped + i) >= p, else 0; a sample has sample_numel elements. Applied to dy with the same

@@ -103,22 +103,6 @@ HeadNormSpec head_norm_params(const DecoderSpec& spec, const BuildContext& atten
           .weight = kind};
 }
 
-MlpGate gate_of(kernels::Activation activation) {
-  switch (activation) {
-    case kernels::Activation::kNone:
-      break;
-    case kernels::Activation::kSilu:
-      return MlpGate::kSilu;
-    case kernels::Activation::kGeluTanh:
-      return MlpGate::kGeluTanh;
-    case kernels::Activation::kGeluExact:
-      return MlpGate::kGeluExact;
-    case kernels::Activation::kRelu:
-      return MlpGate::kRelu;
-  }
-  throw InternalError("decoder: a gate without a function");
-}
-
 std::optional<NormSpec> norm_behind(const DecoderSpec& spec, const BuildContext& block,
                                     std::string_view name, int64_t width) {
   if (name.empty()) return std::nullopt;
@@ -191,11 +175,8 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
            spec.dropout_places);
   DS_CHECK(branch_factor_ == 1 || !(attention_out_norm_ || mlp_out_norm_),
            "decoder: a factor of branches that have norms behind them");
-  if (spec.has_gate) {
-    mlp_.gate = gate_of(parse_activation(spec.activation));
-  } else {
-    mlp_.activation = parse_activation(spec.activation);
-  }
+  mlp_.has_gate = spec.has_gate;
+  mlp_.activation = parse_activation(spec.activation);
 }
 
 Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {

@@ -46,19 +46,11 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec);
 
 // ---- MLP (functions_mlp.cpp)
 
-// The function behind a gate; with one, `up` has two parts of equal size, gate and up.
-enum class MlpGate : uint8_t {
-  kNone,
-  kSilu,  // SwiGLU
-  kGeluTanh,
-  kGeluExact,
-  kRelu,
-};
 struct MlpSpec {
-  LinearSpec up;
+  LinearSpec up;  // with a gate two parts of equal size, gate and up
   LinearSpec down;
-  MlpGate gate = MlpGate::kNone;
-  kernels::Activation activation = kernels::Activation::kNone;  // without a gate
+  bool has_gate = false;
+  kernels::Activation activation = kernels::Activation::kNone;  // with a gate the one behind it
 };
 // x [N, up.in] -> activation(up(x)), or f(gate(x)) * up(x) -> down [N, down.out()]. One node of the
 // tape, so that what lies between the products is nobody else's; in as many tiles as the context

@@ -12,22 +12,6 @@ struct Inner {
   Tensor after;   // [N, F]
 };
 
-kernels::Activation function_of(MlpGate gate) {
-  switch (gate) {
-    case MlpGate::kNone:
-      break;
-    case MlpGate::kSilu:
-      return kernels::Activation::kSilu;
-    case MlpGate::kGeluTanh:
-      return kernels::Activation::kGeluTanh;
-    case MlpGate::kGeluExact:
-      return kernels::Activation::kGeluExact;
-    case MlpGate::kRelu:
-      return kernels::Activation::kRelu;
-  }
-  throw InternalError("mlp: there is no gate, and so no function behind it");
-}
-
 void project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
                        const Epilogue& epilogue, Tensor& y) {
   const Span span(context.stream, module_label(*context.store, spec.parts.front().weight));
@@ -40,11 +24,11 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
   const Shape shape{x.shape()[0], spec.down.in};
   const Shape wide{x.shape()[0], spec.up.out()};
   Inner inner;
-  if (spec.gate != MlpGate::kNone) {
+  if (spec.has_gate) {
     inner.before = Tensor::empty(wide, dtype, stream);
     project_in_module(context, spec.up, x, {}, inner.before);
     inner.after = Tensor::empty(shape, dtype, stream);
-    kernels::glu_forward(stream, function_of(spec.gate), inner.before, inner.after);
+    kernels::glu_forward(stream, spec.activation, inner.before, inner.after);
     if (!context.differentiates()) inner.before = Tensor();
     return inner;
   }
@@ -59,20 +43,22 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
 // the gate is undone.
 Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec, Operands operands,
                       const Tensor& before, Tensor dy) {
-  if (spec.gate == MlpGate::kNone) {
+  if (!spec.has_gate) {
     return input_gradient(stream, store, spec.down, dy, operands, {spec.activation, before});
   }
   const Tensor gradient = input_gradient(stream, store, spec.down, dy, operands);
   dy = Tensor();
   Tensor wide = Tensor::empty(before.shape(), before.dtype(), stream);
-  kernels::glu_backward(stream, function_of(spec.gate), before, gradient, wide);
+  kernels::glu_backward(stream, spec.activation, before, gradient, wide);
   return wide;
 }
 
 void check(const MlpSpec& spec, const Tensor& x) {
   DS_CHECK(x.shape().rank() == 2 && x.shape()[1] == spec.up.in,
            "mlp: x has shape {}, expected [N, {}]", x.shape().to_string(), spec.up.in);
-  const bool gated = spec.gate != MlpGate::kNone;
+  const bool gated = spec.has_gate;
+  DS_CHECK(!gated || spec.activation != kernels::Activation::kNone,
+           "mlp: a gate without a function behind it");
   DS_CHECK(spec.up.out() == (gated ? 2 : 1) * spec.down.in, "mlp: {} columns go up{}, {} come down",
            spec.up.out(), gated ? " with the gate" : "", spec.down.in);
   DS_CHECK(gated || spec.up.parts.size() == 1, "mlp: an activation over {} weights",

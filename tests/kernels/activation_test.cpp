@@ -101,8 +101,8 @@ TEST_CASE("SwiGLU and its gradient match the reference", "[kernels][device]") {
       };
       Tensor y = Tensor::empty({5, width}, dtype, s.stream);
       Tensor dx = Tensor::empty({5, 2 * width}, dtype, s.stream);
-      swiglu_forward(s.stream, x, y);
-      swiglu_backward(s.stream, x, dy, dx);
+      glu_forward(s.stream, Activation::kSilu, x, y);
+      glu_backward(s.stream, Activation::kSilu, x, dy, dx);
       INFO(name_of(dtype) << " width " << width);
       REQUIRE(error_of(y, f(values_of(x))) < reference::tolerance_of(dtype));
       const Values gradient = reference::numeric_gradient(
@@ -209,13 +209,13 @@ TEST_CASE("SwiGLU of misaligned rows has the bits of aligned ones", "[kernels][d
       Tensor aligned = tensor_of(values_of(apart), apart.shape(), dtype, s.stream);
       Tensor one = Tensor::empty({rows, width}, dtype, s.stream);
       Tensor other = Tensor::empty({rows, width}, dtype, s.stream);
-      swiglu_forward(s.stream, apart, one);
-      swiglu_forward(s.stream, aligned, other);
+      glu_forward(s.stream, Activation::kSilu, apart, one);
+      glu_forward(s.stream, Activation::kSilu, aligned, other);
       REQUIRE(same_bits(one, other));
       Tensor done = Tensor::empty({2 * rows * width}, dtype, s.stream);
       Tensor done_otherwise = Tensor::empty({2 * rows * width}, dtype, s.stream);
-      swiglu_backward(s.stream, apart, dy, done);
-      swiglu_backward(s.stream, aligned, dy, done_otherwise);
+      glu_backward(s.stream, Activation::kSilu, apart, dy, done);
+      glu_backward(s.stream, Activation::kSilu, aligned, dy, done_otherwise);
       REQUIRE(same_bits(done, done_otherwise));
     }
   }
@@ -270,8 +270,8 @@ TEST_CASE("activations of nothing do nothing", "[kernels][device]") {
     CHECK_NOTHROW(activation_backward(s.stream, Activation::kSilu, x, x, y));
     const testing::PlacedInputs inputs(Rng(1, "none"), 0, s.stream);
     CHECK_NOTHROW(dropout(s.stream, x, 0.5F, inputs.mask(), 1, y));
-    CHECK_NOTHROW(swiglu_forward(s.stream, x, narrow));
-    CHECK_NOTHROW(swiglu_backward(s.stream, x, narrow, y));
+    CHECK_NOTHROW(glu_forward(s.stream, Activation::kSilu, x, narrow));
+    CHECK_NOTHROW(glu_backward(s.stream, Activation::kSilu, x, narrow, y));
     s.stream.synchronize();
   }
 }

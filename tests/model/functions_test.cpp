@@ -164,7 +164,8 @@ TEST_CASE("an MLP with a gate has the numeric gradient", "[model][device]") {
                          part(h.root.child("up"), 5, 7, kLayout, bias)},
                .in = 5},
         .down = {.parts = {part(h.root.child("down"), 7, 4, kLayout, bias)}, .in = 7},
-        .gate = MlpGate::kSilu};
+        .has_gate = true,
+        .activation = kernels::Activation::kSilu};
     h.seal();
     h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
             [&](Context& context, const Var& x) { return mlp(context, x, spec); });
@@ -174,8 +175,9 @@ TEST_CASE("an MLP with a gate has the numeric gradient", "[model][device]") {
 // A relu has a kink, over which differences are no derivative: tests of kernels have it.
 TEST_CASE("an MLP has the numeric gradient with every smooth function behind its gate",
           "[model][device]") {
-  for (const MlpGate gate : {MlpGate::kSilu, MlpGate::kGeluTanh, MlpGate::kGeluExact}) {
-    CAPTURE(static_cast<int>(gate));
+  for (const auto function : {kernels::Activation::kSilu, kernels::Activation::kGeluTanh,
+                              kernels::Activation::kGeluExact}) {
+    CAPTURE(static_cast<int>(function));
     Harness h;
     constexpr auto kLayout = WeightLayout::kOutIn;
     const MlpSpec spec{
@@ -183,7 +185,8 @@ TEST_CASE("an MLP has the numeric gradient with every smooth function behind its
                          part(h.root.child("up"), 5, 7, kLayout, Bias::kNone)},
                .in = 5},
         .down = {.parts = {part(h.root.child("down"), 7, 4, kLayout, Bias::kNone)}, .in = 7},
-        .gate = gate};
+        .has_gate = true,
+        .activation = function};
     h.seal();
     h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
             [&](Context& context, const Var& x) { return mlp(context, x, spec); });

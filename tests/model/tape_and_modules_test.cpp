@@ -380,7 +380,10 @@ TEST_CASE("functions refuse inputs that do not fit, and sharing where they overw
   CHECK_THROWS_WITH(mlp(context, fits, two_up), Catch::Contains("an activation over 2 weights"));
   CHECK_THROWS_WITH(mlp(context, x, two_up),
                     Catch::Contains("mlp: x has shape [6, 5], expected [N, 4]"));
-  const MlpSpec uneven{.up = spec, .down = {.parts = {}, .in = 3}, .gate = MlpGate::kSilu};
+  const MlpSpec uneven{.up = spec,
+                       .down = {.parts = {}, .in = 3},
+                       .has_gate = true,
+                       .activation = kernels::Activation::kSilu};
   CHECK_THROWS_WITH(mlp(context, fits, uneven),
                     Catch::Contains("mlp: 5 columns go up with the gate, 3 come down"));
   const kernels::AttentionShape shape{1, 6, 1, 1, 4};

@@ -73,8 +73,8 @@ MlpSpec mlp_of(ParameterStore& store, bool gated) {
   spec.up = {.parts = {layer("up", kWidth, kInner)}, .in = kWidth};
   if (gated) spec.up.parts.push_back(layer("gate", kWidth, kInner));
   spec.down = {.parts = {layer("down", kInner, kWidth)}, .in = kInner};
-  spec.gate = gated ? MlpGate::kSilu : MlpGate::kNone;
-  if (!gated) spec.activation = kernels::Activation::kGeluTanh;
+  spec.has_gate = gated;
+  spec.activation = gated ? kernels::Activation::kSilu : kernels::Activation::kGeluTanh;
   return spec;
 }
 

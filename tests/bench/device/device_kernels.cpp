@@ -167,8 +167,9 @@ void streams(const KernelBench& bench, const Sizes& sizes) {
   const auto gelu = kernels::Activation::kGeluTanh;
   bench("gelu", [&] { kernels::activation_forward(s, gelu, x, y); });
   bench("gelu backward", [&] { kernels::activation_backward(s, gelu, x, dy, y); });
-  bench("swiglu", [&] { kernels::swiglu_forward(s, x, half); });
-  bench("swiglu backward", [&] { kernels::swiglu_backward(s, x, half_dy, y); });
+  bench("swiglu", [&] { kernels::glu_forward(s, kernels::Activation::kSilu, x, half); });
+  bench("swiglu backward",
+        [&] { kernels::glu_backward(s, kernels::Activation::kSilu, x, half_dy, y); });
   bench("dropout", [&] { kernels::dropout(s, x, 0.1F, inputs.mask(), inner, y); });
   bench("add", [&] { kernels::add(s, x, dy, y); });
   bench("cast to fp32", [&] { kernels::cast(s, x, wide); });
