@@ -252,7 +252,7 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model][d
         .batch = 2, .length = 5, .heads = 4, .kv_heads = kv_heads, .head_dim = 6};
     const kernels::RotaryTable rotary{.frequencies = {1.0F, 0.2F}, .factor = 1.5F};
     h.seal();
-    h.check(random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, Var x) {
+    h.check(random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, const Var& x) {
       // rope() works in place, and the input is still wanted.
       Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
       context.stream.copy(x.value.address(), own.address(), own.bytes());
@@ -267,7 +267,7 @@ TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model
   const kernels::AttentionShape shape{
       .batch = 2, .length = 6, .heads = 4, .kv_heads = 2, .head_dim = 5};
   h.seal();
-  h.check(random_tensor(h.cpu.stream, {12, shape.packed()}, 1), [&](Context& context, Var x) {
+  h.check(random_tensor(h.cpu.stream, {12, shape.packed()}, 1), [&](Context& context, const Var& x) {
     return attention(context, {shape}, x, 0, {.p = 0.4F, .site = 2});
   });
 }

@@ -1,8 +1,10 @@
 // See bench_device.h.
 #include "tests/bench/device/bench_device.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <vector>
 
 #include "core/cuda/memory.h"
@@ -108,6 +110,23 @@ Ceilings measure_ceilings(Stream& stream, const CeilingSizes& sizes, const Durat
   const auto size = static_cast<double>(n);
   ceilings.flops_per_s = 2 * size * size * size / seconds_of(stream, product, duration);
   return ceilings;
+}
+
+int device_program(const DeviceProgram& program, int argc, char** argv,
+                   void (*run)(const DeviceArgs&)) noexcept try {
+  CLI::App app(program.about);
+  DeviceArgs args;
+  app.add_option("--device", args.device, "cpu, emulated or cuda:N");
+  app.add_flag("--tiny", args.tiny);
+  CLI11_PARSE(app, argc, argv);
+  run(args);
+  return 0;
+} catch (const Error& error) {
+  std::fprintf(stderr, "%s: %s\n", program.name, error.what());
+  return static_cast<int>(error.exit_code());
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", program.name, error.what());
+  return 1;
 }
 
 }  // namespace ds::bench

@@ -27,6 +27,18 @@ class CostSum final : public Trace {
   OpCost total_;
 };
 
+// The options of such a program, and what main() is: errors end it with a line and their exit code.
+struct DeviceArgs {
+  std::string device = "cuda:0";
+  bool tiny = false;
+};
+struct DeviceProgram {
+  const char* name;
+  const char* about;
+};
+int device_program(const DeviceProgram& program, int argc, char** argv,
+                   void (*run)(const DeviceArgs&)) noexcept;
+
 struct BenchDevice {
   BenchDevice(const std::string& device_name, size_t bytes, int threads = 2);
 

@@ -1,18 +1,11 @@
 // What a device can do at most, as one JSON object: a copy within its memory, a large product of
 // bf16, and copies from and to pinned memory of the host. --tiny: that it runs, and no figure to
 // be used.
-#include <CLI/CLI.hpp>
-
 #include "core/cuda/memory.h"
 #include "tests/bench/device/bench_device.h"
 
 namespace ds::bench {
 namespace {
-
-struct Args {
-  std::string device = "cuda:0";
-  bool tiny = false;
-};
 
 // Bytes per second between the host and the device, both ways; nothing on the CPU.
 std::string link_figures(BenchDevice& on, size_t bytes, const Duration& duration) {
@@ -32,7 +25,7 @@ std::string link_figures(BenchDevice& on, size_t bytes, const Duration& duration
   return fmt::format(", \"h2d_gb_s\": {:.3f}, \"d2h_gb_s\": {:.3f}", to_device, to_host);
 }
 
-void run(const Args& args) {
+void run(const DeviceArgs& args) {
   const CeilingSizes sizes = args.tiny ? kTinyCeilings : CeilingSizes{};
   const Duration duration = args.tiny ? kOnce : Duration{.least_seconds = 0.1, .rounds = 5};
   const size_t link_bytes = args.tiny ? size_t{1} << 16 : size_t{256} << 20;
@@ -47,15 +40,6 @@ void run(const Args& args) {
 }  // namespace ds::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("What a device can do at most");
-  ds::bench::Args args;
-  app.add_option("--device", args.device, "cpu, emulated or cuda:N");
-  app.add_flag("--tiny", args.tiny);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    ds::bench::run(args);
-  } catch (const ds::Error& error) {
-    fmt::print(stderr, "device_ceilings: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
-  }
+  return ds::bench::device_program({.name = "device_ceilings", .about = "What a device can do at most"}, argc, argv,
+                                   ds::bench::run);
 }

@@ -2,7 +2,6 @@
 // report, the ceilings what a copy and a large product of bf16 reach on the same device, measured
 // first. Prints one JSON object per kernel; of_ceiling is the time that the slower of both ceilings
 // allows over the time it took. --tiny: that everything runs, and no figure to be used.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "core/values/index.h"
@@ -24,11 +23,6 @@ namespace ds::bench {
 namespace {
 
 using kernels::Write;
-
-struct Args {
-  std::string device = "cuda:0";
-  bool tiny = false;
-};
 
 // What one layer of a model of that width is given at once, and the shard that is updated.
 struct Sizes {
@@ -246,7 +240,7 @@ void updates(const KernelBench& bench, const Sizes& sizes) {
         [&] { kernels::sum_of_squares_into(s, args.grad, Write::kOverwrite, scalars.squares()); });
 }
 
-void run(const Args& args) {
+void run(const DeviceArgs& args) {
   const Sizes sizes = args.tiny ? kTinySizes : Sizes{};
   const CeilingSizes ceiling_sizes = args.tiny ? kTinyCeilings : CeilingSizes{};
   const Duration duration = args.tiny ? kOnce : Duration{};
@@ -261,15 +255,6 @@ void run(const Args& args) {
 }  // namespace ds::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Kernels of a training step over their ceilings");
-  ds::bench::Args args;
-  app.add_option("--device", args.device, "cpu, emulated or cuda:N");
-  app.add_flag("--tiny", args.tiny);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    ds::bench::run(args);
-  } catch (const ds::Error& error) {
-    fmt::print(stderr, "device_kernels: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
-  }
+  return ds::bench::device_program({.name = "device_kernels", .about = "Kernels of a training step over their ceilings"}, argc, argv,
+                                   ds::bench::run);
 }
