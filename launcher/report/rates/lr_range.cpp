@@ -175,13 +175,13 @@ std::string drawn(const LrRange& range) {
 std::string trial_lines(const LrRange& range) {
   std::vector<LrTrial> trials = range.trials;
   std::ranges::sort(trials, {}, &LrTrial::lr);
+  const LrTrial* const best = best_lr_trial(trials);
   std::string out =
       fmt::format("trials          {} steps at one rate, {} at the end\n", range.trial_steps,
                   range.trials_held_out ? "loss of held-out data" : "loss");
   for (const LrTrial& trial : trials) {
-    const bool best = trial.lr == range.fixed_lr();
     const std::string loss = std::isfinite(trial.loss) ? fmt::format("{:.4g}", trial.loss) : "lost";
-    out += fmt::format("{:>15.3g} {}{}\n", trial.lr, loss, best ? ", the best" : "");
+    out += fmt::format("{:>15.3g} {}{}\n", trial.lr, loss, &trial == best ? ", the best" : "");
   }
   return out;
 }

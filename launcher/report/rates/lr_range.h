@@ -38,11 +38,8 @@ struct LrRange {
   double curve_lr() const {
     return std::min({steepest_lr, lowest_lr / 2, diverged_lr.value_or(lowest_lr * 2) / 4});
   }
-  // The best trial's, which is measured; without trials the curve's.
-  double fixed_lr() const {
-    const LrTrial* const best = best_lr_trial(trials);
-    return best != nullptr ? best->lr : curve_lr();
-  }
+  // What trials speak for, each of which was run; without trials the curve's.
+  double fixed_lr() const { return best_lr(trials).value_or(curve_lr()); }
   // The documents stay below the largest useful rate: half of it. Smith takes a quarter of the
   // upper bound for the lower one.
   double cycle_max_lr() const { return std::max(lowest_lr / 2, fixed_lr()); }

@@ -48,6 +48,24 @@ const LrTrial* best_lr_trial(const std::vector<LrTrial>& tried) {
   return best;
 }
 
+std::optional<double> best_lr(std::vector<LrTrial> tried) {
+  const LrTrial* const best = best_lr_trial(tried);
+  if (best == nullptr) return std::nullopt;
+  const LrTrial lowest = *best;
+  constexpr double kAlike = 0.01;
+  const auto trains_alike = [&](const LrTrial& trial) {
+    return trial.loss <= lowest.loss + kAlike * std::abs(lowest.loss);
+  };
+  std::ranges::sort(tried, {}, &LrTrial::lr);
+  const auto at = std::ranges::find(tried, lowest.lr, &LrTrial::lr);
+  const auto above = std::find_if_not(at, tried.end(), trains_alike);
+  const auto below = std::find_if_not(std::make_reverse_iterator(at), tried.rend(), trains_alike);
+  if (above - below.base() == 1) return lowest.lr;
+  double logs = 0;
+  for (auto trial = below.base(); trial != above; ++trial) logs += std::log(trial->lr);
+  return std::exp(logs / static_cast<double>(above - below.base()));
+}
+
 namespace {
 
 // Returns the mean of the last `wanted` steps of `steps`, at least of one; NaN if one is missing.

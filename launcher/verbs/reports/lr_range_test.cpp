@@ -63,8 +63,9 @@ std::vector<std::string> overrides_for(const LrRangeTestArgs& args, const Config
       "\"lr_range_test_staircase\": {}}}}}",
       rates, params.lr_range_test_step_size, params.lr_range_test_step_rate,
       params.lr_range_test_staircase));
-  for (const char* const word : {"train.epochs=null", "train.save_every=0",
-                                 "train.save_at_end=false", "train.log_every=1"}) {
+  for (const char* const word :
+       {"train.epochs=null", "train.save_every=0", "train.save_at_end=false", "train.log_every=1",
+        "train.sample_prompt=null"}) {
     out.emplace_back(word);
   }
   if (has_held_out(config)) {

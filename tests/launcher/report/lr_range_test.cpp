@@ -29,6 +29,18 @@ MetricCurves run_of(int steps, const Loss& of) {
 // Lowest at 0.04.
 double valley(double lr) { return 1 + std::pow(lr - 0.04, 2) * 1000; }
 
+TEST_CASE("the trial with the lowest loss is marked, also where its neighbour trains alike",
+          "[launcher]") {
+  LrRange range = lr_range_of(run_of(50, valley));
+  range.trials = {
+      {.lr = 0.003, .loss = 2}, {.lr = 0.004, .loss = 1.5}, {.lr = 0.005, .loss = 1.51}};
+  const std::string text = lr_range_text(range);
+  CHECK_THAT(text, Catch::Contains("0.004 1.5, the best\n") && Catch::Contains("0.005 1.51\n"));
+  CHECK(range.fixed_lr() == Approx(std::sqrt(0.004 * 0.005)));
+  range.trials.pop_back();
+  CHECK(range.fixed_lr() == 0.004);
+}
+
 TEST_CASE("of a valley the rate at its ground is found, a little late", "[launcher]") {
   const LrRange range = lr_range_of(run_of(500, valley));
   CHECK(range.points.size() == 499);

@@ -24,7 +24,7 @@ auto valley_at(double ground) {
   return [ground](double lr) { return 3 + 0.08 * std::pow(std::log2(lr / ground), 2); };
 }
 
-double best_lr(const std::vector<LrTrial>& tried) {
+double lowest_lr(const std::vector<LrTrial>& tried) {
   const LrTrial* const best = best_lr_trial(tried);
   REQUIRE(best != nullptr);
   return best->lr;
@@ -35,7 +35,7 @@ TEST_CASE("trials find the best rate to a quarter of an octave, wherever they be
   for (const double first : {1e-4, 7e-4, 1e-3, 2.3e-3, 1e-2}) {
     for (const double ground : {3e-4, 1.2e-3, 5e-3, 0.02}) {
       CAPTURE(first, ground);
-      const double found = best_lr(trials_of(first, valley_at(ground)));
+      const double found = lowest_lr(trials_of(first, valley_at(ground)));
       CHECK(std::abs(std::log2(found / ground)) < 0.26);
     }
   }
@@ -49,7 +49,7 @@ TEST_CASE("near the best rate trials are seven", "[launcher]") {
 
 TEST_CASE("a rate with which training is lost is worse than all others", "[launcher]") {
   const auto cliff = [](double lr) { return lr > 2e-3 ? NAN : 5 - 100 * lr; };
-  const double found = best_lr(trials_of(1e-2, cliff));
+  const double found = lowest_lr(trials_of(1e-2, cliff));
   CHECK(found <= 2e-3);
   CHECK(found > 1.3e-3);
 }
@@ -65,12 +65,24 @@ TEST_CASE("trials end where every rate loses the training, and none is the best"
 TEST_CASE("trials end where the loss falls with the rate for ever", "[launcher]") {
   const std::vector<LrTrial> tried = trials_of(1e-3, [](double lr) { return 1 / (1 + lr); });
   CHECK(tried.size() == kMostLrTrials);
-  CHECK(best_lr(tried) == tried.back().lr);
+  CHECK(lowest_lr(tried) == tried.back().lr);
 }
 
 TEST_CASE("among rates that train alike the smallest is taken", "[launcher]") {
   const std::vector<LrTrial> tried{{.lr = 2e-3, .loss = 3}, {.lr = 1e-3, .loss = 3}};
-  CHECK(best_lr(tried) == 1e-3);
+  CHECK(lowest_lr(tried) == 1e-3);
+}
+
+TEST_CASE("of neighbours that train alike the middle is taken", "[launcher]") {
+  const auto taken = [](std::vector<LrTrial> tried) { return best_lr(std::move(tried)).value(); };
+  CHECK(taken({{2, 1.05}, {8, 1.009}, {4, 1.0}, {16, 1.2}}) == Approx(std::sqrt(32.0)));
+  CHECK(taken({{2, 1.05}, {4, 1.0}, {8, 1.02}}) == Approx(4));
+  CHECK(taken({{1, 1.005}, {2, 1.05}, {4, 1.0}}) == Approx(4));  // no neighbour
+  CHECK(taken({{2, 1.002}, {4, 1.0}, {8, 1.008}}) == Approx(4));
+  CHECK(taken({{2, 1.001}, {4, 1.0}, {8, NAN}}) == Approx(std::sqrt(8.0)));
+  CHECK(taken({{4, -2.0}, {8, -1.99}}) == Approx(std::sqrt(32.0)));
+  CHECK(!best_lr({{2, NAN}}));
+  CHECK(!best_lr({}));
 }
 
 TEST_CASE("the loss of a trial is the mean of its last tenth", "[launcher]") {
