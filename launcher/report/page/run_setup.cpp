@@ -105,7 +105,7 @@ void add_data(Rows& rows, const Json& config) {
 std::string where_text(const Json& plan) {
   const auto ranks = number_in(plan, "world_size");
   if (!ranks) return "";
-  std::string out = fmt::format("{:.0f} ranks", *ranks);
+  std::string out = fmt::format("{:.0f} {}", *ranks, *ranks == 1 ? "rank" : "ranks");
   if (const std::string device = text_in(plan, "device"); !device.empty()) out += " on " + device;
   for (const char* const axis : {"pipe", "data", "sequence", "ring", "tensor"}) {
     const Json* const mesh = member(plan, "mesh");

@@ -45,7 +45,7 @@ TEST_CASE("the page has curves, accounts and tables, and needs nothing beside it
   for (const std::string_view said :
        {"<html lang=\"en\">", "<title>runs/one</title>", "80.0 % of the time trained steps",
         "validation: 0.5 at step 20", "steps trained again", "rank 1 was killed &amp; &lt;gone&gt;",
-        "<th scope=\"row\">host_bytes_peak</th><td>1.0 KiB</td><td>2.0 KiB</td>",
+        "<th scope=\"row\">peak of the host</th><td>1.0 KiB</td><td>2.0 KiB</td>",
         "<th scope=\"row\">seconds per step</th><td>0.4</td><td>0.5</td>"}) {
     INFO(said);
     CHECK(page.find(said) != std::string::npos);
@@ -89,6 +89,10 @@ TEST_CASE("the page says what is trained, on what, in which batches, and how", "
   }
   CHECK_THAT(page, Catch::Contains("<pre>{&quot;model&quot;: {&quot;family&quot;"));
   CHECK_THAT(report_page({.name = "r"}), !Catch::Contains("What is trained"));
+  CHECK_THAT(report_page({.name = "r",
+                          .plan = R"({"world_size": 1, "device": "cpu"})",
+                          .config = R"({"model": {"family": "gpt2"}})"}),
+             Catch::Contains("<td>1 rank on cpu</td>"));
 }
 
 TEST_CASE("restarts are marked in every curve, and told", "[launcher]") {
