@@ -176,8 +176,10 @@ void Rules::reduction() {
       notes("pipeline", {"pipe_partitioned", "grad_partitioned"}, "without tensor parallelism");
     }
   }
+  if (!c_.train.sample_prompt) note("train.sample_length", "without sample_prompt");
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
-    notes("train", {"eval_every", "eval_batches"}, "without validation data");
+    if (!c_.train.sample_prompt) note("train.eval_every", "without validation data");
+    note("train.eval_batches", "without validation data");
   }
 }
 

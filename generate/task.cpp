@@ -9,10 +9,10 @@
 namespace ds {
 namespace {
 
-std::vector<int32_t> eos_ids(FileSystem& files, const ModelSource& source,
+std::vector<int32_t> eos_ids(FileSystem& files, const std::optional<std::string>& folder,
                              const std::string& tokenizer_name, const Tokenizer& tokenizer) {
-  if (source.folder) {
-    if (auto ids = read_eos_ids(files, *source.folder)) return *ids;
+  if (folder) {
+    if (auto ids = read_eos_ids(files, *folder)) return *ids;
   }
   const std::optional<std::string> text = eos_token(files, tokenizer_name);
   if (!text) return {};
@@ -38,25 +38,32 @@ void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
 
 }  // namespace
 
-GenerationTask generation_task(FileSystem& files, const ModelSource& source,
-                               const GenerateArgs& args, std::vector<std::string> texts) {
-  const std::string name =
-      args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
-  GenerationTask task{.tokenizer = make_tokenizer(files, name), .dims = dimensions(source.model)};
-  check_vocabulary(*task.tokenizer, name, task.dims.vocabulary);
-  task.eos = eos_ids(files, source, name, *task.tokenizer);
-  const std::vector<int32_t> before = read_frame(files, name, *task.tokenizer).before;
+GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const ModelDimensions& dims,
+                       const std::optional<std::string>& folder, std::vector<std::string> texts) {
+  GenerationTask task{.tokenizer = make_tokenizer(files, tokenizer), .dims = dims};
+  check_vocabulary(*task.tokenizer, tokenizer, dims.vocabulary);
+  task.eos = eos_ids(files, folder, tokenizer, *task.tokenizer);
+  const std::vector<int32_t> before = read_frame(files, tokenizer, *task.tokenizer).before;
   for (std::string& text : texts) {
     Prompt prompt{.text = std::move(text), .ids = before};
     const std::vector<int32_t> ids = task.tokenizer->encode(prompt.text);
     prompt.ids.insert(prompt.ids.end(), ids.begin(), ids.end());
-    check_prompt(prompt, task.dims);
     task.prompts.push_back(std::move(prompt));
   }
-  for (int32_t id = 0; id < task.dims.vocabulary; ++id) {
+  for (int32_t id = 0; id < dims.vocabulary; ++id) {
     const bool ends = std::ranges::find(task.eos, id) != task.eos.end();
     if (!task.tokenizer->knows(id) && !ends) task.never.push_back(id);
   }
+  return task;
+}
+
+GenerationTask generation_task(FileSystem& files, const ModelSource& source,
+                               const GenerateArgs& args, std::vector<std::string> texts) {
+  const std::string name =
+      args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  GenerationTask task =
+      task_of(files, name, dimensions(source.model), source.folder, std::move(texts));
+  for (const Prompt& prompt : task.prompts) check_prompt(prompt, task.dims);
   return task;
 }
 

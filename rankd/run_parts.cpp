@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "config/families/hf_config.h"
+#include "core/tasks/clock.h"
 
 namespace ds {
 namespace {
@@ -77,6 +78,36 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
                           .last_step = steps,
                           .batches = parts.config.train.eval_batches,
                           .bytes_per_token = data.validation_bytes_per_token});
+}
+
+std::unique_ptr<TextSamples> text_samples_of(const RunParts& parts, RunReports& reports,
+                                             int64_t steps) {
+  const TrainSection& train = parts.config.train;
+  const std::string& tokenizer = parts.config.data.tokenizer;
+  if (!train.sample_prompt) return nullptr;
+  if (parts.data.tokenizer == nullptr && tokenizer == "byte") {
+    throw ConfigError(
+        "train.sample_prompt: the data are token ids, and nothing says of which tokenizer; name it "
+        "with data.tokenizer");
+  }
+  return std::make_unique<TextSamples>(parts.engine, reports, parts.files,
+                                       TextSamples::Options{.prompt = *train.sample_prompt,
+                                                            .tokenizer = tokenizer,
+                                                            .folder = parts.config.model.folder,
+                                                            .every = train.eval_every,
+                                                            .last_step = steps});
+}
+
+bool Evaluations::due(int64_t steps_done) const {
+  return (loss && loss->due(steps_done)) || (text && text->due(steps_done));
+}
+
+void Evaluations::after(int64_t steps_done, Metrics& metrics) const {
+  if (!due(steps_done)) return;
+  const auto begun = std::chrono::steady_clock::now();
+  if (loss) loss->after(steps_done, metrics);
+  if (text) text->after(steps_done);
+  metrics.set("evaluation_s", seconds_since(begun));
 }
 
 std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "config/config.h"
+#include "generate/text_samples.h"
 #include "rankd/control/control_client.h"
 #include "train/assemble.h"
 #include "train/batches/loader_source.h"
@@ -46,6 +47,16 @@ Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShap
 // Null where there is nothing to evaluate on.
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
                                           RunReports& reports, int64_t steps);
+// Null where nobody asks for a sample of text. ConfigError where no tokenizer is named.
+std::unique_ptr<TextSamples> text_samples_of(const RunParts& parts, RunReports& reports,
+                                             int64_t steps);
+// What is looked at between two steps; all of it takes the time that is told as "evaluation_s".
+struct Evaluations {
+  std::unique_ptr<Evaluation> loss;   // null: nothing to evaluate on
+  std::unique_ptr<TextSamples> text;  // null: nobody asks for samples
+  bool due(int64_t steps_done) const;
+  void after(int64_t steps_done, Metrics& metrics) const;
+};
 std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,
                                    RunReports& reports, int64_t steps);
 std::unique_ptr<SampleAudit> audit_of(const RunParts& parts);

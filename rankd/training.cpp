@@ -58,7 +58,8 @@ class TrainingRun {
         steps_(total_steps(parts.config.train, batch_, samples_per_epoch_)),
         checkpoints_(engine_, parts.files, parts.plan, checkpoint_options(parts, batch_)),
         phases_(parts.control),
-        evaluation_(evaluation_of(parts, batch_, phases_, steps_)),
+        evaluations_{.loss = evaluation_of(parts, batch_, phases_, steps_),
+                     .text = text_samples_of(parts, phases_, steps_)},
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
                place_of(parts.engine),
@@ -129,7 +130,7 @@ class TrainingRun {
     if (engine_.options().loss_scale.kind != LossScaling::kNone) {
       measured.results["skipped_steps"] = static_cast<double>(engine_.scaling().skipped);
     }
-    if (evaluation_) evaluation_->measure(measured);
+    if (evaluations_.loss) evaluations_.loss->measure(measured);
     observers_.measure(measured);
   }
 
@@ -186,8 +187,7 @@ class TrainingRun {
 
   StepMove next() const {
     const int64_t begun = engine_.begun();
-    const bool needed =
-        commands_.due() || (evaluation_ && evaluation_->due(begun)) || observers_.needs_edge(begun);
+    const bool needed = commands_.due() || evaluations_.due(begun) || observers_.needs_edge(begun);
     return next_move(
         {.begun = begun, .known = engine_.step(), .last = steps_, .late = engine_.results_late()},
         needed ? Edge::kNeeded : Edge::kPassed);
@@ -221,11 +221,7 @@ class TrainingRun {
         .step = result.step, .seconds = seconds_since(step_start_), .metrics = result.metrics};
     step_start_ = SteadyClock::now();  // of a step that is under way already
     report.metrics.set("step_s", report.seconds);
-    if (evaluation_ && evaluation_->due(report.step)) {
-      const auto begun = SteadyClock::now();
-      evaluation_->after(report.step, report.metrics);
-      report.metrics.set("evaluation_s", seconds_since(begun));
-    }
+    evaluations_.after(report.step, report.metrics);
     if (const double paused = std::exchange(paused_s_, 0); paused > 0) {
       report.metrics.set("paused_s", paused);
     }
@@ -244,7 +240,7 @@ class TrainingRun {
   const int64_t steps_;
   Checkpointing checkpoints_;
   PhaseWatch phases_;
-  const std::unique_ptr<Evaluation> evaluation_;  // null: nothing to evaluate on
+  const Evaluations evaluations_;
   StepObservers observers_;
   TagSaver& saver_;                 // one of them
   TraceRecorder* trace_ = nullptr;  // likewise

@@ -142,7 +142,8 @@ RecomputedBlocks recomputed_blocks(ActivationCheckpointingConfig c, int64_t inte
                         .synchronize = c.synchronize_checkpoint_boundary,
                         .partitions = c.partition_activations},
           .per_segment = c.layers_per_checkpoint,
-          .patterns = c.modules};
+          .patterns = c.modules,
+          .is_timed = c.profile};
 }
 
 void check_most(std::string_view key, int64_t value, int64_t most) {
@@ -235,6 +236,20 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
                                   length, dims.positions));
   }
   return length;
+}
+
+int64_t sample_length(const TrainSection& train, const ModelConfig& model) {
+  if (!train.sample_prompt) return 0;
+  const int64_t most = dimensions(model).positions;
+  if (most < 2) {
+    throw ConfigError("train.sample_prompt: a model of one position goes on with nothing");
+  }
+  if (train.sample_length.value_or(0) > most) {
+    throw ConfigError(fmt::format("train.sample_length: {}, but the model has {} positions",
+                                  *train.sample_length, most));
+  }
+  constexpr int64_t kSampleLength = 128;
+  return train.sample_length.value_or(std::min(kSampleLength, most));
 }
 
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
@@ -366,15 +381,14 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .last_step = config.train.steps.value_or(INT64_MAX),
           .recomputed = recomputed_blocks(config.activation_checkpointing,
                                           config.pipeline.activation_checkpoint_interval),
-          .times_recomputation =
-              config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
           .cuda_graphs = config.train.cuda_graphs && !measures_parts(config),
           .matmul = {.allow_tf32 = config.train.allow_tf32},
           .attention = {.deterministic = config.train.deterministic_attention},
           .offload_activations = config.train.offload_activations ||
                                  (config.activation_checkpointing.enabled &&
                                   config.activation_checkpointing.cpu_checkpointing),
-          .eigenvalues = eigenvalue_options(config.eigenvalue, model)};
+          .eigenvalues = eigenvalue_options(config.eigenvalue, model),
+          .sample_length = sample_length(config.train, model)};
 }
 
 namespace {

@@ -201,7 +201,7 @@ RecomputedBlocks Engine::recomputed_blocks() {
   RecomputedBlocks recomputed = options_.recomputed;
   // Micro-batches of a pipeline are under way together, and what lies on the host comes back later.
   recomputed.keeps_last = resources_.pipe() == nullptr && !options_.offload_activations;
-  if (options_.times_recomputation) recomputed.recompute.times = &recompute_times_;
+  if (recomputed.is_timed) recomputed.recompute.times = &recompute_times_;
   return recomputed;
 }
 
@@ -218,7 +218,7 @@ void Engine::log_recompute_times(int64_t step) {
 void Engine::prepare_graphs() {
   if (resources_.pipe() != nullptr) return;
   const bool on_device = device().kind == Device::Kind::kCuda;
-  const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
+  const bool waits = options_.recomputed.recompute.synchronize || options_.recomputed.is_timed;
   if (!options_.cuda_graphs || waits || !on_device || !resources_.are_recordable()) return;
   if (!store_.is_recordable() || optimizer_->is_staged()) return;
   records_ = true;
@@ -453,6 +453,32 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
   require_none_found("evaluation", outcome.found);
   return outcome.sums.loss / tokens;
+}
+
+KvCache Engine::sample_cache() {
+  return {resources_.stream, dimensions(options_.model), options_.dtype,
+          KvCache::Room{.batch = 1, .capacity = options_.sample_length - 1}};
+}
+
+// Ranks that share sequences compute all of it alike.
+Tensor Engine::next_logits(int32_t token, KvCache& cache) {
+  require_at_edge("continue a text");
+  const PipelineStage& whole = *chunks_.front();
+  DS_CHECK(whole.is_first() && whole.is_last() && mesh().size(Axis::kTensor) == 1,
+           "engine: a rank that has a part of the model continues no text");
+  Stream& stream = resources_.stream;
+  Tensor tokens = Tensor::empty({1}, DType::kI32, stream);
+  stream.copy(&token, tokens.address(), tokens.bytes());
+  StageInput input{.rows = {.batch = 1, .length = 1, .positions = cache.length()}};
+  input.batch.add(batch_field::kTokens, std::move(tokens));
+  Context context{.stream = stream,
+                  .store = &store_,
+                  .pass = {.mode = RunMode::kEval, .operands = options_.operands},
+                  .cache = &cache};
+  store_.slots().begin(BucketRound::kEvaluation);
+  Tensor logits = whole.next_logits(context, std::move(input));
+  store_.slots().end();
+  return logits;
 }
 
 }  // namespace ds

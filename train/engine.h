@@ -13,6 +13,7 @@
 #include "core/values/step_metrics.h"
 #include "model/activations/host_saves.h"
 #include "model/activations/recompute.h"
+#include "model/pass/kv_cache.h"
 #include "train/settings/engine_options.h"
 #include "train/settings/step_settings.h"
 #include "train/step/batches.h"
@@ -84,6 +85,13 @@ class Engine {
   double evaluate(
       BatchSource& source, int64_t batches,
       const std::function<void(int64_t done)>& on_batch = [](int64_t) {});
+
+  // Room for the keys and values of a sample of text; nobody reads those of its last token.
+  KvCache sample_cache();
+  // Collective: scores of the tokens that may come after `token`, which follows those of the cache;
+  // fp32 [1, vocabulary]. With the weights as they are; InternalError while steps are under way, and
+  // on a rank that has not the whole model.
+  Tensor next_logits(int32_t token, KvCache& cache);
 
   void initialize() { store_.initialize(options_.seed); }
   ShardedStore& store() { return store_; }

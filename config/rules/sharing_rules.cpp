@@ -164,6 +164,19 @@ void refuse_beside_stages(const RuleContext& r) {
   }
 }
 
+// Each rank goes on with the text by itself, and so needs the whole model.
+void sample_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (!c.train.sample_prompt) return;
+  const bool cut = pipeline_split(c.pipeline).is_cut();
+  if (!cut && tensor_split(c).ranks <= 1) return;
+  r.refuse_early(
+      "train.sample_prompt",
+      fmt::format("ranks that have a part of the model ({}) cannot go on with a text while "
+                  "they train; remove it, and run `dslaunch generate` on a checkpoint",
+                  cut ? "pipeline.stages" : tensor_key(c)));
+}
+
 void pipeline_rules(const RuleContext& r) {
   const Config& c = r.config;
   if (!is_known_partition(c.pipeline.partition)) {
@@ -204,6 +217,7 @@ void pipeline_rules(const RuleContext& r) {
 void check_sharing_rules(const RuleContext& context) {
   sequence_rules(context);
   tensor_rules(context);
+  sample_rules(context);
   pipeline_rules(context);
 }
 

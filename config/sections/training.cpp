@@ -204,6 +204,27 @@ void fields_of_gpus(Visitor& v, TrainSection& c) {
            .effect = Effect::kUsed});
 }
 
+void evaluation_fields(Visitor& v, TrainSection& c) {
+  v.field("eval_every", c.eval_every,
+          {.meaning = "Steps between evaluations; 0 evaluates at the end only.",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field("eval_batches", c.eval_batches,
+          {.meaning = "Batches per evaluation; 0 takes the whole validation set.",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field("sample_prompt", c.sample_prompt,
+          {.meaning = "A text that the model goes on with whenever it is evaluated, also without "
+                      "validation data: a line in the log, drawn as `dslaunch generate` draws.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "no text"});
+  v.field("sample_length", c.sample_length,
+          {.meaning = "Tokens of that text, the prompt's included.",
+           .effect = Effect::kUsed,
+           .min = 2,
+           .unset_meaning = "128, or the model's longest"});
+}
+
 }  // namespace
 
 void fields(Visitor& v, TrainSection& c) {
@@ -217,14 +238,7 @@ void fields(Visitor& v, TrainSection& c) {
           {.meaning = "Seed of initial weights, dropout and the order of samples.",
            .effect = Effect::kUsed,
            .min = 0});
-  v.field("eval_every", c.eval_every,
-          {.meaning = "Steps between evaluations; 0 evaluates at the end only.",
-           .effect = Effect::kUsed,
-           .min = 0});
-  v.field("eval_batches", c.eval_batches,
-          {.meaning = "Batches per evaluation; 0 takes the whole validation set.",
-           .effect = Effect::kUsed,
-           .min = 0});
+  evaluation_fields(v, c);
   v.field("save_every", c.save_every,
           {.meaning = "Steps between checkpoints; 0 saves at the end only.",
            .effect = Effect::kUsed,

@@ -63,9 +63,11 @@ struct TrainSection {
   std::optional<int64_t> steps;  // optimizer steps
   std::optional<double> epochs;  // passes over the training data; one of steps and epochs
   int64_t seed = 1234;
-  int64_t eval_every = 0;    // steps
-  int64_t eval_batches = 0;  // 0: the whole validation set
-  int64_t save_every = 0;    // steps
+  int64_t eval_every = 0;                    // steps
+  int64_t eval_batches = 0;                  // 0: the whole validation set
+  std::optional<std::string> sample_prompt;  // after evaluations, what the model goes on with
+  std::optional<int64_t> sample_length;      // tokens, the prompt's included
+  int64_t save_every = 0;                    // steps
   bool save_at_end = true;
   int64_t keep_checkpoints = 2;                 // the newest; 0 keeps all
   int64_t save_in_memory_every = 0;             // steps

@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 174> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 175> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -203,6 +203,7 @@ constexpr std::array<std::string_view, 174> kNames{"ckpt.after_fsync",
                                                    "train.step_begin",
                                                    "train.step_done",
                                                    "train.step_reported",
+                                                   "train.text_sample",
                                                    "zenflow.columns_chosen",
                                                    "zenflow.important_updated",
                                                    "zenflow.masters_shown",

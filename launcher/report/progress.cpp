@@ -85,11 +85,15 @@ std::optional<std::string> phase_line(const RankProgress& progress,
   struct Words {
     std::string_view phase, text;
   };
-  static constexpr std::array kWords{
-      Words{"plan", "planning"}, Words{"tokenize", "tokenizing"},
-      Words{"load", "loading"},  Words{"evaluate", "evaluating"},
-      Words{"save", "saving"},   Words{"export", "writing the model"},
-      Words{"paused", "paused"}, Words{"replay", "replaying a step"}};
+  static constexpr std::array kWords{Words{"plan", "planning"},
+                                     Words{"tokenize", "tokenizing"},
+                                     Words{"load", "loading"},
+                                     Words{"evaluate", "evaluating"},
+                                     Words{"save", "saving"},
+                                     Words{"export", "writing the model"},
+                                     Words{"paused", "paused"},
+                                     Words{"replay", "replaying a step"},
+                                     Words{"sample", "going on with the prompt"}};
   const auto found = std::ranges::find(kWords, progress.phase, &Words::phase);
   if (found == kWords.end()) return std::nullopt;
   std::string line = last ? fmt::format("step {}/{}  ", last->step, last->total_steps) : "";

@@ -125,4 +125,8 @@ Tensor LayerStage::losses(Context& context, StageInput input, float grad_scale) 
   return losses;
 }
 
+Tensor LayerStage::next_logits(Context&, StageInput) const {
+  throw Unsupported("a list of layers: it gives losses, and knows no tokens that come next");
+}
+
 }  // namespace ds::detail

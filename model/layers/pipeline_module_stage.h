@@ -29,6 +29,7 @@ class LayerStage final : public PipelineStage {
   std::vector<ParamId> shared_params() const override { return parts_.shared; }
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, float grad_scale) const override;
+  Tensor next_logits(Context& context, StageInput input) const override;
 
  private:
   LayerInput entry(Context& context, StageInput input) const;

@@ -33,6 +33,7 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
     spec.replicas.same = {Axis::kTensor};
   }
   if (build.repeated) spec.replicas.same.push_back(*build.repeated);
+  spec.stored = std::move(part.stored);
   return spec;
 }
 
@@ -88,16 +89,26 @@ Range scaled(const Range& range, int64_t factor) {
 }  // namespace
 
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
-                       Bias bias, double standard_deviation, const LinearCut& cut) {
+                       Bias bias, double standard_deviation, const LinearCut& cut,
+                       const std::optional<StoredOutputs>& stored) {
   const bool out_in = layout == WeightLayout::kOutIn;
+  DS_CHECK(!stored || out_in, "linear layer {}: outputs among others' are rows", build.path);
+  const auto rows_of = [&](std::string_view name) {
+    std::optional<StoredRows> rows;
+    if (!stored) return rows;
+    rows = stored->rows;
+    rows->name = fmt::format("{}.{}", stored->module, name);
+    return rows;
+  };
   LinearPart part;
-  part.weight = build.param(
-      "weight", out_in ? Shape{out, in} : Shape{in, out}, normal(standard_deviation),
-      ModuleKind::kLinear,
-      {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out}, .summed = cut.summed});
+  part.weight = build.param("weight", out_in ? Shape{out, in} : Shape{in, out},
+                            normal(standard_deviation), ModuleKind::kLinear,
+                            {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out},
+                             .summed = cut.summed,
+                             .stored = rows_of("weight")});
   if (bias == Bias::kZeros) {
     part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear,
-                            {.kept = {cut.out}, .summed = cut.summed});
+                            {.kept = {cut.out}, .summed = cut.summed, .stored = rows_of("bias")});
   }
   part.out = numel_of(cut.out, out);
   return part;

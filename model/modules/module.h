@@ -18,6 +18,7 @@ namespace ds {
 struct ParamPart {
   std::vector<std::vector<Range>> kept{};  // by axis; none, of an axis: all
   std::vector<Axis> summed{};  // whose ranks have the same, and make a part of its gradient
+  std::optional<StoredRows> stored{};
 };
 
 struct BuildContext {
@@ -50,9 +51,15 @@ struct LinearCut {
   std::vector<Range> in{}, out{};
   std::vector<Axis> summed{};  // as of a ParamPart
 };
+// Outputs of a layer that a folder stores among those of another module.
+struct StoredOutputs {
+  std::string module;  // its path
+  StoredRows rows{};   // without a name
+};
 // One linear layer named by build.path: `weight` in the layout's shape, and `bias` [out] if any.
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
-                       Bias bias, double standard_deviation, const LinearCut& cut = {});
+                       Bias bias, double standard_deviation, const LinearCut& cut = {},
+                       const std::optional<StoredOutputs>& stored = {});
 // Alone in its product.
 LinearSpec linear_layer(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
                         Bias bias, double standard_deviation, const LinearCut& cut = {});

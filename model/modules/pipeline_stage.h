@@ -34,6 +34,9 @@ class PipelineStage {
   virtual Var forward(Context& context, StageInput input) const = 0;
   // The last stage's, fp32, of the batch's targets; see LanguageModel::loss.
   virtual Tensor losses(Context& context, StageInput input, float grad_scale) const = 0;
+  // The last stage's scores of what comes after the last token: see LanguageModel::next_logits,
+  // here with the batch that input.rows says. Unsupported if the layers know no tokens.
+  virtual Tensor next_logits(Context& context, StageInput input) const = 0;
 };
 
 }  // namespace ds

@@ -19,21 +19,6 @@ int64_t row_sharers(const Context& context) {
   return group != nullptr ? group->size() : 1;
 }
 
-// sum + branch, rounded as the norms that add round it.
-Var joined(Context& context, Residual residual) {
-  if (!residual.branch.defined()) return std::move(residual.sum);
-  const Tensor& sum = residual.sum.value;
-  Tensor y = Tensor::empty(sum.shape(), sum.dtype(), context.stream);
-  kernels::add(context.stream, residual.branch.value, sum, y);
-  auto backward = [](GradientFlow& flow) {
-    Tensor dy = flow.take(0);
-    flow.give(1, dy);
-    flow.give(0, std::move(dy));
-  };
-  const std::array<Var, 2> inputs{residual.sum, residual.branch};
-  return context.record("boundary", inputs, {std::move(y)}, std::move(backward)).front();
-}
-
 TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
   return {.tokens = batch.tensor(batch_field::kTokens),
           .order = batch.find(batch_field::kTokenOrder),
@@ -54,6 +39,20 @@ Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
 }
 
 }  // namespace
+
+Var joined(Context& context, Residual residual) {
+  if (!residual.branch.defined()) return std::move(residual.sum);
+  const Tensor& sum = residual.sum.value;
+  Tensor y = Tensor::empty(sum.shape(), sum.dtype(), context.stream);
+  kernels::add(context.stream, residual.branch.value, sum, y);
+  auto backward = [](GradientFlow& flow) {
+    Tensor dy = flow.take(0);
+    flow.give(1, dy);
+    flow.give(0, std::move(dy));
+  };
+  const std::array<Var, 2> inputs{residual.sum, residual.branch};
+  return context.record("residual", inputs, {std::move(y)}, std::move(backward)).front();
+}
 
 LayerRange all_layers(const ModelConfig& config) { return {0, dimensions(config).layers + 2}; }
 

@@ -23,6 +23,9 @@ struct Residual {
   Var branch;  // undefined at the start
 };
 
+// sum + branch, rounded as the norms that add round it.
+Var joined(Context& context, Residual residual);
+
 class Block {
  public:
   // `path`: "transformer.h.3", as parameters of it are called.
@@ -48,6 +51,7 @@ struct RecomputedBlocks {
   // gradients that come as soon as the head is done: to make that again would take time, and save
   // memory only while the head runs alone.
   bool keeps_last = false;
+  bool is_timed = false;  // what each segment took is logged, step by step
 };
 
 class Stage final : public PipelineStage {
@@ -92,9 +96,7 @@ class Stage final : public PipelineStage {
   Residual run(Context& context, StageInput input) const;
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, float grad_scale) const override;
-  // The last stage's, without a tape: see LanguageModel::next_logits, here with the batch that
-  // input.rows says.
-  Tensor next_logits(Context& context, StageInput input) const;
+  Tensor next_logits(Context& context, StageInput input) const override;
 
  private:
   // Consecutive blocks [begin, end) that run alike.

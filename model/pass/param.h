@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,18 @@ struct Replicas {
   std::vector<Axis> summed{};  // and makes a part of the gradient, from tokens of its own
 };
 
+// StoredRows says where the rows of a parameter lie among those of a tensor that a Hugging Face folder
+// stores for several: in blocks, as far from each other as `stride` says.
+struct StoredRows {
+  std::string name{};  // of that tensor: "model.layers.0.self_attn.qkv_proj.weight"
+  int64_t rows = 0;    // of it
+  int64_t first = 0;
+  int64_t block = 1;
+  int64_t stride = 1;  // from the first row of a block to that of the next
+
+  int64_t row_of(int64_t own) const { return first + own / block * stride + own % block; }
+};
+
 struct ParamSpec {
   std::string name;  // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
   Shape shape;  // here; where a cut keeps only some of the logical tensor, the shape of that cut
@@ -51,6 +64,7 @@ struct ParamSpec {
   Cut cut{};               // what is kept of it here; none: all
   ParamGroup group = ParamGroup::kDense;
   Replicas replicas{};
+  std::optional<StoredRows> stored{};  // unset: a folder stores it by itself, under its name
 
   const Shape& logical_shape() const { return cut.is_whole() ? shape : global; }
   // Elements [begin, end) of the flattened parameter as it is here.

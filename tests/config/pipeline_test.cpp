@@ -81,6 +81,9 @@ TEST_CASE("what follows one micro-batch at a time excludes stages", "[config]") 
   CHECK(said(R"("activation_checkpointing": {"cpu_checkpointing": true})").empty());
   CHECK_THAT(said(R"("flops_profiler": {"enabled": true})"),
              Catch::Contains("pipeline.stages: excludes flops_profiler"));
+  CHECK_THAT(said(R"("train": {"sample_prompt": "a"})"),
+             Catch::Contains("train.sample_prompt: ranks that have a part of the model "
+                             "(pipeline.stages)"));
 }
 
 TEST_CASE("NCCL carries the messages of 1F1B alone", "[config]") {

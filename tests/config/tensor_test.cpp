@@ -22,6 +22,9 @@ TEST_CASE("heads that ranks of a layer cannot share are one error", "[config]") 
   for (const int ranks : {0, 1, 2, 4, 12}) {
     CHECK(problems_of(gpt2(ranks), Severity::kError).empty());
   }
+  CHECK_THAT(problems_of(gpt2(2, R"(, "train": {"sample_prompt": "a"})"), Severity::kError),
+             Catch::Contains("train.sample_prompt: ranks that have a part of the model "
+                             "(tensor_parallel.autotp_size)"));
   CHECK(problems_of(gpt2(8), Severity::kError) ==
         "tensor_parallel.autotp_size: 8 ranks cannot share 12 heads equally; expected a divisor of "
         "12\n");

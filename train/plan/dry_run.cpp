@@ -194,6 +194,11 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   }
   engine.evaluate(nothing, 1);
   engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
+  if (options.sample_length > 0) {  // the last token of a text takes the most
+    KvCache cache = engine.sample_cache();
+    cache.advance(cache.capacity() - 1);
+    engine.next_logits(0, cache);
+  }
   if (options.eigenvalues) rehearse_eigenvalues(engine, nothing);
   plan.memory = workspace.usage();
   plan.blocks = workspace.planned_blocks();

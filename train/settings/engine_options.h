@@ -60,13 +60,13 @@ struct EngineOptions {
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
   RecomputedBlocks recomputed{};
-  bool times_recomputation = false;  // and logs what each segment took, step by step
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;
   kernels::MatmulRules matmul{};        // on CUDA devices
   kernels::AttentionRules attention{};  // likewise
   bool offload_activations = false;     // to memory of the host, until the backward pass needs them
   std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
+  int64_t sample_length = 0;  // tokens of a text that somebody has the model go on with; 0: nobody
 
   int micro_steps() const { return zero.micro_steps; }
   int64_t losses_per_sample(const StepShape& shape) const;

@@ -48,11 +48,14 @@ class HangWatch {
   struct Options {
     Time floor = std::chrono::seconds(30);  // in phase "train": the larger of this and
     int64_t steps = 5;                      // so many median steps
-    std::map<std::string, Time> phases{
-        {"plan", std::chrono::minutes(10)},       {"tokenize", std::chrono::minutes(10)},
-        {"load", std::chrono::minutes(30)},       {"save", std::chrono::minutes(30)},
-        {"export", std::chrono::minutes(30)},     {"evaluate", std::chrono::minutes(60)},
-        {"paused", std::chrono::hours(24 * 3650)}};  // as told
+    std::map<std::string, Time> phases{{"plan", std::chrono::minutes(10)},
+                                       {"tokenize", std::chrono::minutes(10)},
+                                       {"load", std::chrono::minutes(30)},
+                                       {"save", std::chrono::minutes(30)},
+                                       {"export", std::chrono::minutes(30)},
+                                       {"evaluate", std::chrono::minutes(60)},
+                                       {"sample", std::chrono::minutes(10)},
+                                       {"paused", std::chrono::hours(24 * 3650)}};  // as told
   };
 
   HangWatch(Options options, int ranks);

@@ -112,6 +112,7 @@ TEST_CASE("on a terminal is seen what a rank does that makes no steps", "[launch
                       began ? std::optional(last) : std::nullopt);
   };
   CHECK(line("evaluate", 12) == "step 400/2000  evaluating, batch 12");
+  CHECK(line("sample", 7) == "step 400/2000  going on with the prompt, token 7");
   CHECK(line("save", 0) == "step 400/2000  saving");
   CHECK(line("tokenize", 40, false) == "tokenizing, MiB 40");
   CHECK(line("load", 0, false) == "loading");
