@@ -24,14 +24,14 @@ class ConditionFinder : public Visitor {
   void enter_condition(std::string_view condition) override { condition_ = condition; }
   void leave_condition() override { condition_ = {}; }
   bool found() const { return !values_.empty(); }
-  // "has a meaning only where mode is fixed or variable"; many alternatives are not listed.
+  // "has a meaning only where mode is fixed or variable"; of many alternatives some are listed.
   std::string message() const {
     constexpr size_t kMostListed = 10;
-    if (values_.size() > kMostListed) {
-      return fmt::format("has a meaning only beside \"{}\"", key_of_condition_);
-    }
-    return fmt::format("has a meaning only where {} is {}", key_of_condition_,
-                       fmt::join(values_, " or "));
+    const size_t listed = std::min(values_.size(), kMostListed);
+    std::string text = fmt::format("has a meaning only where {} is {}", key_of_condition_,
+                                   fmt::join(values_.begin(), values_.begin() + listed, " or "));
+    if (listed < values_.size()) text += fmt::format(" or one of {} more", values_.size() - listed);
+    return text;
   }
 
  private:

@@ -31,8 +31,8 @@ struct GenerationTask {
 GenerationTask generation_task(FileSystem& files, const ModelSource& source,
                                const GenerateArgs& args, std::vector<std::string> texts);
 
-// The same of a tokenizer in the words of make_tokenizer and of the Hugging Face folder, if there is
-// one, that says which tokens end texts; prompts of any length.
+// The same of a tokenizer in the words of make_tokenizer and of the Hugging Face folder, if there
+// is one, that says which tokens end texts; prompts of any length.
 GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const ModelDimensions& dims,
                        const std::optional<std::string>& folder, std::vector<std::string> texts);
 

@@ -1,6 +1,7 @@
 // What a model that is being trained goes on with after a prompt, whenever it is evaluated: a line
-// for people, who see by it what a loss does not tell. Rank 0 draws, and the others compute with it,
-// since each may have a part of the weights. What is drawn follows from the seed and the step alone.
+// for people, who see by it what a loss does not tell. Rank 0 draws, and the others compute with
+// it, since each may have a part of the weights. What is drawn follows from the seed and the step
+// alone.
 #pragma once
 
 #include <optional>
@@ -29,7 +30,8 @@ class TextSamples {
   TextSamples(Engine& engine, RunReports& reports, FileSystem& files, const Options& options);
 
   bool due(int64_t steps_done) const;
-  // Collective. What cannot be drawn, as of logits that are no numbers, is said in the text's place.
+  // Collective. What cannot be drawn, as of logits that are no numbers, is said in the text's
+  // place.
   void after(int64_t steps_done);
 
  private:

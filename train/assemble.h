@@ -52,8 +52,8 @@ DType final_dtype(const Config& config);
 std::vector<std::string> require_partition(const Config& config, const ModelConfig& model);
 // data.sequence_length, or the model's longest. ConfigError where the model has fewer positions.
 int64_t sequence_length(const DataSection& data, const ModelConfig& model);
-// Tokens of the text that train.sample_prompt begins, 0 without one. ConfigError where the model has
-// fewer positions.
+// Tokens of the text that train.sample_prompt begins, 0 without one. ConfigError where the model
+// has fewer positions.
 int64_t sample_length(const TrainSection& train, const ModelConfig& model);
 
 struct TrainingData {

@@ -89,8 +89,8 @@ class Engine {
   // Room for the keys and values of a sample of text; nobody reads those of its last token.
   KvCache sample_cache();
   // Collective: scores of the tokens that may come after `token`, which follows those of the cache;
-  // fp32 [1, vocabulary]. With the weights as they are; InternalError while steps are under way, and
-  // on a rank that has not the whole model.
+  // fp32 [1, vocabulary]. With the weights as they are; InternalError while steps are under way,
+  // and on a rank that has not the whole model.
   Tensor next_logits(int32_t token, KvCache& cache);
 
   void initialize() { store_.initialize(options_.seed); }

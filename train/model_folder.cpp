@@ -90,6 +90,21 @@ void write_tensor(SafetensorsWriter& writer, const std::string& name,
   });
 }
 
+// The whole tensor; what it joins is read part by part.
+std::vector<float> values_of(const ExportTensor& entry, CheckpointReader& reader) {
+  std::vector<float> whole(to_size(entry.tensor.shape.numel()));
+  std::vector<float> part;
+  for (const ParamSpec* const spec : entry.parts) {
+    const Shape& shape = spec->logical_shape();
+    std::vector<float>& values = entry.parts.size() == 1 ? whole : part;
+    values.resize(to_size(shape.numel()));
+    Tensor into = Tensor::borrow(values.data(), {shape.numel()}, DType::kF32);
+    reader.get(spec->name + "/weight", Region::whole(shape), into);
+    if (entry.parts.size() > 1) place_rows(*spec, values, whole);
+  }
+  return whole;
+}
+
 }  // namespace
 
 FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
@@ -126,19 +141,20 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
     const std::set<std::string>& kept = what.frame.stored_names;
     return kept.empty() ? parameter : stored_name_of(parameter, kept);
   };
-  const std::vector<SafetensorsTensor> tensors = export_list(what.specs, what.frame.dtype);
-  std::vector<SafetensorsTensor> list = tensors;
-  for (SafetensorsTensor& entry : list) entry.name = stored_name(entry.name);
+  const std::vector<ExportTensor> tensors = export_list(what.specs, what.frame.dtype);
+  std::vector<SafetensorsTensor> list;
+  for (const ExportTensor& entry : tensors) {
+    list.push_back(entry.tensor);
+    list.back().name = stored_name(entry.tensor.name);
+  }
   const std::string weights = join_path(what.folder, kWeights);
   if (files.exists(weights)) files.remove(weights);  // a folder with weights is whole
   write_frame(files, what);
   SafetensorsWriter writer(files, weights, list);
-  for (const SafetensorsTensor& entry : tensors) {
-    std::vector<float> values(to_size(entry.shape.numel()));
-    Tensor into = Tensor::borrow(values.data(), {entry.shape.numel()}, DType::kF32);
-    reader.get(entry.name + "/weight", Region::whole(entry.shape), into);
+  for (const ExportTensor& entry : tensors) {
+    const std::vector<float> values = values_of(entry, reader);
     DS_FAILPOINT("export.tensor");
-    write_tensor(writer, stored_name(entry.name), values, what.frame.dtype);
+    write_tensor(writer, stored_name(entry.tensor.name), values, what.frame.dtype);
   }
   DS_FAILPOINT("export.before_finish");
   writer.finish();

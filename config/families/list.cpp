@@ -120,6 +120,12 @@ std::vector<std::string_view> model_bodies() {
   return bodies;
 }
 
+std::vector<std::string_view> model_heads() {
+  static const auto heads =
+      ask_each([](const auto& c) { return family_of(c).decoder(c).names.head; });
+  return heads;
+}
+
 bool is_token_table(std::string_view parameter) {
   static const auto tables =
       ask_each([](const auto& c) { return table_of(family_of(c).decoder(c)); });

@@ -11,27 +11,37 @@
 #include <variant>
 #include <vector>
 
-#include "config/families/gemma.h"
-#include "config/families/gemma2.h"
-#include "config/families/gemma3.h"
-#include "config/families/gpt2.h"
-#include "config/families/granite.h"
-#include "config/families/llama.h"
-#include "config/families/mistral.h"
-#include "config/families/qwen2.h"
-#include "config/families/qwen3.h"
+#include "config/families/gemma/gemma.h"
+#include "config/families/gemma/gemma2.h"
+#include "config/families/gemma/gemma3.h"
+#include "config/families/gpt/gpt2.h"
+#include "config/families/gpt/gpt_neox.h"
+#include "config/families/llama/granite.h"
+#include "config/families/llama/llama.h"
+#include "config/families/llama/mistral.h"
+#include "config/families/llama/phi3.h"
+#include "config/families/llama/qwen2.h"
+#include "config/families/llama/qwen3.h"
+#include "config/families/llama/smollm3.h"
+#include "config/families/llama/stablelm.h"
+#include "config/families/llama/starcoder2.h"
 
 namespace ds {
 
-using ModelConfig = std::variant<Gpt2Config,     //
-                                 LlamaConfig,    //
-                                 MistralConfig,  //
-                                 Qwen2Config,    //
-                                 Qwen3Config,    //
-                                 GemmaConfig,    //
-                                 Gemma2Config,   //
-                                 GraniteConfig,  //
-                                 Gemma3Config>;
+using ModelConfig = std::variant<Gpt2Config,        //
+                                 LlamaConfig,       //
+                                 MistralConfig,     //
+                                 Qwen2Config,       //
+                                 Qwen3Config,       //
+                                 GemmaConfig,       //
+                                 Gemma2Config,      //
+                                 GraniteConfig,     //
+                                 Gemma3Config,      //
+                                 Phi3Config,        //
+                                 SmolLM3Config,     //
+                                 StableLmConfig,    //
+                                 Starcoder2Config,  //
+                                 GptNeoXConfig>;
 
 namespace detail {
 
@@ -67,6 +77,8 @@ bool ties_embeddings(const ModelConfig& config);     // the head's weight is the
 
 // Names of the modules that hold everything but the head, in all families: "transformer".
 std::vector<std::string_view> model_bodies();
+// Those of heads that are not the table of tokens: "lm_head".
+std::vector<std::string_view> model_heads();
 // Whether a parameter of this name is the table of tokens in some family.
 bool is_token_table(std::string_view parameter);
 

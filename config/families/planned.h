@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/families/gpt2.h"
+#include "config/families/gpt/gpt2.h"
 
 namespace ds {
 

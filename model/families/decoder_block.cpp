@@ -1,8 +1,11 @@
 #include "model/families/decoder_block.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/status/error.h"
+#include "core/values/index.h"
 #include "model/activations/recompute.h"
 #include "model/modules/activation_name.h"
 
@@ -21,9 +24,9 @@ class Projections {
                            : deviation_) {}
 
   LinearPart in(const BuildContext& branch, const ProjectionSpec& spec, int64_t out,
-                const LinearCut& cut) const {
+                const LinearCut& cut, const std::optional<StoredOutputs>& stored = {}) const {
     return linear_part(branch.child(spec.name), width_, out, layout_, bias_of(spec), deviation_,
-                       cut);
+                       cut, stored);
   }
   LinearSpec joined(std::vector<LinearPart> parts) const {
     return {.parts = std::move(parts), .in = width_, .layout = layout_};
@@ -55,9 +58,33 @@ std::vector<Range> packed_cut(const std::vector<Range>& of_each, int64_t width) 
   return packed;
 }
 
+// Returns where a folder has the outputs of each of several projections, if it joins them. `outs`:
+// how many they are; head_dim: so many of each make a head.
+std::vector<std::optional<StoredOutputs>> stored_outputs(const BuildContext& branch,
+                                                         const BranchSpec& spec,
+                                                         const std::vector<int64_t>& outs,
+                                                         int64_t head_dim) {
+  std::vector<std::optional<StoredOutputs>> stored(outs.size());
+  if (!spec.joined) return stored;
+  const int64_t all = std::accumulate(outs.begin(), outs.end(), int64_t{0});
+  const auto parts = narrow<int64_t>(outs.size());
+  const bool by_head = spec.joined->order == JoinOrder::kHeadByHead;
+  DS_CHECK(!by_head || std::ranges::count(outs, outs.front()) == parts,
+           "decoder: {} has the heads of unlike projections by turns", spec.joined->name);
+  int64_t first = 0;
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const int64_t block = by_head ? head_dim : outs[i];
+    stored[i] = StoredOutputs{
+        .module = branch.child(spec.joined->name).path,
+        .rows = {.rows = all, .first = first, .block = block, .stride = block * parts}};
+    first += block;
+  }
+  return stored;
+}
+
 LinearSpec attention_in(const Projections& projections, const BuildContext& branch,
-                        const std::vector<ProjectionSpec>& specs, const ModelDimensions& dims,
-                        const BlockCut& cut) {
+                        const BranchSpec& spec, const ModelDimensions& dims, const BlockCut& cut) {
+  const std::vector<ProjectionSpec>& specs = spec.in;
   const int64_t queries = dims.heads * dims.head_dim, keys = dims.kv_heads * dims.head_dim;
   if (specs.size() == 1) {
     DS_CHECK(queries == keys, "decoder: {} packs {} queries and {} keys", specs.front().name,
@@ -67,17 +94,21 @@ LinearSpec attention_in(const Projections& projections, const BuildContext& bran
   }
   DS_CHECK(specs.size() == 3, "decoder: {} projections of queries, keys, values", specs.size());
   const LinearCut of_keys{.out = cut.keys, .summed = cut.keys_summed};
-  std::vector<LinearPart> parts{projections.in(branch, specs[0], queries, {.out = cut.queries})};
-  parts.push_back(projections.in(branch, specs[1], keys, of_keys));
-  parts.push_back(projections.in(branch, specs[2], keys, of_keys));
+  const auto stored = stored_outputs(branch, spec, {queries, keys, keys}, dims.head_dim);
+  std::vector<LinearPart> parts{
+      projections.in(branch, specs[0], queries, {.out = cut.queries}, stored[0])};
+  parts.push_back(projections.in(branch, specs[1], keys, of_keys, stored[1]));
+  parts.push_back(projections.in(branch, specs[2], keys, of_keys, stored[2]));
   return projections.joined(std::move(parts));
 }
 
 LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
-                  const std::vector<ProjectionSpec>& specs, int64_t inner, const BlockCut& cut) {
+                  const BranchSpec& spec, int64_t inner, const BlockCut& cut) {
+  const auto stored =
+      stored_outputs(branch, spec, std::vector<int64_t>(spec.in.size(), inner), inner);
   std::vector<LinearPart> parts;
-  for (const ProjectionSpec& spec : specs) {
-    parts.push_back(projections.in(branch, spec, inner, {.out = cut.inner}));
+  for (size_t i = 0; i < spec.in.size(); ++i) {
+    parts.push_back(projections.in(branch, spec.in[i], inner, {.out = cut.inner}, stored[i]));
   }
   return projections.joined(std::move(parts));
 }
@@ -109,6 +140,9 @@ std::optional<NormSpec> norm_behind(const DecoderSpec& spec, const BuildContext&
   return norm_params(spec, block.child(name), width);
 }
 
+// Whether it is the `every`-th layer, or a multiple; 0: none is.
+bool is_every(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
+
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
           .factor = static_cast<float>(rotary_factor(spec)),
@@ -119,9 +153,7 @@ kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
 
 bool has_window(const DecoderSpec& spec, int64_t layer) {
   if (!spec.window) return false;
-  const int64_t every = spec.window->full_every;
-  const bool sees_all = every > 0 && (layer + 1) % every == 0;
-  return !sees_all && layer >= spec.window->first_layer;
+  return !is_every(layer, spec.window->full_every) && layer >= spec.window->first_layer;
 }
 
 kernels::AttentionMask attention_mask(const DecoderSpec& spec, int64_t layer) {
@@ -147,30 +179,32 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
       dims_(dimensions_here(build, dims)),
       layer_(layer),
       attention_(attention_spec(spec, layer)),
-      branch_factor_(static_cast<float>(spec.factors.branch)) {
+      branch_factor_(static_cast<float>(spec.factors.branch)),
+      mlp_input_(spec.mlp_input) {
   const Projections projections(spec, dims);
   const BlockCut cut = block_cut(build, dims.head_dim);
   const BuildContext attention = build.child(spec.names.attention);
   const BuildContext mlp = build.child(spec.names.mlp);
   const auto place = static_cast<uint64_t>(spec.dropout_places * layer + 1);  // 0: the embedding's
-  const auto branch_dropout = static_cast<float>(spec.branch_dropout);
   attention_dropout_ = {static_cast<float>(dims.attention_dropout), place};
-  attention_out_dropout_ = {branch_dropout, place + 1};
-  mlp_dropout_ = {branch_dropout, place + 2};
+  attention_out_dropout_ = {static_cast<float>(spec.attention_out_dropout), place + 1};
+  mlp_dropout_ = {static_cast<float>(spec.mlp_dropout), place + 2};
   const bool turns_by_window = spec.window_rotary && has_window(spec, layer);
   const std::optional<RotarySpec>& rotary = turns_by_window ? spec.window_rotary : spec.rotary;
-  if (rotary) rotary_ = rotary_table(*rotary, dims.head_dim);
+  if (rotary && !is_every(layer, spec.unrotated_every)) {
+    rotary_ = rotary_table(*rotary, dims.head_dim);
+  }
   attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
-  qkv_ = attention_in(projections, attention, spec.attention.in, dims, cut);
+  qkv_ = attention_in(projections, attention, spec.attention, dims, cut);
   if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims.head_dim);
   attention_out_ =
       projections.out(attention, spec.attention.out, dims.heads * dims.head_dim, cut.queries);
   attention_out_norm_ = norm_behind(spec, build, spec.names.attention_out_norm, dims.width);
   mlp_norm_ = norm_params(spec, build.child(spec.names.mlp_norm), dims.width);
-  mlp_.up = mlp_in(projections, mlp, spec.mlp.in, dims.inner, cut);
+  mlp_.up = mlp_in(projections, mlp, spec.mlp, dims.inner, cut);
   mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
   mlp_out_norm_ = norm_behind(spec, build, spec.names.mlp_out_norm, dims.width);
-  DS_CHECK(spec.branch_dropout == 0 || spec.dropout_places >= 3,
+  DS_CHECK((spec.attention_out_dropout == 0 && spec.mlp_dropout == 0) || spec.dropout_places >= 3,
            "decoder: {} places where branches are dropped, of three in a block",
            spec.dropout_places);
   DS_CHECK(branch_factor_ == 1 || !(attention_out_norm_ || mlp_out_norm_),
@@ -207,7 +241,12 @@ Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Resid
                        return scaled(end, std::move(y), branch_factor_);
                      });
   if (attention_out_norm_) branch = norm(context, branch, {}, *attention_out_norm_).y;
-  normed = norm(context, normed.sum, branch, mlp_norm_);
+  if (mlp_input_ == MlpInput::kBesideAttention) {
+    normed = norm(context, normed.sum, {}, mlp_norm_);
+    normed.sum = joined(context, {std::move(normed.sum), std::move(branch)});
+  } else {
+    normed = norm(context, normed.sum, branch, mlp_norm_);
+  }
   // A norm behind the MLP reads what it gives, also where the whole block is run again.
   Context around = mlp_out_norm_ ? context.part_of_segment(false) : context;
   branch = recompute_part(around, RecomputedPart::kMlp, std::move(normed.y),

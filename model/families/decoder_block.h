@@ -28,6 +28,7 @@ class DecoderBlock final : public Block {
   NormSpec attention_norm_, mlp_norm_;
   std::optional<NormSpec> attention_out_norm_, mlp_out_norm_;
   float branch_factor_;
+  MlpInput mlp_input_;
   LinearSpec qkv_, attention_out_;
   MlpSpec mlp_;
 };

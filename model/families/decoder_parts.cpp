@@ -63,7 +63,7 @@ Stage::Head head_of(const Layout& d, const BuildContext& table,
     head.weight = embedding->spec.table;
     return head;
   }
-  const BuildContext place = (d.tied ? table : d.root.child("lm_head")).in_unit(unit);
+  const BuildContext place = (d.tied ? table : d.root.child(d.spec.names.head)).in_unit(unit);
   head.weight = place.param("weight", d.table(), d.init(), ModuleKind::kLinear,
                             {.kept = {vocabulary_cut(place), {}}});
   return head;

@@ -1,8 +1,10 @@
 #include "model/hf/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
+#include <map>
 
 #include "config/families/hf_config.h"
 #include "core/device/dispatch.h"
@@ -24,8 +26,9 @@ std::string without_body_prefix(const std::string& name) {
 
 // Buffers of old transformers versions that are functions of the config.
 bool is_known_buffer(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with("rotary_emb.inv_freq");
+  return std::ranges::any_of(std::array{".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                        ".attention.masked_bias", "rotary_emb.inv_freq"},
+                             [&](std::string_view end) { return name.ends_with(end); });
 }
 
 std::string join_some(const std::vector<std::string>& items) {
@@ -38,19 +41,49 @@ std::string join_some(const std::vector<std::string>& items) {
   return text;
 }
 
+// The tensor that has a parameter, alone or with others.
+std::string tensor_name(const ParamSpec& spec) {
+  return spec.stored ? spec.stored->name : spec.name;
+}
+Shape tensor_shape(const ParamSpec& spec) {
+  const Shape& own = spec.logical_shape();
+  if (!spec.stored) return own;
+  return own.rank() == 1 ? Shape{spec.stored->rows} : Shape{spec.stored->rows, own[1]};
+}
+
 void check_stored(const std::string& folder, const ParamSpec& spec, const SafetensorsInfo& info) {
-  if (!(info.shape == spec.logical_shape())) {
-    throw DataError(fmt::format("{}: {} has shape {}, config.json says {}", folder, spec.name,
-                                info.shape.to_string(), spec.logical_shape().to_string()));
+  if (!(info.shape == tensor_shape(spec))) {
+    throw DataError(fmt::format("{}: {} has shape {}, config.json says {}", folder,
+                                tensor_name(spec), info.shape.to_string(),
+                                tensor_shape(spec).to_string()));
   }
   const DType dtype = info.dtype();
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) {
     throw Unsupported(fmt::format("{}: {} is stored as {}; F32, BF16 and F16 can be read", folder,
-                                  spec.name, info.dtype_name));
+                                  tensor_name(spec), info.dtype_name));
   }
 }
 
-constexpr const char* kHead = "lm_head.weight";
+int64_t row_width(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
+
+// The names that families have for the weight of a head of its own.
+std::vector<std::string> head_names() {
+  std::vector<std::string> names;
+  for (const std::string_view head : model_heads()) names.push_back(fmt::format("{}.weight", head));
+  return names;
+}
+bool is_head(const std::string& name) {
+  const std::vector<std::string> heads = head_names();
+  return std::ranges::find(heads, name) != heads.end();
+}
+// The head that is stored, by whatever name: transformers reads a GPT-NeoX's by either. Empty: none
+// is.
+std::string stored_head(const std::set<std::string>& stored) {
+  for (const std::string& name : head_names()) {
+    if (stored.contains(name)) return name;
+  }
+  return "";
+}
 
 std::vector<Run> in_chunks(std::span<const Run> runs) {
   std::vector<Run> chunks;
@@ -115,31 +148,38 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
   std::vector<std::string> missing;
   std::set<std::string> used;
   const bool has_head =
-      std::ranges::any_of(specs, [](const ParamSpec& spec) { return spec.name == kHead; });
+      std::ranges::any_of(specs, [](const ParamSpec& spec) { return is_head(spec.name); });
+  const std::string head = stored_head(present);
   for (const ParamSpec& spec : specs) {
-    std::string stored = stored_name_of(spec.name, present);
+    std::string stored = stored_name_of(tensor_name(spec), present);
+    if (is_head(spec.name) && !present.contains(stored)) stored = head;
     if (!present.contains(stored)) {
-      missing.push_back(spec.name);
+      if (std::ranges::find(missing, tensor_name(spec)) == missing.end())
+        missing.push_back(tensor_name(spec));
       continue;
     }
     check_stored(folder, spec, folder_.info(stored));
-    if (!has_head && present.contains(kHead) && is_token_table(spec.name)) {
+    if (!has_head && !head.empty() && is_token_table(spec.name)) {
       check_stored(folder,
-                   {.name = kHead, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
-                   folder_.info(kHead));
-      tied_embeddings_ = stored_names_.size();
+                   {.name = head, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
+                   folder_.info(head));
+      tied_head_ = head;
+      tied_embeddings_ = places_.size();
     }
     used.insert(stored);
-    stored_names_.push_back(std::move(stored));
-    cuts_.push_back(spec.cut);
+    places_.push_back({.name = std::move(stored),
+                       .cut = spec.cut,
+                       .whole = spec.logical_shape(),
+                       .rows = spec.stored});
   }
   if (!missing.empty()) {
     throw DataError(fmt::format("{}: weights without {}", folder, join_some(missing)));
   }
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
-    const bool tied_head = name == kHead && !has_head;
-    if (!used.contains(name) && !is_known_buffer(name) && !tied_head) unknown.push_back(name);
+    if (!used.contains(name) && !is_known_buffer(name) && name != tied_head_) {
+      unknown.push_back(name);
+    }
   }
   if (!unknown.empty()) {
     throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", folder,
@@ -148,12 +188,29 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
 }
 
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
-  DS_CHECK(index < stored_names_.size(), "read: parameter {} of {}", index, stored_names_.size());
-  const std::string& name = stored_names_[index];
-  const Region region{.cut = cuts_[index], .within = {begin, begin + range.numel()}};
-  const std::vector<Run> runs = runs_of(region, folder_.info(name).shape);
-  read_runs(name, runs, range);
+  DS_CHECK(index < places_.size(), "read: parameter {} of {}", index, places_.size());
+  const Place& place = places_[index];
+  const std::vector<Run> runs = stored_runs(place, {begin, begin + range.numel()});
+  read_runs(place.name, runs, range);
   if (tied_embeddings_ == index) compare_tied_head(runs, range);
+}
+
+std::vector<Run> HfWeights::stored_runs(const Place& place, const Range& range) const {
+  std::vector<Run> runs = runs_of({.cut = place.cut, .within = range}, place.whole);
+  if (!place.rows) return runs;
+  const int64_t width = row_width(place.whole), block = place.rows->block * width;
+  std::vector<Run> stored;
+  for (const Run& run : runs) {  // a block lies together
+    for (int64_t done = 0; done < run.numel;) {
+      const int64_t own = run.first + done;
+      const int64_t count = std::min(run.numel - done, block - own % block);
+      stored.push_back({.first = place.rows->row_of(own / width) * width + own % width,
+                        .numel = count,
+                        .inside = run.inside + done});
+      done += count;
+    }
+  }
+  return stored;
 }
 
 void HfWeights::read_runs(const std::string& name, std::span<const Run> runs, Tensor& range) const {
@@ -169,14 +226,14 @@ void HfWeights::compare_tied_head(std::span<const Run> runs, const Tensor& range
   for (const Run& run : in_chunks(runs)) {
     bytes.resize(to_size(run.numel) * size_of(range.dtype()));
     Tensor head = Tensor::borrow(bytes.data(), {run.numel}, range.dtype());
-    read_stored(kHead, run.first, head);
+    read_stored(tied_head_, run.first, head);
     const std::byte* const embeddings = static_cast<const std::byte*>(range.raw()) +
                                         run.inside * static_cast<int64_t>(size_of(range.dtype()));
     if (std::memcmp(embeddings, bytes.data(), head.bytes()) != 0) {
       throw DataError(fmt::format(
           "{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "
           "GPT-2 has without saying so), but {} differs from {}; set it to false there",
-          path_, kHead, stored_names_[*tied_embeddings_]));
+          path_, tied_head_, places_[*tied_embeddings_].name));
     }
   }
 }
@@ -205,8 +262,10 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
 }
 
 int64_t HfWeights::bytes() const {
+  std::set<std::string> names;
+  for (const Place& place : places_) names.insert(place.name);
   int64_t sum = 0;
-  for (const std::string& name : stored_names_) sum += folder_.info(name).bytes;
+  for (const std::string& name : names) sum += folder_.info(name).bytes;
   return sum;
 }
 
@@ -220,12 +279,30 @@ std::vector<ParamSpec> specs_of(const ParameterStore& store) {
   return specs;
 }
 
-std::vector<SafetensorsTensor> export_list(std::span<const ParamSpec> specs, DType dtype) {
-  std::vector<SafetensorsTensor> list;
+std::vector<ExportTensor> export_list(std::span<const ParamSpec> specs, DType dtype) {
+  std::vector<ExportTensor> list;
+  std::map<std::string, size_t> places;
   for (const ParamSpec& spec : specs) {
-    list.push_back({.name = spec.name, .dtype = dtype, .shape = spec.logical_shape()});
+    const std::string name = tensor_name(spec);
+    const auto [place, is_new] = places.try_emplace(name, list.size());
+    if (is_new) {
+      list.push_back({.tensor = {.name = name, .dtype = dtype, .shape = tensor_shape(spec)}});
+    }
+    nth(list, place->second).parts.push_back(&spec);
   }
   return list;
+}
+
+void place_rows(const ParamSpec& spec, std::span<const float> from, std::span<float> whole) {
+  if (!spec.stored) {
+    std::ranges::copy(from, whole.begin());
+    return;
+  }
+  const auto width = to_size(row_width(spec.logical_shape()));
+  for (size_t row = 0; row * width < from.size(); ++row) {
+    const auto to = to_size(spec.stored->row_of(narrow<int64_t>(row)));
+    std::ranges::copy(from.subspan(row * width, width), whole.subspan(to * width, width).begin());
+  }
 }
 
 }  // namespace ds

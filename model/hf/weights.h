@@ -39,21 +39,29 @@ class HfWeights {
   // stored lm_head.weight has other values there. Thread-safe.
   void read(size_t index, int64_t begin, Tensor& range) const;
   // The folder's own name for parameter `index`: an export keeps it.
-  const std::string& stored_name(size_t index) const { return stored_names_[index]; }
+  const std::string& stored_name(size_t index) const { return places_[index].name; }
   // Bytes of the stored tensors that parameters come from.
   int64_t bytes() const;
 
  private:
+  // The place of a parameter: elements of the stored tensor of that name.
+  struct Place {
+    std::string name;
+    Cut cut{};      // what of the parameter is here
+    Shape whole{};  // the parameter as a whole
+    std::optional<StoredRows> rows{};
+  };
+  std::vector<Run> stored_runs(const Place& place, const Range& range) const;
   void read_runs(const std::string& name, std::span<const Run> runs, Tensor& range) const;
   void read_stored(const std::string& name, int64_t begin, Tensor& range) const;
   void compare_tied_head(std::span<const Run> runs, const Tensor& range) const;
 
   std::string path_;
   SafetensorsFolder folder_;
-  std::vector<std::string> stored_names_;  // by parameter
-  std::vector<Cut> cuts_;                  // likewise
+  std::vector<Place> places_;  // by parameter
   std::optional<size_t>
-      tied_embeddings_;  // the parameter of which lm_head.weight is stored besides
+      tied_embeddings_;    // the parameter of which a head's weight is stored besides
+  std::string tied_head_;  // its name
 };
 
 // The name of a parameter in a folder that stores these names: its own, or that without the body's
@@ -62,8 +70,15 @@ std::string stored_name_of(const std::string& parameter, const std::set<std::str
 
 std::vector<ParamSpec> specs_of(const ParameterStore& store);
 
-// What a folder for export holds: each parameter's name, shape and `dtype`, for SafetensorsWriter.
-// A tied head is left out, as transformers does.
-std::vector<SafetensorsTensor> export_list(std::span<const ParamSpec> specs, DType dtype);
+// A tensor of a folder, and the parameters that its rows are of: one, or several that it joins.
+struct ExportTensor {
+  SafetensorsTensor tensor;
+  std::vector<const ParamSpec*> parts{};
+};
+// What a folder for export holds, by names, shapes and `dtype`. A tied head is left out, as
+// transformers does. `specs` outlive it.
+std::vector<ExportTensor> export_list(std::span<const ParamSpec> specs, DType dtype);
+// Puts a part into the whole tensor, whose rows are as wide: `from` has all of the parameter.
+void place_rows(const ParamSpec& spec, std::span<const float> from, std::span<float> whole);
 
 }  // namespace ds

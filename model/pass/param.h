@@ -40,8 +40,8 @@ struct Replicas {
   std::vector<Axis> summed{};  // and makes a part of the gradient, from tokens of its own
 };
 
-// StoredRows says where the rows of a parameter lie among those of a tensor that a Hugging Face folder
-// stores for several: in blocks, as far from each other as `stride` says.
+// StoredRows says where the rows of a parameter lie among those of a tensor that a Hugging Face
+// folder stores for several: in blocks, as far from each other as `stride` says.
 struct StoredRows {
   std::string name{};  // of that tensor: "model.layers.0.self_attn.qkv_proj.weight"
   int64_t rows = 0;    // of it

@@ -1,4 +1,4 @@
-// docs/config.md is generated; these tests fail when it is stale. To
+// docs/config.md and docs/models.md are generated; these tests fail when one is stale. To
 // renew them: DS_REWRITE_GOLDEN=1 build/bin/config_tests "[generated]".
 #include "config/explain/documentation.h"
 
@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "config/catalogue.h"
+#include "config/explain/models_page.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
@@ -32,6 +33,10 @@ void check_page(const std::string& name, const std::string& expected) {
 
 TEST_CASE("docs/config.md says what fields() says", "[config][generated]") {
   check_page("config.md", config_documentation());
+}
+
+TEST_CASE("docs/models.md says what families say", "[config][generated]") {
+  check_page("models.md", models_page());
 }
 
 TEST_CASE("every key by which people see what a run does is there", "[config]") {

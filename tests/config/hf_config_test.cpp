@@ -279,6 +279,94 @@ TEST_CASE("a model of several parts is refused by their name, whatever it calls 
   }
 }
 
+TEST_CASE("heads of a Phi-3, a StableLM and a GPT-NeoX turn in part", "[model]") {
+  const auto share = [](const std::string& keys) {
+    return decoder_spec(parse_hf_config(
+                            R"({"hidden_size": 64, "num_attention_heads": 4, )" + keys + "}", "c"))
+        .rotary->share;
+  };
+  const std::string phi3 = R"("model_type": "phi3", "num_key_value_heads": 4)";
+  CHECK(share(phi3) == 1);
+  CHECK(share(phi3 + R"(, "partial_rotary_factor": 0.75)") == 0.75);
+  CHECK(share(phi3 + R"(, "rope_parameters": {"partial_rotary_factor": 0.5})") == 0.5);
+  const auto positions = [&](const std::string& keys) {
+    return dimensions(parse_hf_config(R"({"hidden_size": 64, "num_attention_heads": 4, )" + phi3 +
+                                          R"(, "max_position_embeddings": 64, "rope_scaling": {
+        "type": "longrope", "short_factor": [1, 1, 1, 1, 1, 1, 1, 1],
+        "long_factor": [2, 2, 2, 2, )" + keys +
+                                          "}",
+                                      "c"))
+        .positions;
+  };
+  CHECK(positions(R"(2, 2, 2, 2]}, "original_max_position_embeddings": 16)") == 16);
+  CHECK(positions("2, 2, 2, 2]}") == 64);  // there were 4096 before
+  CHECK_THROWS_WITH(positions(R"(2, 2, 2, 2], "original_max_position_embeddings": 16})"),
+                    Catch::Contains("original_max_position_embeddings: 16, but the model's"));
+  CHECK_THROWS_WITH(positions("2, 2, 2]}"),
+                    Catch::Contains("rope_scaling.long_factor: 7 factors of 8 pairs"));
+  CHECK_THROWS_WITH(positions("2, 2, 2, -2]}"), Catch::Contains("not greater than 0"));
+  CHECK_THROWS_WITH(positions(R"(2, 2, 2, "2"]})"), Catch::Contains("something else than numbers"));
+  CHECK(share(R"("model_type": "stablelm", "num_key_value_heads": 4)") == 0.25);
+  CHECK(share(R"("model_type": "gpt_neox")") == 0.25);
+  CHECK(share(R"("model_type": "gpt_neox", "rotary_pct": 1.0)") == 1);
+  CHECK_THROWS_WITH(share(phi3 + R"(, "partial_rotary_factor": 0.75,
+                                   "rope_parameters": {"partial_rotary_factor": 0.5})"),
+                    Catch::Contains("\"partial_rotary_factor\" is 0.75, but that of "
+                                    "\"rope_parameters\" is 0.5"));
+  CHECK_THROWS_WITH(share(phi3 + R"(, "partial_rotary_factor": 0.2)"),
+                    Catch::Contains("0.2 of a head of 16 are 3 elements, which turn in pairs"));
+  CHECK_THROWS_WITH(share(phi3 + R"(, "rope_scaling": {"type": "linear", "factor": 2})"),
+                    Catch::Contains("rope_scaling.rope_type: \"linear\", expected longrope"));
+  CHECK_THROWS_WITH(share(phi3 + R"(, "rope_scaling": {"type": "su"})"),
+                    Catch::Contains("of type \"longrope\" has no \"short_factor\""));
+  for (const char* const bad : {"-1", "0", "1e300"}) {
+    CHECK_THROWS_WITH(share(phi3 + R"(, "rope_scaling": {"type": "longrope", "short_factor": [1],
+                                     "long_factor": [1]}, "partial_rotary_factor": )" +
+                            bad),
+                      Catch::Contains("partial_rotary_factor"));
+  }
+}
+
+TEST_CASE("some layers of a SmolLM3 have no rotary positions", "[model]") {
+  const auto every = [](const std::string& keys) {
+    return decoder_spec(
+               parse_hf_config(R"({"model_type": "smollm3", "num_hidden_layers": 5)" + keys + "}",
+                               "c"))
+        .unrotated_every;
+  };
+  CHECK(every("") == 4);
+  CHECK(every(R"(, "no_rope_layer_interval": 2)") == 2);
+  CHECK(every(R"(, "no_rope_layers": [1, 1, 0, 1, 1])") == 3);
+  CHECK(every(R"(, "no_rope_layers": [1, 1, 1, 1, 1, 0])") == 6);  // a layer more than there are
+  CHECK(every(R"(, "no_rope_layers": [0, 0, 0, 0, 0])") == 1);
+  CHECK_THROWS_WITH(every(R"(, "no_rope_layers": [1, 0, 1, 1, 0])"),
+                    Catch::Contains("at unequal distances"));
+  CHECK_THROWS_WITH(every(R"(, "no_rope_layers": [1, 0, 1])"),
+                    Catch::Contains("3 \"no_rope_layers\" for 5 layers"));
+  CHECK_THROWS_WITH(every(R"(, "no_rope_layers": [1, 2, 1, 1, 1])"),
+                    Catch::Contains("something else than 1"));
+  CHECK_THROWS_WITH(every(R"(, "use_sliding_window": true, "sliding_window": 4)"),
+                    Catch::Contains("use_sliding_window"));
+}
+
+TEST_CASE("a GPT-NeoX has its MLP beside attention, or after it", "[model]") {
+  const auto spec = [](const std::string& keys) {
+    return decoder_spec(parse_hf_config(R"({"model_type": "gpt_neox", "hidden_size": 64,
+                                            "num_attention_heads": 4)" +
+                                            keys + "}",
+                                        "c"));
+  };
+  CHECK(spec("").mlp_input == MlpInput::kBesideAttention);
+  CHECK(spec(R"(, "use_parallel_residual": false)").mlp_input == MlpInput::kAfterAttention);
+  CHECK(spec(R"(, "attention_bias": false)").attention.in.front().has_bias == false);
+  CHECK(spec(R"(, "rotary_emb_base": 77)").rotary->theta == 77);
+  for (const char* const key : {"use_parallel_residual", "qk_layernorm"}) {
+    CHECK_THROWS_WITH(
+        parse_hf_config(fmt::format(R"({{"model_type": "stablelm", "{}": true}})", key), "c"),
+        Catch::Contains(key));
+  }
+}
+
 TEST_CASE("a Granite has four factors", "[model]") {
   const auto json = [](const std::string& more) {
     return R"({"model_type": "granite", "hidden_size": 64, "num_attention_heads": 4)" + more + "}";

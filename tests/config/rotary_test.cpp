@@ -37,7 +37,7 @@ TEST_CASE("scaled rotary frequencies are those of transformers", "[config]") {
   rapidjson::Document cases;
   cases.Parse(text.str().c_str());
   REQUIRE(cases.IsArray());
-  REQUIRE(cases.Size() == 6);
+  REQUIRE(cases.Size() == 8);
   for (const auto& one : cases.GetArray()) {
     const ModelConfig model = parse_hf_config(text_of(one["config"]), one["name"].GetString());
     CAPTURE(one["name"].GetString());
@@ -121,12 +121,14 @@ TEST_CASE("rope_scaling is read by either name, and what is not known is refused
   }
   CHECK(refusal(R"("rope_scaling": {"rope_type": "linear", "factor": 2,
                    "partial_rotary_factor": 0.5})") ==
-        "c: \"partial_rotary_factor\" other than 1 is not supported");
+        "c: \"partial_rotary_factor\" = 0.5 is not supported");
   CHECK_FALSE(scaling(R"("rope_scaling": null)"));
   CHECK_FALSE(scaling(R"("rope_parameters": {"rope_type": "default", "rope_theta": 1e4})"));
   CHECK(scaling(R"("rope_scaling": {"rope_type": "dynamic", "factor": 2})"));
-  CHECK(refusal(R"("rope_scaling": {"rope_type": "longrope", "factor": 2})") ==
-        "c: a \"rope_scaling\" of type \"longrope\" is not supported");
+  CHECK(refusal(R"("rope_scaling": {"rope_type": "proportional", "factor": 2})") ==
+        "c: a \"rope_scaling\" of type \"proportional\" is not supported");
+  CHECK_THAT(refusal(R"("rope_scaling": {"rope_type": "longrope", "factor": 2})"),
+             Catch::Contains("of type \"longrope\" has no \"short_factor\""));
   CHECK(refusal(R"("rope_scaling": {"rope_type": "yarn", "factor": 2, "mscale": 1})") ==
         "c: \"mscale\" in a \"rope_scaling\" of type \"yarn\" is not supported");
   CHECK(refusal(R"("rope_scaling": {"rope_type": "linear"})") ==

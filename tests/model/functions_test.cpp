@@ -252,13 +252,14 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model][d
         .batch = 2, .length = 5, .heads = 4, .kv_heads = kv_heads, .head_dim = 6};
     const kernels::RotaryTable rotary{.frequencies = {1.0F, 0.2F}, .factor = 1.5F};
     h.seal();
-    h.check(random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, const Var& x) {
-      // rope() works in place, and the input is still wanted.
-      Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
-      context.stream.copy(x.value.address(), own.address(), own.bytes());
-      Var qkv{std::move(own), x.slot};
-      return attention(context, {shape}, rope(context, shape, rotary, {}, std::move(qkv)), 0);
-    });
+    h.check(
+        random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, const Var& x) {
+          // rope() works in place, and the input is still wanted.
+          Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
+          context.stream.copy(x.value.address(), own.address(), own.bytes());
+          Var qkv{std::move(own), x.slot};
+          return attention(context, {shape}, rope(context, shape, rotary, {}, std::move(qkv)), 0);
+        });
   }
 }
 
@@ -267,9 +268,10 @@ TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model
   const kernels::AttentionShape shape{
       .batch = 2, .length = 6, .heads = 4, .kv_heads = 2, .head_dim = 5};
   h.seal();
-  h.check(random_tensor(h.cpu.stream, {12, shape.packed()}, 1), [&](Context& context, const Var& x) {
-    return attention(context, {shape}, x, 0, {.p = 0.4F, .site = 2});
-  });
+  h.check(random_tensor(h.cpu.stream, {12, shape.packed()}, 1),
+          [&](Context& context, const Var& x) {
+            return attention(context, {shape}, x, 0, {.p = 0.4F, .site = 2});
+          });
 }
 
 TEST_CASE("a sample's attention dropout does not depend on the batch it came in",

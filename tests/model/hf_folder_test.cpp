@@ -161,7 +161,8 @@ TEST_CASE("what an export holds is what its writer takes and its reader finds ag
   const std::vector<ParamSpec> specs{spec("model.b", {3}), spec("model.a", {2, 5})};
   for (const DType dtype : kFloats) {
     MemoryFileSystem fs;
-    const std::vector<SafetensorsTensor> list = export_list(specs, dtype);
+    std::vector<SafetensorsTensor> list;
+    for (const ExportTensor& entry : export_list(specs, dtype)) list.push_back(entry.tensor);
     const auto a = stored_values(dtype, 10, 7), b = stored_values(dtype, 3, 8);
     {
       SafetensorsWriter writer(fs, "/model.safetensors", list);

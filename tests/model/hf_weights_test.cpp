@@ -1,4 +1,7 @@
 // Weights of a Hugging Face folder: names, ranges, conversions, and refusal of what does not fit.
+#include <numeric>
+
+#include "core/values/index.h"
 #include "model/hf/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
@@ -25,11 +28,12 @@ SafetensorsTensor bias(const std::string& name) {
   return {name, DType::kBF16, Shape{3}, std::as_bytes(std::span(kBias))};
 }
 
-std::string refusal(const std::vector<SafetensorsTensor>& stored) {
+std::string refusal(const std::vector<SafetensorsTensor>& stored,
+                    const std::vector<ParamSpec>& specs = kSpecs) {
   MemoryFileSystem fs;
   write_safetensors(fs, "/model.safetensors", stored);
   try {
-    const HfWeights weights(fs, "/", kSpecs);
+    const HfWeights weights(fs, "/", specs);
   } catch (const DataError& error) {
     return error.what();
   }
@@ -76,7 +80,20 @@ TEST_CASE("of a parameter that is cut a rank reads what it has", "[model]") {
 
 TEST_CASE("names without the body's prefix, old buffers and a tied head are taken", "[model]") {
   CHECK(refusal({table("wte.weight"), bias("ln_f.bias"), bias("h.0.attn.bias"),
-                 table("lm_head.weight")}) == "accepted");
+                 bias("gpt_neox.layers.0.attention.bias"),
+                 bias("gpt_neox.layers.0.attention.masked_bias"), table("lm_head.weight")}) ==
+        "accepted");
+}
+
+TEST_CASE("a head of its own is found by the name of any family", "[model]") {
+  std::vector<ParamSpec> specs = kSpecs;
+  specs.push_back(spec("embed_out.weight", {2, 3}));
+  for (const char* const name : {"embed_out.weight", "lm_head.weight"}) {
+    CHECK(refusal({table("wte.weight"), bias("ln_f.bias"), table(name)}, specs) == "accepted");
+    CHECK(refusal({table("wte.weight"), bias("ln_f.bias"), table(name)}) == "accepted");  // tied
+  }
+  CHECK_THAT(refusal({table("wte.weight"), bias("ln_f.bias")}, specs),
+             Catch::Contains("embed_out.weight"));
 }
 
 TEST_CASE("a stored head that is tied must be the embeddings", "[model]") {
@@ -125,9 +142,69 @@ TEST_CASE("missing, misshapen and unknown weights are refused by name", "[model]
 TEST_CASE("the export list names every parameter once", "[model]") {
   const auto list = export_list(kSpecs, DType::kBF16);
   REQUIRE(list.size() == 2);
-  CHECK(list[0].name == "transformer.wte.weight");
-  CHECK(list[0].dtype == DType::kBF16);
-  CHECK(list[1].shape == Shape{3});
+  CHECK(list[0].tensor.name == "transformer.wte.weight");
+  CHECK(list[0].tensor.dtype == DType::kBF16);
+  CHECK(list[1].tensor.shape == Shape{3});
+}
+
+namespace {
+
+// Three projections of two heads of two rows each, that a folder has as one tensor.
+std::vector<ParamSpec> joined_specs(bool by_head, int64_t width) {
+  std::vector<ParamSpec> specs;
+  for (int64_t part = 0; part < 3; ++part) {
+    ParamSpec spec{.name = fmt::format("model.part{}", part), .shape = {4, width}};
+    if (width == 1) spec.shape = {4};
+    spec.stored = StoredRows{.name = "model.all",
+                             .rows = 12,
+                             .first = part * (by_head ? 2 : 4),
+                             .block = by_head ? 2 : 4,
+                             .stride = by_head ? 6 : 12};
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace
+
+TEST_CASE("parameters that a folder joins are read from their rows, and go back to them",
+          "[model]") {
+  testing::CpuStream cpu;
+  for (const bool by_head : {false, true}) {
+    for (const int64_t width : {1, 3}) {
+      CAPTURE(by_head, width);
+      const std::vector<ParamSpec> specs = joined_specs(by_head, width);
+      std::vector<float> all(to_size(12 * width));
+      std::iota(all.begin(), all.end(), 0.0F);
+      const auto list = export_list(specs, DType::kF32);
+      REQUIRE(list.size() == 1);
+      CHECK(list[0].tensor.shape == (width == 1 ? Shape{12} : Shape{12, 3}));
+      REQUIRE(list[0].parts.size() == 3);
+      MemoryFileSystem fs;
+      SafetensorsTensor stored = list[0].tensor;
+      stored.data = std::as_bytes(std::span(all));
+      write_safetensors(fs, "/model.safetensors", {{stored}});
+      const HfWeights weights(fs, "/", specs);
+      CHECK(weights.bytes() == 48 * width);
+      std::vector<float> again(all.size(), -1);
+      for (size_t part = 0; part < specs.size(); ++part) {
+        std::vector<float> own(to_size(4 * width));
+        Tensor range = Tensor::borrow(own.data(), {4 * width}, DType::kF32);
+        weights.read(part, 0, range);
+        const int64_t first =
+            width * (by_head ? 2 * narrow<int64_t>(part) : 4 * narrow<int64_t>(part));
+        CHECK(own.front() == static_cast<float>(first));
+        // Over the border of blocks.
+        std::vector<float> some(to_size(2 * width));
+        Tensor middle = Tensor::borrow(some.data(), {2 * width}, DType::kF32);
+        weights.read(part, width, middle);
+        CHECK(std::ranges::equal(some, std::span(own).subspan(to_size(width), to_size(2 * width))));
+        place_rows(specs[part], own, again);
+      }
+      CHECK(again == all);
+    }
+  }
+  CHECK_THAT(refusal({table("wte.weight")}, joined_specs(true, 3)), Catch::Contains("model.all"));
 }
 
 TEST_CASE("the layers that config.json wants are compared with the weights first", "[model]") {

@@ -14,7 +14,7 @@ SPECIALISATION = re.compile(r"^struct Family<(\w+)>", re.M)
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    families = {found for path in sorted((root / "config/families").glob("*.h"))
+    families = {found for path in sorted((root / "config/families").rglob("*.h"))
                 for found in SPECIALISATION.findall(path.read_text())}
     problems = [] if len(families) > 1 else [f"only {sorted(families)} found in config/families"]
     name = re.compile(r"\b(" + "|".join(sorted(families)) + r")\b")

@@ -31,7 +31,7 @@ Config tiny_like_llama(int64_t layers) {
   c.intermediate_size = 24;
   c.num_hidden_layers = layers;
   c.num_attention_heads = 4;
-  c.num_key_value_heads = 2;
+  if constexpr (requires { c.num_key_value_heads; }) c.num_key_value_heads = 2;
   c.initializer_range = 0.2;
   return c;
 }
@@ -68,8 +68,31 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   gemma3.sliding_window_pattern = 2;
   gemma3.rope_local_base_freq = 10;
   gemma3.query_pre_attn_scalar = 5;
-  return {
-      tiny_gpt2(layers), tiny_llama(layers), mistral, qwen2, qwen3, gemma, gemma2, granite, gemma3};
+  auto phi3 = tiny_like_llama<Phi3Config>(layers);
+  phi3.partial_rotary_factor = 0.5;
+  auto smollm3 = tiny_like_llama<SmolLM3Config>(layers);
+  smollm3.no_rope_layer_interval = 2;
+  auto stablelm = tiny_like_llama<StableLmConfig>(layers);
+  stablelm.partial_rotary_factor = 0.5;
+  stablelm.use_qkv_bias = true;
+  auto starcoder2 = tiny_like_llama<Starcoder2Config>(layers);
+  starcoder2.sliding_window = 3;
+  auto gpt_neox = tiny_like_llama<GptNeoXConfig>(layers);
+  gpt_neox.rotary_pct = 0.5;
+  return {tiny_gpt2(layers),
+          tiny_llama(layers),
+          mistral,
+          qwen2,
+          qwen3,
+          gemma,
+          gemma2,
+          granite,
+          gemma3,
+          phi3,
+          smollm3,
+          stablelm,
+          starcoder2,
+          gpt_neox};
 }
 
 }  // namespace ds::testing

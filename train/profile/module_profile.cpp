@@ -40,7 +40,7 @@ bool activates(const ProfiledOp& op) {
 
 // Which module of a block does what has no parameters of its own.
 std::string path_of(const ProfiledOp& op, const DecoderNames& names) {
-  if (op.label == "head") return "lm_head";
+  if (op.label == "head") return std::string(names.head);
   if (op.label == "embedding") return std::string(names.body);
   const bool attends = op.name.starts_with("attention") || op.name == "rope";
   if (attends) return fmt::format("{}.{}", op.label, names.attention);
@@ -130,7 +130,7 @@ struct ModuleNames {
     if (name == names.mlp) return classes.mlp;
     if (is_norm(name)) return classes.norm;
     if (name == names.table || name == names.positions) return "Embedding";
-    return name == "lm_head" ? "Linear" : classes.linear;
+    return name == names.head ? "Linear" : classes.linear;
   }
   bool is_norm(std::string_view name) const {
     const DecoderNames& names = spec.names;

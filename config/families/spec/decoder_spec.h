@@ -15,15 +15,16 @@ namespace ds {
 
 // Names of modules as Hugging Face's model has them; the name of a parameter is the path to it.
 struct DecoderNames {
-  std::string_view body;            // "model"; below the root
-  std::string_view blocks;          // "layers"; a list in the body
-  std::string_view table;           // "embed_tokens"; in the body
-  std::string_view positions = {};  // "wpe"; in the body; empty: positions have no table
-  std::string_view last_norm;       // "norm"; in the body
-  std::string_view attention;       // "self_attn"; in a block
-  std::string_view mlp;             // "mlp"; in a block
-  std::string_view attention_norm;  // "input_layernorm"; in a block, before attention
-  std::string_view mlp_norm;        // "post_attention_layernorm"; in a block, before the MLP
+  std::string_view body;              // "model"; below the root
+  std::string_view blocks;            // "layers"; a list in the body
+  std::string_view table;             // "embed_tokens"; in the body
+  std::string_view positions = {};    // "wpe"; in the body; empty: positions have no table
+  std::string_view last_norm;         // "norm"; in the body
+  std::string_view head = "lm_head";  // below the root, where it is not the table of tokens
+  std::string_view attention;         // "self_attn"; in a block
+  std::string_view mlp;               // "mlp"; in a block
+  std::string_view attention_norm;    // "input_layernorm"; in a block, before attention
+  std::string_view mlp_norm;          // "post_attention_layernorm"; in a block, before the MLP
   // Norms of what attention and the MLP give, before it is added to the residual stream; empty:
   // there is none.
   std::string_view attention_out_norm = {};
@@ -36,11 +37,28 @@ struct ProjectionSpec {
   bool has_bias = false;
 };
 
+// How a Hugging Face folder stores the rows of several projections as those of one.
+enum class JoinOrder : uint8_t {
+  kOneByOne,    // all of the first, then all of the next
+  kHeadByHead,  // those of the first head of each, then those of the next head
+};
+struct JoinedProjections {
+  std::string_view name;  // "qkv_proj"; a module in the branch
+  JoinOrder order = JoinOrder::kOneByOne;
+};
+
 struct BranchSpec {
   // What they give lies side by side: queries, keys and values, or one that gives all three; gate
   // and up, or up alone.
   std::vector<ProjectionSpec> in;
   ProjectionSpec out;
+  std::optional<JoinedProjections> joined = {};  // of `in`; unset: each is stored by itself
+};
+
+// What the MLP of a block reads.
+enum class MlpInput : uint8_t {
+  kAfterAttention,   // the residual stream with what attention gave
+  kBesideAttention,  // the residual stream that attention reads (Wang and Komatsuzaki, GPT-J, 2021)
 };
 
 enum class NormKind : uint8_t {
@@ -87,13 +105,15 @@ struct DecoderSpec {
   NormKind norm = NormKind::kRms;
   double norm_eps = 1e-6;
   BranchSpec attention, mlp;
+  MlpInput mlp_input = MlpInput::kAfterAttention;
   bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
   bool has_gate = true;       // the MLP is act(gate(x)) * up(x)
   std::string activation = "silu";
   std::optional<HeadNorms> head_norms = {};  // of the kind of the others
   std::optional<RotarySpec> rotary = {};
   std::optional<RotarySpec> window_rotary =
-      {};  // of layers with a window; unset: that of the others
+      {};                       // of layers with a window; unset: that of the others
+  int64_t unrotated_every = 0;  // every so many-th layer has no rotary positions; 0: all have
   ScoreSpec scores = {};
   DecoderFactors factors = {};
   double logits_softcap = 0;                 // c: logits become c tanh(logit / c); 0: they stay
@@ -103,7 +123,7 @@ struct DecoderSpec {
   // variance does not grow with depth (GPT-2 paper, section 2.3).
   bool scales_branches = false;
   double embedding_dropout = 0;
-  double branch_dropout = 0;
+  double attention_out_dropout = 0, mlp_dropout = 0;  // of what they give
   // Places in a block where something may be dropped; masks depend on the number of the place.
   int64_t dropout_places = 1;
 };

@@ -1,19 +1,49 @@
 #include "config/families/spec/rope_scaling.h"
 
+#include <algorithm>
+
 #include "config/families/spec/limits.h"
 #include "config/reader/fields.h"
 
 namespace ds {
 
+namespace {
+
+void longrope_fields(Visitor& v, RopeScaling& c) {
+  v.field("short_factor", c.short_factor,
+          {.meaning = "How many times slower each pair of elements turns, in sequences of up to "
+                      "original_max_position_embeddings.",
+           .effect = Effect::kUsed});
+  v.field("long_factor", c.long_factor,
+          {.meaning = "The same of longer sequences, which are refused.", .effect = Effect::kUsed});
+  v.field("factor", c.length_factor,
+          {.meaning = "How many times longer sequences may become, of which attention_factor "
+                      "follows.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .omit_unset = true,
+           .unset_meaning = "max_position_embeddings / original_max_position_embeddings"});
+  v.field("attention_factor", c.attention_factor,
+          {.meaning = "Sines and cosines are multiplied by it.",
+           .effect = Effect::kUsed,
+           .above = 0,
+           .omit_unset = true,
+           .unset_meaning = "sqrt(1 + ln(factor) / ln(original_max_position_embeddings))"});
+}
+
+}  // namespace
+
 void fields(Visitor& v, RopeScaling& c) {
   v.field("rope_type", c.rope_type,
           {.meaning = "How frequencies are scaled: \"linear\", all of them; \"llama3\" and "
-                      "\"yarn\", long waves alone; \"dynamic\", only behind "
-                      "max_position_embeddings, which sequences never pass; \"default\", not.",
+                      "\"yarn\", long waves alone; \"longrope\", each by a factor of its own; "
+                      "\"dynamic\", only behind max_position_embeddings, which sequences never "
+                      "pass; \"default\", not.",
            .effect = Effect::kUsed,
-           .only = {"default", "linear", "dynamic", "llama3", "yarn"}});
+           .only = {"default", "linear", "dynamic", "llama3", "yarn", "longrope"}});
   const bool is_llama3 = c.rope_type == "llama3", is_yarn = c.rope_type == "yarn";
-  v.when(c.rope_type != "default", "rope_type is linear or dynamic or llama3 or yarn", [&] {
+  const bool is_longrope = c.rope_type == "longrope", has_one = c.rope_type != "default";
+  v.when(has_one && !is_longrope, "rope_type is linear or dynamic or llama3 or yarn", [&] {
     v.field(
         "factor", c.factor,
         {.meaning = "How many times slower long waves turn.", .effect = Effect::kUsed, .min = 1});
@@ -29,6 +59,7 @@ void fields(Visitor& v, RopeScaling& c) {
              .effect = Effect::kUsed,
              .above = 0});
   });
+  v.when(is_longrope, "rope_type is longrope", [&] { longrope_fields(v, c); });
   v.when(is_yarn, "rope_type is yarn", [&] {
     v.field("beta_fast", c.beta_fast,
             {.meaning = "Waves that turn more often in the original context stay.",
@@ -45,14 +76,14 @@ void fields(Visitor& v, RopeScaling& c) {
              .omit_unset = true,
              .unset_meaning = "0.1 ln(factor) + 1"});
   });
-  v.when(is_llama3 || is_yarn, "rope_type is llama3 or yarn", [&] {
+  v.when(is_llama3 || is_yarn || is_longrope, "rope_type is llama3 or yarn or longrope", [&] {
     v.field("original_max_position_embeddings", c.original_max_position_embeddings,
             {.meaning = "Positions that the model was trained to before.",
              .effect = Effect::kUsed,
              .min = 1,
              .max = kMostPositions,
              .omit_unset = true,
-             .unset_meaning = "max_position_embeddings"});
+             .unset_meaning = "the model's, if it has such a key, or max_position_embeddings"});
   });
 }
 
@@ -74,7 +105,19 @@ RotaryScaling rotary_scaling(const std::optional<RopeScaling>& c, int64_t positi
                        .original_positions = original,
                        .attention_factor = c->attention_factor.value_or(0)};
   }
+  if (c->rope_type == "longrope") {
+    return LongRopeScaling{
+        .pair_factors = c->short_factor,
+        .factor = c->length_factor.value_or(static_cast<double>(positions) / original),
+        .original_positions = original,
+        .attention_factor = c->attention_factor.value_or(0)};
+  }
   return {};
+}
+
+int64_t scaled_positions(const std::optional<RopeScaling>& c, int64_t positions) {
+  if (!c || c->rope_type != "longrope") return positions;
+  return std::min(positions, c->original_max_position_embeddings.value_or(positions));
 }
 
 }  // namespace ds

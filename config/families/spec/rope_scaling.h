@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/families/spec/rotary.h"
 
@@ -20,6 +21,8 @@ struct RopeScaling {
   double beta_fast = 32;
   double beta_slow = 1;
   std::optional<double> attention_factor = {};
+  std::optional<double> length_factor = {};  // "factor" of longrope
+  std::vector<double> short_factor = {}, long_factor = {};
   std::optional<int64_t> original_max_position_embeddings = {};
   bool operator==(const RopeScaling&) const = default;
 };
@@ -27,5 +30,8 @@ void fields(Visitor& v, RopeScaling& c);
 
 // Sizes that no check has passed yet may be out of their range. `positions`: the model's.
 RotaryScaling rotary_scaling(const std::optional<RopeScaling>& c, int64_t positions);
+// How many positions a sequence may have: the model's, or, where longer ones would turn by other
+// frequencies than shorter ones, those of before.
+int64_t scaled_positions(const std::optional<RopeScaling>& c, int64_t positions);
 
 }  // namespace ds

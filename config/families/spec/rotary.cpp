@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/status/error.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -61,6 +62,34 @@ void scale(const YarnScaling& s, const RotarySpec& spec, std::vector<float>& fre
   }
 }
 
+float power_of(const RotarySpec& spec, size_t pair, size_t pairs) {
+  const float exponent = static_cast<float>(2 * pair) / static_cast<float>(2 * pairs);
+  return std::pow(static_cast<float>(spec.theta), exponent);
+}
+
+// One division, as transformers has it, for its bits.
+void scale(const LongRopeScaling& s, const RotarySpec& spec, std::vector<float>& frequencies) {
+  DS_CHECK(s.pair_factors.size() == frequencies.size(), "rotary: {} factors of {} pairs",
+           s.pair_factors.size(), frequencies.size());
+  for (size_t j = 0; j < frequencies.size(); ++j) {
+    const auto slower = static_cast<float>(s.pair_factors[j]);
+    frequencies[j] = 1.0F / (slower * power_of(spec, j, frequencies.size()));
+  }
+}
+
+double factor_of(const YarnScaling& s) {
+  if (s.attention_factor > 0) return s.attention_factor;
+  return s.factor > 1 ? 0.1 * std::log(s.factor) + 1 : 1;
+}
+double factor_of(const LongRopeScaling& s) {
+  if (s.attention_factor > 0) return s.attention_factor;
+  return s.factor > 1 ? std::sqrt(1 + std::log(s.factor) / std::log(s.original_positions)) : 1;
+}
+template <class Scaling>
+double factor_of(const Scaling&) {
+  return 1;
+}
+
 }  // namespace
 
 int64_t rotary_width(const RotarySpec& spec, int64_t head_dim) {
@@ -70,19 +99,15 @@ int64_t rotary_width(const RotarySpec& spec, int64_t head_dim) {
 std::vector<float> rotary_frequencies(const RotarySpec& spec, int64_t head_dim) {
   const int64_t width = rotary_width(spec, head_dim);
   std::vector<float> frequencies(to_size(width / 2));
-  for (int64_t j = 0; j < width / 2; ++j) {
-    const float exponent = static_cast<float>(2 * j) / static_cast<float>(width);
-    nth(frequencies, j) = 1.0F / std::pow(static_cast<float>(spec.theta), exponent);
+  for (size_t j = 0; j < frequencies.size(); ++j) {
+    frequencies[j] = 1.0F / power_of(spec, j, frequencies.size());
   }
   std::visit([&](const auto& scaling) { scale(scaling, spec, frequencies); }, spec.scaling);
   return frequencies;
 }
 
 double rotary_factor(const RotarySpec& spec) {
-  const auto* const yarn = std::get_if<YarnScaling>(&spec.scaling);
-  if (yarn == nullptr) return 1;
-  if (yarn->attention_factor > 0) return yarn->attention_factor;
-  return yarn->factor > 1 ? 0.1 * std::log(yarn->factor) + 1 : 1;
+  return std::visit([](const auto& scaling) { return factor_of(scaling); }, spec.scaling);
 }
 
 }  // namespace ds

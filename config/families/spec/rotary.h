@@ -37,7 +37,18 @@ struct YarnScaling {
   bool rounds_ramp = true;      // its ends are whole pairs
 };
 
-using RotaryScaling = std::variant<std::monostate, LinearScaling, Llama3Scaling, YarnScaling>;
+// LongRoPE (Ding et al., arXiv 2402.13753) in sequences that are no longer than the original
+// context: each pair turns so many times slower; scores are sharpened by attention_factor, on
+// queries and on keys.
+struct LongRopeScaling {
+  std::vector<double> pair_factors;
+  double factor = 1;  // of the longest sequence
+  double original_positions = 4096;
+  double attention_factor = 0;  // 0: sqrt(1 + ln(factor) / ln(original_positions))
+};
+
+using RotaryScaling =
+    std::variant<std::monostate, LinearScaling, Llama3Scaling, YarnScaling, LongRopeScaling>;
 
 enum class RotaryPairs : uint8_t {
   kHalves,      // element j of the first half of what turns, and element j of the second

@@ -64,12 +64,15 @@ std::vector<SplitWeight> split_weights(const ModelConfig& model) {
     };
     for (const auto& [name, branch] :
          {std::pair(spec.names.attention, &spec.attention), std::pair(spec.names.mlp, &spec.mlp)}) {
-      for (const ProjectionSpec& part : branch->in) add(name, part, kColumn);
+      const std::vector<ProjectionSpec> stored =
+          branch->joined ? std::vector{ProjectionSpec{branch->joined->name}} : branch->in;
+      for (const ProjectionSpec& part : stored) add(name, part, kColumn);
       add(name, branch->out, kRow);
     }
   }
   if (!ties_embeddings(model)) {
-    weights.push_back({.name = "lm_head.weight", .split = kColumn, .needs_rule = false});
+    weights.push_back(
+        {.name = fmt::format("{}.weight", spec.names.head), .split = kColumn, .needs_rule = false});
   }
   return weights;
 }

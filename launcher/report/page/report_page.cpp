@@ -186,9 +186,9 @@ std::string plan_table(const Json& plan, const Json& report) {
   const Json* measured = first_rank(report);
   if (planned == nullptr || measured == nullptr) return "";
   Table table("Plan and measurement, rank 0", {"what", "planned", "measured"});
-  for (const auto& [key, name] : {std::pair("device_bytes_peak", "peak of the device"),
-                                  std::pair("host_bytes_peak", "peak of the host"),
-                                  std::pair("nvme_bytes", "on NVMe")}) {
+  for (const auto& [key, name] :
+       {std::pair("device_bytes_peak", "peak of the device"),
+        std::pair("host_bytes_peak", "peak of the host"), std::pair("nvme_bytes", "on NVMe")}) {
     const auto was = number_in(*measured, key);
     const auto expected = number_in(*planned, key);
     if (was || expected) table.row({name, bytes_text(expected), bytes_text(was)});

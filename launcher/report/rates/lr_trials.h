@@ -27,8 +27,9 @@ std::optional<double> next_trial_lr(const std::vector<LrTrial>& tried, double fi
 // one was lost.
 const LrTrial* best_lr_trial(const std::vector<LrTrial>& tried);
 
-// The rate that trials speak for: of neighbours that train alike, with losses within one per cent of
-// the lowest, the geometric mean, since chance alone ranks them. Nothing where every one was lost.
+// The rate that trials speak for: of neighbours that train alike, with losses within one per cent
+// of the lowest, the geometric mean, since chance alone ranks them. Nothing where every one was
+// lost.
 std::optional<double> best_lr(std::vector<LrTrial> tried);
 
 // How far a trial of `steps` steps came: the loss of held-out data after the last of them, or the

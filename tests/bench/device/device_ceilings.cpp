@@ -40,6 +40,7 @@ void run(const DeviceArgs& args) {
 }  // namespace ds::bench
 
 int main(int argc, char** argv) {
-  return ds::bench::device_program({.name = "device_ceilings", .about = "What a device can do at most"}, argc, argv,
-                                   ds::bench::run);
+  return ds::bench::device_program(
+      {.name = "device_ceilings", .about = "What a device can do at most"}, argc, argv,
+      ds::bench::run);
 }

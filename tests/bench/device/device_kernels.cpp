@@ -255,6 +255,7 @@ void run(const DeviceArgs& args) {
 }  // namespace ds::bench
 
 int main(int argc, char** argv) {
-  return ds::bench::device_program({.name = "device_kernels", .about = "Kernels of a training step over their ceilings"}, argc, argv,
-                                   ds::bench::run);
+  return ds::bench::device_program(
+      {.name = "device_kernels", .about = "Kernels of a training step over their ceilings"}, argc,
+      argv, ds::bench::run);
 }

@@ -19,6 +19,14 @@ LEAST_WORDS = 2  # of a continuation; capped scores and logits leave few
 SIZES = {"vocab_size": WORDS, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.5, "rope_theta": 1000.0,
          "bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
+# transformers renames a tensor as it reads and writes files.
+STORED_NAMES = {("gpt_neox", "lm_head.weight"): "embed_out.weight"}
+
+
+def without(sizes, *names):
+    return {name: value for name, value in sizes.items() if name not in names}
+
+
 FAMILIES = {
     # Heads are wider than the hidden state divided by them, and samples are longer than the window.
     "mistral": lambda: transformers.MistralConfig(**SIZES, head_dim=8, max_position_embeddings=80, sliding_window=5),
@@ -40,8 +48,28 @@ FAMILIES = {
                                                          sliding_window_pattern=2, rope_local_base_freq=20.0,
                                                          rope_scaling={"rope_type": "linear", "factor": 2.0},
                                                          query_pre_attn_scalar=10),
+    # Weights of queries, keys and values, and of gate and up, are one; half of a head turns, and there is a window.
+    "phi3": lambda: transformers.Phi3Config(**without(SIZES, "rope_theta"), max_position_embeddings=160, sliding_window=5,
+                                            original_max_position_embeddings=80,
+                                            rope_parameters={"rope_type": "longrope", "rope_theta": 1000.0,
+                                                             "partial_rotary_factor": 0.5, "short_factor": [1.3],
+                                                             "long_factor": [4.0]}),
+    # The second layer has no rotary positions.
+    "smollm3": lambda: transformers.SmolLM3Config(**{**SIZES, "num_hidden_layers": 3}, max_position_embeddings=80,
+                                                  no_rope_layer_interval=2, mlp_bias=True),
+    "stablelm": lambda: transformers.StableLmConfig(**SIZES, max_position_embeddings=80, use_qkv_bias=True,
+                                                    partial_rotary_factor=0.5),
+    "starcoder2": lambda: transformers.Starcoder2Config(**SIZES, max_position_embeddings=80, sliding_window=5),
+    # The heads of queries, keys and values come by turns, and the MLP reads what attention reads.
+    "gpt_neox": lambda: transformers.GPTNeoXConfig(**without(SIZES, "num_key_value_heads", "rope_theta"),
+                                                   max_position_embeddings=80, rotary_pct=0.5, rotary_emb_base=1000.0),
+    "gpt_neox_serial": lambda: transformers.GPTNeoXConfig(**without(SIZES, "num_key_value_heads", "rope_theta"),
+                                                          max_position_embeddings=80, rotary_pct=1.0, use_parallel_residual=False,
+                                                          attention_bias=False, tie_word_embeddings=True),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
+# Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of.
+OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("stablelm", "gpt_neox", "gpt_neox_serial")}
 CLIP = 1.0
 
 
@@ -52,7 +80,8 @@ def write_shard(path, tokens):
 
 
 def weights_of(model, tied):
-    return {name: value.detach().float().contiguous().clone() for name, value in model.state_dict().items()
+    stored = lambda name: STORED_NAMES.get((model.config.model_type, name), name)
+    return {stored(name): value.detach().float().contiguous().clone() for name, value in model.state_dict().items()
             if not (tied and name == "lm_head.weight")}
 
 
@@ -86,18 +115,19 @@ def model_and_tokens(family):
 def make(family, folder):
     model, tokens = model_and_tokens(family)
     config = model.config
+    hyper = OPTIMIZERS.get(family, OPTIMIZER)
     folder.mkdir(parents=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     write_shard(folder / "tokens.bin", tokens)
     train = {"model": ".", "data": {"train": ["tokens.bin"], "order": "sequential", "sequence_length": LENGTH},
              "train": {"steps": STEPS, "seed": 1}, "train_batch_size": BATCH,
-             "optimizer": {"type": "AdamW", "params": OPTIMIZER}, "gradient_clipping": CLIP}
+             "optimizer": {"type": "AdamW", "params": hyper}, "gradient_clipping": CLIP}
     (folder / "train.json").write_text(json.dumps(train, indent=1) + "\n")
     golden = {"losses": [], "grad_norms": [], "lrs": [],
               "generated": continuation(model, tokens[:2]),
               "next_logits": next_logits(model, tokens[:2]).tolist()}
-    optimizer = torch.optim.AdamW(model.parameters(), **OPTIMIZER)
+    optimizer = torch.optim.AdamW(model.parameters(), **hyper)
     for step in range(STEPS):
         first = step * BATCH * LENGTH
         inputs = torch.tensor(tokens[first:first + BATCH * LENGTH]).view(BATCH, LENGTH)

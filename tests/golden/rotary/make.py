@@ -26,17 +26,26 @@ CASES = {
     "yarn of narrow heads": {"rope_theta": 1e4, "head_dim": 8, "max_position_embeddings": 4096,
                              "rope_scaling": {"rope_type": "yarn", "factor": 2.0,
                                               "original_max_position_embeddings": 64}},
+    "Phi-4-mini": {"model_type": "phi3", "rope_theta": 1e4, "head_dim": 128, "max_position_embeddings": 131072,
+                   "partial_rotary_factor": 0.75, "original_max_position_embeddings": 4096,
+                   "rope_scaling": {"type": "longrope", "short_factor": [1 + j / 100 for j in range(48)],
+                                    "long_factor": [1 + j for j in range(48)]}},
+    "longrope with a factor": {"model_type": "phi3", "rope_theta": 1e4, "head_dim": 8, "max_position_embeddings": 4096,
+                               "original_max_position_embeddings": 512,
+                               "rope_scaling": {"rope_type": "longrope", "factor": 3.0, "short_factor": [1.0, 1.1, 1.3, 2.0],
+                                                "long_factor": [1.0, 2.0, 3.0, 4.0]}},
 }
+CLASSES = {"llama": transformers.LlamaConfig, "phi3": transformers.Phi3Config}
 
 
 def main():
     out = []
     for name, words in CASES.items():
-        config = transformers.LlamaConfig(hidden_size=4 * words["head_dim"], num_attention_heads=4, **words)
-        kind = words["rope_scaling"]["rope_type"]
-        frequencies, factor = ROPE_INIT_FUNCTIONS[kind](config, "cpu")
-        out.append({"name": name, "config": {"model_type": "llama", "hidden_size": 4 * words["head_dim"],
-                                             "num_attention_heads": 4, **words},
+        words = {"model_type": "llama", "hidden_size": 4 * words["head_dim"], "num_attention_heads": 4, **words}
+        config = CLASSES[words["model_type"]](**{key: dict(value) if isinstance(value, dict) else value
+                                                 for key, value in words.items() if key != "model_type"})
+        frequencies, factor = ROPE_INIT_FUNCTIONS[config.rope_parameters["rope_type"]](config, "cpu")
+        out.append({"name": name, "config": words,
                     "frequencies": frequencies.tolist(), "factor": float(factor)})
     json.dump(out, sys.stdout, indent=1)
     print()

@@ -1,0 +1,129 @@
+#include "config/explain/models_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <vector>
+
+#include "config/families/list.h"
+#include "config/reader/fields.h"
+
+namespace ds {
+namespace {
+
+constexpr std::string_view kModelsPage = R"(# Models
+
+<!-- Made from what the families in config/families say of themselves. Do not edit. -->
+
+These families are trained, generated from and evaluated, from `model.family` in `train.json` or
+from a Hugging Face folder whose `config.json` names the class; [using-a-model.md](using-a-model.md)
+says what a folder may hold. All of them train in fp32, bf16 and fp16, at ZeRO 0 to 3 with and
+without offload, and are cut by tensor ranks, stages, Ulysses and rings; `final/` is a folder that
+transformers loads. [config.md](config.md) has their keys.
+
+What a family has by default stands first, and what its keys can turn on besides stands in brackets.
+*Scaled* positions are those of `rope_scaling`. Keys that change results and are not known are
+refused by name.
+
+)";
+
+// The keys of a family, sections among them.
+class Keys final : public Visitor {
+ public:
+  void on_field(const Field& field) override { keys_.insert(std::string(field.key)); }
+  void on_section(const Section& section) override { keys_.insert(std::string(section.key)); }
+  void on_collection(const Collection& collection) override {
+    keys_.insert(std::string(collection.key));
+  }
+  bool has(const std::string& key) const { return keys_.contains(key); }
+
+ private:
+  std::set<std::string> keys_;
+};
+
+using Words = std::vector<std::string>;
+
+std::string positions_of(const DecoderSpec& spec, const Keys& keys) {
+  if (!spec.rotary) return "learned";
+  Words words{"rotary"};
+  if (spec.rotary->share < 1) words.push_back(fmt::format("{:g} of a head", spec.rotary->share));
+  if (spec.rotary->share == 1 && keys.has("partial_rotary_factor"))
+    words.push_back("(part of a head)");
+  if (spec.unrotated_every > 0) {
+    words.push_back(fmt::format("none in 1 layer of {}", spec.unrotated_every));
+  }
+  if (spec.window_rotary) words.push_back("others in layers with a window");
+  if (keys.has("rope_scaling")) words.push_back("(scaled)");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string attention_of(const DecoderSpec& spec, const Keys& keys) {
+  Words words;
+  if (keys.has("num_key_value_heads")) words.emplace_back("grouped heads");
+  if (spec.window) {
+    const int64_t every = spec.window->full_every;
+    words.push_back(every > 0 ? fmt::format("window, but for 1 layer of {}", every) : "window");
+  } else if (keys.has("sliding_window")) {
+    words.emplace_back("(window)");
+  }
+  if (spec.head_norms) words.emplace_back("norms of queries and keys");
+  if (spec.scores.softcap > 0) words.emplace_back("cap of scores");
+  if (spec.scores.scale > 0 || keys.has("query_pre_attn_scalar")) words.emplace_back("own scale");
+  if (spec.attention.in.front().has_bias) {
+    words.emplace_back(spec.attention.out.has_bias ? "biases" : "biases but of the output");
+  } else if (keys.has("attention_bias") || keys.has("use_qkv_bias")) {
+    words.emplace_back("(biases)");
+  }
+  return words.empty() ? "plain" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string norms_of(const DecoderSpec& spec) {
+  std::string text = spec.norm == NormKind::kLayer        ? "layer"
+                     : spec.norm == NormKind::kRmsOnePlus ? "RMS, 1 + w"
+                                                          : "RMS";
+  if (!spec.names.attention_out_norm.empty()) text += ", also behind branches";
+  return text;
+}
+
+std::string mlp_of(const DecoderSpec& spec, const Keys& keys) {
+  std::string text = spec.activation + (spec.has_gate ? " gate" : "");
+  if (spec.mlp_input == MlpInput::kBesideAttention) text += ", beside attention";
+  if (spec.mlp.out.has_bias) text += ", biases";
+  if (!spec.mlp.out.has_bias && keys.has("mlp_bias")) text += ", (biases)";
+  return text;
+}
+
+std::string others_of(const DecoderSpec& spec, const Keys& keys, bool ties) {
+  Words words{ties ? "tied head" : "head of its own"};
+  if (spec.factors.embedding != 1 || keys.has("embedding_multiplier")) {
+    words.emplace_back(keys.has("embedding_multiplier") ? "four factors" : "factor of embeddings");
+  }
+  if (spec.logits_softcap > 0) words.emplace_back("cap of logits");
+  for (const BranchSpec* const branch : {&spec.attention, &spec.mlp}) {
+    if (branch->joined) words.push_back(fmt::format("folders join `{}`", branch->joined->name));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+std::string models_page() {
+  std::string page(kModelsPage);
+  page +=
+      "| family | class | positions | attention | norms | MLP | else "
+      "|\n|---|---|---|---|---|---|---|\n";
+  const auto add = [&]<class Config>(Config config) {
+    Keys keys;
+    fields(keys, config);
+    const DecoderSpec spec = Family<Config>::decoder(config);
+    page += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} |\n", Family<Config>::kName,
+                        Family<Config>::kClasses.model, positions_of(spec, keys),
+                        attention_of(spec, keys), norms_of(spec), mlp_of(spec, keys),
+                        others_of(spec, keys, config.tie_word_embeddings));
+  };
+  std::apply([&](const auto&... config) { (add(config), ...); }, FamilyConfigs{});
+  return page;
+}
+
+}  // namespace ds

@@ -1,0 +1,31 @@
+#include "config/families/gemma/gemma2.h"
+
+#include "config/families/gemma/gemma_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kFullEvery = 2;  // layers
+
+}  // namespace
+
+void fields(Visitor& v, Gemma2Config& c) { gemma_like::fields(v, c); }
+
+template struct LlamaLike<Gemma2Config>;
+
+std::vector<SizeConflict> Family<Gemma2Config>::size_conflicts(const Gemma2Config& c) {
+  return gemma_like::size_conflicts(c);
+}
+
+DecoderSpec Family<Gemma2Config>::decoder(const Gemma2Config& c) {
+  return gemma_like::decoder(c, kFullEvery);
+}
+
+void Family<Gemma2Config>::read_rest(const HfObject& object, Gemma2Config& c) {
+  llama_like::read_rotary(object, c);
+  gemma_like::refuse_others(object);
+  gemma_like::check_layer_types(object, c.num_hidden_layers, kFullEvery);
+}
+
+}  // namespace ds

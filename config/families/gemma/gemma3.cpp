@@ -1,0 +1,88 @@
+#include "config/families/gemma/gemma3.h"
+
+#include <algorithm>
+
+#include "config/families/gemma/gemma_like.h"
+#include "config/families/spec/hf_object.h"
+#include "core/status/error.h"
+
+namespace ds {
+namespace {
+
+// Newer files have rotary positions of either kind of layer under "rope_parameters".
+void read_rotary(const HfObject& object, Gemma3Config& c) {
+  const auto both = object.object("rope_parameters");
+  if (!both) return llama_like::read_rotary(object, c);
+  if (object.find("rope_scaling") != nullptr) {
+    object.refuse("\"rope_scaling\" beside \"rope_parameters\"");
+  }
+  for (const std::string_view key : both->keys()) {
+    if (key == "full_attention" || key == "sliding_attention") continue;
+    object.refuse(fmt::format("\"{}\" in \"rope_parameters\", where layers are named,", key));
+  }
+  if (const auto full = both->object("full_attention")) {
+    llama_like::read_rotary_object(object, *full, {"rope_parameters", "rope_theta"}, c.rope_theta,
+                                   c.rope_scaling);
+  }
+  if (const auto sliding = both->object("sliding_attention")) {
+    std::optional<RopeScaling> scaling;
+    llama_like::read_rotary_object(object, *sliding, {"rope_parameters", "rope_local_base_freq"},
+                                   c.rope_local_base_freq, scaling);
+    if (scaling) object.refuse("a scaling of \"sliding_attention\" in \"rope_parameters\"");
+  }
+}
+
+// They say it of each layer, and that counts.
+void read_pattern(const HfObject& object, Gemma3Config& c) {
+  const rapidjson::Value* const types = object.list("layer_types");
+  if (types == nullptr) return;
+  const auto sees_all = [](const rapidjson::Value& type) {
+    return type.IsString() && text_of(type) == "full_attention";
+  };
+  const auto first = std::find_if(types->Begin(), types->End(), sees_all);
+  if (first != types->End()) {
+    c.sliding_window_pattern = first - types->Begin() + 1;
+  } else {
+    c.sliding_window_pattern = std::max(c.sliding_window_pattern, c.num_hidden_layers + 1);
+  }
+  gemma_like::check_layer_types(object, c.num_hidden_layers, c.sliding_window_pattern);
+}
+
+}  // namespace
+
+void fields(Visitor& v, Gemma3Config& c) {
+  gemma_like::fields(v, c);
+  v.field("sliding_window_pattern", c.sliding_window_pattern,
+          {.meaning = "Every so many-th layer sees all keys, the others a window of them.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kMostLayers + 1});
+  v.field("rope_local_base_freq", c.rope_local_base_freq,
+          {.meaning = "Base of the rotary frequencies of layers with a window.",
+           .effect = Effect::kUsed,
+           .above = 0});
+}
+
+template struct LlamaLike<Gemma3Config>;
+
+std::vector<SizeConflict> Family<Gemma3Config>::size_conflicts(const Gemma3Config& c) {
+  return gemma_like::size_conflicts(c);
+}
+
+DecoderSpec Family<Gemma3Config>::decoder(const Gemma3Config& c) {
+  DecoderSpec spec = gemma_like::decoder(c, c.sliding_window_pattern);
+  spec.head_norms = HeadNorms{.queries = "q_norm", .keys = "k_norm"};
+  spec.window_rotary = RotarySpec{.theta = c.rope_local_base_freq};
+  return spec;
+}
+
+void Family<Gemma3Config>::read_rest(const HfObject& object, Gemma3Config& c) {
+  read_rotary(object, c);
+  read_pattern(object, c);
+  gemma_like::refuse_others(object);
+  if (object.find("attn_logit_softcapping") != nullptr) {
+    object.refuse("\"attn_logit_softcapping\" of a Gemma 3");
+  }
+}
+
+}  // namespace ds

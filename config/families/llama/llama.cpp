@@ -1,0 +1,22 @@
+#include "config/families/llama/llama.h"
+
+#include "config/families/llama/llama_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+
+void fields(Visitor& v, LlamaConfig& c) { llama_like::fields(v, c); }
+
+template struct LlamaLike<LlamaConfig>;
+
+DecoderSpec Family<LlamaConfig>::decoder(const LlamaConfig& c) {
+  return llama_like::decoder(c, {.queries_keys_values = c.attention_bias,
+                                 .attention_out = c.attention_bias,
+                                 .mlp = c.mlp_bias});
+}
+
+void Family<LlamaConfig>::read_rest(const HfObject& object, LlamaConfig& c) {
+  llama_like::read_rotary(object, c);
+}
+
+}  // namespace ds

@@ -1,0 +1,29 @@
+#include "config/families/llama/mistral.h"
+
+#include "config/families/llama/llama_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+
+void fields(Visitor& v, MistralConfig& c) { llama_like::fields(v, c); }
+
+template struct LlamaLike<MistralConfig>;
+
+DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
+  DecoderSpec spec = llama_like::decoder(c, {});
+  if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};
+  return spec;
+}
+
+void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {
+  llama_like::read_rotary(object, c);
+  const auto full = llama_like::layers_without_window(
+      object, {c.num_hidden_layers, c.sliding_window.has_value()});
+  if (!full || *full == 0) return;
+  if (*full < c.num_hidden_layers) {
+    object.refuse("a window of some layers (\"layer_types\") of a Mistral");
+  }
+  c.sliding_window.reset();
+}
+
+}  // namespace ds

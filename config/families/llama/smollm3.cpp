@@ -1,0 +1,71 @@
+#include "config/families/llama/smollm3.h"
+
+#include <algorithm>
+
+#include "config/families/llama/llama_like.h"
+#include "config/families/spec/hf_object.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+
+namespace ds {
+namespace {
+
+// A list that says of each layer whether it turns counts more than the interval.
+void read_layers(const HfObject& object, SmolLM3Config& c) {
+  const rapidjson::Value* const layers = object.list("no_rope_layers");
+  if (layers == nullptr) return;
+  std::vector<bool> turns;
+  for (const rapidjson::Value& layer : layers->GetArray()) {
+    if (!layer.IsInt() || layer.GetInt() < 0 || layer.GetInt() > 1) {
+      throw DataError(
+          fmt::format("{}: \"no_rope_layers\" has something else than 1 for layers with "
+                      "rotary positions and 0 for those without",
+                      object.path()));
+    }
+    turns.push_back(layer.GetInt() == 1);
+  }
+  if (turns.size() < to_size(c.num_hidden_layers)) {
+    throw DataError(fmt::format("{}: {} \"no_rope_layers\" for {} layers", object.path(),
+                                turns.size(), c.num_hidden_layers));
+  }
+  turns.resize(to_size(c.num_hidden_layers));
+  const auto first = std::ranges::find(turns, false);
+  const int64_t interval = first - turns.begin() + 1;  // beyond the last where all turn
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (turns[i] != ((narrow<int64_t>(i) + 1) % interval != 0)) {
+      object.refuse("layers without rotary positions (\"no_rope_layers\") at unequal distances");
+    }
+  }
+  c.no_rope_layer_interval = interval;
+}
+
+}  // namespace
+
+void fields(Visitor& v, SmolLM3Config& c) {
+  llama_like::fields(v, c);
+  v.field("no_rope_layer_interval", c.no_rope_layer_interval,
+          {.meaning = "Every so many-th layer has no rotary positions.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kMostLayers + 1});
+}
+
+template struct LlamaLike<SmolLM3Config>;
+
+DecoderSpec Family<SmolLM3Config>::decoder(const SmolLM3Config& c) {
+  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = c.attention_bias,
+                                             .attention_out = c.attention_bias,
+                                             .mlp = c.mlp_bias});
+  spec.unrotated_every = c.no_rope_layer_interval;
+  return spec;
+}
+
+void Family<SmolLM3Config>::read_rest(const HfObject& object, SmolLM3Config& c) {
+  llama_like::read_rotary(object, c);
+  llama_like::refuse_other_head_dim(object, c);
+  read_layers(object, c);
+  object.refuse_unless("use_sliding_window", false);
+  llama_like::layers_without_window(object, {c.num_hidden_layers, false});
+}
+
+}  // namespace ds

@@ -1,0 +1,34 @@
+#include "config/families/llama/stablelm.h"
+
+#include "config/families/llama/llama_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+
+void fields(Visitor& v, StableLmConfig& c) {
+  llama_like::fields(v, c);
+  v.field("use_qkv_bias", c.use_qkv_bias,
+          {.meaning = "The projections of queries, keys and values have biases.",
+           .effect = Effect::kUsed});
+  llama_like::dropout_field(v, "hidden_dropout", c.hidden_dropout,
+                            "Dropout of what the MLP gives.");
+}
+
+template struct LlamaLike<StableLmConfig>;
+
+DecoderSpec Family<StableLmConfig>::decoder(const StableLmConfig& c) {
+  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = c.use_qkv_bias});
+  spec.norm = NormKind::kLayer;
+  spec.mlp_dropout = c.hidden_dropout;
+  spec.dropout_places = 3;
+  return spec;
+}
+
+void Family<StableLmConfig>::read_rest(const HfObject& object, StableLmConfig& c) {
+  llama_like::read_rotary(object, c);
+  llama_like::refuse_other_head_dim(object, c);
+  object.refuse_unless("use_parallel_residual", false);
+  object.refuse_unless("qk_layernorm", false);
+}
+
+}  // namespace ds
