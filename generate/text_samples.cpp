@@ -46,15 +46,10 @@ TextSamples::TextSamples(Engine& engine, RunReports& reports, FileSystem& files,
                          const Options& options)
     : engine_(engine),
       reports_(reports),
-      every_(options.every),
-      last_step_(options.last_step),
+      schedule_(options.schedule),
       rng_(engine.options().seed, "text sample"),
       task_(checked_task(engine, files, options)),
       sampler_({}, task_.never) {}
-
-bool TextSamples::due(int64_t steps_done) const {
-  return steps_done == last_step_ || (every_ > 0 && steps_done > 0 && steps_done % every_ == 0);
-}
 
 void TextSamples::after(int64_t steps_done) {
   if (!due(steps_done)) return;
@@ -79,10 +74,8 @@ Tensor TextSamples::compute(int64_t steps_done, int32_t token, KvCache& cache) {
 
 void TextSamples::serve(int64_t steps_done) {
   KvCache cache = engine_.sample_cache();
-  for (int32_t token = told(engine_.host(), kEnd); token != kEnd;
-       token = told(engine_.host(), kEnd)) {
-    compute(steps_done, token, cache);
-  }
+  int32_t token = kEnd;
+  while ((token = told(engine_.host(), kEnd)) != kEnd) compute(steps_done, token, cache);
 }
 
 std::string TextSamples::draw_text(int64_t steps_done) {

@@ -11,6 +11,7 @@
 #include "core/values/rng.h"
 #include "generate/task.h"
 #include "train/engine.h"
+#include "train/evaluation.h"
 #include "train/settings/run_reports.h"
 #include "train/token_sampler.h"
 
@@ -22,14 +23,13 @@ class TextSamples {
     std::string prompt;
     std::string tokenizer;              // in the words of make_tokenizer
     std::optional<std::string> folder;  // Hugging Face's, that may say which tokens end texts
-    int64_t every = 0;                  // steps between two; 0: after the last step only
-    int64_t last_step = 0;              // there is always one after it
+    EvaluationSchedule schedule{};
   };
   // The engine's options say how long texts are. ConfigError for a prompt of no token or of so many
   // that nothing can follow; what task_of() throws.
   TextSamples(Engine& engine, RunReports& reports, FileSystem& files, const Options& options);
 
-  bool due(int64_t steps_done) const;
+  bool due(int64_t steps_done) const { return schedule_.due(steps_done); }
   // Collective. What cannot be drawn, as of logits that are no numbers, is said in the text's
   // place.
   void after(int64_t steps_done);
@@ -43,7 +43,7 @@ class TextSamples {
 
   Engine& engine_;
   RunReports& reports_;
-  const int64_t every_, last_step_;
+  const EvaluationSchedule schedule_;
   const Rng rng_;
   const GenerationTask task_;
   TokenSampler sampler_;

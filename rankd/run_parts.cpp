@@ -34,6 +34,10 @@ RunFacts facts_of(const RunParts& parts, const BatchShape& batch) {
           .saved_at = 0};
 }
 
+EvaluationSchedule evaluations_in(const TrainSection& train, int64_t steps) {
+  return {.every = train.eval_every, .last_step = steps};
+}
+
 }  // namespace
 
 Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShape& batch) {
@@ -74,8 +78,7 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
       Evaluation::Options{.place = place_of(parts.engine),
                           .documents = data.documents,
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
-                          .every = parts.config.train.eval_every,
-                          .last_step = steps,
+                          .schedule = evaluations_in(parts.config.train, steps),
                           .batches = parts.config.train.eval_batches,
                           .bytes_per_token = data.validation_bytes_per_token});
 }
@@ -90,12 +93,12 @@ std::unique_ptr<TextSamples> text_samples_of(const RunParts& parts, RunReports& 
         "train.sample_prompt: the data are token ids, and nothing says of which tokenizer; name it "
         "with data.tokenizer");
   }
-  return std::make_unique<TextSamples>(parts.engine, reports, parts.files,
-                                       TextSamples::Options{.prompt = *train.sample_prompt,
-                                                            .tokenizer = tokenizer,
-                                                            .folder = parts.config.model.folder,
-                                                            .every = train.eval_every,
-                                                            .last_step = steps});
+  return std::make_unique<TextSamples>(
+      parts.engine, reports, parts.files,
+      TextSamples::Options{.prompt = *train.sample_prompt,
+                           .tokenizer = tokenizer,
+                           .folder = parts.config.model.folder,
+                           .schedule = evaluations_in(train, steps)});
 }
 
 bool Evaluations::due(int64_t steps_done) const {

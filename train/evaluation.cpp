@@ -24,11 +24,6 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
               options.place, {.documents = options.documents}),
       batches_(batches_of(samples, options)) {}
 
-bool Evaluation::due(int64_t steps_done) const {
-  return steps_done == options_.last_step ||
-         (options_.every > 0 && steps_done % options_.every == 0);
-}
-
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   if (!due(steps_done)) return;
   const auto progress = [&](int64_t batches) {

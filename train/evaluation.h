@@ -10,20 +10,28 @@
 
 namespace ds {
 
+// Evaluations, and what comes with them, are due every so many steps and after the last one.
+struct EvaluationSchedule {
+  int64_t every = 0;      // steps between two; 0: after the last step only
+  int64_t last_step = 0;  // there is always one after it
+  bool due(int64_t steps_done) const {
+    return steps_done == last_step || (every > 0 && steps_done % every == 0);
+  }
+};
+
 class Evaluation {
  public:
   struct Options {
     SamplePlace place{};
     DocumentRules documents{};
-    BatchShape shape;            // one micro-batch on each rank
-    int64_t every = 0;           // steps between two; 0: after the last step only
-    int64_t last_step = 0;       // there is always one after it
+    BatchShape shape;  // one micro-batch on each rank
+    EvaluationSchedule schedule{};
     int64_t batches = 0;         // the first so many; 0: all
     double bytes_per_token = 0;  // of the set; 0: not known
   };
   Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples, const Options& options);
 
-  bool due(int64_t steps_done) const;
+  bool due(int64_t steps_done) const { return options_.schedule.due(steps_done); }
   // Adds the mean loss, "validation_loss", if an evaluation is due after this many steps.
   void after(int64_t steps_done, Metrics& metrics);
   void measure(Measured& measured) const;  // "validation_loss", "validation_bits_per_byte"

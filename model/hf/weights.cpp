@@ -66,16 +66,16 @@ void check_stored(const std::string& folder, const ParamSpec& spec, const Safete
 
 int64_t row_width(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
 
-// The names that families have for the weight of a head of its own.
-std::vector<std::string> head_names() {
-  std::vector<std::string> names;
-  for (const std::string_view head : model_heads()) names.push_back(fmt::format("{}.weight", head));
+// The names that families have for the weight of a head of its own, each once.
+const std::set<std::string>& head_names() {
+  static const auto names = [] {
+    std::set<std::string> all;
+    for (const std::string_view head : model_heads()) all.insert(fmt::format("{}.weight", head));
+    return all;
+  }();
   return names;
 }
-bool is_head(const std::string& name) {
-  const std::vector<std::string> heads = head_names();
-  return std::ranges::find(heads, name) != heads.end();
-}
+bool is_head(const std::string& name) { return head_names().contains(name); }
 // The head that is stored, by whatever name: transformers reads a GPT-NeoX's by either. Empty: none
 // is.
 std::string stored_head(const std::set<std::string>& stored) {

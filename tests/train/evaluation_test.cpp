@@ -44,8 +44,7 @@ TEST_CASE("evaluations come when they are due, and after the last step", "[train
     HeardReports heard;
     const Evaluation::Options options{.place = {.rank = comm.rank()},
                                       .shape = {.micro_batch = 2, .ranks = 1},
-                                      .every = 4,
-                                      .last_step = 10,
+                                      .schedule = {.every = 4, .last_step = 10},
                                       .batches = 9,
                                       .bytes_per_token = 2};
     Evaluation evaluation(engine, heard, samples, options);
@@ -121,7 +120,7 @@ TEST_CASE("a short step has the beginnings of its samples, and documents within 
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
                       {.micro_batch = 2, .ranks = 1}, {},
                       {.documents = {.end = 4, .masks_loss = true}});
-  BatchSpec spec = text_batch(2 * 5);
+  BatchSpec spec = text_batch(int64_t{2} * 5);
   spec.add(BatchSpec(
       {{.name = "positions", .shape = {10}}, {.name = "key_ranges", .shape = {2, 5, 2}}}));
   const MicroBatch batch = host_batch(spec);
