@@ -31,10 +31,13 @@ void write_document_ranges(std::span<const int32_t> tokens, int32_t end,
                            std::span<int32_t> ranges) {
   DS_CHECK(ranges.size() == 2 * tokens.size(), "documents: {} numbers of {} ranges", ranges.size(),
            tokens.size());
-  each_row(tokens, end, [&](size_t t, size_t begin) {
-    ranges[2 * t] = static_cast<int32_t>(begin);
-    ranges[2 * t + 1] = static_cast<int32_t>(tokens.size());
-  });
+  each_row(tokens, end,
+           [&](size_t t, size_t begin) { ranges[2 * t] = static_cast<int32_t>(begin); });
+  size_t behind = tokens.size();
+  for (size_t t = tokens.size(); t-- > 0;) {
+    if (tokens[t] == end) behind = t + 1;
+    ranges[2 * t + 1] = static_cast<int32_t>(behind);
+  }
 }
 
 void ignore_targets_of_ends(std::span<const int32_t> tokens, int32_t end,

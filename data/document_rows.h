@@ -19,8 +19,8 @@ struct DocumentRules {
 // positions [T]: of each token in its document.
 void write_document_positions(std::span<const int32_t> tokens, int32_t end,
                               std::span<int32_t> positions);
-// ranges [T, 2]: a query of a token sees the positions [begin, end) of its sample, from where its
-// document begins to the last one; what comes after the query is not for these to hide.
+// ranges [T, 2]: a query of a token sees the positions [begin, end) of its sample, which are those
+// of its document.
 void write_document_ranges(std::span<const int32_t> tokens, int32_t end, std::span<int32_t> ranges);
 // Makes the targets of tokens that end documents negative, which is: no loss.
 void ignore_targets_of_ends(std::span<const int32_t> tokens, int32_t end,

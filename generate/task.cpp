@@ -59,6 +59,7 @@ GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const Mo
 
 GenerationTask generation_task(FileSystem& files, const ModelSource& source,
                                const GenerateArgs& args, std::vector<std::string> texts) {
+  require_causal(source.model, "generate");
   const std::string name =
       args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
   GenerationTask task =

@@ -63,7 +63,10 @@ class TrainingRun {
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
                place_of(parts.engine),
-               {.documents = parts.data.documents, .observer = &observers_}),
+               {.documents = parts.data.documents,
+                .masking = parts.data.masking,
+                .seed = static_cast<uint64_t>(parts.config.train.seed),
+                .observer = &observers_}),
         prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));

@@ -240,6 +240,7 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
 
 int64_t sample_length(const TrainSection& train, const ModelConfig& model) {
   if (!train.sample_prompt) return 0;
+  require_causal(model, "train.sample_prompt");
   const int64_t most = dimensions(model).positions;
   if (most < 2) {
     throw ConfigError("train.sample_prompt: a model of one position goes on with nothing");
@@ -372,7 +373,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .length = length,
           .content = {.key_ranges = config.data.reset_attention_mask,
                       .positions = config.data.reset_position_ids,
-                      .is_uneven = config.data.eod_mask_loss},
+                      .is_uneven = config.data.eod_mask_loss || !is_causal(model)},
           .lengths = lengths_of(config, model, length, batch.micro_batch),
           .shared_layers = {.grain = config.tensor_parallel.tp.tp_grain_size,
                             .rows = config.tensor_parallel.sequence_parallel},
@@ -482,6 +483,8 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     text.tokenizer_digest = tokenizer_digest(files, data.tokenizer);
   }
   const DocumentRules documents = document_rules(data, tokenizer.get(), text, sizes.vocabulary);
+  std::optional<MaskingRules> masking =
+      masking_rules(data, model, tokenizer.get(), documents.end, files);
   const int64_t length = sequence_length(data, model);
   const ByteTokenizer unused;  // token ids are no text: nobody asks it
   const Tokenizer& any = tokenizer ? static_cast<const Tokenizer&>(*tokenizer) : unused;
@@ -511,6 +514,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
           .train = std::move(train),
           .validation = std::move(validation),
           .documents = documents,
+          .masking = std::move(masking),
           .validation_bytes_per_token = bytes_per_token};
 }
 

@@ -15,6 +15,7 @@
 #include "offload/async_io/io_options.h"
 #include "offload/swap_format.h"
 #include "train/engine.h"
+#include "train/masking.h"
 #include "train/settings/job.h"
 
 namespace ds {
@@ -61,6 +62,7 @@ struct TrainingData {
   SampleSet train;
   std::optional<SampleSet> validation;
   DocumentRules documents;
+  std::optional<MaskingRules> masking;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON

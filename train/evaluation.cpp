@@ -21,7 +21,8 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
       reports_(reports),
       options_(options),
       source_(samples, Sampler(samples.size(), SampleOrder::kSequential, 0), options.shape,
-              options.place, {.documents = options.documents}),
+              options.place,
+              {.documents = options.documents, .masking = options.masking, .seed = options.seed}),
       batches_(batches_of(samples, options)) {}
 
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {

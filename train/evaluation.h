@@ -24,7 +24,9 @@ class Evaluation {
   struct Options {
     SamplePlace place{};
     DocumentRules documents{};
-    BatchShape shape;  // one micro-batch on each rank
+    std::optional<MaskingRules> masking{};
+    uint64_t seed = 0;  // of what is masked, alike in each evaluation
+    BatchShape shape;   // one micro-batch on each rank
     EvaluationSchedule schedule{};
     int64_t batches = 0;         // the first so many; 0: all
     double bytes_per_token = 0;  // of the set; 0: not known

@@ -16,11 +16,12 @@ constexpr std::string_view kModelsPage = R"(# Models
 
 <!-- Made from what the families in config/families say of themselves. Do not edit. -->
 
-These families are trained, generated from and evaluated, from `model.family` in `train.json` or
-from a Hugging Face folder whose `config.json` names the class; [using-a-model.md](using-a-model.md)
-says what a folder may hold. All of them train in fp32, bf16 and fp16, at ZeRO 0 to 3 with and
-without offload, and are cut by tensor ranks, stages, Ulysses and rings; `final/` is a folder that
-transformers loads. [config.md](config.md) has their keys.
+These families are trained, from `model.family` in `train.json` or from a Hugging Face folder whose
+`config.json` names the class; [using-a-model.md](using-a-model.md) says what a folder may hold.
+Those that see both sides of a token are trained to tell masked ones (`data.masked_lm`); from the
+others `generate` draws text, and `eval` tells their perplexity. All of them train in fp32, bf16 and
+fp16, at ZeRO 0 to 3 with and without offload, and are cut by tensor ranks, stages, Ulysses and
+rings; `final/` is a folder that transformers loads. [config.md](config.md) has their keys.
 
 What a family has by default stands first, and what its keys can turn on besides stands in brackets.
 *Scaled* positions are those of `rope_scaling`. Keys that change results and are not known are
@@ -44,7 +45,7 @@ class Keys final : public Visitor {
 
 using Words = std::vector<std::string>;
 
-std::string positions_of(const DecoderSpec& spec, const Keys& keys) {
+std::string positions_of(const TransformerSpec& spec, const Keys& keys) {
   if (!spec.rotary) return "learned";
   Words words{"rotary"};
   if (spec.rotary->share < 1) words.push_back(fmt::format("{:g} of a head", spec.rotary->share));
@@ -58,8 +59,9 @@ std::string positions_of(const DecoderSpec& spec, const Keys& keys) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string attention_of(const DecoderSpec& spec, const Keys& keys) {
+std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
   Words words;
+  if (spec.attention_kind == AttentionKind::kBidirectional) words.emplace_back("both sides");
   if (keys.has("num_key_value_heads")) words.emplace_back("grouped heads");
   if (spec.window) {
     const int64_t every = spec.window->full_every;
@@ -78,15 +80,18 @@ std::string attention_of(const DecoderSpec& spec, const Keys& keys) {
   return words.empty() ? "plain" : fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string norms_of(const DecoderSpec& spec) {
+std::string norms_of(const TransformerSpec& spec, const Keys& keys) {
   std::string text = spec.norm == NormKind::kLayer        ? "layer"
                      : spec.norm == NormKind::kRmsOnePlus ? "RMS, 1 + w"
                                                           : "RMS";
   if (!spec.names.attention_out_norm.empty()) text += ", also behind branches";
+  if (!spec.names.attention_sum_norm.empty()) text += ", of sums";
+  if (!spec.names.table_norm.empty()) text += " and of the embedding";
+  if (keys.has("do_layer_norm_before")) text += ", (of sums)";
   return text;
 }
 
-std::string mlp_of(const DecoderSpec& spec, const Keys& keys) {
+std::string mlp_of(const TransformerSpec& spec, const Keys& keys) {
   std::string text = spec.activation + (spec.has_gate ? " gate" : "");
   if (spec.mlp_input == MlpInput::kBesideAttention) text += ", beside attention";
   if (spec.mlp.out.has_bias) text += ", biases";
@@ -94,12 +99,14 @@ std::string mlp_of(const DecoderSpec& spec, const Keys& keys) {
   return text;
 }
 
-std::string others_of(const DecoderSpec& spec, const Keys& keys, bool ties) {
+std::string others_of(const TransformerSpec& spec, const Keys& keys, bool ties) {
   Words words{ties ? "tied head" : "head of its own"};
   if (spec.factors.embedding != 1 || keys.has("embedding_multiplier")) {
     words.emplace_back(keys.has("embedding_multiplier") ? "four factors" : "factor of embeddings");
   }
-  if (spec.logits_softcap > 0) words.emplace_back("cap of logits");
+  if (spec.tables.segments > 0) words.emplace_back("segments");
+  if (spec.head.transform) words.emplace_back("a layer before the head");
+  if (spec.head.logits_softcap > 0) words.emplace_back("cap of logits");
   for (const BranchSpec* const branch : {&spec.attention, &spec.mlp}) {
     if (branch->joined) words.push_back(fmt::format("folders join `{}`", branch->joined->name));
   }
@@ -116,10 +123,10 @@ std::string models_page() {
   const auto add = [&]<class Config>(Config config) {
     Keys keys;
     fields(keys, config);
-    const DecoderSpec spec = Family<Config>::decoder(config);
+    const TransformerSpec spec = Family<Config>::transformer(config);
     page += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} |\n", Family<Config>::kName,
                         Family<Config>::kClasses.model, positions_of(spec, keys),
-                        attention_of(spec, keys), norms_of(spec), mlp_of(spec, keys),
+                        attention_of(spec, keys), norms_of(spec, keys), mlp_of(spec, keys),
                         others_of(spec, keys, config.tie_word_embeddings));
   };
   std::apply([&](const auto&... config) { (add(config), ...); }, FamilyConfigs{});

@@ -218,7 +218,8 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   std::visit([&](auto family) { fields(writer, family); }, config);
   object.set("bos_token_id", id(ids.bos));
   object.set("eos_token_id", id(ids.eos));
-  object.set("pad_token_id", id(ids.pad));
+  const bool is_a_field = object.find("pad_token_id") != nullptr;
+  if (ids.pad || !is_a_field) object.set("pad_token_id", id(ids.pad));
   return to_json(object);
 }
 

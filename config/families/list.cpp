@@ -25,7 +25,7 @@ constexpr Family<Config> family_of(const Config& /*config*/) {
   return {};
 }
 
-std::string table_of(const DecoderSpec& spec) {
+std::string table_of(const TransformerSpec& spec) {
   return fmt::format("{}.{}.weight", spec.names.body, spec.names.table);
 }
 
@@ -69,7 +69,6 @@ std::span<const EnumName> names_of(ModelFamily) {
     for (const std::string_view name : built_families()) {
       out.push_back({name, static_cast<int>(out.size())});
     }
-    out.push_back({"bert", static_cast<int>(ModelFamily::kBert)});
     out.push_back({"moe_gpt", static_cast<int>(ModelFamily::kMoeGpt)});
     out.push_back({"resnet", static_cast<int>(ModelFamily::kResNet)});
     return out;
@@ -91,8 +90,19 @@ ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& di
   return other;
 }
 
-DecoderSpec decoder_spec(const ModelConfig& config) {
-  return std::visit([](const auto& c) { return family_of(c).decoder(c); }, config);
+TransformerSpec transformer_spec(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return family_of(c).transformer(c); }, config);
+}
+
+bool is_causal(const ModelConfig& config) {
+  return transformer_spec(config).attention_kind == AttentionKind::kCausal;
+}
+
+void require_causal(const ModelConfig& config, std::string_view what) {
+  if (is_causal(config)) return;
+  throw Unsupported(
+      fmt::format("{}: \"{}\" sees both sides of a token, and predicts none that comes next", what,
+                  family_name(config)));
 }
 
 HfClasses hf_classes(const ModelConfig& config) {
@@ -104,11 +114,11 @@ std::string_view layers_key(const ModelConfig& config) {
 }
 
 std::string block_list(const ModelConfig& config) {
-  const DecoderSpec spec = decoder_spec(config);
+  const TransformerSpec spec = transformer_spec(config);
   return fmt::format("{}.{}", spec.names.body, spec.names.blocks);
 }
 
-std::string token_table(const ModelConfig& config) { return table_of(decoder_spec(config)); }
+std::string token_table(const ModelConfig& config) { return table_of(transformer_spec(config)); }
 
 bool ties_embeddings(const ModelConfig& config) {
   return std::visit([](const auto& c) { return c.tie_word_embeddings; }, config);
@@ -116,19 +126,19 @@ bool ties_embeddings(const ModelConfig& config) {
 
 std::vector<std::string_view> model_bodies() {
   static const auto bodies =
-      ask_each([](const auto& c) { return family_of(c).decoder(c).names.body; });
+      ask_each([](const auto& c) { return family_of(c).transformer(c).names.body; });
   return bodies;
 }
 
 std::vector<std::string_view> model_heads() {
   static const auto heads =
-      ask_each([](const auto& c) { return family_of(c).decoder(c).names.head; });
+      ask_each([](const auto& c) { return family_of(c).transformer(c).names.head; });
   return heads;
 }
 
 bool is_token_table(std::string_view parameter) {
   static const auto tables =
-      ask_each([](const auto& c) { return table_of(family_of(c).decoder(c)); });
+      ask_each([](const auto& c) { return table_of(family_of(c).transformer(c)); });
   return std::ranges::find(tables, parameter) != tables.end();
 }
 

@@ -11,11 +11,14 @@
 #include <variant>
 #include <vector>
 
+#include "config/families/bert/bert.h"
+#include "config/families/bert/roberta.h"
 #include "config/families/gemma/gemma.h"
 #include "config/families/gemma/gemma2.h"
 #include "config/families/gemma/gemma3.h"
 #include "config/families/gpt/gpt2.h"
 #include "config/families/gpt/gpt_neox.h"
+#include "config/families/gpt/opt.h"
 #include "config/families/llama/granite.h"
 #include "config/families/llama/llama.h"
 #include "config/families/llama/mistral.h"
@@ -41,7 +44,10 @@ using ModelConfig = std::variant<Gpt2Config,        //
                                  SmolLM3Config,     //
                                  StableLmConfig,    //
                                  Starcoder2Config,  //
-                                 GptNeoXConfig>;
+                                 GptNeoXConfig,     //
+                                 OptConfig,         //
+                                 BertConfig,        //
+                                 RobertaConfig>;
 
 namespace detail {
 
@@ -58,7 +64,7 @@ struct EachOf<std::variant<Config...>> {
 using FamilyConfigs = detail::EachOf<ModelConfig>::Tuple;
 
 // A family's place in ModelConfig; those that are planned, and not built, are below 0.
-enum class ModelFamily : int { kBert = -3, kMoeGpt, kResNet };
+enum class ModelFamily : int { kMoeGpt = -2, kResNet };
 struct EnumName;
 std::span<const EnumName> names_of(ModelFamily);
 std::vector<std::string_view> built_families();           // their names
@@ -67,7 +73,11 @@ std::string_view family_name(const ModelConfig& config);  // "gpt2"
 ModelDimensions dimensions(const ModelConfig& config);
 // The same model with these sizes.
 ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& dims);
-DecoderSpec decoder_spec(const ModelConfig& config);
+TransformerSpec transformer_spec(const ModelConfig& config);
+// Whether it predicts next tokens; otherwise it sees both sides, and tells masked ones.
+bool is_causal(const ModelConfig& config);
+// Unsupported, with the word of who asks, for a model that predicts no next token.
+void require_causal(const ModelConfig& config, std::string_view what);
 HfClasses hf_classes(const ModelConfig& config);
 std::string_view layers_key(const ModelConfig& config);  // of the number of blocks: "n_layer"
 // The list of the blocks, as their parameters are named: "transformer.h".

@@ -16,22 +16,6 @@ struct EnumName;
 enum class MoeMlpType : int { kStandard, kResidual };
 std::span<const EnumName> names_of(MoeMlpType);
 
-struct BertConfig {
-  int64_t num_hidden_layers = 12;
-  int64_t num_attention_heads = 12;
-  int64_t hidden_size = 768;
-  int64_t intermediate_size = 3072;
-  int64_t max_position_embeddings = 512;
-  int64_t type_vocab_size = 2;
-  int64_t vocab_size = 30522;
-  std::string hidden_act = "gelu";
-  double hidden_dropout_prob = 0.1;
-  double attention_probs_dropout_prob = 0.1;
-  double layer_norm_eps = 1e-12;
-  double initializer_range = 0.02;
-};
-void fields(Visitor& v, BertConfig& c);
-
 // GPT-2 with mixture-of-experts layers; the names of the expert flags are those of DeepSpeed's MoE
 // layer.
 struct MoeGptConfig {
@@ -58,7 +42,5 @@ struct ResNetConfig {
   int64_t num_labels = 1000;
 };
 void fields(Visitor& v, ResNetConfig& c);
-
-std::vector<SizeConflict> size_conflicts(const BertConfig& config);
 
 }  // namespace ds

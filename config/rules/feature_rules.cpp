@@ -30,7 +30,12 @@ void model_rules(const RuleContext& r) {
   };
   if (const auto described = described_model(model)) refuse_conflicts(*described);
   if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(ModelConfig(model.moe_gpt.gpt2));
-  if (model.family == ModelFamily::kBert) refuse_conflicts(model.bert);
+  const auto& masked = r.config.data.masked_lm;
+  if (masked && masked->mask_replace_prob + masked->random_replace_prob > 1) {
+    r.refuse_early("data.masked_lm.random_replace_prob",
+                   fmt::format("{} with mask_replace_prob {} is more than all tokens",
+                               masked->random_replace_prob, masked->mask_replace_prob));
+  }
   if (model.family == ModelFamily::kResNet &&
       model.resnet.depths.size() != model.resnet.hidden_sizes.size()) {
     r.refuse_early("model.depths", "needs one entry per entry of hidden_sizes");

@@ -80,7 +80,6 @@ void fields(Visitor& v, ModelSection& c) {
   each_built(c, [&](ModelFamily family, std::string_view condition, auto& config) {
     v.when(is(family), condition, [&] { fields(v, config); });
   });
-  v.when(is(ModelFamily::kBert), "family is bert", [&] { fields(v, c.bert); });
   v.when(is(ModelFamily::kMoeGpt), "family is moe_gpt", [&] { fields(v, c.moe_gpt); });
   v.when(is(ModelFamily::kResNet), "family is resnet", [&] { fields(v, c.resnet); });
 }
@@ -109,6 +108,32 @@ void fields_of_documents(Visitor& v, DataSection& c) {
 }
 
 }  // namespace
+
+void fields(Visitor& v, MaskedLmConfig& c) {
+  const auto share = [&](std::string_view key, double& slot, const char* meaning) {
+    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed, .min = 0, .max = 1});
+  };
+  v.field("mlm_probability", c.mlm_probability,
+          {.meaning = "Share of the tokens that are chosen, each by itself: the model is to tell "
+                      "what they were. Others are chosen each time that a sample comes.",
+           .effect = Effect::kUsed,
+           .above = 0,
+           .max = 1});
+  share("mask_replace_prob", c.mask_replace_prob,
+        "Share of the chosen tokens in whose place the mask stands.");
+  share("random_replace_prob", c.random_replace_prob,
+        "Share of the chosen tokens in whose place any token of the vocabulary stands; what is "
+        "left stays as it is.");
+  v.field("whole_word_mask", c.whole_word_mask,
+          {.meaning = "Whether words are chosen instead, all of their tokens together; white space "
+                      "ends a word.",
+           .effect = Effect::kUsed});
+  v.field("mask_token_id", c.mask_token_id,
+          {.meaning = "The id of the token that masks others.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .unset_meaning = "the mask_token of the files beside the tokenizer"});
+}
 
 void fields(Visitor& v, DataSection& c) {
   v.field(
@@ -147,6 +172,9 @@ void fields(Visitor& v, DataSection& c) {
            .unset_meaning = "after JSON lines the eos_token of the files beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
   fields_of_documents(v, c);
+  v.section("masked_lm", c.masked_lm,
+            {.meaning = "How tokens are masked for models that see both sides, such as bert.",
+             .effect = Effect::kUsed});
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. "
                       "Where model.folder is "

@@ -23,7 +23,6 @@ struct ModelSection {
       folder;  // Hugging Face folder: config.json, *.safetensors, tokenizer.json
   std::optional<ModelFamily> family;
   FamilyConfigs built;  // one of which `family` names, if it is no planned one
-  BertConfig bert;
   MoeGptConfig moe_gpt;
   ResNetConfig resnet;
 };
@@ -33,6 +32,16 @@ std::optional<ModelConfig> described_model(const ModelSection& c);
 
 enum class DataOrder : int { kShuffled, kSequential };
 std::span<const EnumName> names_of(DataOrder);
+
+// How samples of a model that sees both sides are masked. The names are those of transformers'
+// DataCollatorForLanguageModeling.
+struct MaskedLmConfig {
+  double mlm_probability = 0.15;
+  double mask_replace_prob = 0.8, random_replace_prob = 0.1;  // of the tokens that are chosen
+  bool whole_word_mask = false;
+  std::optional<int64_t> mask_token_id;  // the tokenizer's mask_token
+};
+void fields(Visitor& v, MaskedLmConfig& c);
 
 // Paths are relative to the configuration file; the resolved configuration holds absolute ones.
 struct DataSection {
@@ -47,6 +56,7 @@ struct DataSection {
   bool reset_attention_mask = false;
   bool reset_position_ids = false;
   bool eod_mask_loss = false;
+  std::optional<MaskedLmConfig> masked_lm;
   std::string tokenizer =
       "byte";  // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
   std::optional<std::string> cache_folder;  // of token ids; empty: none

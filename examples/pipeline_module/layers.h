@@ -58,7 +58,7 @@ class Classes final : public PipelineLoss {
 
   Tensor losses(Context& context, const LayerInput& in, const Tensor& labels,
                 float grad_scale) const override {
-    return linear_cross_entropy(context, in.value, weight_, labels, grad_scale);
+    return linear_cross_entropy(context, in.value, {.weight = weight_}, labels, grad_scale);
   }
 
  private:

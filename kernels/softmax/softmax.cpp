@@ -49,7 +49,13 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   detail::require_numel(kLossOp, "weight", stream, args.weight, vocabulary * width);
   detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
   check_rows(kLossOp, stream, args, rows);
+  if (args.bias.defined()) {
+    detail::require_numel(kLossOp, "bias", stream, args.bias, vocabulary);
+    detail::require_float(kLossOp, "bias", args.bias);
+  }
   DS_CHECK(args.softcap >= 0, "{}: logits capped at {}", kLossOp, args.softcap);
+  DS_CHECK(args.dbias.defined() == (args.bias.defined() && args.dx.defined()),
+           "{}: dbias must be given with a bias and dx, and only then", kLossOp);
   DS_CHECK(args.dx.defined() == args.dweight.defined(),
            "{}: dx and dweight must both be given, or neither (evaluation)", kLossOp);
   if (args.dx.defined()) {
@@ -120,7 +126,8 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixV
   const int64_t width = args.weight.shape()[1];
   const MatrixView x = rows_of_matrix(args.x, first, logits.rows, width);
   const MatrixView weight = matrix(args.weight, logits.columns, width);
-  matmul(stream, {.a = x, .b = weight, .c = logits, .transpose_b = Transpose::kYes});
+  matmul(stream,
+         {.a = x, .b = weight, .c = logits, .transpose_b = Transpose::kYes, .bias = args.bias});
   if (args.softcap > 0) {
     Tensor rows = logits.tensor.narrow(0, logits.rows * logits.row_stride);
     softcap(stream, args.softcap, rows);
@@ -135,7 +142,14 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixV
                   .b = x,
                   .c = matrix(args.dweight, logits.columns, width),
                   .transpose_a = Transpose::kYes,
-                  .write = first == 0 ? args.write_dweight : Write::kAccumulate});
+                  .write = first == 0 ? args.write_dweight : Write::kAccumulate,
+                  .bias_gradient = args.dbias,
+                  .bias_gradient_of = Factor::kA,
+                  .write_bias_gradient = first == 0 ? args.write_dbias : Write::kAccumulate});
+}
+
+void clear(Stream& stream, Tensor gradient, Write write) {
+  if (gradient.defined() && write == Write::kOverwrite) fill(stream, gradient, 0.0F);
 }
 
 }  // namespace
@@ -200,9 +214,9 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   on_device(
       stream, [&](Cpu) { detail::check_targets_cpu(kLossOp, args.targets, all); },
       [](Cuda) {});  // there the kernel finds them
-  if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
-    Tensor dweight = args.dweight;
-    fill(stream, dweight, 0.0F);  // no block of rows will write it
+  if (rows == 0) {   // no block of rows will write them
+    clear(stream, args.dweight, args.write_dweight);
+    clear(stream, args.dbias, args.write_dbias);
   }
   const Device device = stream.stands_for();
   const DType dtype = args.x.dtype();

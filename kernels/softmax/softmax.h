@@ -88,13 +88,17 @@ struct LinearCrossEntropyArgs {
   // before any work.
   Tensor targets;
   Tensor row_weights{};  // see SoftmaxCrossEntropyArgs
-  Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
+  Tensor bias{};         // [V] or undefined; added to the logits of every row
+  // fp32 [N]: -log softmax(x * weight^T + bias)[target], natural log; 0 for ignored rows.
+  Tensor losses;
   // Backward in the same pass; all undefined for evaluation.
   float grad_scale = 1.0F;             // d(total)/d(losses[i]), equal for all rows
   const double* loss_scale = nullptr;  // see SoftmaxCrossEntropyArgs
   Tensor dx = {};                      // [N, C]
   Tensor dweight = {};                 // [V, C]
   Write write_dweight = Write::kOverwrite;
+  Tensor dbias = {};  // [V], with a bias
+  Write write_dbias = Write::kOverwrite;
   float softcap = 0;  // c > 0: logits become c tanh(logit / c) before they are looked at
   const SharedVocabulary* shared = nullptr;  // where `weight` has some rows of a vocabulary
 };

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/values/index.h"
-#include "model/families/decoder_parts.h"
-#include "model/modules/decoder.h"
+#include "model/families/transformer_parts.h"
+#include "model/modules/whole_model.h"
 
 namespace ds {
 namespace {
@@ -36,7 +36,7 @@ class SpecList final : public ParameterStore {
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype,
                                           ParameterStore& store) {
   check(config);
-  return std::make_unique<Decoder>(make_stage(config, dtype, store, all_layers(config)));
+  return std::make_unique<WholeModel>(make_stage(config, dtype, store, all_layers(config)));
 }
 
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
@@ -50,7 +50,7 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
            "make_stage: weights of {}", name_of(dtype));
   BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
   if (tensor.is_shared()) root.tensor = tensor_share(dimensions(config), tensor);
-  return std::make_unique<Stage>(decoder_parts(config, root, layers), recomputed);
+  return std::make_unique<Stage>(transformer_parts(config, root, layers), recomputed);
 }
 
 std::vector<ParamSpec> specs_of_model(const ModelConfig& config, DType dtype,

@@ -158,19 +158,37 @@ void add_positions(Stream& stream, const Tensor& dy, int64_t length, const Posit
   }
 }
 
+// The rows of a table from `first` on.
+Tensor from_row(const Tensor& table, int64_t first) {
+  return first == 0 ? table : rows_of(table, first, table.shape()[0] - first);
+}
+
+// The gradient of those rows; the rows before them have none.
+GradSlot from_row(Stream& stream, const GradSlot& slot, int64_t first) {
+  if (first > 0 && slot.write == kernels::Write::kOverwrite) {
+    Tensor before = rows_of(slot.grad, 0, first);
+    kernels::fill(stream, before, 0.0F);
+  }
+  return {.grad = from_row(slot.grad, first), .write = slot.write};
+}
+
+// y += table[rows]. A table that is undefined is added elsewhere.
+void add_rows(Stream& stream, const Tensor& rows, const Tensor& table, Tensor& y) {
+  // All ranks that share the layer have this, since they follow one plan of memory.
+  Tensor of_rows = Tensor::empty(y.shape(), y.dtype(), stream);
+  if (!table.defined()) return;
+  kernels::embedding_forward(stream, rows, table, {}, rows.numel(), 0, of_rows);
+  kernels::add(stream, of_rows, y, y);
+}
+
 // y of the tokens, with positions where these are added here. own_positions: rows have their own.
 void look_up(Stream& stream, const TokenRows& given, const Tensor& table, const Tensor& positions,
              bool own_positions, const kernels::TablePart& part, Tensor& y) {
   const Tensor& tokens = given.tokens;
   const SequenceRows& rows = given.rows;
   if (own_positions) {
-    // All ranks that share the layer have this, since they follow one plan of memory.
-    Tensor of_positions = Tensor::empty(y.shape(), y.dtype(), stream);
     kernels::embedding_forward(stream, tokens, table, {}, rows.length, 0, y, part);
-    if (!positions.defined()) return;
-    kernels::embedding_forward(stream, rows.own_positions, positions, {}, rows.length, 0,
-                               of_positions);
-    return kernels::add(stream, of_positions, y, y);
+    return add_rows(stream, rows.own_positions, positions, y);
   }
   for (const RowBlock& block : row_blocks(tokens.numel(), rows.length, rows.positions)) {
     Tensor to = rows_of(y, block.row, block.rows);
@@ -211,23 +229,59 @@ Var scaled(Context& context, Var x, float factor) {
   return context.record("scale", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
+Var activated(Context& context, const Var& x, kernels::Activation activation) {
+  if (activation == kernels::Activation::kNone) return x;
+  Stream& stream = context.stream;
+  Tensor y = Tensor::empty(x.value.shape(), x.value.dtype(), stream);
+  kernels::activation_forward(stream, activation, x.value, y);
+  auto backward = [&stream, activation,
+                   x_saved = context.save(x.value)](GradientFlow& flow) mutable {
+    Tensor dx = own(stream, flow.take(0));
+    kernels::activation_backward(stream, activation, take(x_saved), dx, dx);
+    flow.give(0, std::move(dx));
+  };
+  return context.record("activation", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+namespace {
+
+void require_orders(const TokenRows& tokens, const EmbeddingSpec& spec, bool own_positions) {
+  DS_CHECK(tokens.order.defined() && (!own_positions || tokens.position_order.defined()) &&
+               (spec.segments == kNoParam || tokens.segment_order.defined()),
+           "embed: its gradient needs the order of the tokens, of the rows' own positions, and of "
+           "segments");
+}
+
+// The sum of the rows of all tables, as far as they are added here.
+void sum_of_tables(Context& context, const TokenRows& tokens, const EmbeddingSpec& spec,
+                   const kernels::TablePart& part, Tensor& y) {
+  Stream& stream = context.stream;
+  ParameterStore& store = *context.store;
+  const bool adds = adds_what_all_have(context);
+  std::optional<Lease> positions, segments;
+  const Lease table = store.acquire(spec.table);
+  if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
+  if (spec.segments != kNoParam) segments.emplace(store.acquire(spec.segments));
+  const Tensor added =
+      positions && adds ? from_row(positions->weight(), spec.first_position) : Tensor();
+  look_up(stream, tokens, table.weight(), added, positions && tokens.rows.own_positions.defined(),
+          part, y);
+  if (segments) add_rows(stream, tokens.segments, adds ? segments->weight() : Tensor(), y);
+}
+
+}  // namespace
+
 Var embed(Context& context, const TokenRows& tokens, DType dtype, const EmbeddingSpec& spec) {
   Stream& stream = context.stream;
   ParameterStore& store = *context.store;
   const bool own_positions = tokens.rows.own_positions.defined() && spec.positions != kNoParam;
-  DS_CHECK(!context.differentiates() ||
-               (tokens.order.defined() && (!own_positions || tokens.position_order.defined())),
-           "embed: its gradient needs the order of the tokens, and of the rows' own positions");
+  DS_CHECK(spec.segments == kNoParam || tokens.segments.defined(), "embed: rows without segments");
+  if (context.differentiates()) require_orders(tokens, spec, own_positions);
   const kernels::TablePart part = table_part(store.spec(spec.table));
   Tensor y = Tensor::empty({tokens.tokens.numel(), spec.width}, dtype, stream);
   {
     const Span span(stream, module_label(store, spec.table));
-    const Lease table = store.acquire(spec.table);
-    std::optional<Lease> positions;
-    if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
-    const bool adds = positions && adds_what_all_have(context);
-    look_up(stream, tokens, table.weight(), adds ? positions->weight() : Tensor(), own_positions,
-            part, y);
+    sum_of_tables(context, tokens, spec, part, y);
     y = sum_of_tensor(context, std::move(y));
   }
   Communicator* const rows_of = context.parallel.row_group();
@@ -238,8 +292,13 @@ Var embed(Context& context, const TokenRows& tokens, DType dtype, const Embeddin
     if (rows_of != nullptr) given = rows_of_all(stream, *rows_of, given);
     flow.later([&stream, &store, spec, part, own_positions, tokens = std::move(kept),
                 dy = std::move(given)] {
+      if (spec.segments != kNoParam) {
+        GradSlot slot = store.grad_slot(spec.segments);
+        kernels::embedding_backward(stream, tokens.segment_order, dy, slot.write, slot.grad);
+        store.grad_ready(spec.segments);
+      }
       if (spec.positions != kNoParam) {
-        GradSlot slot = store.grad_slot(spec.positions);
+        GradSlot slot = from_row(stream, store.grad_slot(spec.positions), spec.first_position);
         if (own_positions) {
           kernels::embedding_backward(stream, tokens.position_order, dy, slot.write, slot.grad);
         } else {

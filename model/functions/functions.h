@@ -104,9 +104,14 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
 // x times a factor; x itself if that is 1.
 Var scaled(Context& context, Var x, float factor);
 
+// x through an activation.
+Var activated(Context& context, const Var& x, kernels::Activation activation);
+
 struct EmbeddingSpec {
   ParamId table = kNoParam;
   ParamId positions = kNoParam;  // or none
+  ParamId segments = kNoParam;   // or none
+  int64_t first_position = 0;    // the row of `positions` that a sequence begins with
   int64_t width = 0;
 };
 // The tokens of a batch.
@@ -115,18 +120,24 @@ struct TokenRows {
   Tensor order{};  // int32 [2, N], kernels::sort_tokens() of the tokens; with a tape only
   // The same of the rows' own positions, if they have some and the spec has a table of them.
   Tensor position_order{};
+  Tensor segments{}, segment_order{};  // with a table of them: int32 [N], and the same of them
   SequenceRows rows{};
 };
-// -> [N, width].
+// The sum of the rows of all tables -> [N, width].
 Var embed(Context& context, const TokenRows& tokens, DType dtype, const EmbeddingSpec& spec);
 
 // ---- loss head (functions_loss.cpp)
 
-// -log softmax(x * W^T)[target], fp32 [N], W [V, C], times the weights of the rows, fp32 [N], if
-// they have some; see LanguageModel::loss for targets and grad_scale. With a cap c > 0 logits are
-// c tanh(x * W^T / c). With a tape the head's weight gradient is complete on return and a node that
-// starts the backward flow is recorded.
-Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
-                            float grad_scale, const Tensor& row_weights = {}, float softcap = 0);
+// What makes logits of x: x * W^T + b, W [V, C], b [V], which a cap c > 0 makes c tanh(logit / c).
+struct LogitsSpec {
+  ParamId weight = kNoParam;
+  ParamId bias = kNoParam;  // or none
+  float softcap = 0;        // 0: none
+};
+// -log softmax(logits)[target], fp32 [N], times the weights of the rows, fp32 [N], if they have
+// some; see LanguageModel::loss for targets and grad_scale. With a tape the head's gradients are
+// complete on return and a node that starts the backward flow is recorded.
+Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, const Tensor& targets,
+                            float grad_scale, const Tensor& row_weights = {});
 
 }  // namespace ds

@@ -1,39 +1,51 @@
+#include <optional>
+
 #include "kernels/softmax/softmax.h"
 #include "model/exchange/tensor.h"
 #include "model/functions/functions.h"
 
 namespace ds {
 
-Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
-                            float grad_scale, const Tensor& row_weights, float softcap) {
+Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, const Tensor& targets,
+                            float grad_scale, const Tensor& row_weights) {
   Stream& stream = context.stream;
   Tensor losses = Tensor::empty({x.value.shape()[0]}, DType::kF32, stream);
-  const Lease lease = context.store->acquire(weight);
+  ParameterStore& store = *context.store;
+  const Lease lease = store.acquire(spec.weight);
+  std::optional<Lease> bias;
+  if (spec.bias != kNoParam) bias.emplace(store.acquire(spec.bias));
   kernels::LinearCrossEntropyArgs args{
       .x = as_operand(stream, x.value, context.pass.operands),
       .weight = as_operand(stream, lease.weight(), context.pass.operands),
       .targets = targets,
       .row_weights = row_weights,
+      .bias = bias ? as_operand(stream, bias->weight(), context.pass.operands) : Tensor(),
       .losses = losses,
-      .softcap = softcap};
+      .softcap = spec.softcap};
   kernels::SharedVocabulary shared;
   if (context.parallel.group(Axis::kTensor) != nullptr) {
-    shared = shared_vocabulary(context, context.store->spec(weight));
+    shared = shared_vocabulary(context, store.spec(spec.weight));
     args.shared = &shared;
   }
   if (!context.differentiates()) {
     kernels::linear_cross_entropy(stream, args);
     return losses;
   }
-  GradSlot slot = context.store->grad_slot(weight);
+  GradSlot slot = store.grad_slot(spec.weight);
   args.grad_scale = grad_scale;
   args.loss_scale = context.pass.loss_scale;
   args.dx = Tensor::empty(x.value.shape(), args.x.dtype(), stream);
   args.dweight = slot.grad;
   args.write_dweight = slot.write;
+  if (bias) {
+    const GradSlot of_bias = store.grad_slot(spec.bias);
+    args.dbias = of_bias.grad;
+    args.write_dbias = of_bias.write;
+  }
   kernels::linear_cross_entropy(stream, args);
   context.show(NumberKind::kOutput, "linear_cross_entropy", losses);
-  context.store->grad_ready(weight);
+  store.grad_ready(spec.weight);
+  if (bias) store.grad_ready(spec.bias);
   // Not saved: it is what the backward pass begins with, so it would come back at once.
   auto backward = [&stream, dtype = x.value.dtype(), dx = args.dx](GradientFlow& flow) mutable {
     flow.give(0, as_value(stream, std::move(dx), dtype));

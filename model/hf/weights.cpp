@@ -24,11 +24,20 @@ std::string without_body_prefix(const std::string& name) {
   return name;
 }
 
-// Buffers of old transformers versions that are functions of the config.
+// Buffers of old transformers versions that are functions of the config, and a tied bias's second
+// name.
 bool is_known_buffer(const std::string& name) {
-  return std::ranges::any_of(std::array{".attn.bias", ".attn.masked_bias", ".attention.bias",
-                                        ".attention.masked_bias", "rotary_emb.inv_freq"},
-                             [&](std::string_view end) { return name.ends_with(end); });
+  return std::ranges::any_of(
+      std::array{".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+                 "rotary_emb.inv_freq", "embeddings.position_ids", "predictions.decoder.bias",
+                 "lm_head.decoder.bias"},
+      [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// Heads of other tasks, which transformers leaves out where a model has none.
+bool is_other_head(const std::string& name) {
+  const std::string inside = without_body_prefix(name);
+  return inside.starts_with("pooler.") || inside.starts_with("cls.seq_relationship.");
 }
 
 std::string join_some(const std::vector<std::string>& items) {
@@ -108,13 +117,21 @@ void convert(const std::vector<std::byte>& bytes, int64_t count, To* to) {
 namespace {
 
 // The layer that a stored tensor belongs to: 3 for "transformer.h.3.ln_1.weight", -1 for none.
-int64_t layer_of(const std::string& stored, std::string_view list) {
-  const std::string name = without_body_prefix(stored);
+// `list`: "transformer.h." or what is left of it where a folder leaves the first words out.
+int64_t layer_in(std::string_view name, std::string_view list) {
   if (!name.starts_with(list)) return -1;
   int32_t layer = -1;
   const char* const end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data() + list.size(), end, layer);
   return parsed.ec == std::errc() && parsed.ptr != end && *parsed.ptr == '.' ? layer : -1;
+}
+int64_t layer_of(std::string_view name, std::string_view list) {
+  int64_t layer = layer_in(name, list);
+  for (size_t dot = list.find('.'); layer < 0 && dot + 1 < list.size(); dot = list.find('.')) {
+    list.remove_prefix(dot + 1);
+    layer = layer_in(name, list);
+  }
+  return layer;
 }
 
 }  // namespace
@@ -122,7 +139,7 @@ int64_t layer_of(const std::string& stored, std::string_view list) {
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
   ModelConfig config = read_hf_config(file_system, folder);
   if (!has_hf_weights(file_system, folder)) return config;
-  const std::string list = fmt::format("{}.", decoder_spec(config).names.blocks);
+  const std::string list = block_list(config) + ".";
   int64_t layers = 0;
   for (const std::string& name : SafetensorsFolder::open(file_system, folder).names()) {
     layers = std::max(layers, layer_of(name, list) + 1);
@@ -177,9 +194,8 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
   }
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
-    if (!used.contains(name) && !is_known_buffer(name) && name != tied_head_) {
-      unknown.push_back(name);
-    }
+    if (used.contains(name) || is_known_buffer(name) || name == tied_head_) continue;
+    (is_other_head(name) ? left_out_ : unknown).push_back(name);
   }
   if (!unknown.empty()) {
     throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", folder,
@@ -269,8 +285,28 @@ int64_t HfWeights::bytes() const {
   return sum;
 }
 
+namespace {
+
+// Files of TensorFlow's time have these names of a norm's parameters, which transformers still
+// reads.
+std::string old_norm_name(const std::string& parameter) {
+  for (const auto& [now, then] : {std::pair<std::string_view, std::string_view>{"weight", "gamma"},
+                                  std::pair<std::string_view, std::string_view>{"bias", "beta"}}) {
+    if (!parameter.ends_with(now)) continue;
+    return parameter.substr(0, parameter.size() - now.size()) + std::string(then);
+  }
+  return parameter;
+}
+
+}  // namespace
+
 std::string stored_name_of(const std::string& parameter, const std::set<std::string>& stored) {
-  return stored.contains(parameter) ? parameter : without_body_prefix(parameter);
+  for (const std::string& name : {parameter, without_body_prefix(parameter)}) {
+    for (const std::string& form : {name, old_norm_name(name)}) {
+      if (stored.contains(form)) return form;
+    }
+  }
+  return without_body_prefix(parameter);
 }
 
 std::vector<ParamSpec> specs_of(const ParameterStore& store) {

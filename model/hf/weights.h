@@ -28,9 +28,9 @@ class HfWeights {
  public:
   // `specs`: every parameter of the model (make_model), in order. Stored names may lack the leading
   // "transformer." or "model." (exports of the headless model). Stored but ignored: buffers that
-  // old exports carry (attention masks, rotary frequencies), and lm_head.weight where it is tied
-  // and equal to the embeddings. DataError lists what is missing, has another shape, or is stored
-  // and unknown.
+  // old exports carry (attention masks, rotary frequencies), left_out(), and lm_head.weight where
+  // it is tied and equal to the embeddings. DataError lists what is missing, has another shape, or
+  // is stored and unknown.
   HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel())
@@ -40,6 +40,8 @@ class HfWeights {
   void read(size_t index, int64_t begin, Tensor& range) const;
   // The folder's own name for parameter `index`: an export keeps it.
   const std::string& stored_name(size_t index) const { return places_[index].name; }
+  // Stored tensors of heads that models for masked tokens do not have, such as BERT's pooler.
+  const std::vector<std::string>& left_out() const { return left_out_; }
   // Bytes of the stored tensors that parameters come from.
   int64_t bytes() const;
 
@@ -62,6 +64,7 @@ class HfWeights {
   std::optional<size_t>
       tied_embeddings_;    // the parameter of which a head's weight is stored besides
   std::string tied_head_;  // its name
+  std::vector<std::string> left_out_;
 };
 
 // The name of a parameter in a folder that stores these names: its own, or that without the body's

@@ -41,6 +41,7 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
 
 BuildContext BuildContext::child(std::string_view name) const {
   BuildContext below = *this;
+  if (name.empty()) return below;
   below.path = path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
   return below;
 }
@@ -140,19 +141,15 @@ ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions
   return build.tensor ? dimensions_of_share(dims, *build.tensor) : dims;
 }
 
-namespace {
-
-// Each rank sees its own rows of a norm, or all ranks see all.
-ParamPart norm_part(const BuildContext& build) {
+std::vector<Axis> sum_of_rows(const BuildContext& build) {
   if (!build.tensor || !build.tensor->shares_rows) return {};
-  return {.summed = {Axis::kTensor}};
+  return {Axis::kTensor};
 }
-
-}  // namespace
 
 NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps) {
   NormSpec spec = rms_norm_params(build, width, eps);
-  spec.beta = build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm, norm_part(build));
+  spec.beta =
+      build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm, {.summed = sum_of_rows(build)});
   return spec;
 }
 
@@ -163,7 +160,7 @@ Initializer unit_weight(kernels::RmsWeight weight) {
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps,
                          kernels::RmsWeight weight) {
   return {.gamma = build.param("weight", {width}, unit_weight(weight), ModuleKind::kLayerNorm,
-                               norm_part(build)),
+                               {.summed = sum_of_rows(build)}),
           .beta = kNoParam,
           .eps = static_cast<float>(eps),
           .weight = weight};

@@ -30,7 +30,7 @@ struct BuildContext {
   // An axis along which another rank has what is added here too, with the same gradient.
   std::optional<Axis> repeated = std::nullopt;
 
-  BuildContext child(std::string_view name) const;
+  BuildContext child(std::string_view name) const;                 // itself, of an empty name
   BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"
   BuildContext in_unit(int unit_number) const;
   // What all that share layers have whole is known to be the same.
@@ -79,6 +79,9 @@ NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps)
 // The norm begins as one that multiplies by 1.
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps,
                          kernels::RmsWeight weight = kernels::RmsWeight::kPlain);
+// Whose ranks have what is not cut whole, and make a part of its gradient each of the rows that
+// they have; none where all ranks see all rows.
+std::vector<Axis> sum_of_rows(const BuildContext& build);
 Initializer unit_weight(kernels::RmsWeight weight);
 
 }  // namespace ds

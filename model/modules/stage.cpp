@@ -23,6 +23,8 @@ TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
   return {.tokens = batch.tensor(batch_field::kTokens),
           .order = batch.find(batch_field::kTokenOrder),
           .position_order = batch.find(batch_field::kPositionOrder),
+          .segments = batch.find(batch_field::kSegments),
+          .segment_order = batch.find(batch_field::kSegmentOrder),
           .rows = rows};
 }
 
@@ -112,8 +114,12 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
     add(kTokens, DType::kI32, {rows});
     if (trains) add(kTokenOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kTokens);
   }
+  if (is_first() && parts_.embedding->spec.segments != kNoParam) {
+    add(kSegments, DType::kI32, {rows});
+    if (trains) add(kSegmentOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kSegments);
+  }
   const bool has_table = is_first() && parts_.embedding->spec.positions != kNoParam;
-  if (content.positions && (has_table || decoder_spec(parts_.config).rotary)) {
+  if (content.positions && (has_table || transformer_spec(parts_.config).rotary)) {
     add(kPositions, DType::kI32, {rows});
     if (trains && has_table) {
       add(kPositionOrder, DType::kI32, {2, rows}, BatchField::Kind::kOrder, kPositions);
@@ -147,8 +153,9 @@ Residual Stage::run(Context& context, StageInput input) const {
              tokens.tokens.shape().to_string(), row_count);
     const Embedding& embedding = *parts_.embedding;
     Var y = embed(context, tokens, parts_.dtype, embedding.spec);
-    stream.sum = dropout(context, scaled(context, std::move(y), embedding.factor),
-                         embedding.dropout, rows.length);
+    y = scaled(context, std::move(y), embedding.factor);
+    if (embedding.norm) y = norm(context, y, {}, *embedding.norm).y;
+    stream.sum = dropout(context, std::move(y), embedding.dropout, rows.length);
   } else {
     const Shape expected{row_count / row_sharers(context), dims_.width};
     DS_CHECK(input.boundary.defined() && input.boundary.value.shape() == expected &&
@@ -193,9 +200,11 @@ Residual Stage::run_segment(Context& context, const Segment& segment, const Sequ
                 [this, &segment, rows](Context& again, std::vector<Var> values) {
                   Residual stream{.sum = std::move(values.front()), .branch = {}};
                   stream = run_blocks(again, segment, rows, std::move(stream));
-                  return std::vector<Var>{std::move(stream.sum), std::move(stream.branch)};
+                  std::vector<Var> made{std::move(stream.sum)};
+                  if (stream.branch.defined()) made.push_back(std::move(stream.branch));
+                  return made;
                 });
-  return {std::move(out[0]), std::move(out[1])};
+  return {std::move(out.front()), out.size() > 1 ? std::move(out.back()) : Var()};
 }
 
 Var Stage::forward(Context& context, StageInput input) const {
@@ -205,36 +214,49 @@ Var Stage::forward(Context& context, StageInput input) const {
   return joined(context, std::move(residual));
 }
 
+// What the product of logits reads.
+Var Stage::head_input(Context& context, Residual residual) const {
+  const Head& last = head();
+  Var y = last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
+                    : joined(context, residual);
+  residual = {};
+  if (last.transform) {
+    y = activated(context, linear(context, y, last.transform->linear), last.transform->activation);
+    y = norm(context, y, {}, last.transform->norm).y;
+  }
+  return scaled(context, std::move(y), last.factor);
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
-  const Head& last = head();
   const Tensor targets = input.batch.tensor(batch_field::kTargets);
   const Tensor weights = input.batch.find(batch_field::kWeights);
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
-  Var y = norm(context, residual.sum, residual.branch, last.norm).y;
-  residual = {};
-  y = enter_tensor(context, scaled(context, std::move(y), last.factor));
-  return linear_cross_entropy(context, std::move(y), last.weight, targets, grad_scale, weights,
-                              last.softcap);
+  Var y = enter_tensor(context, head_input(context, std::move(residual)));
+  return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::next_logits(Context& context, StageInput input) const {
-  const Head& last = head();
+  const LogitsSpec& spec = head().logits;
+  DS_CHECK(context.cache == nullptr || is_causal(parts_.config),
+           "stage: keys that wait for tokens, in a model that sees those behind its own");
   const SequenceRows rows{.batch = input.rows.batch, .length = input.rows.length};
   Stream& stream = context.stream;
   Residual residual = run(context, std::move(input));
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  const Var y =
-      scaled(context, norm(context, residual.sum, residual.branch, last.norm).y, last.factor);
+  const Var y = head_input(context, std::move(residual));
   Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
-  const Lease head = context.store->acquire(last.weight);
+  const Lease head = context.store->acquire(spec.weight);
+  std::optional<Lease> bias;
+  if (spec.bias != kNoParam) bias.emplace(context.store->acquire(spec.bias));
   kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
                            .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
                            .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
-                           .transpose_b = kernels::Transpose::kYes});
-  if (last.softcap > 0) kernels::softcap(stream, last.softcap, logits);
+                           .transpose_b = kernels::Transpose::kYes,
+                           .bias = bias ? bias->weight() : Tensor()});
+  if (spec.softcap > 0) kernels::softcap(stream, spec.softcap, logits);
   return logits;
 }
 

@@ -59,13 +59,19 @@ class Stage final : public PipelineStage {
   struct Embedding {
     EmbeddingSpec spec{};
     float factor = 1;  // what is looked up is multiplied by it
+    std::optional<NormSpec> norm{};
     DropoutSpec dropout{};
   };
   struct Head {
-    NormSpec norm{};
-    ParamId weight = kNoParam;  // [V, C]; the embedding's table when tied
-    float factor = 1;           // of logits
-    float softcap = 0;          // c: they become c tanh(logit / c); 0: they stay
+    struct Transform {
+      LinearSpec linear{};
+      kernels::Activation activation = kernels::Activation::kNone;
+      NormSpec norm{};
+    };
+    std::optional<NormSpec> norm{};
+    std::optional<Transform> transform{};  // behind the norm
+    LogitsSpec logits{};                   // whose weight is the embedding's table when tied
+    float factor = 1;                      // of logits
   };
   struct Parts {
     ModelConfig config;
@@ -108,6 +114,7 @@ class Stage final : public PipelineStage {
   static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
+  Var head_input(Context& context, Residual residual) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                        Residual in) const;
 

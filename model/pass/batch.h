@@ -31,9 +31,12 @@ inline constexpr std::string_view kPositions = "positions";
 // attention sees (kernels/attention/attention_mask.h).
 inline constexpr std::string_view kKeyRanges = "key_ranges";
 inline constexpr std::string_view kWeights = "weights";  // fp32 [N], none below 0: of losses
-// int32 [2, N]: kernels::sort_tokens() of tokens and of positions.
+// int32 [N], none below 0: which of several texts in a sample a token is of.
+inline constexpr std::string_view kSegments = "segments";
+// int32 [2, N]: kernels::sort_tokens() of tokens, of positions and of segments.
 inline constexpr std::string_view kTokenOrder = "token_order";
 inline constexpr std::string_view kPositionOrder = "position_order";
+inline constexpr std::string_view kSegmentOrder = "segment_order";
 // fp64 [1]: the sum of the weights of the targets that are no negative ones.
 inline constexpr std::string_view kWeightSum = "weight_sum";
 // What layers of your own read (model/layers/pipeline_module.h).

@@ -13,7 +13,7 @@
 #include "core/tasks/host.h"
 #include "kernels/attention/attention_choice.h"
 #include "model/exchange/sequence.h"
-#include "model/families/decoder_block.h"
+#include "model/families/transformer_block.h"
 #include "model/pass/context.h"
 #include "train/assemble.h"
 
@@ -181,7 +181,7 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                           .kv_heads = kv_heads,
                           .head_dim = sizes.head_dim},
                          sharers);
-  const DecoderSpec spec = decoder_spec(options.model);
+  const TransformerSpec spec = transformer_spec(options.model);
   const auto words_of = [&](int64_t layer) {
     kernels::AttentionSpec attention = attention_spec(spec, layer);
     attention.shape = shape;

@@ -194,6 +194,7 @@ int run_evaluate(const EvalArgs& args) {
   RealFileSystem real;
   InputFiles files(real);
   const ModelSource source = open_model_source(files, args.source);
+  require_causal(source.model, "eval");
   const ModelDimensions dims = dimensions(source.model);
   const int64_t length =
       within("--seq-length", args.length, dims.positions, "the model's positions");

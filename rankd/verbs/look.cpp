@@ -111,6 +111,10 @@ void Looker::look_at_weights(const std::string& folder) {
     make_model(*model_, DType::kF32,
                store);  // unsealed: a list of parameters, nothing is allocated
     const HfWeights weights(files_, folder, specs_of(store));
+    if (weights.left_out().empty()) return;
+    found_.notes.push_back({"model.folder", fmt::format("{} are left out: {} has no place for them",
+                                                        fmt::join(weights.left_out(), ", "),
+                                                        hf_classes(*model_).model)});
   });
 }
 

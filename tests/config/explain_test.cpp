@@ -144,7 +144,7 @@ TEST_CASE("a key of several types is told as the type that is given has it", "[c
   CHECK_THAT(llama, Catch::Contains("default: 32000\n") && !Catch::Contains("50257"));
   const std::string bert =
       explain_key(read_of(R"({"model": {"family": "bert"}})"), 1, "model.vocab_size");
-  CHECK_THAT(bert, Catch::Contains("default: 30522\n") && Catch::Contains("here: not yet\n"));
+  CHECK_THAT(bert, Catch::Contains("default: 30522\n") && !Catch::Contains("50257"));
   const std::string decay = explain_key(read_of(R"({"scheduler": {"type": "WarmupDecayLR"}})"), 1,
                                         "scheduler.params.warmup_max_lr");
   CHECK_THAT(decay,

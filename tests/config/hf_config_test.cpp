@@ -52,7 +52,7 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
 TEST_CASE("a window of keys is that of the layers that have one", "[model]") {
   // Keys, and the first layer; 0: there is none.
   const auto window = [](const std::string& json) {
-    const auto found = decoder_spec(parse_hf_config(json, "c")).window;
+    const auto found = transformer_spec(parse_hf_config(json, "c")).window;
     return found ? std::pair(found->keys, found->first_layer) : std::pair<int64_t, int64_t>(0, 0);
   };
   using Window = std::pair<int64_t, int64_t>;
@@ -110,11 +110,11 @@ TEST_CASE("a Qwen3 has heads of their own width, norms of them, and no biases un
   CHECK(dimensions(read("")).head_dim == 128);
   CHECK(dimensions(read(R"(, "head_dim": 24)")).head_dim == 24);
   CHECK(dimensions(read(R"(, "head_dim": null)")).head_dim == 16);
-  const DecoderSpec spec = decoder_spec(read(""));
+  const TransformerSpec spec = transformer_spec(read(""));
   REQUIRE(spec.head_norms);
   CHECK(spec.head_norms->queries == "q_norm");
   CHECK_FALSE(spec.attention.in.front().has_bias);
-  const DecoderSpec biased = decoder_spec(read(R"(, "attention_bias": true)"));
+  const TransformerSpec biased = transformer_spec(read(R"(, "attention_bias": true)"));
   CHECK(biased.attention.in.front().has_bias);
   CHECK(biased.attention.out.has_bias);
   CHECK_FALSE(spec.window);
@@ -135,7 +135,7 @@ TEST_CASE("a Gemma multiplies embeddings, norms by 1 + w, and reads gelu as its 
   CHECK(c.hidden_act == "gelu_pytorch_tanh");
   CHECK(c.tie_word_embeddings);
   CHECK(dimensions(c).head_dim == 256);
-  const DecoderSpec spec = decoder_spec(c);
+  const TransformerSpec spec = transformer_spec(c);
   CHECK(spec.norm == NormKind::kRmsOnePlus);
   CHECK(spec.activation == "gelu_pytorch_tanh");
   CHECK(spec.factors.embedding == 8);
@@ -156,23 +156,23 @@ TEST_CASE("a Gemma 2 caps scores and logits, and every other layer has a window"
     return R"({"model_type": "gemma2", "hidden_size": 64, "num_hidden_layers": 3)" + more + "}";
   };
   const auto spec_of = [&](const std::string& more) {
-    return decoder_spec(parse_hf_config(json(more), "c"));
+    return transformer_spec(parse_hf_config(json(more), "c"));
   };
-  const DecoderSpec spec = spec_of("");
+  const TransformerSpec spec = spec_of("");
   CHECK(spec.scores.scale == 0);  // that of heads of 256
   CHECK(spec.scores.softcap == 50);
-  CHECK(spec.logits_softcap == 30);
+  CHECK(spec.head.logits_softcap == 30);
   REQUIRE(spec.window);
   CHECK(spec.window->keys == 4096);
   CHECK(spec.window->full_every == 2);
   CHECK(spec.names.attention_out_norm == "post_attention_layernorm");
   CHECK(spec.names.mlp_norm == "pre_feedforward_layernorm");
-  const DecoderSpec plain =
+  const TransformerSpec plain =
       spec_of(R"(, "attn_logit_softcapping": null, "final_logit_softcapping": null,
                    "hidden_activation": "gelu", "query_pre_attn_scalar": 64)");
   CHECK(plain.scores.scale == 0.125);
   CHECK(plain.scores.softcap == 0);
-  CHECK(plain.logits_softcap == 0);
+  CHECK(plain.head.logits_softcap == 0);
   CHECK(plain.activation == "gelu");
   const auto typed = [&](const std::string& types) {
     return refusal(json(R"(, "layer_types": [)" + types + "]"));
@@ -210,12 +210,12 @@ TEST_CASE("a Gemma 3 has its pattern of windows, and frequencies of theirs", "[m
   CHECK(c.sliding_window_pattern == 6);
   CHECK(c.rope_theta == 1e6);
   CHECK(c.rope_local_base_freq == 1e4);
-  const DecoderSpec spec = decoder_spec(c);
+  const TransformerSpec spec = transformer_spec(c);
   REQUIRE(spec.window_rotary);
   CHECK(spec.window_rotary->theta == 1e4);
   CHECK(spec.rotary->theta == 1e6);
   CHECK(spec.head_norms->keys == "k_norm");
-  CHECK(spec.logits_softcap == 0);
+  CHECK(spec.head.logits_softcap == 0);
   CHECK(read(R"(, "sliding_window_pattern": 2)").sliding_window_pattern == 2);
   const std::string slides = R"("sliding_attention")", full = R"("full_attention")";
   const auto typed = [&](const std::string& a, const std::string& b, const std::string& c3) {
@@ -281,8 +281,9 @@ TEST_CASE("a model of several parts is refused by their name, whatever it calls 
 
 TEST_CASE("heads of a Phi-3, a StableLM and a GPT-NeoX turn in part", "[model]") {
   const auto share = [](const std::string& keys) {
-    return decoder_spec(parse_hf_config(
-                            R"({"hidden_size": 64, "num_attention_heads": 4, )" + keys + "}", "c"))
+    return transformer_spec(
+               parse_hf_config(R"({"hidden_size": 64, "num_attention_heads": 4, )" + keys + "}",
+                               "c"))
         .rotary->share;
   };
   const std::string phi3 = R"("model_type": "phi3", "num_key_value_heads": 4)";
@@ -329,7 +330,7 @@ TEST_CASE("heads of a Phi-3, a StableLM and a GPT-NeoX turn in part", "[model]")
 
 TEST_CASE("some layers of a SmolLM3 have no rotary positions", "[model]") {
   const auto every = [](const std::string& keys) {
-    return decoder_spec(
+    return transformer_spec(
                parse_hf_config(R"({"model_type": "smollm3", "num_hidden_layers": 5)" + keys + "}",
                                "c"))
         .unrotated_every;
@@ -351,10 +352,10 @@ TEST_CASE("some layers of a SmolLM3 have no rotary positions", "[model]") {
 
 TEST_CASE("a GPT-NeoX has its MLP beside attention, or after it", "[model]") {
   const auto spec = [](const std::string& keys) {
-    return decoder_spec(parse_hf_config(R"({"model_type": "gpt_neox", "hidden_size": 64,
+    return transformer_spec(parse_hf_config(R"({"model_type": "gpt_neox", "hidden_size": 64,
                                             "num_attention_heads": 4)" +
-                                            keys + "}",
-                                        "c"));
+                                                keys + "}",
+                                            "c"));
   };
   CHECK(spec("").mlp_input == MlpInput::kBesideAttention);
   CHECK(spec(R"(, "use_parallel_residual": false)").mlp_input == MlpInput::kAfterAttention);
@@ -371,7 +372,7 @@ TEST_CASE("a Granite has four factors", "[model]") {
   const auto json = [](const std::string& more) {
     return R"({"model_type": "granite", "hidden_size": 64, "num_attention_heads": 4)" + more + "}";
   };
-  const DecoderSpec spec = decoder_spec(
+  const TransformerSpec spec = transformer_spec(
       parse_hf_config(json(R"(, "embedding_multiplier": 12, "attention_multiplier": 0.0078125,
                 "residual_multiplier": 0.22, "logits_scaling": 8)"),
                       "c"));
@@ -381,7 +382,7 @@ TEST_CASE("a Granite has four factors", "[model]") {
   CHECK(spec.factors.logits == 0.125);
   CHECK(spec.scores.scale == 0.0078125);
   // Without the key the factor is 1, and not that of other families.
-  CHECK(decoder_spec(parse_hf_config(json(""), "c")).scores.scale == 1);
+  CHECK(transformer_spec(parse_hf_config(json(""), "c")).scores.scale == 1);
   CHECK(refusal(json(R"(, "head_dim": 16)")) == "accepted");
   CHECK_THAT(refusal(json(R"(, "head_dim": 32)")), Catch::Contains("\"head_dim\""));
   CHECK_THAT(refusal(json(R"(, "logits_scaling": 0)")), Catch::Contains("logits_scaling"));

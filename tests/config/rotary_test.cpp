@@ -41,7 +41,7 @@ TEST_CASE("scaled rotary frequencies are those of transformers", "[config]") {
   for (const auto& one : cases.GetArray()) {
     const ModelConfig model = parse_hf_config(text_of(one["config"]), one["name"].GetString());
     CAPTURE(one["name"].GetString());
-    const RotarySpec rotary = decoder_spec(model).rotary.value();
+    const RotarySpec rotary = transformer_spec(model).rotary.value();
     CHECK(rotary_factor(rotary) == Approx(one["factor"].GetDouble()).epsilon(1e-12));
     const std::vector<float> got = rotary_frequencies(rotary, dimensions(model).head_dim);
     REQUIRE(got.size() == one["frequencies"].Size());
@@ -51,7 +51,7 @@ TEST_CASE("scaled rotary frequencies are those of transformers", "[config]") {
     }
     // What is written says it again.
     const ModelConfig again = parse_hf_config(format_hf_config(model, DType::kF32), "again");
-    CHECK(rotary_frequencies(decoder_spec(again).rotary.value(), dimensions(again).head_dim) ==
+    CHECK(rotary_frequencies(transformer_spec(again).rotary.value(), dimensions(again).head_dim) ==
           got);
   }
 }
@@ -100,9 +100,9 @@ TEST_CASE("rope_scaling is read by either name, and what is not known is refused
       llama_with(R"("rope_scaling": {"rope_type": "llama3", )" + silent + "}"), "c");
   CHECK(format_hf_config(parse_hf_config(format_hf_config(model, DType::kF32), "c"), DType::kF32) ==
         format_hf_config(model, DType::kF32));
-  CHECK(std::get<Llama3Scaling>(decoder_spec(model).rotary->scaling).original_positions == 64);
+  CHECK(std::get<Llama3Scaling>(transformer_spec(model).rotary->scaling).original_positions == 64);
   const auto theta = [](const std::string& rope) {
-    return decoder_spec(parse_hf_config(llama_with(rope), "c")).rotary->theta;
+    return transformer_spec(parse_hf_config(llama_with(rope), "c")).rotary->theta;
   };
   CHECK(theta(R"("rope_scaling": {"rope_type": "linear", "factor": 2, "rope_theta": 500000})") ==
         500000);

@@ -85,15 +85,20 @@ TEST_CASE("the loss of no rows has no gradient, or what was there", "[kernels][d
         .x = Tensor::zeros({0, 4}, DType::kF32, s.stream),
         .weight = random_tensor({6, 4}, DType::kF32, 1, s.stream),
         .targets = Tensor::zeros({0}, DType::kI32, s.stream),
+        .bias = random_tensor({6}, DType::kF32, 2, s.stream),
         .losses = Tensor::zeros({0}, DType::kF32, s.stream),
         .dx = Tensor::zeros({0, 4}, DType::kF32, s.stream),
         .dweight = tensor_of(Values(24, 3.0), {6, 4}, DType::kF32, s.stream),
-        .write_dweight = write};
+        .write_dweight = write,
+        .dbias = tensor_of(Values(6, 3.0), {6}, DType::kF32, s.stream),
+        .write_dbias = write};
     linear_cross_entropy(s.stream, args);
-    return values_of(args.dweight);
+    Values both = values_of(args.dweight);
+    std::ranges::copy(values_of(args.dbias), std::back_inserter(both));
+    return both;
   };
-  CHECK(run(Write::kAccumulate) == Values(24, 3.0));
-  CHECK(run(Write::kOverwrite) == Values(24, 0.0));
+  CHECK(run(Write::kAccumulate) == Values(30, 3.0));
+  CHECK(run(Write::kOverwrite) == Values(30, 0.0));
 }
 
 TEST_CASE("a product of no rows or no columns touches nothing", "[kernels][device]") {

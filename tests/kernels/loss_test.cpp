@@ -105,6 +105,48 @@ TEST_CASE("losses and gradients of the fused projection match the reference", "[
   }
 }
 
+TEST_CASE("a bias of logits is a column of weights that every row has a one for",
+          "[kernels][device]") {
+  TestStream s;
+  const bool on_cpu = s.stream.device() == Device::cpu();
+  const int64_t vocabulary = on_cpu ? 600 : 50, width = 9;
+  const int64_t rows = on_cpu ? 1100 : 40;  // more than a block has on a CPU
+  for (const DType dtype : float_dtypes()) {
+    CAPTURE(name_of(dtype));
+    LossRun biased = loss_run(rows, width, vocabulary, dtype, s.stream);
+    LossRun wide = loss_run(rows, width + 1, vocabulary, dtype, s.stream);
+    biased.args.bias = random_tensor({vocabulary}, dtype, 5, s.stream);
+    biased.args.dbias = Tensor::empty({vocabulary}, DType::kF32, s.stream);
+    const auto widened = [&](const Tensor& narrow, const Values& column) {
+      const Values given = values_of(narrow);
+      Values out;
+      for (size_t row = 0; row < column.size(); ++row) {
+        const auto begin = given.begin() + static_cast<ptrdiff_t>(row) * width;
+        out.insert(out.end(), begin, begin + width);
+        out.push_back(column[row]);
+      }
+      return tensor_of(out, {std::ssize(column), width + 1}, dtype, s.stream);
+    };
+    wide.args.x = widened(biased.args.x, Values(to_size(rows), 1.0));
+    wide.args.weight = widened(biased.args.weight, values_of(biased.args.bias));
+    linear_cross_entropy(s.stream, wide.args);
+    linear_cross_entropy(s.stream, biased.args);
+    const double tolerance = 2 * tolerance_of(dtype);
+    CHECK(error_of(biased.args.losses, values_of(wide.args.losses)) <
+          2 * loss_tolerance(dtype, s.stream));
+    const Values of_wide = values_of(wide.args.dweight);
+    Values dbias;
+    for (size_t word = 0; word < to_size(vocabulary); ++word) {
+      dbias.push_back(of_wide[word * to_size(width + 1) + to_size(width)]);
+    }
+    CHECK(error_of(biased.args.dbias, dbias) < tolerance);
+    biased.args.write_dbias = biased.args.write_dweight = Write::kAccumulate;
+    linear_cross_entropy(s.stream, biased.args);
+    for (double& v : dbias) v *= 2;
+    CHECK(error_of(biased.args.dbias, dbias) < tolerance);
+  }
+}
+
 TEST_CASE("losses and gradients are multiplied by the weights of rows", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {

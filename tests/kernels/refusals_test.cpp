@@ -266,6 +266,9 @@ TEST_CASE("the fused loss refuses operands that do not fit", "[kernels]") {
     };
   };
   check_refused({
+      {"bias has 6 elements, expected 7", with([&](auto& a) { a.bias = make({6}); })},
+      {"dbias must be given with a bias and dx, and only then",
+       with([&](auto& a) { a.bias = make({7}); })},
       {"weight is not a matrix [V, C]", with([&](auto& a) { a.weight = make({28}); })},
       {"x has shape [2, 5], expected rows of 4 elements", with([&](auto& a) {
          a.x = make({2, 5});

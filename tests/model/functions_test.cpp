@@ -351,7 +351,7 @@ TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[mod
   const auto loss = [&] {
     Context context{.stream = h.cpu.stream, .store = &h.store};
     const Tensor losses =
-        linear_cross_entropy(context, {x, Var::kConstant}, head, targets, grad_scale);
+        linear_cross_entropy(context, {x, Var::kConstant}, {.weight = head}, targets, grad_scale);
     double sum = 0;
     for (int64_t i = 0; i < losses.numel(); ++i) sum += double{losses.data<float>()[i]};
     return sum * double{grad_scale};
@@ -360,7 +360,7 @@ TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[mod
   Context context{
       .stream = h.cpu.stream, .store = &h.store, .tape = &tape, .pass = {.mode = RunMode::kTrain}};
   const Var input = tape.watch(upload(x, h.cpu.stream));
-  const Tensor losses = linear_cross_entropy(context, input, head, targets, grad_scale);
+  const Tensor losses = linear_cross_entropy(context, input, {.weight = head}, targets, grad_scale);
   CHECK(losses.data<float>()[2] == 0);
   tape.backward(h.cpu.stream);
   check_gradient("x", loss, x, tape.take_gradient(input));

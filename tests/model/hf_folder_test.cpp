@@ -133,6 +133,30 @@ TEST_CASE("weights in a type that no model computes with are refused by that typ
         "/: model.w is stored as F64; F32, BF16 and F16 can be read");
 }
 
+TEST_CASE("norms may have the names of TensorFlow's time", "[model]") {
+  const std::set<std::string> stored{"bert.embeddings.LayerNorm.gamma", "encoder.LayerNorm.beta"};
+  CHECK(stored_name_of("bert.embeddings.LayerNorm.weight", stored) ==
+        "bert.embeddings.LayerNorm.gamma");
+  CHECK(stored_name_of("bert.encoder.LayerNorm.bias", stored) == "encoder.LayerNorm.beta");
+  CHECK(stored_name_of("bert.embeddings.LayerNorm.bias", stored) == "embeddings.LayerNorm.bias");
+}
+
+TEST_CASE("heads of other tasks are left out, and said", "[model]") {
+  MemoryFileSystem fs;
+  const auto values = stored_values(DType::kF32, 4, 0);
+  std::vector<SafetensorsTensor> tensors;
+  for (const char* const name : {"bert.w", "bert.pooler.dense.weight", "cls.seq_relationship.bias",
+                                 "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}) {
+    tensors.push_back({name, DType::kF32, {4}, values});
+  }
+  write_safetensors(fs, "/model.safetensors", tensors);
+  const HfWeights weights(fs, "/", std::vector<ParamSpec>{spec("bert.w", {4})});
+  CHECK(weights.left_out() ==
+        std::vector<std::string>{"bert.pooler.dense.weight", "cls.seq_relationship.bias"});
+  CHECK(refusal({spec("bert.w", {4})}, {"bert.w", "bert.poolers.w"}) ==
+        "/: weights that its config.json has no place for: bert.poolers.w");
+}
+
 TEST_CASE("stored names may lack the body's prefix, one by one", "[model]") {
   const std::set<std::string> stored{"wte.weight", "transformer.ln_f.bias", "norm.weight"};
   CHECK(stored_name_of("transformer.wte.weight", stored) == "wte.weight");

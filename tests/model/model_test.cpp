@@ -7,7 +7,7 @@
 #include "config/reader/fields.h"
 #include "core/memory/adaptors.h"
 #include "core/memory/replay_arena.h"
-#include "model/families/decoder_parts.h"
+#include "model/families/transformer_parts.h"
 #include "model/families/zoo.h"
 #include "model/modules/activation_name.h"
 #include "model/stores/plain_store.h"
@@ -133,6 +133,28 @@ TEST_CASE("parameters have their Hugging Face names, shapes and units", "[model]
   CHECK(bench.store.spec(4).shape == Shape{16, 48});  // c_attn is [in, out]
 }
 
+TEST_CASE("encoders have the names of BertForMaskedLM and RobertaForMaskedLM", "[model]") {
+  const auto bert = names(testing::tiny_like_bert<BertConfig>(2));
+  for (const char* const name :
+       {"bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight",
+        "bert.embeddings.token_type_embeddings.weight", "bert.embeddings.LayerNorm.bias",
+        "bert.encoder.layer.1.attention.self.query.weight",
+        "bert.encoder.layer.1.attention.output.dense.bias",
+        "bert.encoder.layer.1.attention.output.LayerNorm.weight",
+        "bert.encoder.layer.1.intermediate.dense.weight",
+        "bert.encoder.layer.1.output.dense.weight", "bert.encoder.layer.1.output.LayerNorm.weight",
+        "cls.predictions.transform.dense.weight", "cls.predictions.transform.LayerNorm.weight",
+        "cls.predictions.bias"}) {
+    CAPTURE(name);
+    CHECK(contains(bert, name));
+  }
+  CHECK(bert.size() == 5 + 2 * 16 + 5);  // the head is the table
+  const auto roberta = names(testing::tiny_like_bert<RobertaConfig>(2));
+  CHECK(contains(roberta, "roberta.encoder.layer.0.output.dense.bias"));
+  CHECK(contains(roberta, "lm_head.layer_norm.weight"));
+  CHECK(contains(roberta, "lm_head.bias"));
+}
+
 TEST_CASE("a Gemma 2 has four norms in a block, which begin at zero", "[model]") {
   const auto models = testing::tiny_models(2);
   const auto gemma2 = std::ranges::find_if(
@@ -157,7 +179,7 @@ TEST_CASE("the factor of embeddings is rounded to the dtype of the weights where
   const auto factor = [&](const ModelConfig& config, DType dtype) {
     PlainStore store(own.stream, 3);
     const BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
-    return decoder_parts(config, root, {0, 1}).embedding->factor;
+    return transformer_parts(config, root, {0, 1}).embedding->factor;
   };
   auto gemma = testing::tiny_like_llama<GemmaConfig>(1);
   gemma.hidden_size = 20;
@@ -377,6 +399,7 @@ Tensor columns(Stream& stream, const Tensor& tokens, int64_t begin, int64_t end)
 
 TEST_CASE("generation with a cache gives the logits of the whole prefix", "[model][device]") {
   for (const Case& c : every_case()) {
+    if (!is_causal(c.config)) continue;
     Bench bench(c.config);
     Stream& stream = bench.own.stream;
     KvCache cache(stream, dimensions(c.config), DType::kF32, {2, 10});
@@ -393,6 +416,30 @@ TEST_CASE("generation with a cache gives the logits of the whole prefix", "[mode
     }
     CHECK(cache.length() == 7);
     CHECK_THROWS_AS(bench.model->next_logits(cached, bench.tokens), InternalError);
+  }
+}
+
+TEST_CASE("a model that sees both sides has no use for a cache", "[model]") {
+  Bench bench(testing::tiny_like_bert<BertConfig>(1));
+  KvCache cache(bench.own.stream, dimensions(bench.model->config()), DType::kF32, {2, 10});
+  Context cached{.stream = bench.own.stream, .store = &bench.store};
+  cached.cache = &cache;
+  CHECK_THROWS_WITH(bench.model->next_logits(cached, bench.tokens),
+                    Catch::Contains("sees those behind its own"));
+}
+
+TEST_CASE("the first word of a BERT reads the last one, and that of a GPT-2 does not", "[model]") {
+  for (const ModelConfig& config :
+       {ModelConfig(tiny_gpt2()), ModelConfig(testing::tiny_like_bert<BertConfig>(2))}) {
+    Bench bench(config);
+    Context context{.stream = bench.own.stream, .store = &bench.store};
+    const auto first_loss = [&] {
+      return host_copy(bench.model->loss(context, bench.tokens, bench.targets, 1)).data<float>()[0];
+    };
+    const float before = first_loss();
+    const int32_t old = host_copy(bench.tokens).data<int32_t>()[6];
+    bench.set_token(bench.tokens, 6, (old + 1) % kVocabulary);
+    CHECK((first_loss() == before) == is_causal(config));
   }
 }
 

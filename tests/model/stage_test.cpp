@@ -40,10 +40,11 @@ std::vector<ModelConfig> every_model() {
   if (testing::test_device().is_emulated) return {tiny_gpt2(true), tiny_llama(false)};
   std::vector<ModelConfig> models{tiny_gpt2(true), tiny_gpt2(false), tiny_llama(true),
                                   tiny_llama(false)};
-  // Norms behind branches, and factors of them.
+  // Norms behind branches, factors of them, and norms of sums.
   for (const ModelConfig& tiny : testing::tiny_models(3)) {
-    const bool is_other =
-        std::holds_alternative<Gemma2Config>(tiny) || std::holds_alternative<GraniteConfig>(tiny);
+    const bool is_other = std::holds_alternative<Gemma2Config>(tiny) ||
+                          std::holds_alternative<GraniteConfig>(tiny) ||
+                          std::holds_alternative<BertConfig>(tiny);
     if (is_other) models.push_back(tiny);
   }
   return models;
@@ -100,6 +101,7 @@ Outcome train(TestStream& own, const ModelConfig& config, DType dtype,
               const std::vector<int64_t>& cuts, const Way& way = {}) {
   const Tensor tokens = random_tokens(own.stream, {kRows.batch * kRows.length}, 1, kVocabulary);
   const Tensor targets = random_tokens(own.stream, {kRows.batch * kRows.length}, 2, kVocabulary);
+  const Tensor segments = random_tokens(own.stream, {kRows.batch * kRows.length}, 3, 2);
   const int32_t ignored = -100;
   own.stream.copy(&ignored, targets.narrow(3, 1).address(), sizeof(ignored));
   std::vector<std::unique_ptr<Part>> parts;
@@ -113,6 +115,8 @@ Outcome train(TestStream& own, const ModelConfig& config, DType dtype,
     if (i > 0) part.in = part.tape.watch(parts[i - 1]->out.value);
     const StageInput input{.batch = {{"tokens", tokens},
                                      {"token_order", kernels::token_order(own.stream, tokens)},
+                                     {"segments", segments},
+                                     {"segment_order", kernels::token_order(own.stream, segments)},
                                      {"targets", targets}},
                            .boundary = part.in,
                            .rows = kRows};

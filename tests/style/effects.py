@@ -31,7 +31,7 @@ USED_IN_CONFIG = {
     ("ZeroConfig", "stage3_gather_16bit_weights_on_model_save"): "gathered_dtype() in config/config.cpp asks it",
 }
 
-# What families say of themselves beside their fields(): dimensions() and decoder(), of which the model is built.
+# What families say of themselves beside their fields(): dimensions() and transformer(), of which the model is built.
 FAMILIES = "config/families/**/*.[hc]*"
 
 FUNCTION = re.compile(r"^void (\w+)\(Visitor& \w+, (\w+)& \w+\) \{$(.*?)^\}$", re.M | re.S)

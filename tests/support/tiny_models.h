@@ -38,6 +38,35 @@ Config tiny_like_llama(int64_t layers) {
 
 inline LlamaConfig tiny_llama(int64_t layers) { return tiny_like_llama<LlamaConfig>(layers); }
 
+inline OptConfig tiny_opt(int64_t layers) {
+  OptConfig c;
+  c.vocab_size = kTinyVocabulary;
+  c.max_position_embeddings = 12;
+  c.hidden_size = 16;
+  c.ffn_dim = 24;
+  c.num_hidden_layers = layers;
+  c.num_attention_heads = 4;
+  c.dropout = 0;
+  c.activation_function = "gelu";  // which has a gradient everywhere
+  c.init_std = 0.2;
+  return c;
+}
+
+template <class Config>
+Config tiny_like_bert(int64_t layers) {
+  Config c;
+  c.vocab_size = kTinyVocabulary;
+  c.max_position_embeddings = 12;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.num_hidden_layers = layers;
+  c.num_attention_heads = 4;
+  c.hidden_dropout_prob = c.attention_probs_dropout_prob = 0;
+  c.layer_norm_eps = 1e-5;
+  c.initializer_range = 0.2;
+  return c;
+}
+
 // One model of each family.
 inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   auto mistral = tiny_like_llama<MistralConfig>(layers);
@@ -79,6 +108,10 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   starcoder2.sliding_window = 3;
   auto gpt_neox = tiny_like_llama<GptNeoXConfig>(layers);
   gpt_neox.rotary_pct = 0.5;
+  auto bert = tiny_like_bert<BertConfig>(layers);
+  auto roberta = tiny_like_bert<RobertaConfig>(layers);
+  roberta.max_position_embeddings = 14;  // two of which are none of a token
+  roberta.hidden_act = "gelu_new";       // its head has gelu all the same
   return {tiny_gpt2(layers),
           tiny_llama(layers),
           mistral,
@@ -92,7 +125,10 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           smollm3,
           stablelm,
           starcoder2,
-          gpt_neox};
+          gpt_neox,
+          tiny_opt(layers),
+          bert,
+          roberta};
 }
 
 }  // namespace ds::testing

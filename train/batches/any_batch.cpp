@@ -16,8 +16,8 @@ void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   };
   draw(batch_field::kTokens, 0);
   draw(batch_field::kTargets, 1);
-  if (batch.has(batch_field::kPositions)) {
-    std::ranges::fill(batch.values<int32_t>(batch_field::kPositions), 0);
+  for (const std::string_view name : {batch_field::kPositions, batch_field::kSegments}) {
+    if (batch.has(name)) std::ranges::fill(batch.values<int32_t>(name), 0);
   }
   if (batch.has(batch_field::kWeights)) {
     std::ranges::fill(batch.values<float>(batch_field::kWeights), 1.0F);

@@ -34,7 +34,9 @@ LoaderSource::LoaderSource(const SampleSet& samples, const Sampler& sampler,
     : loader_(samples, sampler, shape, place.rank),
       place_(place),
       observer_(options.observer),
-      rules_(options.documents) {
+      rules_(options.documents),
+      masking_(options.masking),
+      masks_(options.seed, "masked_lm") {
   DS_CHECK(!rules_.masks_loss || rules_.end,
            "batch: losses of the ends of documents, which are not known");
   DS_CHECK(
@@ -55,6 +57,19 @@ int64_t LoaderSource::whole_length(const MicroBatch& batch) const {
   throw InternalError("batch: samples of text have none of its fields");
 }
 
+// A sample is masked by its place in the run, so that all ranks that share it mask it alike.
+void LoaderSource::mask(int64_t step, int micro_step, const Batch& batch) const {
+  const int64_t rows = batch.tokens.shape()[0], length = batch.tokens.shape()[1];
+  const int64_t first = step * loader_.shape().global_batch() + first_sample(micro_step);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto row_of = [&](const Tensor& tensor) {
+      return std::span(tensor.data<int32_t>() + row * length, to_size(length));
+    };
+    mask_tokens(*masking_, masks_.derive(static_cast<uint64_t>(first + row)), row_of(batch.tokens),
+                row_of(batch.targets));
+  }
+}
+
 void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   const int64_t length = whole_length(batch);
   const Batch read = loader_.next(step, micro_step, length);
@@ -71,11 +86,6 @@ void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
            out.subspan(to_size(at * each), to_size(length * each)));
     }
   };
-  if (batch.has(batch_field::kTokens)) part_of(batch_field::kTokens, tokens);
-  if (batch.has(batch_field::kTargets)) {
-    if (rules_.masks_loss) by_sample(targets, 1, ignore_targets_of_ends);
-    part_of(batch_field::kTargets, targets);
-  }
   if (batch.has(batch_field::kPositions)) {
     std::vector<int32_t> positions(numel);
     by_sample(positions, 1, write_document_positions);
@@ -84,6 +94,13 @@ void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   if (batch.has(batch_field::kKeyRanges)) {
     by_sample(batch.values<int32_t>(batch_field::kKeyRanges), 2, write_document_ranges);
   }
+  if (batch.has(batch_field::kSegments)) {  // a sample is one text
+    std::ranges::fill(batch.values<int32_t>(batch_field::kSegments), 0);
+  }
+  if (rules_.masks_loss) by_sample(targets, 1, ignore_targets_of_ends);
+  if (masking_) mask(step, micro_step, read);
+  if (batch.has(batch_field::kTokens)) part_of(batch_field::kTokens, tokens);
+  if (batch.has(batch_field::kTargets)) part_of(batch_field::kTargets, targets);
   DS_CHECK(!batch.has(batch_field::kWeights), "batch: samples of text have no weights");
 }
 

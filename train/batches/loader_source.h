@@ -3,6 +3,7 @@
 
 #include "data/data_loader.h"
 #include "data/document_rows.h"
+#include "data/masked_tokens.h"
 #include "train/batches/batch_source.h"
 #include "train/settings/observers.h"
 
@@ -18,6 +19,8 @@ struct SamplePlace {
 };
 struct LoaderOptions {
   DocumentRules documents{};
+  std::optional<MaskingRules> masking{};
+  uint64_t seed = 0;  // of what is masked
   // Hears of a sample from the rank that has its first part, of several from the first. Null:
   // nobody listens, as in an evaluation.
   StepObserver* observer = nullptr;
@@ -34,11 +37,14 @@ class LoaderSource final : public BatchSource {
 
  private:
   int64_t whole_length(const MicroBatch& batch) const;
+  void mask(int64_t step, int micro_step, const Batch& batch) const;
 
   DataLoader loader_;
   const SamplePlace place_;
   StepObserver* const observer_;
   const DocumentRules rules_;
+  const std::optional<MaskingRules> masking_;
+  const Rng masks_;
 };
 
 }  // namespace ds

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "core/status/error.h"
-#include "model/families/decoder_block.h"
+#include "model/families/transformer_block.h"
 
 namespace ds {
 namespace {
@@ -39,13 +39,16 @@ bool activates(const ProfiledOp& op) {
 }
 
 // Which module of a block does what has no parameters of its own.
-std::string path_of(const ProfiledOp& op, const DecoderNames& names) {
+std::string path_of(const ProfiledOp& op, const TransformerNames& names) {
   if (op.label == "head") return std::string(names.head);
   if (op.label == "embedding") return std::string(names.body);
+  const auto inside = [&](std::string_view branch) {
+    return branch.empty() ? op.label : fmt::format("{}.{}", op.label, branch);
+  };
   const bool attends = op.name.starts_with("attention") || op.name == "rope";
-  if (attends) return fmt::format("{}.{}", op.label, names.attention);
+  if (attends) return inside(names.attention);
   const bool of_block = op.label.find_last_not_of("0123456789") + 1 < op.label.size();
-  return activates(op) && of_block ? fmt::format("{}.{}", op.label, names.mlp) : op.label;
+  return activates(op) && of_block ? inside(names.mlp) : op.label;
 }
 
 bool is_product(std::string_view name) { return name == "matmul"; }
@@ -59,7 +62,8 @@ int64_t layer_of(std::string_view label) {
   return layer;
 }
 
-double counted_flops(const ProfiledOp& op, const ProfiledModel& model, const DecoderSpec& spec) {
+double counted_flops(const ProfiledOp& op, const ProfiledModel& model,
+                     const TransformerSpec& spec) {
   if (op.name.starts_with("attention")) {
     const auto length = static_cast<double>(model.length);
     const kernels::AttentionSpec attention{.shape = {.length = model.length},
@@ -77,7 +81,7 @@ double counted_flops(const ProfiledOp& op, const ProfiledModel& model, const Dec
   return op.name == "dropout" || op.name == "softmax_cross_entropy" ? 0 : op.flops;
 }
 
-void hand_out(const ProfiledOp& op, const ProfiledModel& model, const DecoderSpec& spec,
+void hand_out(const ProfiledOp& op, const ProfiledModel& model, const TransformerSpec& spec,
               Node& root) {
   Node& node = node_at(root, path_of(op, spec.names));
   const double share = op.label == "head" && model.is_trained ? 1.0 / 3 : 1;
@@ -117,11 +121,11 @@ bool is_number(std::string_view text) {
 
 // How Hugging Face calls modules and their classes.
 struct ModuleNames {
-  DecoderSpec spec;
+  TransformerSpec spec;
   HfClasses classes;
 
   std::string_view class_of(std::string_view name, int depth) const {
-    const DecoderNames& names = spec.names;
+    const TransformerNames& names = spec.names;
     if (depth == 0) return classes.model;
     if (name == names.body) return classes.body;
     if (name == names.blocks) return "ModuleList";
@@ -133,7 +137,7 @@ struct ModuleNames {
     return name == names.head ? "Linear" : classes.linear;
   }
   bool is_norm(std::string_view name) const {
-    const DecoderNames& names = spec.names;
+    const TransformerNames& names = spec.names;
     const bool of_head =
         spec.head_norms && (name == spec.head_norms->queries || name == spec.head_norms->keys);
     return of_head || name == names.attention_norm || name == names.mlp_norm ||
@@ -172,7 +176,8 @@ ModuleProfile module_profile(const ProfiledModel& model,
     node_at(root, std::string_view(parameter.name).substr(0, dot)).own_parameters +=
         parameter.numel;
   }
-  const ModuleNames names{.spec = decoder_spec(model.config), .classes = hf_classes(model.config)};
+  const ModuleNames names{.spec = transformer_spec(model.config),
+                          .classes = hf_classes(model.config)};
   for (const ProfiledOp& op : ops) hand_out(op, model, names.spec, root);
   share_joined_products(root);
   return profile_of(root, names, 0);

@@ -25,8 +25,8 @@ void fields(Visitor& v, GemmaConfig& c) { llama_like::fields(v, c, {kGeluTanh, "
 
 template struct LlamaLike<GemmaConfig>;
 
-DecoderSpec Family<GemmaConfig>::decoder(const GemmaConfig& c) {
-  DecoderSpec spec = llama_like::decoder(
+TransformerSpec Family<GemmaConfig>::transformer(const GemmaConfig& c) {
+  TransformerSpec spec = llama_like::transformer(
       c, {.queries_keys_values = c.attention_bias, .attention_out = c.attention_bias});
   spec.norm = NormKind::kRmsOnePlus;
   spec.factors = {.embedding = std::sqrt(static_cast<double>(c.hidden_size)),

@@ -39,7 +39,7 @@ struct Family<GemmaConfig> : LlamaLike<GemmaConfig> {
                                       .attention = "GemmaAttention",
                                       .mlp = "GemmaMLP",
                                       .norm = "GemmaRMSNorm"};
-  static DecoderSpec decoder(const GemmaConfig& c);
+  static TransformerSpec transformer(const GemmaConfig& c);
   static void read_rest(const HfObject& object, GemmaConfig& c);
 };
 

@@ -18,8 +18,8 @@ std::vector<SizeConflict> Family<Gemma2Config>::size_conflicts(const Gemma2Confi
   return gemma_like::size_conflicts(c);
 }
 
-DecoderSpec Family<Gemma2Config>::decoder(const Gemma2Config& c) {
-  return gemma_like::decoder(c, kFullEvery);
+TransformerSpec Family<Gemma2Config>::transformer(const Gemma2Config& c) {
+  return gemma_like::transformer(c, kFullEvery);
 }
 
 void Family<Gemma2Config>::read_rest(const HfObject& object, Gemma2Config& c) {

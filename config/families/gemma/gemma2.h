@@ -44,7 +44,7 @@ struct Family<Gemma2Config> : LlamaLike<Gemma2Config> {
                                       .mlp = "Gemma2MLP",
                                       .norm = "Gemma2RMSNorm"};
   static std::vector<SizeConflict> size_conflicts(const Gemma2Config& c);
-  static DecoderSpec decoder(const Gemma2Config& c);
+  static TransformerSpec transformer(const Gemma2Config& c);
   static void read_rest(const HfObject& object, Gemma2Config& c);
 };
 

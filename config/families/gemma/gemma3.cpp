@@ -69,8 +69,8 @@ std::vector<SizeConflict> Family<Gemma3Config>::size_conflicts(const Gemma3Confi
   return gemma_like::size_conflicts(c);
 }
 
-DecoderSpec Family<Gemma3Config>::decoder(const Gemma3Config& c) {
-  DecoderSpec spec = gemma_like::decoder(c, c.sliding_window_pattern);
+TransformerSpec Family<Gemma3Config>::transformer(const Gemma3Config& c) {
+  TransformerSpec spec = gemma_like::transformer(c, c.sliding_window_pattern);
   spec.head_norms = HeadNorms{.queries = "q_norm", .keys = "k_norm"};
   spec.window_rotary = RotarySpec{.theta = c.rope_local_base_freq};
   return spec;

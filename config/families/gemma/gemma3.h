@@ -45,7 +45,7 @@ struct Family<Gemma3Config> : LlamaLike<Gemma3Config> {
                                       .mlp = "Gemma3MLP",
                                       .norm = "Gemma3RMSNorm"};
   static std::vector<SizeConflict> size_conflicts(const Gemma3Config& c);
-  static DecoderSpec decoder(const Gemma3Config& c);
+  static TransformerSpec transformer(const Gemma3Config& c);
   static void read_rest(const HfObject& object, Gemma3Config& c);
 };
 

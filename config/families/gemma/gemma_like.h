@@ -37,8 +37,8 @@ void fields(Visitor& v, GemmaLike& c) {
 
 // full_every: every so many-th layer sees all keys, the others a window of them.
 template <class GemmaLike>
-DecoderSpec decoder(const GemmaLike& c, int64_t full_every) {
-  DecoderSpec spec = llama_like::decoder(
+TransformerSpec transformer(const GemmaLike& c, int64_t full_every) {
+  TransformerSpec spec = llama_like::transformer(
       c, {.queries_keys_values = c.attention_bias, .attention_out = c.attention_bias});
   spec.names.attention_out_norm = "post_attention_layernorm";
   spec.names.mlp_norm = "pre_feedforward_layernorm";
@@ -53,7 +53,7 @@ DecoderSpec decoder(const GemmaLike& c, int64_t full_every) {
   if constexpr (requires { c.attn_logit_softcapping; }) {
     spec.scores.softcap = c.attn_logit_softcapping.value_or(0);
   }
-  spec.logits_softcap = c.final_logit_softcapping.value_or(0);
+  spec.head.logits_softcap = c.final_logit_softcapping.value_or(0);
   spec.window = SlidingWindow{.keys = c.sliding_window, .full_every = full_every};
   return spec;
 }

@@ -97,7 +97,7 @@ std::vector<SizeConflict> Family<Gpt2Config>::size_conflicts(const Gpt2Config& c
   return found;
 }
 
-DecoderSpec Family<Gpt2Config>::decoder(const Gpt2Config& c) {
+TransformerSpec Family<Gpt2Config>::transformer(const Gpt2Config& c) {
   return {.names = {.body = "transformer",
                     .blocks = "h",
                     .table = "wte",

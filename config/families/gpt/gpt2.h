@@ -40,7 +40,7 @@ struct Family<Gpt2Config> {
   static ModelDimensions dimensions(const Gpt2Config& c);
   static void set_dimensions(Gpt2Config& c, const ModelDimensions& dims);
   static std::vector<SizeConflict> size_conflicts(const Gpt2Config& c);
-  static DecoderSpec decoder(const Gpt2Config& c);
+  static TransformerSpec transformer(const Gpt2Config& c);
   static void read_rest(const HfObject& object, Gpt2Config& c);
 };
 

@@ -16,8 +16,8 @@ void fields(Visitor& v, GptNeoXConfig& c) {
 
 template struct LlamaLike<GptNeoXConfig>;
 
-DecoderSpec Family<GptNeoXConfig>::decoder(const GptNeoXConfig& c) {
-  DecoderSpec spec = llama_like::decoder(c, {});
+TransformerSpec Family<GptNeoXConfig>::transformer(const GptNeoXConfig& c) {
+  TransformerSpec spec = llama_like::transformer(c, {});
   spec.names = {.body = "gpt_neox",
                 .blocks = "layers",
                 .table = "embed_in",

@@ -40,7 +40,7 @@ struct Family<GptNeoXConfig> : LlamaLike<GptNeoXConfig> {
                                       .attention = "GPTNeoXAttention",
                                       .mlp = "GPTNeoXMLP",
                                       .norm = "LayerNorm"};
-  static DecoderSpec decoder(const GptNeoXConfig& c);
+  static TransformerSpec transformer(const GptNeoXConfig& c);
   static void read_rest(const HfObject& object, GptNeoXConfig& c);
 };
 

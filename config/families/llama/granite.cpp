@@ -24,10 +24,10 @@ void fields(Visitor& v, GraniteConfig& c) {
 
 template struct LlamaLike<GraniteConfig>;
 
-DecoderSpec Family<GraniteConfig>::decoder(const GraniteConfig& c) {
-  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = c.attention_bias,
-                                             .attention_out = c.attention_bias,
-                                             .mlp = c.mlp_bias});
+TransformerSpec Family<GraniteConfig>::transformer(const GraniteConfig& c) {
+  TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
+                                                     .attention_out = c.attention_bias,
+                                                     .mlp = c.mlp_bias});
   spec.scores.scale = c.attention_multiplier;
   spec.factors = {.embedding = c.embedding_multiplier,
                   .branch = c.residual_multiplier,

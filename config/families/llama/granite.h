@@ -42,7 +42,7 @@ struct Family<GraniteConfig> : LlamaLike<GraniteConfig> {
                                       .attention = "GraniteAttention",
                                       .mlp = "GraniteMLP",
                                       .norm = "GraniteRMSNorm"};
-  static DecoderSpec decoder(const GraniteConfig& c);
+  static TransformerSpec transformer(const GraniteConfig& c);
   static void read_rest(const HfObject& object, GraniteConfig& c);
 };
 

@@ -9,10 +9,10 @@ void fields(Visitor& v, LlamaConfig& c) { llama_like::fields(v, c); }
 
 template struct LlamaLike<LlamaConfig>;
 
-DecoderSpec Family<LlamaConfig>::decoder(const LlamaConfig& c) {
-  return llama_like::decoder(c, {.queries_keys_values = c.attention_bias,
-                                 .attention_out = c.attention_bias,
-                                 .mlp = c.mlp_bias});
+TransformerSpec Family<LlamaConfig>::transformer(const LlamaConfig& c) {
+  return llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
+                                     .attention_out = c.attention_bias,
+                                     .mlp = c.mlp_bias});
 }
 
 void Family<LlamaConfig>::read_rest(const HfObject& object, LlamaConfig& c) {

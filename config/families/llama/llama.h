@@ -39,7 +39,7 @@ struct Family<LlamaConfig> : LlamaLike<LlamaConfig> {
                                       .attention = "LlamaAttention",
                                       .mlp = "LlamaMLP",
                                       .norm = "LlamaRMSNorm"};
-  static DecoderSpec decoder(const LlamaConfig& c);
+  static TransformerSpec transformer(const LlamaConfig& c);
   static void read_rest(const HfObject& object, LlamaConfig& c);
 };
 

@@ -322,7 +322,7 @@ struct Biases {
 };
 
 template <class Config>
-DecoderSpec decoder(const Config& c, const Biases& biases) {
+TransformerSpec transformer(const Config& c, const Biases& biases) {
   const bool qkv = biases.queries_keys_values;
   return {.names = {.body = "model",
                     .blocks = "layers",

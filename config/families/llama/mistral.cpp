@@ -9,8 +9,8 @@ void fields(Visitor& v, MistralConfig& c) { llama_like::fields(v, c); }
 
 template struct LlamaLike<MistralConfig>;
 
-DecoderSpec Family<MistralConfig>::decoder(const MistralConfig& c) {
-  DecoderSpec spec = llama_like::decoder(c, {});
+TransformerSpec Family<MistralConfig>::transformer(const MistralConfig& c) {
+  TransformerSpec spec = llama_like::transformer(c, {});
   if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};
   return spec;
 }

@@ -38,7 +38,7 @@ struct Family<MistralConfig> : LlamaLike<MistralConfig> {
                                       .attention = "MistralAttention",
                                       .mlp = "MistralMLP",
                                       .norm = "MistralRMSNorm"};
-  static DecoderSpec decoder(const MistralConfig& c);
+  static TransformerSpec transformer(const MistralConfig& c);
   static void read_rest(const HfObject& object, MistralConfig& c);
 };
 

@@ -29,8 +29,8 @@ std::vector<SizeConflict> Family<Phi3Config>::size_conflicts(const Phi3Config& c
   return found;
 }
 
-DecoderSpec Family<Phi3Config>::decoder(const Phi3Config& c) {
-  DecoderSpec spec = llama_like::decoder(c, {});
+TransformerSpec Family<Phi3Config>::transformer(const Phi3Config& c) {
+  TransformerSpec spec = llama_like::transformer(c, {});
   spec.attention.joined = JoinedProjections{.name = "qkv_proj"};
   spec.mlp.joined = JoinedProjections{.name = "gate_up_proj"};
   if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};

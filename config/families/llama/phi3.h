@@ -42,7 +42,7 @@ struct Family<Phi3Config> : LlamaLike<Phi3Config> {
                                       .mlp = "Phi3MLP",
                                       .norm = "Phi3RMSNorm"};
   static std::vector<SizeConflict> size_conflicts(const Phi3Config& c);
-  static DecoderSpec decoder(const Phi3Config& c);
+  static TransformerSpec transformer(const Phi3Config& c);
   static void read_rest(const HfObject& object, Phi3Config& c);
 };
 

@@ -9,8 +9,8 @@ void fields(Visitor& v, Qwen2Config& c) { llama_like::fields(v, c); }
 
 template struct LlamaLike<Qwen2Config>;
 
-DecoderSpec Family<Qwen2Config>::decoder(const Qwen2Config& c) {
-  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = true});
+TransformerSpec Family<Qwen2Config>::transformer(const Qwen2Config& c) {
+  TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = true});
   spec.window = llama_like::window(c);
   return spec;
 }

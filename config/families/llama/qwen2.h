@@ -39,7 +39,7 @@ struct Family<Qwen2Config> : LlamaLike<Qwen2Config> {
                                       .attention = "Qwen2Attention",
                                       .mlp = "Qwen2MLP",
                                       .norm = "Qwen2RMSNorm"};
-  static DecoderSpec decoder(const Qwen2Config& c);
+  static TransformerSpec transformer(const Qwen2Config& c);
   static void read_rest(const HfObject& object, Qwen2Config& c);
 };
 

@@ -9,8 +9,8 @@ void fields(Visitor& v, Qwen3Config& c) { llama_like::fields(v, c); }
 
 template struct LlamaLike<Qwen3Config>;
 
-DecoderSpec Family<Qwen3Config>::decoder(const Qwen3Config& c) {
-  DecoderSpec spec = llama_like::decoder(
+TransformerSpec Family<Qwen3Config>::transformer(const Qwen3Config& c) {
+  TransformerSpec spec = llama_like::transformer(
       c, {.queries_keys_values = c.attention_bias, .attention_out = c.attention_bias});
   spec.head_norms = HeadNorms{.queries = "q_norm", .keys = "k_norm"};
   spec.window = llama_like::window(c);

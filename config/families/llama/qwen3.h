@@ -42,7 +42,7 @@ struct Family<Qwen3Config> : LlamaLike<Qwen3Config> {
                                       .attention = "Qwen3Attention",
                                       .mlp = "Qwen3MLP",
                                       .norm = "Qwen3RMSNorm"};
-  static DecoderSpec decoder(const Qwen3Config& c);
+  static TransformerSpec transformer(const Qwen3Config& c);
   static void read_rest(const HfObject& object, Qwen3Config& c);
 };
 

@@ -52,10 +52,10 @@ void fields(Visitor& v, SmolLM3Config& c) {
 
 template struct LlamaLike<SmolLM3Config>;
 
-DecoderSpec Family<SmolLM3Config>::decoder(const SmolLM3Config& c) {
-  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = c.attention_bias,
-                                             .attention_out = c.attention_bias,
-                                             .mlp = c.mlp_bias});
+TransformerSpec Family<SmolLM3Config>::transformer(const SmolLM3Config& c) {
+  TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
+                                                     .attention_out = c.attention_bias,
+                                                     .mlp = c.mlp_bias});
   spec.unrotated_every = c.no_rope_layer_interval;
   return spec;
 }

@@ -39,7 +39,7 @@ struct Family<SmolLM3Config> : LlamaLike<SmolLM3Config> {
                                       .attention = "SmolLM3Attention",
                                       .mlp = "SmolLM3MLP",
                                       .norm = "SmolLM3RMSNorm"};
-  static DecoderSpec decoder(const SmolLM3Config& c);
+  static TransformerSpec transformer(const SmolLM3Config& c);
   static void read_rest(const HfObject& object, SmolLM3Config& c);
 };
 

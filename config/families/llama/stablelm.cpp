@@ -16,8 +16,8 @@ void fields(Visitor& v, StableLmConfig& c) {
 
 template struct LlamaLike<StableLmConfig>;
 
-DecoderSpec Family<StableLmConfig>::decoder(const StableLmConfig& c) {
-  DecoderSpec spec = llama_like::decoder(c, {.queries_keys_values = c.use_qkv_bias});
+TransformerSpec Family<StableLmConfig>::transformer(const StableLmConfig& c) {
+  TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.use_qkv_bias});
   spec.norm = NormKind::kLayer;
   spec.mlp_dropout = c.hidden_dropout;
   spec.dropout_places = 3;

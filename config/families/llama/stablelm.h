@@ -39,7 +39,7 @@ struct Family<StableLmConfig> : LlamaLike<StableLmConfig> {
                                       .attention = "StableLmAttention",
                                       .mlp = "StableLmMLP",
                                       .norm = "LayerNorm"};
-  static DecoderSpec decoder(const StableLmConfig& c);
+  static TransformerSpec transformer(const StableLmConfig& c);
   static void read_rest(const HfObject& object, StableLmConfig& c);
 };
 

@@ -18,8 +18,8 @@ void fields(Visitor& v, Starcoder2Config& c) {
 
 template struct LlamaLike<Starcoder2Config>;
 
-DecoderSpec Family<Starcoder2Config>::decoder(const Starcoder2Config& c) {
-  DecoderSpec spec = llama_like::decoder(
+TransformerSpec Family<Starcoder2Config>::transformer(const Starcoder2Config& c) {
+  TransformerSpec spec = llama_like::transformer(
       c, {.queries_keys_values = c.use_bias, .attention_out = c.use_bias, .mlp = c.use_bias});
   spec.norm = NormKind::kLayer;
   spec.mlp = {.in = {{"c_fc", c.use_bias}}, .out = {"c_proj", c.use_bias}};

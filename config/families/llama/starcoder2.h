@@ -40,7 +40,7 @@ struct Family<Starcoder2Config> : LlamaLike<Starcoder2Config> {
                                       .attention = "Starcoder2Attention",
                                       .mlp = "Starcoder2MLP",
                                       .norm = "LayerNorm"};
-  static DecoderSpec decoder(const Starcoder2Config& c);
+  static TransformerSpec transformer(const Starcoder2Config& c);
   static void read_rest(const HfObject& object, Starcoder2Config& c);
 };
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/families/spec/decoder_spec.h"
+#include "config/families/spec/transformer_spec.h"
 
 namespace ds {
 
@@ -62,7 +62,7 @@ struct HfClasses {
 //   static void set_dimensions(LlamaConfig&, const ModelDimensions&);
 //   // Sizes out of their own range are passed over.
 //   static std::vector<SizeConflict> size_conflicts(const LlamaConfig&);
-//   static DecoderSpec decoder(const LlamaConfig&);
+//   static TransformerSpec transformer(const LlamaConfig&);
 //   // What config.json says beside the fields, and changes results: read, or refused by name.
 //   static void read_rest(const HfObject&, LlamaConfig&);
 // };

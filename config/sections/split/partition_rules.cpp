@@ -52,7 +52,7 @@ std::string conflict_of(const SplitWeight& weight, const PartitionConfig& rules,
 }  // namespace
 
 std::vector<SplitWeight> split_weights(const ModelConfig& model) {
-  const DecoderSpec spec = decoder_spec(model);
+  const TransformerSpec spec = transformer_spec(model);
   const std::string blocks = block_list(model);
   std::vector<SplitWeight> weights{
       {.name = token_table(model), .split = kRow, .needs_rule = false}};

@@ -65,7 +65,7 @@ std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& spl
 }
 
 std::string tensor_conflict(const ModelConfig& model, TensorSplit split) {
-  split.norms_heads = decoder_spec(model).head_norms.has_value();
+  split.norms_heads = transformer_spec(model).head_norms.has_value();
   return tensor_conflict(dimensions(model), split);
 }
 

@@ -19,6 +19,16 @@ LEAST_WORDS = 2  # of a continuation; capped scores and logits leave few
 SIZES = {"vocab_size": WORDS, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.5, "rope_theta": 1000.0,
          "bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
+COMMON = {name: SIZES[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                                         "bos_token_id", "eos_token_id", "pad_token_id", "attn_implementation")}
+OPT = {**COMMON, "ffn_dim": 24, "word_embed_proj_dim": 16, "max_position_embeddings": 80, "init_std": 0.5, "dropout": 0.0}
+BERT = {**COMMON, "intermediate_size": 24, "max_position_embeddings": 84, "initializer_range": 0.5,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+# Encoders are given next words as targets, too: what a loss is made of does not matter to a model.
+ENCODERS = ("bert", "roberta")
+# Second names of a tied weight and its bias, which no file has.
+TIED_NAMES = ("lm_head.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
+              "lm_head.decoder.bias")
 # transformers renames a tensor as it reads and writes files.
 STORED_NAMES = {("gpt_neox", "lm_head.weight"): "embed_out.weight"}
 
@@ -66,10 +76,18 @@ FAMILIES = {
     "gpt_neox_serial": lambda: transformers.GPTNeoXConfig(**without(SIZES, "num_key_value_heads", "rope_theta"),
                                                           max_position_embeddings=80, rotary_pct=1.0, use_parallel_residual=False,
                                                           attention_bias=False, tie_word_embeddings=True),
+    "opt": lambda: transformers.OPTConfig(**OPT),
+    # Norms stand behind the sums, and the head is its own.
+    "opt_sums": lambda: transformers.OPTConfig(**OPT, do_layer_norm_before=False, enable_bias=False, tie_word_embeddings=False,
+                                               activation_function="gelu"),
+    "bert": lambda: transformers.BertConfig(**BERT, layer_norm_eps=1e-5, hidden_act="gelu_new"),
+    # Positions begin behind the padding token, of which there is none in the samples; the head has gelu all the same.
+    "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 1}, type_vocab_size=1, hidden_act="relu"),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 # Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of.
-OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("stablelm", "gpt_neox", "gpt_neox_serial")}
+OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums",
+                                                                "bert", "roberta")}
 CLIP = 1.0
 
 
@@ -82,7 +100,7 @@ def write_shard(path, tokens):
 def weights_of(model, tied):
     stored = lambda name: STORED_NAMES.get((model.config.model_type, name), name)
     return {stored(name): value.detach().float().contiguous().clone() for name, value in model.state_dict().items()
-            if not (tied and name == "lm_head.weight")}
+            if not (tied and name in TIED_NAMES)}
 
 
 def next_logits(model, tokens):
@@ -101,12 +119,15 @@ def model_and_tokens(family):
     """By the first seed with which the greedy continuation does not fall into a rut: that would hide much."""
     for seed in range(10, 1000):
         torch.manual_seed(seed)
-        model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family]())
+        kind = transformers.AutoModelForMaskedLM if family in ENCODERS else transformers.AutoModelForCausalLM
+        model = kind.from_config(FAMILIES[family]())
         for name, value in model.named_parameters():
-            if name.endswith("bias") or "norm" in name:  # which are all zeros, or all ones, otherwise
+            if name.endswith("bias") or "norm" in name.lower():  # which are all zeros, or all ones, otherwise
                 torch.nn.init.normal_(value, value.mean().item(), 0.1)
         tokens = torch.randint(WORDS, (STEPS * BATCH * LENGTH + 1,)).tolist()
-        if len(set(continuation(model, tokens[:2]))) >= LEAST_WORDS:
+        padding = model.config.pad_token_id
+        words = set(continuation(model, tokens[:2]))
+        if len(words) >= LEAST_WORDS and padding not in words | set(tokens):
             print(f"{family}: seed {seed}")
             return model, tokens
     raise SystemExit(f"{family}: every continuation falls into a rut")

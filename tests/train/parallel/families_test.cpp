@@ -42,7 +42,12 @@ std::vector<ModelConfig> variants() {
   gpt_neox.use_parallel_residual = false;
   gpt_neox.attention_bias = false;
   gpt_neox.tie_word_embeddings = true;
-  return {phi3, smollm3, starcoder2, gpt_neox};
+  auto opt = testing::tiny_opt(1);
+  opt.do_layer_norm_before = opt.enable_bias = opt.tie_word_embeddings = false;
+  auto roberta = testing::tiny_like_bert<RobertaConfig>(1);
+  roberta.max_position_embeddings = 17;
+  roberta.pad_token_id = 4;
+  return {phi3, smollm3, starcoder2, gpt_neox, opt, roberta};
 }
 
 // Other numbers for each parameter.

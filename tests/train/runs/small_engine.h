@@ -48,11 +48,12 @@ class CountingSource final : public BatchSource {
  private:
   void fill_row(int64_t sample, int64_t row, const MicroBatch& out) const {
     const auto length = to_size(whole_length(out));
-    std::vector<int32_t> all(length + 1), positions(length);
+    std::vector<int32_t> all(length + 1), positions(length), segments(length);
     std::vector<float> weights(length);
     for (size_t t = 0; t <= length; ++t) {
       const auto at = static_cast<int64_t>(t);
       all[t] = static_cast<int32_t>((sample * 31 + at * at * 7) % 29);
+      if (t < length) segments[t] = static_cast<int32_t>((sample + at / 3) % 2);
       if (t < length) weights[t] = static_cast<float>((sample + at) % 5) / 4.0F;
     }
     const std::span<int32_t> tokens(all.data(), length);
@@ -62,6 +63,7 @@ class CountingSource final : public BatchSource {
     put(out, batch_field::kTokens, row, std::span<const int32_t>(tokens));
     put(out, batch_field::kTargets, row, std::span<const int32_t>(targets));
     put(out, batch_field::kPositions, row, std::span<const int32_t>(positions));
+    put(out, batch_field::kSegments, row, std::span<const int32_t>(segments));
     put(out, batch_field::kWeights, row, std::span<const float>(weights));
     if (!out.has(batch_field::kKeyRanges)) return;
     write_document_ranges(tokens, kEnd,

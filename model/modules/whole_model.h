@@ -1,4 +1,4 @@
-// Decoder: a decoder-only language model in one piece, which is the stage that is first and last.
+// WholeModel: a language model in one piece, which is the stage that is first and last.
 // The stage brings loss and backward; this adds generation.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace ds {
 
-class Decoder final : public LanguageModel {
+class WholeModel final : public LanguageModel {
  public:
-  explicit Decoder(std::unique_ptr<const Stage> stage);  // of all layers
+  explicit WholeModel(std::unique_ptr<const Stage> stage);  // of all layers
 
   const ModelConfig& config() const override { return stage_->config(); }
   DType dtype() const override { return stage_->dtype(); }
@@ -21,6 +21,7 @@ class Decoder final : public LanguageModel {
 
  private:
   void check_tokens(const Tensor& tokens) const;
+  void add_segments(Context& context, MicroBatch& batch, int64_t rows) const;
 
   const std::unique_ptr<const Stage> stage_;
   const ModelDimensions dims_;

@@ -1,4 +1,4 @@
-#include "model/families/decoder_block.h"
+#include "model/families/transformer_block.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 // Makes the linear layers of a block.
 class Projections {
  public:
-  Projections(const DecoderSpec& spec, const ModelDimensions& dims)
+  Projections(const TransformerSpec& spec, const ModelDimensions& dims)
       : layout_(spec.inputs_first ? WeightLayout::kInOut : WeightLayout::kOutIn),
         width_(dims.width),
         deviation_(spec.initializer_range),
@@ -70,7 +70,7 @@ std::vector<std::optional<StoredOutputs>> stored_outputs(const BuildContext& bra
   const auto parts = narrow<int64_t>(outs.size());
   const bool by_head = spec.joined->order == JoinOrder::kHeadByHead;
   DS_CHECK(!by_head || std::ranges::count(outs, outs.front()) == parts,
-           "decoder: {} has the heads of unlike projections by turns", spec.joined->name);
+           "block: {} has the heads of unlike projections by turns", spec.joined->name);
   int64_t first = 0;
   for (size_t i = 0; i < outs.size(); ++i) {
     const int64_t block = by_head ? head_dim : outs[i];
@@ -87,12 +87,12 @@ LinearSpec attention_in(const Projections& projections, const BuildContext& bran
   const std::vector<ProjectionSpec>& specs = spec.in;
   const int64_t queries = dims.heads * dims.head_dim, keys = dims.kv_heads * dims.head_dim;
   if (specs.size() == 1) {
-    DS_CHECK(queries == keys, "decoder: {} packs {} queries and {} keys", specs.front().name,
-             queries, keys);
+    DS_CHECK(queries == keys, "block: {} packs {} queries and {} keys", specs.front().name, queries,
+             keys);
     return projections.joined({projections.in(branch, specs.front(), 3 * queries,
                                               {.out = packed_cut(cut.queries, queries)})});
   }
-  DS_CHECK(specs.size() == 3, "decoder: {} projections of queries, keys, values", specs.size());
+  DS_CHECK(specs.size() == 3, "block: {} projections of queries, keys, values", specs.size());
   const LinearCut of_keys{.out = cut.keys, .summed = cut.keys_summed};
   const auto stored = stored_outputs(branch, spec, {queries, keys, keys}, dims.head_dim);
   std::vector<LinearPart> parts{
@@ -118,9 +118,9 @@ kernels::RmsWeight rms_weight(NormKind kind) {
 }
 
 // All heads of a layer have one weight; ranks that share them each make a part of its gradient.
-HeadNormSpec head_norm_params(const DecoderSpec& spec, const BuildContext& attention,
+HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& attention,
                               int64_t head_dim) {
-  DS_CHECK(spec.norm != NormKind::kLayer, "decoder: norms of heads of another kind than RMS");
+  DS_CHECK(spec.norm != NormKind::kLayer, "block: norms of heads of another kind than RMS");
   const kernels::RmsWeight kind = rms_weight(spec.norm);
   const auto weight = [&](std::string_view name) {
     ParamPart part;
@@ -134,12 +134,6 @@ HeadNormSpec head_norm_params(const DecoderSpec& spec, const BuildContext& atten
           .weight = kind};
 }
 
-std::optional<NormSpec> norm_behind(const DecoderSpec& spec, const BuildContext& block,
-                                    std::string_view name, int64_t width) {
-  if (name.empty()) return std::nullopt;
-  return norm_params(spec, block.child(name), width);
-}
-
 // Whether it is the `every`-th layer, or a multiple; 0: none is.
 bool is_every(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
 
@@ -151,30 +145,34 @@ kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
 
 }  // namespace
 
-bool has_window(const DecoderSpec& spec, int64_t layer) {
+bool has_window(const TransformerSpec& spec, int64_t layer) {
   if (!spec.window) return false;
   return !is_every(layer, spec.window->full_every) && layer >= spec.window->first_layer;
 }
 
-kernels::AttentionMask attention_mask(const DecoderSpec& spec, int64_t layer) {
+kernels::AttentionMask attention_mask(const TransformerSpec& spec, int64_t layer) {
+  if (spec.attention_kind == AttentionKind::kBidirectional) return kernels::full_mask();
   return has_window(spec, layer) ? kernels::window_mask(spec.window->keys)
                                  : kernels::AttentionMask{};
 }
 
-kernels::AttentionSpec attention_spec(const DecoderSpec& spec, int64_t layer) {
+kernels::AttentionSpec attention_spec(const TransformerSpec& spec, int64_t layer) {
   return {.mask = attention_mask(spec, layer),
           .scale = static_cast<float>(spec.scores.scale),
           .softcap = static_cast<float>(spec.scores.softcap)};
 }
 
-NormSpec norm_params(const DecoderSpec& spec, const BuildContext& build, int64_t width) {
+std::optional<NormSpec> norm_params(const TransformerSpec& spec, const BuildContext& build,
+                                    std::string_view name, int64_t width) {
+  if (name.empty()) return std::nullopt;
+  const BuildContext place = build.child(name);
   return spec.norm == NormKind::kLayer
-             ? layer_norm_params(build, width, spec.norm_eps)
-             : rms_norm_params(build, width, spec.norm_eps, rms_weight(spec.norm));
+             ? layer_norm_params(place, width, spec.norm_eps)
+             : rms_norm_params(place, width, spec.norm_eps, rms_weight(spec.norm));
 }
 
-DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
-                           const BuildContext& build, int64_t layer)
+TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimensions& dims,
+                                   const BuildContext& build, int64_t layer)
     : Block(build.path),
       dims_(dimensions_here(build, dims)),
       layer_(layer),
@@ -194,71 +192,98 @@ DecoderBlock::DecoderBlock(const DecoderSpec& spec, const ModelDimensions& dims,
   if (rotary && !is_every(layer, spec.unrotated_every)) {
     rotary_ = rotary_table(*rotary, dims.head_dim);
   }
-  attention_norm_ = norm_params(spec, build.child(spec.names.attention_norm), dims.width);
+  const auto norm_of = [&](std::string_view name) {
+    return norm_params(spec, build, name, dims.width);
+  };
+  attention_norms_.before = norm_of(spec.names.attention_norm);
   qkv_ = attention_in(projections, attention, spec.attention, dims, cut);
   if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims.head_dim);
   attention_out_ =
       projections.out(attention, spec.attention.out, dims.heads * dims.head_dim, cut.queries);
-  attention_out_norm_ = norm_behind(spec, build, spec.names.attention_out_norm, dims.width);
-  mlp_norm_ = norm_params(spec, build.child(spec.names.mlp_norm), dims.width);
+  attention_norms_.behind = norm_of(spec.names.attention_out_norm);
+  attention_norms_.of_sum = norm_of(spec.names.attention_sum_norm);
+  mlp_norms_.before = norm_of(spec.names.mlp_norm);
   mlp_.up = mlp_in(projections, mlp, spec.mlp, dims.inner, cut);
   mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
-  mlp_out_norm_ = norm_behind(spec, build, spec.names.mlp_out_norm, dims.width);
+  mlp_norms_.behind = norm_of(spec.names.mlp_out_norm);
+  mlp_norms_.of_sum = norm_of(spec.names.mlp_sum_norm);
   DS_CHECK((spec.attention_out_dropout == 0 && spec.mlp_dropout == 0) || spec.dropout_places >= 3,
-           "decoder: {} places where branches are dropped, of three in a block",
-           spec.dropout_places);
-  DS_CHECK(branch_factor_ == 1 || !(attention_out_norm_ || mlp_out_norm_),
-           "decoder: a factor of branches that have norms behind them");
+           "block: {} places where branches are dropped, of three in a block", spec.dropout_places);
+  DS_CHECK(branch_factor_ == 1 || !(attention_norms_.behind || mlp_norms_.behind),
+           "block: a factor of branches that have norms behind them");
+  DS_CHECK(mlp_input_ == MlpInput::kAfterAttention || !attention_norms_.of_sum,
+           "block: an MLP beside attention whose sum with the stream has a norm");
+  DS_CHECK(spec.attention_kind == AttentionKind::kCausal || !spec.window,
+           "block: a window of attention on both sides");
   mlp_.has_gate = spec.has_gate;
   mlp_.activation = parse_activation(spec.activation);
 }
 
-Residual DecoderBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
-  const kernels::AttentionShape shape{.batch = rows.batch,
-                                      .length = rows.length,
-                                      .heads = dims_.heads,
-                                      .kv_heads = dims_.kv_heads,
-                                      .head_dim = dims_.head_dim};
-  NormOutput normed = norm(context, in.sum, in.branch, attention_norm_);
-  in = {};
-  const int64_t length = rows.length;
-  Var branch =
-      recompute_part(context, RecomputedPart::kAttention, std::move(normed.y),
-                     [this, shape, length, rows](Context& inside, Var y) {
-                       Var qkv = linear(inside, enter_tensor(inside, std::move(y)), qkv_);
-                       if (head_norms_) {
-                         qkv = norm_heads(inside, shape, *head_norms_, std::move(qkv));
-                       }
-                       if (rotary_) qkv = rope(inside, shape, *rotary_, rows, std::move(qkv));
-                       kernels::AttentionSpec spec = attention_;
-                       spec.shape = shape;
-                       spec.mask.ranges = rows.key_ranges;
-                       Var heads = attention(inside, spec, qkv, layer_, attention_dropout_);
-                       qkv = {};
-                       Context end = inside.end_of_segment();
-                       y = dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),
-                                   attention_out_dropout_, length);
-                       return scaled(end, std::move(y), branch_factor_);
-                     });
-  if (attention_out_norm_) branch = norm(context, branch, {}, *attention_out_norm_).y;
+// What a branch reads, and the residual stream that it adds to.
+NormOutput TransformerBlock::stream_of(Context& context, Residual in, const BranchNorms& norms) {
+  if (norms.before) return norm(context, in.sum, in.branch, *norms.before);
+  const Var sum = joined(context, std::move(in));
+  return {sum, sum};
+}
+
+Residual TransformerBlock::with_branch(Context& context, Var sum, Var branch,
+                                       const BranchNorms& norms) {
+  if (norms.behind) branch = norm(context, branch, {}, *norms.behind).y;
+  if (!norms.of_sum) return {std::move(sum), std::move(branch)};
+  return {norm(context, sum, branch, *norms.of_sum).y, {}};
+}
+
+Var TransformerBlock::attend(Context& context, const SequenceRows& rows, Var y) const {
+  kernels::AttentionSpec spec = attention_;
+  spec.shape = {.batch = rows.batch,
+                .length = rows.length,
+                .heads = dims_.heads,
+                .kv_heads = dims_.kv_heads,
+                .head_dim = dims_.head_dim};
+  spec.mask.ranges = rows.key_ranges;
+  return recompute_part(context, RecomputedPart::kAttention, std::move(y),
+                        [this, spec, rows](Context& inside, Var normed) {
+                          Var qkv = linear(inside, enter_tensor(inside, std::move(normed)), qkv_);
+                          if (head_norms_)
+                            qkv = norm_heads(inside, spec.shape, *head_norms_, std::move(qkv));
+                          if (rotary_)
+                            qkv = rope(inside, spec.shape, *rotary_, rows, std::move(qkv));
+                          Var heads = attention(inside, spec, qkv, layer_, attention_dropout_);
+                          qkv = {};
+                          Context end = inside.end_of_segment();
+                          Var out =
+                              dropout(end, leave_tensor(end, linear(end, heads, attention_out_)),
+                                      attention_out_dropout_, rows.length);
+                          return scaled(end, std::move(out), branch_factor_);
+                        });
+}
+
+Var TransformerBlock::run_mlp(Context& context, const SequenceRows& rows, Var y) const {
+  // A norm that reads what the MLP gives does so also where the whole block is run again.
+  Context around = mlp_norms_.read_branch() ? context.part_of_segment(false) : context;
+  return recompute_part(around, RecomputedPart::kMlp, std::move(y),
+                        [this, length = rows.length](Context& inside, Var normed) {
+                          normed = enter_tensor(inside, std::move(normed));
+                          Context end = inside.end_of_segment();
+                          Var out = mlp(end, normed, mlp_);
+                          out =
+                              dropout(end, leave_tensor(end, std::move(out)), mlp_dropout_, length);
+                          return scaled(end, std::move(out), branch_factor_);
+                        });
+}
+
+Residual TransformerBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
+  NormOutput read = stream_of(context, std::move(in), attention_norms_);
+  Var branch = attend(context, rows, std::move(read.y));
+  Residual out = with_branch(context, std::move(read.sum), std::move(branch), attention_norms_);
   if (mlp_input_ == MlpInput::kBesideAttention) {
-    normed = norm(context, normed.sum, {}, mlp_norm_);
-    normed.sum = joined(context, {std::move(normed.sum), std::move(branch)});
+    read = stream_of(context, {std::move(out.sum), {}}, mlp_norms_);
+    read.sum = joined(context, {std::move(read.sum), std::move(out.branch)});
   } else {
-    normed = norm(context, normed.sum, branch, mlp_norm_);
+    read = stream_of(context, std::move(out), mlp_norms_);
   }
-  // A norm behind the MLP reads what it gives, also where the whole block is run again.
-  Context around = mlp_out_norm_ ? context.part_of_segment(false) : context;
-  branch = recompute_part(around, RecomputedPart::kMlp, std::move(normed.y),
-                          [this, length](Context& inside, Var y) {
-                            y = enter_tensor(inside, std::move(y));
-                            Context end = inside.end_of_segment();
-                            y = mlp(end, y, mlp_);
-                            y = dropout(end, leave_tensor(end, std::move(y)), mlp_dropout_, length);
-                            return scaled(end, std::move(y), branch_factor_);
-                          });
-  if (mlp_out_norm_) branch = norm(context, branch, {}, *mlp_out_norm_).y;
-  return {std::move(normed.sum), std::move(branch)};
+  branch = run_mlp(context, rows, std::move(read.y));
+  return with_branch(context, std::move(read.sum), std::move(branch), mlp_norms_);
 }
 
 }  // namespace ds

@@ -1,6 +1,7 @@
-// What a decoder of language is made of, as far as families differ in it: names of modules, norms,
-// projections, positions. model/families/decoder_block.h builds a block from it, and whoever asks
-// where in a model something is (partition rules, profiles, Hugging Face folders) asks here.
+// What a transformer of language is made of, as far as families differ in it: names of modules,
+// norms, projections, positions, what queries see. model/families/transformer_block.h builds a
+// block from it, and whoever asks where in a model something is (partition rules, profiles, Hugging
+// Face folders) asks here.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,28 @@
 
 namespace ds {
 
-// Names of modules as Hugging Face's model has them; the name of a parameter is the path to it.
-struct DecoderNames {
-  std::string_view body;              // "model"; below the root
-  std::string_view blocks;            // "layers"; a list in the body
-  std::string_view table;             // "embed_tokens"; in the body
-  std::string_view positions = {};    // "wpe"; in the body; empty: positions have no table
-  std::string_view last_norm;         // "norm"; in the body
-  std::string_view head = "lm_head";  // below the root, where it is not the table of tokens
-  std::string_view attention;         // "self_attn"; in a block
-  std::string_view mlp;               // "mlp"; in a block
-  std::string_view attention_norm;    // "input_layernorm"; in a block, before attention
-  std::string_view mlp_norm;          // "post_attention_layernorm"; in a block, before the MLP
-  // Norms of what attention and the MLP give, before it is added to the residual stream; empty:
-  // there is none.
+// Names of modules as Hugging Face's model has them, which may be paths ("encoder.layer"); the name
+// of a parameter is the path to it. An empty name of a branch is that of the block itself, and an
+// empty name of a table or a norm says that there is none.
+struct TransformerNames {
+  std::string_view body;                 // "model"; below the root
+  std::string_view blocks;               // "layers"; a list in the body
+  std::string_view table;                // "embed_tokens"; in the body
+  std::string_view positions = {};       // "wpe"; in the body
+  std::string_view segments = {};        // "embeddings.token_type_embeddings"; in the body
+  std::string_view table_norm = {};      // of what is looked up; in the body
+  std::string_view last_norm = {};       // "norm"; in the body
+  std::string_view head = "lm_head";     // below the root, where it is not the table of tokens
+  std::string_view attention;            // "self_attn"; in a block
+  std::string_view mlp;                  // "mlp"; in a block
+  std::string_view attention_norm = {};  // "input_layernorm"; in a block, before attention
+  std::string_view mlp_norm = {};        // "post_attention_layernorm"; in a block, before the MLP
+  // Norms of what attention and the MLP give, before it is added to the residual stream.
   std::string_view attention_out_norm = {};
   std::string_view mlp_out_norm = {};
+  // Norms of that sum, which is the stream from then on (Vaswani et al., arXiv 1706.03762).
+  std::string_view attention_sum_norm = {};
+  std::string_view mlp_sum_norm = {};
 };
 
 // A linear layer of attention or the MLP.
@@ -86,8 +93,26 @@ enum class FactorPrecision : uint8_t {
   kOfWeights,  // the factor is rounded to the dtype of the weights before it multiplies
 };
 
-// What values are multiplied by on their way through a decoder.
-struct DecoderFactors {
+// Which keys queries see, but for windows.
+enum class AttentionKind : uint8_t {
+  kCausal,         // those up to their own
+  kBidirectional,  // all (Devlin et al., arXiv 1810.04805)
+};
+
+struct TableSpec {
+  int64_t segments = 0;        // rows of the table of segments
+  int64_t first_position = 0;  // the row of the table of positions that a sequence begins with
+};
+
+// What lies between the last block and the product with the table of tokens: a linear layer with a
+// bias, an activation and a norm (Devlin et al., appendix A.2). Its modules are below the root.
+struct HeadTransform {
+  std::string_view linear, norm;
+  std::string activation = "gelu";
+};
+
+// What values are multiplied by on their way through a model.
+struct TransformerFactors {
   double embedding = 1;
   FactorPrecision embedding_precision = FactorPrecision::kFull;
   double branch = 1;  // what attention and the MLP add to the residual stream
@@ -100,8 +125,14 @@ struct ScoreSpec {
   double softcap = 0;  // 0: none
 };
 
-struct DecoderSpec {
-  DecoderNames names;
+struct HeadSpec {
+  std::optional<HeadTransform> transform = {};
+  std::string_view bias = {};  // a module below the root with a bias of logits; empty: none
+  double logits_softcap = 0;   // c: logits become c tanh(logit / c); 0: they stay
+};
+
+struct TransformerSpec {
+  TransformerNames names;
   NormKind norm = NormKind::kRms;
   double norm_eps = 1e-6;
   BranchSpec attention, mlp;
@@ -115,9 +146,11 @@ struct DecoderSpec {
       {};                       // of layers with a window; unset: that of the others
   int64_t unrotated_every = 0;  // every so many-th layer has no rotary positions; 0: all have
   ScoreSpec scores = {};
-  DecoderFactors factors = {};
-  double logits_softcap = 0;                 // c: logits become c tanh(logit / c); 0: they stay
-  std::optional<SlidingWindow> window = {};  // unset: queries see all keys up to their own
+  TransformerFactors factors = {};
+  HeadSpec head = {};
+  TableSpec tables = {};
+  AttentionKind attention_kind = AttentionKind::kCausal;
+  std::optional<SlidingWindow> window = {};  // unset: queries see all keys of their kind
   double initializer_range = 0.02;           // standard deviation
   // What adds to the residual stream starts with 1 / sqrt(2 layers) of it, so that the stream's
   // variance does not grow with depth (GPT-2 paper, section 2.3).

@@ -1,0 +1,132 @@
+#include "model/families/transformer_parts.h"
+
+#include "core/device/dispatch.h"
+#include "core/values/index.h"
+#include "model/families/transformer_block.h"
+#include "model/modules/activation_name.h"
+
+namespace ds {
+namespace {
+
+// Everything that the parts have in common.
+struct Layout {
+  const ModelConfig& config;
+  const BuildContext& root;
+  LayerRange layers;
+  TransformerSpec spec = transformer_spec(config);
+  ModelDimensions dims = dimensions(config);
+  BuildContext body = root.child(spec.names.body);
+  bool tied = ties_embeddings(config);
+  int last_unit = narrow<int>(dims.layers) + 1;
+
+  Shape table() const { return {dims.vocabulary, dims.width}; }
+  Initializer init() const { return normal(spec.initializer_range); }
+};
+
+// Returns where the table of an embedding is added. If it is tied to the head, and a stage has only
+// one of them, the other end of the pipeline has a copy.
+BuildContext table_place(const Layout& d) {
+  BuildContext table = d.body.child(d.spec.names.table);
+  const bool has_one_end = d.layers.has(0) != d.layers.has(d.dims.layers + 1);
+  if (d.tied && has_one_end) table.repeated = Axis::kPipe;
+  return table;
+}
+
+float embedding_factor(const TransformerFactors& factors, DType dtype) {
+  const auto factor = static_cast<float>(factors.embedding);
+  if (factors.embedding_precision == FactorPrecision::kFull) return factor;
+  float rounded = factor;
+  on_float(dtype, [&]<class T>() { rounded = static_cast<float>(static_cast<T>(factor)); });
+  return rounded;
+}
+
+Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
+  Stage::Embedding embedding{.spec = {.table = table.table("weight", d.table(), d.init()),
+                                      .first_position = d.spec.tables.first_position,
+                                      .width = d.dims.width},
+                             .factor = embedding_factor(d.spec.factors, d.root.dtype),
+                             .dropout = {static_cast<float>(d.spec.embedding_dropout), 0}};
+  const auto table_of = [&](std::string_view name, int64_t rows) {
+    if (name.empty()) return kNoParam;
+    return d.body.child(name).param("weight", {rows, d.dims.width}, d.init(),
+                                    ModuleKind::kEmbedding);
+  };
+  const TransformerNames& names = d.spec.names;
+  embedding.spec.positions =
+      table_of(names.positions, d.spec.tables.first_position + d.dims.positions);
+  embedding.spec.segments = table_of(names.segments, d.spec.tables.segments);
+  embedding.norm = norm_params(d.spec, d.body, names.table_norm, d.dims.width);
+  return embedding;
+}
+
+std::optional<Stage::Head::Transform> transform_of(const Layout& d, const BuildContext& root) {
+  if (!d.spec.head.transform) return std::nullopt;
+  const HeadTransform& spec = *d.spec.head.transform;
+  const int64_t width = d.dims.width;
+  Stage::Head::Transform transform{
+      .linear = linear_layer(root.child(spec.linear), width, width, WeightLayout::kOutIn,
+                             Bias::kZeros, d.spec.initializer_range, {.summed = sum_of_rows(root)}),
+      .activation = parse_activation(spec.activation)};
+  const std::optional<NormSpec> norm = norm_params(d.spec, root, spec.norm, width);
+  DS_CHECK(norm, "head: a transform without a norm");
+  transform.norm = *norm;
+  return transform;
+}
+
+// The last layer, after embedding and blocks.
+Stage::Head head_of(const Layout& d, const BuildContext& table,
+                    const std::optional<Stage::Embedding>& embedding) {
+  const BuildContext root = d.root.in_unit(d.last_unit);
+  const HeadSpec& spec = d.spec.head;
+  Stage::Head head{.norm = norm_params(d.spec, d.body.in_unit(d.last_unit), d.spec.names.last_norm,
+                                       d.dims.width),
+                   .transform = transform_of(d, root),
+                   .logits = {.softcap = static_cast<float>(spec.logits_softcap)},
+                   .factor = static_cast<float>(d.spec.factors.logits)};
+  if (!spec.bias.empty()) {
+    head.logits.bias =
+        root.child(spec.bias).param("bias", {d.dims.vocabulary}, zeros(), ModuleKind::kLinear,
+                                    {.kept = {vocabulary_cut(root)}});
+  }
+  if (d.tied && embedding) {
+    head.logits.weight = embedding->spec.table;
+    return head;
+  }
+  const BuildContext place = d.tied ? table.in_unit(d.last_unit) : root.child(d.spec.names.head);
+  head.logits.weight = place.param("weight", d.table(), d.init(), ModuleKind::kLinear,
+                                   {.kept = {vocabulary_cut(place), {}}});
+  return head;
+}
+
+// Once all parts are there: a tied table has two uses in one stage, or is the shared parameter of
+// two.
+void share_table(Stage::Parts& parts, ParameterStore& store) {
+  if (parts.embedding && parts.head) {
+    store.expect_uses(parts.head->logits.weight, 2);
+  } else if (parts.embedding) {
+    parts.shared = parts.embedding->spec.table;
+  } else if (parts.head) {
+    parts.shared = parts.head->logits.weight;
+  }
+}
+
+}  // namespace
+
+Stage::Parts transformer_parts(const ModelConfig& config, const BuildContext& root,
+                               LayerRange layers) {
+  const Layout d{.config = config, .root = root, .layers = layers};
+  const BuildContext table = table_place(d);
+  Stage::Parts parts{.config = config, .dtype = root.dtype};
+  if (layers.has(0)) parts.embedding = embedding_of(d, table);
+  for (int64_t layer = 0; layer < d.dims.layers; ++layer) {
+    if (!layers.has(layer + 1)) continue;
+    const BuildContext block =
+        d.body.child(d.spec.names.blocks, layer).in_unit(narrow<int>(layer) + 1);
+    parts.blocks.push_back(std::make_unique<TransformerBlock>(d.spec, d.dims, block, layer));
+  }
+  if (layers.has(d.dims.layers + 1)) parts.head = head_of(d, table, parts.embedding);
+  if (d.tied) share_table(parts, root.store);
+  return parts;
+}
+
+}  // namespace ds

@@ -1,0 +1,76 @@
+// Hugging Face's config.json of models with norms behind sums: encoders, and OPT.
+#include "config/families/hf_config.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+TEST_CASE("encoders see both sides, have norms of sums, and refuse what they are not", "[model]") {
+  const auto read = [](const std::string& keys) {
+    return parse_hf_config(R"({"hidden_size": 64, "num_attention_heads": 4, )" + keys + "}", "c");
+  };
+  const std::string bert = R"("architectures": ["BertForMaskedLM"])";
+  const std::string roberta = R"("model_type": "roberta")";
+  const TransformerSpec spec = transformer_spec(read(bert));
+  CHECK(spec.attention_kind == AttentionKind::kBidirectional);
+  CHECK(spec.names.attention_norm.empty());
+  CHECK(spec.names.mlp_sum_norm == "output.LayerNorm");
+  CHECK(spec.tables.segments == 2);
+  CHECK(spec.tables.first_position == 0);
+  CHECK(spec.norm_eps == 1e-12);
+  CHECK(spec.head.transform->activation == "gelu");
+  CHECK(transformer_spec(read(bert + R"(, "hidden_act": "relu")")).head.transform->activation ==
+        "relu");
+  CHECK_FALSE(is_causal(read(bert)));
+  const ModelConfig other = read(roberta + R"(, "hidden_act": "relu", "pad_token_id": 4)");
+  CHECK(transformer_spec(other).tables.first_position == 5);
+  CHECK(transformer_spec(other).head.transform->activation == "gelu");
+  CHECK(dimensions(other).positions == 512 - 5);
+  CHECK_THAT(format_hf_config(other, DType::kF32),
+             Catch::Contains("\"pad_token_id\": 4") || Catch::Contains("\"pad_token_id\":4"));
+  CHECK_THROWS_WITH(read(roberta + R"(, "max_position_embeddings": 2)"),
+                    Catch::Contains("max_position_embeddings: 2, of which the first 2"));
+  for (const std::string& family : {bert, roberta}) {
+    for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
+             {R"("is_decoder": true)", "is_decoder"},
+             {R"("add_cross_attention": true)", "add_cross_attention"},
+             {R"("tie_word_embeddings": false)", "tie_word_embeddings"},
+             {R"("position_embedding_type": "relative_key")", "position_embedding_type"},
+             {R"("position_embedding_type": 3)", "position_embedding_type"},
+             {R"("hidden_act": "mish")", "hidden_act"}}) {
+      CHECK_THROWS_WITH(read(family + ", " + keys), Catch::Contains(named));
+    }
+    CHECK_NOTHROW(read(family + R"(, "position_embedding_type": "absolute")"));
+  }
+  CHECK_THROWS_WITH(read(R"("architectures": ["BertModel"])"),
+                    Catch::Contains("architecture \"BertModel\"; known are"));
+}
+
+TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {
+  const auto read = [](const std::string& keys) {
+    return parse_hf_config(
+        R"({"model_type": "opt", "hidden_size": 64, "num_attention_heads": 4)" + keys + "}", "c");
+  };
+  const TransformerSpec before = transformer_spec(read(""));
+  CHECK(before.names.mlp_norm == "final_layer_norm");
+  CHECK(before.names.last_norm == "final_layer_norm");
+  CHECK(before.names.mlp_sum_norm.empty());
+  CHECK(before.tables.first_position == 2);
+  CHECK(dimensions(read("")).positions == 2048);
+  const TransformerSpec behind = transformer_spec(read(R"(, "do_layer_norm_before": false)"));
+  CHECK(behind.names.mlp_norm.empty());
+  CHECK(behind.names.last_norm.empty());
+  CHECK(behind.names.mlp_sum_norm == "final_layer_norm");
+  CHECK_FALSE(transformer_spec(read(R"(, "enable_bias": false)")).mlp.out.has_bias);
+  for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"(, "word_embed_proj_dim": 32)", "word_embed_proj_dim"},
+           {R"(, "layerdrop": 0.1)", "layerdrop"},
+           {R"(, "_remove_final_layer_norm": true)", "_remove_final_layer_norm"},
+           {R"(, "layer_norm_elementwise_affine": false)", "layer_norm_elementwise_affine"}}) {
+    CHECK_THROWS_WITH(read(keys), Catch::Contains(named));
+  }
+  CHECK_NOTHROW(read(R"(, "word_embed_proj_dim": 64, "layerdrop": 0.0)"));
+}
+
+}  // namespace
+}  // namespace ds
