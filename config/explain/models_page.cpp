@@ -69,7 +69,12 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
   } else if (keys.has("sliding_window")) {
     words.emplace_back("(window)");
   }
-  if (spec.head_norms) words.emplace_back("norms of queries and keys");
+  if (spec.head_norms) {
+    const bool over_all = spec.head_norms->extent == HeadNorms::Extent::kAllHeads;
+    words.emplace_back(over_all ? "norms of queries and keys over all heads, which tensor ranks "
+                                  "cannot share"
+                                : "norms of queries and keys");
+  }
   if (spec.scores.softcap > 0) words.emplace_back("cap of scores");
   if (spec.scores.scale > 0 || keys.has("query_pre_attn_scalar")) words.emplace_back("own scale");
   if (spec.attention.in.front().has_bias) {
@@ -84,7 +89,9 @@ std::string norms_of(const TransformerSpec& spec, const Keys& keys) {
   std::string text = spec.norm == NormKind::kLayer        ? "layer"
                      : spec.norm == NormKind::kRmsOnePlus ? "RMS, 1 + w"
                                                           : "RMS";
-  if (!spec.names.attention_out_norm.empty()) text += ", also behind branches";
+  const bool before = !spec.names.attention_norm.empty();
+  if (!spec.names.attention_out_norm.empty())
+    text += before ? ", also behind branches" : ", behind branches";
   if (!spec.names.attention_sum_norm.empty()) text += ", of sums";
   if (!spec.names.table_norm.empty()) text += " and of the embedding";
   if (keys.has("do_layer_norm_before")) text += ", (of sums)";

@@ -174,16 +174,21 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   }
   std::optional<ModelConfig> found;
   std::vector<std::string_view> known;
+  std::string near;  // the class of the same family
+  const Json* const type = object.find("model_type");
   const auto try_family = [&]<class Config>(const Config& /*config*/) {
     known.push_back(Family<Config>::kClasses.model);
     if (!found && (name == known.back() || name == Family<Config>::kName)) {
       found = read_family<Config>(object);
     }
+    if (type != nullptr && type->IsString() && text_of(*type) == Family<Config>::kName) {
+      near = fmt::format("; of \"{}\" this build has {}", Family<Config>::kName, known.back());
+    }
   };
   std::apply([&](const auto&... config) { (try_family(config), ...); }, FamilyConfigs{});
   if (found) return *found;
-  throw Unsupported(
-      fmt::format("{}: architecture \"{}\"; known are {}", path, name, fmt::join(known, ", ")));
+  throw Unsupported(fmt::format("{}: architecture \"{}\"{}; known are {}", path, name, near,
+                                fmt::join(known, ", ")));
 }
 
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {

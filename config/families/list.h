@@ -22,6 +22,8 @@
 #include "config/families/llama/granite.h"
 #include "config/families/llama/llama.h"
 #include "config/families/llama/mistral.h"
+#include "config/families/llama/olmo2.h"
+#include "config/families/llama/olmo3.h"
 #include "config/families/llama/phi3.h"
 #include "config/families/llama/qwen2.h"
 #include "config/families/llama/qwen3.h"
@@ -47,7 +49,9 @@ using ModelConfig = std::variant<Gpt2Config,        //
                                  GptNeoXConfig,     //
                                  OptConfig,         //
                                  BertConfig,        //
-                                 RobertaConfig>;
+                                 RobertaConfig,     //
+                                 Olmo2Config,       //
+                                 Olmo3Config>;
 
 namespace detail {
 

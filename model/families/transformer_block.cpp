@@ -119,17 +119,20 @@ kernels::RmsWeight rms_weight(NormKind kind) {
 
 // All heads of a layer have one weight; ranks that share them each make a part of its gradient.
 HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& attention,
-                              int64_t head_dim) {
+                              const ModelDimensions& dims) {
   DS_CHECK(spec.norm != NormKind::kLayer, "block: norms of heads of another kind than RMS");
   const kernels::RmsWeight kind = rms_weight(spec.norm);
-  const auto weight = [&](std::string_view name) {
+  const bool over_all = spec.head_norms->extent == HeadNorms::Extent::kAllHeads;
+  DS_CHECK(!over_all || !attention.tensor, "block: norms over heads that other ranks have");
+  const auto weight = [&](std::string_view name, int64_t heads) {
     ParamPart part;
     if (attention.tensor) part.summed = {Axis::kTensor};
-    return attention.child(name).param("weight", {head_dim}, unit_weight(kind),
-                                       ModuleKind::kLayerNorm, part);
+    return attention.child(name).param("weight", {(over_all ? heads : 1) * dims.head_dim},
+                                       unit_weight(kind), ModuleKind::kLayerNorm, part);
   };
-  return {.queries = weight(spec.head_norms->queries),
-          .keys = weight(spec.head_norms->keys),
+  return {.queries = weight(spec.head_norms->queries, dims.heads),
+          .keys = weight(spec.head_norms->keys, dims.kv_heads),
+          .over_all_heads = over_all,
           .eps = static_cast<float>(spec.norm_eps),
           .weight = kind};
 }
@@ -197,7 +200,7 @@ TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimen
   };
   attention_norms_.before = norm_of(spec.names.attention_norm);
   qkv_ = attention_in(projections, attention, spec.attention, dims, cut);
-  if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims.head_dim);
+  if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims);
   attention_out_ =
       projections.out(attention, spec.attention.out, dims.heads * dims.head_dim, cut.queries);
   attention_norms_.behind = norm_of(spec.names.attention_out_norm);

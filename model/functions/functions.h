@@ -71,10 +71,11 @@ Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& q
 Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
          const SequenceRows& rows, Var qkv);
 
-// RMS norms of the heads of queries and of keys, each head by itself, in place; `qkv` as of rope().
-// The weights of the norms are [D].
+// RMS norms of queries and of keys, in place; `qkv` as of rope(). The weights of the norms are [D],
+// and each head is normed by itself, or [heads * D] and [kv_heads * D], and all are together.
 struct HeadNormSpec {
   ParamId queries = kNoParam, keys = kNoParam;
+  bool over_all_heads = false;
   float eps = 0;
   kernels::RmsWeight weight = kernels::RmsWeight::kPlain;
 };

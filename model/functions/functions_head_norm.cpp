@@ -9,7 +9,7 @@
 namespace ds {
 namespace {
 
-// Heads that follow each other in the rows of a packed projection, and their norm.
+// What is normed by itself, side by side in the rows of a packed projection, and its norm.
 struct Heads {
   ParamId gamma = kNoParam;
   int64_t rows = 0, packed = 0;  // of the projection
@@ -25,8 +25,13 @@ struct Heads {
 // Queries, and keys.
 std::array<Heads, 2> heads_of(const kernels::AttentionShape& s, const HeadNormSpec& spec) {
   const int64_t rows = s.batch * s.length;
+  const int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
+  if (spec.over_all_heads) {
+    return {Heads{spec.queries, rows, s.packed(), 0, 1, queries},
+            Heads{spec.keys, rows, s.packed(), queries, 1, keys}};
+  }
   return {Heads{spec.queries, rows, s.packed(), 0, s.heads, s.head_dim},
-          Heads{spec.keys, rows, s.packed(), s.heads * s.head_dim, s.kv_heads, s.head_dim}};
+          Heads{spec.keys, rows, s.packed(), queries, s.kv_heads, s.head_dim}};
 }
 
 Tensor taken_out(Stream& stream, const Heads& heads, const Tensor& packed) {

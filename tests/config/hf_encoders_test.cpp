@@ -1,5 +1,6 @@
-// Hugging Face's config.json of models with norms behind sums: encoders, and OPT.
+// Hugging Face's config.json of models with norms behind branches or sums: encoders, OPT, OLMo.
 #include "config/families/hf_config.h"
+#include "config/sections/split/tensor.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -44,6 +45,10 @@ TEST_CASE("encoders see both sides, have norms of sums, and refuse what they are
   }
   CHECK_THROWS_WITH(read(R"("architectures": ["BertModel"])"),
                     Catch::Contains("architecture \"BertModel\"; known are"));
+  CHECK_THROWS_WITH(
+      read(R"("model_type": "bert", "architectures": ["BertForSequenceClassification"])"),
+      Catch::Contains(
+          "\"BertForSequenceClassification\"; of \"bert\" this build has BertForMaskedLM;"));
 }
 
 TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {
@@ -70,6 +75,42 @@ TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {
     CHECK_THROWS_WITH(read(keys), Catch::Contains(named));
   }
   CHECK_NOTHROW(read(R"(, "word_embed_proj_dim": 64, "layerdrop": 0.0)"));
+}
+
+TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[model]") {
+  const auto read = [](const std::string& type, const std::string& keys) {
+    return parse_hf_config(R"({"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4,
+                              "model_type": ")" +
+                               type + "\"" + keys + "}",
+                           "c");
+  };
+  for (const std::string type : {"olmo2", "olmo3"}) {
+    const TransformerSpec spec = transformer_spec(read(type, ""));
+    CHECK(spec.names.attention_norm.empty());
+    CHECK(spec.names.mlp_norm.empty());
+    CHECK(spec.names.mlp_out_norm == "post_feedforward_layernorm");
+    CHECK(spec.head_norms->extent == HeadNorms::Extent::kAllHeads);
+    CHECK_THAT(tensor_conflict(read(type, ""), {.ranks = 2}), Catch::Contains("all heads"));
+    CHECK(tensor_conflict(read(type, ""), {.ranks = 1}).empty());
+  }
+  const std::string layered = R"(, "rope_parameters": {"full_attention": {"rope_type": "yarn",
+      "factor": 8, "rope_theta": 5e5}, "sliding_attention": {"rope_theta": )";
+  const TransformerSpec olmo3 = transformer_spec(read("olmo3", layered + "5e5}}"));
+  CHECK(olmo3.window->full_every == 4);
+  CHECK(std::holds_alternative<YarnScaling>(olmo3.rotary->scaling));
+  CHECK(std::holds_alternative<std::monostate>(olmo3.window_rotary->scaling));
+  CHECK(olmo3.window_rotary->theta == 5e5);
+  const TransformerSpec old = transformer_spec(
+      read("olmo3", R"(, "rope_scaling": {"rope_type": "linear", "factor": 2}, "rope_theta": 7)"));
+  CHECK(std::holds_alternative<LinearScaling>(old.rotary->scaling));
+  CHECK(old.window_rotary->theta == 7);
+  CHECK_THROWS_WITH(read("olmo3", layered + "1e4}}"), Catch::Contains("another \"rope_theta\""));
+  CHECK_THROWS_WITH(read("olmo3", R"(, "layer_types": ["full_attention", "full_attention",
+                                  "full_attention", "full_attention"])"),
+                    Catch::Contains("for layer 0"));
+  CHECK_NOTHROW(read("olmo3", R"(, "layer_types": ["sliding_attention", "sliding_attention",
+                              "sliding_attention", "full_attention"])"));
+  CHECK_THROWS_WITH(read("olmo3", R"(, "sliding_window": null)"), Catch::Contains("null"));
 }
 
 }  // namespace

@@ -112,6 +112,9 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   auto roberta = tiny_like_bert<RobertaConfig>(layers);
   roberta.max_position_embeddings = 14;  // two of which are none of a token
   roberta.hidden_act = "gelu_new";       // its head has gelu all the same
+  auto olmo3 = tiny_like_llama<Olmo3Config>(layers);
+  olmo3.sliding_window = 3;
+  olmo3.rope_scaling = RopeScaling{.rope_type = "linear", .factor = 2};
   return {tiny_gpt2(layers),
           tiny_llama(layers),
           mistral,
@@ -128,7 +131,9 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           gpt_neox,
           tiny_opt(layers),
           bert,
-          roberta};
+          roberta,
+          tiny_like_llama<Olmo2Config>(layers),
+          olmo3};
 }
 
 }  // namespace ds::testing

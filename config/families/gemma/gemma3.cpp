@@ -9,29 +9,6 @@
 namespace ds {
 namespace {
 
-// Newer files have rotary positions of either kind of layer under "rope_parameters".
-void read_rotary(const HfObject& object, Gemma3Config& c) {
-  const auto both = object.object("rope_parameters");
-  if (!both) return llama_like::read_rotary(object, c);
-  if (object.find("rope_scaling") != nullptr) {
-    object.refuse("\"rope_scaling\" beside \"rope_parameters\"");
-  }
-  for (const std::string_view key : both->keys()) {
-    if (key == "full_attention" || key == "sliding_attention") continue;
-    object.refuse(fmt::format("\"{}\" in \"rope_parameters\", where layers are named,", key));
-  }
-  if (const auto full = both->object("full_attention")) {
-    llama_like::read_rotary_object(object, *full, {"rope_parameters", "rope_theta"}, c.rope_theta,
-                                   c.rope_scaling);
-  }
-  if (const auto sliding = both->object("sliding_attention")) {
-    std::optional<RopeScaling> scaling;
-    llama_like::read_rotary_object(object, *sliding, {"rope_parameters", "rope_local_base_freq"},
-                                   c.rope_local_base_freq, scaling);
-    if (scaling) object.refuse("a scaling of \"sliding_attention\" in \"rope_parameters\"");
-  }
-}
-
 // They say it of each layer, and that counts.
 void read_pattern(const HfObject& object, Gemma3Config& c) {
   const rapidjson::Value* const types = object.list("layer_types");
@@ -45,7 +22,7 @@ void read_pattern(const HfObject& object, Gemma3Config& c) {
   } else {
     c.sliding_window_pattern = std::max(c.sliding_window_pattern, c.num_hidden_layers + 1);
   }
-  gemma_like::check_layer_types(object, c.num_hidden_layers, c.sliding_window_pattern);
+  llama_like::check_layer_types(object, c.num_hidden_layers, c.sliding_window_pattern);
 }
 
 }  // namespace
@@ -77,7 +54,8 @@ TransformerSpec Family<Gemma3Config>::transformer(const Gemma3Config& c) {
 }
 
 void Family<Gemma3Config>::read_rest(const HfObject& object, Gemma3Config& c) {
-  read_rotary(object, c);
+  llama_like::read_rotary_of_layers(object, llama_like::rotary_words(c),
+                                    {"rope_local_base_freq", c.rope_local_base_freq});
   read_pattern(object, c);
   gemma_like::refuse_others(object);
   if (object.find("attn_logit_softcapping") != nullptr) {

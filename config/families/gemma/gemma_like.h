@@ -68,8 +68,6 @@ std::vector<SizeConflict> size_conflicts(const GemmaLike& c) {
   return found;
 }
 
-// Refuses "layer_types" of another order.
-void check_layer_types(const HfObject& object, int64_t layers, int64_t full_every);
 // Refuses what else is not built of models of that kind.
 void refuse_others(const HfObject& object);
 

@@ -183,13 +183,58 @@ void llama_like::read_rotary_words(const HfObject& object, const RotaryWords& wo
   if (words.share) words.share->member = said->share;
 }
 
-void llama_like::read_rotary_object(const HfObject& object, const HfObject& rope,
-                                    const RotaryKeys& keys, double& rope_theta,
-                                    std::optional<RopeScaling>& rope_scaling) {
+namespace {
+
+// Takes what one such object says, where a file has several.
+void read_rotary_object(const HfObject& object, const HfObject& rope,
+                        const llama_like::Named<double>& theta,
+                        std::optional<RopeScaling>& scaling) {
   refuse_partial_rotary(object);
   refuse_partial_rotary(rope);
-  read_number(object, rope, {keys.object, "rope_theta", keys.theta}, rope_theta);
-  rope_scaling = scaling_of(object, rope, keys.object);
+  read_number(object, rope, {"rope_parameters", "rope_theta", theta.key}, theta.member);
+  scaling = scaling_of(object, rope, "rope_parameters");
+}
+
+}  // namespace
+
+void llama_like::read_rotary_of_layers(const HfObject& object, const RotaryWords& words,
+                                       const Named<double>& windowed) {
+  const auto both = object.object("rope_parameters");
+  if (!both) return read_rotary_words(object, words);
+  if (object.find("rope_scaling") != nullptr) {
+    object.refuse("\"rope_scaling\" beside \"rope_parameters\"");
+  }
+  for (const std::string_view key : both->keys()) {
+    if (key == "full_attention" || key == "sliding_attention") continue;
+    object.refuse(fmt::format("\"{}\" in \"rope_parameters\", where layers are named,", key));
+  }
+  if (const auto full = both->object("full_attention")) {
+    read_rotary_object(object, *full, words.theta, words.scaling);
+  }
+  if (const auto sliding = both->object("sliding_attention")) {
+    std::optional<RopeScaling> scaling;
+    read_rotary_object(object, *sliding, windowed, scaling);
+    if (scaling) object.refuse("a scaling of \"sliding_attention\" in \"rope_parameters\"");
+  }
+}
+
+void llama_like::check_layer_types(const HfObject& object, int64_t layers, int64_t full_every) {
+  const rapidjson::Value* const types = object.list("layer_types");
+  if (types == nullptr) return;
+  if (types->Size() != static_cast<uint64_t>(layers)) {
+    throw DataError(
+        fmt::format("{}: {} \"layer_types\" for {} layers", object.path(), types->Size(), layers));
+  }
+  int64_t layer = 0;
+  for (const rapidjson::Value& type : types->GetArray()) {
+    const std::string_view name = type.IsString() ? text_of(type) : "";
+    const bool sees_all = ++layer % full_every == 0;
+    if (name == (sees_all ? "full_attention" : "sliding_attention")) continue;
+    object.refuse(fmt::format(
+        "\"{}\" for layer {} among \"layer_types\", of which every {}th sees all keys and the "
+        "others a window,",
+        name, layer - 1, full_every));
+  }
 }
 
 void llama_like::add_factor_conflicts(std::vector<SizeConflict>& to,

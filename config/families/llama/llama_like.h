@@ -364,13 +364,12 @@ void read_rotary(const HfObject& object, Config& c) {
   read_rotary_words(object, rotary_words(c));
 }
 
-// Takes what one such object says, where a file has several. `keys`: of the object, and of the base
-// of its frequencies beside it.
-struct RotaryKeys {
-  std::string_view object, theta;
-};
-void read_rotary_object(const HfObject& object, const HfObject& rope, const RotaryKeys& keys,
-                        double& rope_theta, std::optional<RopeScaling>& rope_scaling);
+// Newer files have rotary positions of either kind of layer under "rope_parameters"; `windowed` is
+// the base of layers with a window, which have no scaling.
+void read_rotary_of_layers(const HfObject& object, const RotaryWords& words,
+                           const Named<double>& windowed);
+// Refuses "layer_types" of another order than that every full_every-th layer sees all keys.
+void check_layer_types(const HfObject& object, int64_t layers, int64_t full_every);
 
 // For families whose heads have no width of their own.
 void refuse_other_head_dim(const HfObject& object, int64_t width, int64_t heads);

@@ -74,10 +74,15 @@ enum class NormKind : uint8_t {
   kRmsOnePlus,  // whose weight w multiplies by 1 + w
 };
 
-// Norms of queries and of keys, head by head and before they turn (Henry et al., arXiv 2010.04245);
-// their weights are as wide as a head. The names are of modules in a block's attention.
+// Norms of queries and of keys before they turn (Henry et al., arXiv 2010.04245). The names are of
+// modules in a block's attention.
 struct HeadNorms {
+  enum class Extent : uint8_t {
+    kEachHead,  // head by head, with weights as wide as a head
+    kAllHeads,  // of all queries of a token together, and of its keys
+  };
   std::string_view queries, keys;
+  Extent extent = Extent::kEachHead;
 };
 
 // Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in

@@ -76,6 +76,12 @@ FAMILIES = {
     "gpt_neox_serial": lambda: transformers.GPTNeoXConfig(**without(SIZES, "num_key_value_heads", "rope_theta"),
                                                           max_position_embeddings=80, rotary_pct=1.0, use_parallel_residual=False,
                                                           attention_bias=False, tie_word_embeddings=True),
+    "olmo2": lambda: transformers.Olmo2Config(**SIZES, max_position_embeddings=80, attention_bias=True),
+    # The fourth layer has no window, and its frequencies are scaled.
+    "olmo3": lambda: transformers.Olmo3Config(**{**without(SIZES, "rope_theta"), "num_hidden_layers": 4}, max_position_embeddings=80,
+                                              sliding_window=3, rope_parameters={
+                                                  "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                                                  "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0}}),
     "opt": lambda: transformers.OPTConfig(**OPT),
     # Norms stand behind the sums, and the head is its own.
     "opt_sums": lambda: transformers.OPTConfig(**OPT, do_layer_norm_before=False, enable_bias=False, tie_word_embeddings=False,

@@ -1,0 +1,43 @@
+#include "config/families/llama/olmo3.h"
+
+#include "config/families/llama/olmo_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kFullEvery = 4;  // layers
+
+}  // namespace
+
+void fields(Visitor& v, Olmo3Config& c) {
+  llama_like::fields(v, c);
+  v.field("sliding_window", c.sliding_window,
+          {.meaning = "Keys that a query sees, its own included, but in every fourth layer, where "
+                      "it sees all before it.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kMostPositions});
+}
+
+template struct LlamaLike<Olmo3Config>;
+
+TransformerSpec Family<Olmo3Config>::transformer(const Olmo3Config& c) {
+  TransformerSpec spec = olmo_like::transformer(c);
+  spec.window = SlidingWindow{.keys = c.sliding_window, .full_every = kFullEvery};
+  spec.window_rotary = RotarySpec{.theta = c.rope_theta};
+  return spec;
+}
+
+void Family<Olmo3Config>::read_rest(const HfObject& object, Olmo3Config& c) {
+  double windowed = c.rope_theta;
+  llama_like::read_rotary_of_layers(object, llama_like::rotary_words(c), {"rope_theta", windowed});
+  if (object.object("rope_parameters") && windowed != c.rope_theta) {
+    object.refuse("another \"rope_theta\" of \"sliding_attention\" than of \"full_attention\"");
+  }
+  llama_like::refuse_other_head_dim(object, c);
+  if (object.is_null("sliding_window")) object.refuse("a \"sliding_window\" that is null");
+  llama_like::check_layer_types(object, c.num_hidden_layers, kFullEvery);
+}
+
+}  // namespace ds
