@@ -86,9 +86,8 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
 }
 
 std::string norms_of(const TransformerSpec& spec, const Keys& keys) {
-  std::string text = spec.norm == NormKind::kLayer        ? "layer"
-                     : spec.norm == NormKind::kRmsOnePlus ? "RMS, 1 + w"
-                                                          : "RMS";
+  constexpr std::string_view kKinds[] = {"layer", "layer, no biases", "RMS", "RMS, 1 + w"};
+  std::string text(kKinds[static_cast<size_t>(spec.norms.kind)]);
   const bool before = !spec.names.attention_norm.empty();
   if (!spec.names.attention_out_norm.empty())
     text += before ? ", also behind branches" : ", behind branches";

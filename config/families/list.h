@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/families/bert/bert.h"
+#include "config/families/bert/modernbert.h"
 #include "config/families/bert/roberta.h"
 #include "config/families/gemma/gemma.h"
 #include "config/families/gemma/gemma2.h"
@@ -51,7 +52,8 @@ using ModelConfig = std::variant<Gpt2Config,        //
                                  BertConfig,        //
                                  RobertaConfig,     //
                                  Olmo2Config,       //
-                                 Olmo3Config>;
+                                 Olmo3Config,       //
+                                 ModernBertConfig>;
 
 namespace detail {
 

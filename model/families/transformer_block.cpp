@@ -113,6 +113,10 @@ LinearSpec mlp_in(const Projections& projections, const BuildContext& branch,
   return projections.joined(std::move(parts));
 }
 
+bool is_layer_norm(NormKind kind) {
+  return kind == NormKind::kLayer || kind == NormKind::kLayerUnbiased;
+}
+
 kernels::RmsWeight rms_weight(NormKind kind) {
   return kind == NormKind::kRmsOnePlus ? kernels::RmsWeight::kOnePlus : kernels::RmsWeight::kPlain;
 }
@@ -120,8 +124,8 @@ kernels::RmsWeight rms_weight(NormKind kind) {
 // All heads of a layer have one weight; ranks that share them each make a part of its gradient.
 HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& attention,
                               const ModelDimensions& dims) {
-  DS_CHECK(spec.norm != NormKind::kLayer, "block: norms of heads of another kind than RMS");
-  const kernels::RmsWeight kind = rms_weight(spec.norm);
+  DS_CHECK(!is_layer_norm(spec.norms.kind), "block: norms of heads of another kind than RMS");
+  const kernels::RmsWeight kind = rms_weight(spec.norms.kind);
   const bool over_all = spec.head_norms->extent == HeadNorms::Extent::kAllHeads;
   DS_CHECK(!over_all || !attention.tensor, "block: norms over heads that other ranks have");
   const auto weight = [&](std::string_view name, int64_t heads) {
@@ -133,12 +137,14 @@ HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& a
   return {.queries = weight(spec.head_norms->queries, dims.heads),
           .keys = weight(spec.head_norms->keys, dims.kv_heads),
           .over_all_heads = over_all,
-          .eps = static_cast<float>(spec.norm_eps),
+          .eps = static_cast<float>(spec.norms.eps),
           .weight = kind};
 }
 
-// Whether it is the `every`-th layer, or a multiple; 0: none is.
-bool is_every(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
+// Whether it is the layer `first`, or one of those that come every so many behind it; 0: none is.
+bool is_every(int64_t layer, int64_t every, std::optional<int64_t> first = std::nullopt) {
+  return every > 0 && (layer - first.value_or(every - 1)) % every == 0;
+}
 
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
@@ -150,13 +156,18 @@ kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
 
 bool has_window(const TransformerSpec& spec, int64_t layer) {
   if (!spec.window) return false;
-  return !is_every(layer, spec.window->full_every) && layer >= spec.window->first_layer;
+  const SlidingWindow& window = *spec.window;
+  return !is_every(layer, window.full_every, window.first_full) && layer >= window.first_layer;
 }
 
 kernels::AttentionMask attention_mask(const TransformerSpec& spec, int64_t layer) {
-  if (spec.attention_kind == AttentionKind::kBidirectional) return kernels::full_mask();
-  return has_window(spec, layer) ? kernels::window_mask(spec.window->keys)
-                                 : kernels::AttentionMask{};
+  const bool sees_both_sides = spec.attention_kind == AttentionKind::kBidirectional;
+  if (!has_window(spec, layer)) {
+    return sees_both_sides ? kernels::full_mask() : kernels::AttentionMask{};
+  }
+  kernels::AttentionMask mask = kernels::window_mask(spec.window->keys);
+  if (sees_both_sides) mask.right = mask.left;
+  return mask;
 }
 
 kernels::AttentionSpec attention_spec(const TransformerSpec& spec, int64_t layer) {
@@ -169,9 +180,10 @@ std::optional<NormSpec> norm_params(const TransformerSpec& spec, const BuildCont
                                     std::string_view name, int64_t width) {
   if (name.empty()) return std::nullopt;
   const BuildContext place = build.child(name);
-  return spec.norm == NormKind::kLayer
-             ? layer_norm_params(place, width, spec.norm_eps)
-             : rms_norm_params(place, width, spec.norm_eps, rms_weight(spec.norm));
+  const auto& [kind, eps, skips_first] = spec.norms;
+  if (!is_layer_norm(kind)) return rms_norm_params(place, width, eps, rms_weight(kind));
+  return layer_norm_params(place, width, eps,
+                           kind == NormKind::kLayer ? Bias::kZeros : Bias::kNone);
 }
 
 TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimensions& dims,
@@ -198,7 +210,9 @@ TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimen
   const auto norm_of = [&](std::string_view name) {
     return norm_params(spec, build, name, dims.width);
   };
-  attention_norms_.before = norm_of(spec.names.attention_norm);
+  if (layer > 0 || !spec.norms.skips_first) {
+    attention_norms_.before = norm_of(spec.names.attention_norm);
+  }
   qkv_ = attention_in(projections, attention, spec.attention, dims, cut);
   if (spec.head_norms) head_norms_ = head_norm_params(spec, attention, dims);
   attention_out_ =
@@ -216,8 +230,6 @@ TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimen
            "block: a factor of branches that have norms behind them");
   DS_CHECK(mlp_input_ == MlpInput::kAfterAttention || !attention_norms_.of_sum,
            "block: an MLP beside attention whose sum with the stream has a norm");
-  DS_CHECK(spec.attention_kind == AttentionKind::kCausal || !spec.window,
-           "block: a window of attention on both sides");
   mlp_.has_gate = spec.has_gate;
   mlp_.activation = parse_activation(spec.activation);
 }

@@ -65,7 +65,8 @@ std::optional<Stage::Head::Transform> transform_of(const Layout& d, const BuildC
   const int64_t width = d.dims.width;
   Stage::Head::Transform transform{
       .linear = linear_layer(root.child(spec.linear), width, width, WeightLayout::kOutIn,
-                             Bias::kZeros, d.spec.initializer_range, {.summed = sum_of_rows(root)}),
+                             spec.has_bias ? Bias::kZeros : Bias::kNone, d.spec.initializer_range,
+                             {.summed = sum_of_rows(root)}),
       .activation = parse_activation(spec.activation)};
   const std::optional<NormSpec> norm = norm_params(d.spec, root, spec.norm, width);
   DS_CHECK(norm, "head: a transform without a norm");

@@ -19,6 +19,16 @@ struct NormValues {
   Tensor sum, y, mean, inv_std;  // mean undefined for RMS norm
 };
 
+// The bias of a layer norm, or zeros where it has none.
+struct BiasOfNorm {
+  BiasOfNorm(ParameterStore& store, const NormSpec& spec, const Tensor& gamma, Stream& stream) {
+    if (spec.beta != kNoParam) lease.emplace(store.acquire(spec.beta));
+    tensor = lease ? lease->weight() : Tensor::zeros(gamma.shape(), gamma.dtype(), stream);
+  }
+  std::optional<Lease> lease;
+  Tensor tensor;
+};
+
 NormValues normalize(Context& context, const Tensor& residual, const Tensor& branch,
                      const NormSpec& spec) {
   Stream& stream = context.stream;
@@ -29,7 +39,7 @@ NormValues normalize(Context& context, const Tensor& residual, const Tensor& bra
   out.sum = branch.defined() ? Tensor::empty(shape, residual.dtype(), stream) : residual;
   out.y = Tensor::empty(shape, residual.dtype(), stream);
   out.inv_std = Tensor::empty({shape[0]}, DType::kF32, stream);
-  if (spec.beta == kNoParam) {
+  if (spec.form == NormForm::kRms) {
     if (branch.defined()) {
       kernels::add_rms_norm(stream, branch, residual, gamma.weight(), spec.eps, out.sum, out.y,
                             out.inv_std, spec.weight);
@@ -39,13 +49,13 @@ NormValues normalize(Context& context, const Tensor& residual, const Tensor& bra
     }
     return out;
   }
-  const Lease beta = context.store->acquire(spec.beta);
+  const BiasOfNorm beta(*context.store, spec, gamma.weight(), stream);
   out.mean = Tensor::empty({shape[0]}, DType::kF32, stream);
   if (branch.defined()) {
-    kernels::add_layer_norm(stream, branch, residual, gamma.weight(), beta.weight(), spec.eps,
+    kernels::add_layer_norm(stream, branch, residual, gamma.weight(), beta.tensor, spec.eps,
                             out.sum, out.y, out.mean, out.inv_std);
   } else {
-    kernels::layer_norm(stream, residual, gamma.weight(), beta.weight(), spec.eps, out.y, out.mean,
+    kernels::layer_norm(stream, residual, gamma.weight(), beta.tensor, spec.eps, out.y, out.mean,
                         out.inv_std);
   }
   return out;
@@ -68,15 +78,19 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
                                 .dbeta = Tensor(),
                                 .write_gamma = gamma_slot.write,
                                 .write_beta = kernels::Write::kOverwrite};
-  if (spec.beta == kNoParam) {
+  if (spec.form == NormForm::kRms) {
     kernels::rms_norm_backward(stream, sum, gamma.weight(), inv_std, dy, dsum, dx, grads,
                                spec.weight);
   } else {
-    const GradSlot beta_slot = store.grad_slot(spec.beta);
+    const bool has_bias = spec.beta != kNoParam;
+    const GradSlot beta_slot =
+        has_bias ? store.grad_slot(spec.beta)
+                 : GradSlot{.grad = Tensor::empty(gamma_slot.grad.shape(), gamma_slot.grad.dtype(),
+                                                  stream)};
     grads.dbeta = beta_slot.grad;
     grads.write_beta = beta_slot.write;
     kernels::layer_norm_backward(stream, sum, gamma.weight(), mean, inv_std, dy, dsum, dx, grads);
-    store.grad_ready(spec.beta);
+    if (has_bias) store.grad_ready(spec.beta);
   }
   store.grad_ready(spec.gamma);
   return dx;

@@ -84,9 +84,11 @@ Var norm_heads(Context& context, const kernels::AttentionShape& shape, const Hea
 
 // ---- norm, embedding, dropout (functions.cpp)
 
+enum class NormForm : uint8_t { kRms, kLayer };
 struct NormSpec {
+  NormForm form = NormForm::kRms;
   ParamId gamma = kNoParam;
-  ParamId beta = kNoParam;  // none: RMS norm
+  ParamId beta = kNoParam;  // of a layer norm, or none
   float eps = 0;
   kernels::RmsWeight weight = kernels::RmsWeight::kPlain;  // of an RMS norm
 };

@@ -146,8 +146,10 @@ std::vector<Axis> sum_of_rows(const BuildContext& build) {
   return {Axis::kTensor};
 }
 
-NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps) {
+NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps, Bias bias) {
   NormSpec spec = rms_norm_params(build, width, eps);
+  spec.form = NormForm::kLayer;
+  if (bias == Bias::kNone) return spec;
   spec.beta =
       build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm, {.summed = sum_of_rows(build)});
   return spec;

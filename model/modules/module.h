@@ -75,7 +75,8 @@ std::vector<Range> vocabulary_cut(const BuildContext& build);
 // As attention and MLP are computed here.
 ModelDimensions dimensions_here(const BuildContext& build, const ModelDimensions& dims);
 
-NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps);
+NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps,
+                           Bias bias = Bias::kZeros);
 // The norm begins as one that multiplies by 1.
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps,
                          kernels::RmsWeight weight = kernels::RmsWeight::kPlain);

@@ -134,7 +134,10 @@ bool Looker::needs_tokenizer() const {
 void Looker::look_at_tokenizer() {
   const int64_t vocabulary = model_ ? dimensions(*model_).vocabulary : INT64_MAX;
   if (!needs_tokenizer()) {
-    attempt("data", [&] { document_rules(config_.data, nullptr, {}, vocabulary); });
+    attempt("data", [&] {
+      const DocumentRules rules = document_rules(config_.data, nullptr, {}, vocabulary);
+      if (model_) masking_rules(config_.data, *model_, nullptr, rules.end, files_);
+    });
     return;
   }
   // A folder that is not there has been told of, and has no tokenizer either.
@@ -143,8 +146,9 @@ void Looker::look_at_tokenizer() {
   attempt("data.tokenizer", [&] {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
     if (model_) check_vocabulary(*tokenizer, config_.data.tokenizer, vocabulary);
-    document_rules(config_.data, tokenizer.get(), text_options(config_.data, *tokenizer, files_),
-                   vocabulary);
+    const DocumentRules rules = document_rules(
+        config_.data, tokenizer.get(), text_options(config_.data, *tokenizer, files_), vocabulary);
+    if (model_) masking_rules(config_.data, *model_, tokenizer.get(), rules.end, files_);
   });
 }
 

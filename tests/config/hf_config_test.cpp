@@ -136,7 +136,7 @@ TEST_CASE("a Gemma multiplies embeddings, norms by 1 + w, and reads gelu as its 
   CHECK(c.tie_word_embeddings);
   CHECK(dimensions(c).head_dim == 256);
   const TransformerSpec spec = transformer_spec(c);
-  CHECK(spec.norm == NormKind::kRmsOnePlus);
+  CHECK(spec.norms.kind == NormKind::kRmsOnePlus);
   CHECK(spec.activation == "gelu_pytorch_tanh");
   CHECK(spec.factors.embedding == 8);
   CHECK(spec.factors.embedding_precision == FactorPrecision::kOfWeights);

@@ -18,7 +18,7 @@ TEST_CASE("encoders see both sides, have norms of sums, and refuse what they are
   CHECK(spec.names.mlp_sum_norm == "output.LayerNorm");
   CHECK(spec.tables.segments == 2);
   CHECK(spec.tables.first_position == 0);
-  CHECK(spec.norm_eps == 1e-12);
+  CHECK(spec.norms.eps == 1e-12);
   CHECK(spec.head.transform->activation == "gelu");
   CHECK(transformer_spec(read(bert + R"(, "hidden_act": "relu")")).head.transform->activation ==
         "relu");
@@ -111,6 +111,50 @@ TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[mode
   CHECK_NOTHROW(read("olmo3", R"(, "layer_types": ["sliding_attention", "sliding_attention",
                               "sliding_attention", "full_attention"])"));
   CHECK_THROWS_WITH(read("olmo3", R"(, "sliding_window": null)"), Catch::Contains("null"));
+}
+
+TEST_CASE("a ModernBERT has windows to both sides, and the first layer of several sees all",
+          "[model]") {
+  const auto read = [](const std::string& keys) {
+    return std::get<ModernBertConfig>(parse_hf_config(
+        R"({"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4,
+            "model_type": "modernbert")" +
+            keys + "}",
+        "c"));
+  };
+  const TransformerSpec spec = transformer_spec(read(""));
+  CHECK(spec.norms.kind == NormKind::kLayerUnbiased);
+  CHECK(spec.window->keys == 65);
+  CHECK(spec.window->full_every == 3);
+  CHECK(spec.rotary->theta == 160000);
+  CHECK(spec.window_rotary->theta == 10000);
+  CHECK(spec.head.bias == "decoder");
+  CHECK_FALSE(spec.head.transform->has_bias);
+  CHECK(transformer_spec(read(R"(, "norm_bias": true)")).norms.kind == NormKind::kLayer);
+  CHECK(transformer_spec(read(R"(, "decoder_bias": false)")).head.bias.empty());
+  CHECK(read(R"(, "global_attn_every_n_layers": 2)").global_attn_every_n_layers == 2);
+  const std::string slides = R"("sliding_attention")", full = R"("full_attention")";
+  const auto typed = [&](const std::string& a, const std::string& b, const std::string& c,
+                         const std::string& d) {
+    return R"(, "layer_types": [)" + a + ", " + b + ", " + c + ", " + d + "]";
+  };
+  CHECK(read(typed(full, slides, full, slides)).global_attn_every_n_layers == 2);
+  CHECK(read(typed(full, full, full, full)).global_attn_every_n_layers == 1);
+  CHECK(read(typed(full, slides, slides, slides)).global_attn_every_n_layers == 4);
+  CHECK_THROWS_WITH(read(typed(slides, full, slides, full)), Catch::Contains("for layer 0"));
+  CHECK_THROWS_WITH(read(typed(full, slides, full, full)), Catch::Contains("for layer 3"));
+  const ModernBertConfig newer = read(R"(, "rope_parameters": {
+      "full_attention": {"rope_theta": 7}, "sliding_attention": {"rope_theta": 8}})");
+  CHECK(newer.global_rope_theta == 7);
+  CHECK(newer.local_rope_theta == 8);
+  for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"(, "mlp_dropout": 0.1)", "mlp_dropout"},
+           {R"(, "rope_scaling": {"type": "linear", "factor": 2})", "rope_scaling"},
+           {R"(, "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2}})",
+            "scaled rotary positions"},
+           {R"(, "tie_word_embeddings": false)", "tie_word_embeddings"}}) {
+    CHECK_THROWS_WITH(read(keys), Catch::Contains(named));
+  }
 }
 
 }  // namespace

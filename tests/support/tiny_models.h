@@ -67,6 +67,21 @@ Config tiny_like_bert(int64_t layers) {
   return c;
 }
 
+inline ModernBertConfig tiny_modernbert(int64_t layers) {
+  ModernBertConfig c;
+  c.vocab_size = kTinyVocabulary;
+  c.max_position_embeddings = 12;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.num_hidden_layers = layers;
+  c.num_attention_heads = 4;
+  c.local_attention = 4;  // two keys on either side
+  c.global_attn_every_n_layers = 2;
+  c.local_rope_theta = 10;
+  c.initializer_range = 0.2;
+  return c;
+}
+
 // One model of each family.
 inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   auto mistral = tiny_like_llama<MistralConfig>(layers);
@@ -133,7 +148,8 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           bert,
           roberta,
           tiny_like_llama<Olmo2Config>(layers),
-          olmo3};
+          olmo3,
+          tiny_modernbert(layers)};
 }
 
 }  // namespace ds::testing

@@ -28,7 +28,7 @@ template struct LlamaLike<GemmaConfig>;
 TransformerSpec Family<GemmaConfig>::transformer(const GemmaConfig& c) {
   TransformerSpec spec = llama_like::transformer(
       c, {.queries_keys_values = c.attention_bias, .attention_out = c.attention_bias});
-  spec.norm = NormKind::kRmsOnePlus;
+  spec.norms.kind = NormKind::kRmsOnePlus;
   spec.factors = {.embedding = std::sqrt(static_cast<double>(c.hidden_size)),
                   .embedding_precision = FactorPrecision::kOfWeights};
   return spec;

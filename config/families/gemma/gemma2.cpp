@@ -25,7 +25,7 @@ TransformerSpec Family<Gemma2Config>::transformer(const Gemma2Config& c) {
 void Family<Gemma2Config>::read_rest(const HfObject& object, Gemma2Config& c) {
   llama_like::read_rotary(object, c);
   gemma_like::refuse_others(object);
-  llama_like::check_layer_types(object, c.num_hidden_layers, kFullEvery);
+  llama_like::check_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
 }
 
 }  // namespace ds

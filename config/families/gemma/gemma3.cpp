@@ -22,7 +22,8 @@ void read_pattern(const HfObject& object, Gemma3Config& c) {
   } else {
     c.sliding_window_pattern = std::max(c.sliding_window_pattern, c.num_hidden_layers + 1);
   }
-  llama_like::check_layer_types(object, c.num_hidden_layers, c.sliding_window_pattern);
+  llama_like::check_layer_types(object, c.num_hidden_layers,
+                                {.full_every = c.sliding_window_pattern});
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TransformerSpec transformer(const GemmaLike& c, int64_t full_every) {
   spec.names.attention_out_norm = "post_attention_layernorm";
   spec.names.mlp_norm = "pre_feedforward_layernorm";
   spec.names.mlp_out_norm = "post_feedforward_layernorm";
-  spec.norm = NormKind::kRmsOnePlus;
+  spec.norms.kind = NormKind::kRmsOnePlus;
   spec.factors = {.embedding = std::sqrt(static_cast<double>(c.hidden_size)),
                   .embedding_precision = FactorPrecision::kOfWeights};
   // That of head_dim is the usual one, for which there are faster kernels.

@@ -27,7 +27,7 @@ TransformerSpec Family<GptNeoXConfig>::transformer(const GptNeoXConfig& c) {
                 .mlp = "mlp",
                 .attention_norm = "input_layernorm",
                 .mlp_norm = "post_attention_layernorm"};
-  spec.norm = NormKind::kLayer;
+  spec.norms.kind = NormKind::kLayer;
   const bool bias = c.attention_bias;
   spec.attention = {
       .in = {{"query", bias}, {"key", bias}, {"value", bias}},

@@ -218,7 +218,7 @@ void llama_like::read_rotary_of_layers(const HfObject& object, const RotaryWords
   }
 }
 
-void llama_like::check_layer_types(const HfObject& object, int64_t layers, int64_t full_every) {
+void llama_like::check_layer_types(const HfObject& object, int64_t layers, const FullLayers& full) {
   const rapidjson::Value* const types = object.list("layer_types");
   if (types == nullptr) return;
   if (types->Size() != static_cast<uint64_t>(layers)) {
@@ -228,12 +228,13 @@ void llama_like::check_layer_types(const HfObject& object, int64_t layers, int64
   int64_t layer = 0;
   for (const rapidjson::Value& type : types->GetArray()) {
     const std::string_view name = type.IsString() ? text_of(type) : "";
-    const bool sees_all = ++layer % full_every == 0;
+    const int64_t first = full.first_full.value_or(full.full_every - 1);
+    const bool sees_all = (layer++ - first) % full.full_every == 0;
     if (name == (sees_all ? "full_attention" : "sliding_attention")) continue;
     object.refuse(fmt::format(
         "\"{}\" for layer {} among \"layer_types\", of which every {}th sees all keys and the "
         "others a window,",
-        name, layer - 1, full_every));
+        name, layer - 1, full.full_every));
   }
 }
 

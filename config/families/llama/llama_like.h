@@ -332,8 +332,7 @@ TransformerSpec transformer(const Config& c, const Biases& biases) {
                     .mlp = "mlp",
                     .attention_norm = "input_layernorm",
                     .mlp_norm = "post_attention_layernorm"},
-          .norm = NormKind::kRms,
-          .norm_eps = norm_eps(c).member,
+          .norms = {.kind = NormKind::kRms, .eps = norm_eps(c).member},
           .attention = {.in = {{"q_proj", qkv}, {"k_proj", qkv}, {"v_proj", qkv}},
                         .out = {"o_proj", biases.attention_out}},
           .mlp = {.in = {{"gate_proj", biases.mlp}, {"up_proj", biases.mlp}},
@@ -368,8 +367,13 @@ void read_rotary(const HfObject& object, Config& c) {
 // the base of layers with a window, which have no scaling.
 void read_rotary_of_layers(const HfObject& object, const RotaryWords& words,
                            const Named<double>& windowed);
-// Refuses "layer_types" of another order than that every full_every-th layer sees all keys.
-void check_layer_types(const HfObject& object, int64_t layers, int64_t full_every);
+// Refuses "layer_types" of another order than that the layer first_full sees all keys, and every
+// full_every-th behind it.
+struct FullLayers {
+  int64_t full_every = 1;
+  std::optional<int64_t> first_full = {};  // unset: full_every - 1
+};
+void check_layer_types(const HfObject& object, int64_t layers, const FullLayers& full);
 
 // For families whose heads have no width of their own.
 void refuse_other_head_dim(const HfObject& object, int64_t width, int64_t heads);

@@ -1,5 +1,5 @@
 // OLMo 2 (OLMo Team, arXiv 2501.00656) as Hugging Face's Olmo2ForCausalLM computes it: a Llama with
-// norms behind attention and the MLP alone, and norms of queries and of keys over all heads together.
+// norms behind attention and the MLP alone, and norms of queries and keys over all heads together.
 #pragma once
 
 #include <optional>

@@ -37,7 +37,7 @@ void Family<Olmo3Config>::read_rest(const HfObject& object, Olmo3Config& c) {
   }
   llama_like::refuse_other_head_dim(object, c);
   if (object.is_null("sliding_window")) object.refuse("a \"sliding_window\" that is null");
-  llama_like::check_layer_types(object, c.num_hidden_layers, kFullEvery);
+  llama_like::check_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
 }
 
 }  // namespace ds

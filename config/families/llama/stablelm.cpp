@@ -18,7 +18,7 @@ template struct LlamaLike<StableLmConfig>;
 
 TransformerSpec Family<StableLmConfig>::transformer(const StableLmConfig& c) {
   TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.use_qkv_bias});
-  spec.norm = NormKind::kLayer;
+  spec.norms.kind = NormKind::kLayer;
   spec.mlp_dropout = c.hidden_dropout;
   spec.dropout_places = 3;
   return spec;

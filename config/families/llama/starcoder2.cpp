@@ -21,7 +21,7 @@ template struct LlamaLike<Starcoder2Config>;
 TransformerSpec Family<Starcoder2Config>::transformer(const Starcoder2Config& c) {
   TransformerSpec spec = llama_like::transformer(
       c, {.queries_keys_values = c.use_bias, .attention_out = c.use_bias, .mlp = c.use_bias});
-  spec.norm = NormKind::kLayer;
+  spec.norms.kind = NormKind::kLayer;
   spec.mlp = {.in = {{"c_fc", c.use_bias}}, .out = {"c_proj", c.use_bias}};
   spec.has_gate = false;
   if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};

@@ -70,8 +70,15 @@ enum class MlpInput : uint8_t {
 
 enum class NormKind : uint8_t {
   kLayer,
+  kLayerUnbiased,  // which has a weight alone
   kRms,
   kRmsOnePlus,  // whose weight w multiplies by 1 + w
+};
+
+struct NormsSpec {
+  NormKind kind = NormKind::kRms;
+  double eps = 1e-6;
+  bool skips_first = false;  // attention of the first block reads the embedding, which has a norm
 };
 
 // Norms of queries and of keys before they turn (Henry et al., arXiv 2010.04245). The names are of
@@ -85,12 +92,14 @@ struct HeadNorms {
   Extent extent = Extent::kEachHead;
 };
 
-// Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), in
-// layers from first_layer on, but in every so many-th, which sees all keys.
+// Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), and as
+// many behind it where attention goes to both sides, in layers from first_layer on, but in every so
+// many-th, which sees all keys.
 struct SlidingWindow {
   int64_t keys = 0;
   int64_t first_layer = 0;
-  int64_t full_every = 0;  // 0: in none of them
+  int64_t full_every = 0;                  // 0: in none of them
+  std::optional<int64_t> first_full = {};  // the first of those; unset: full_every - 1
 };
 
 enum class FactorPrecision : uint8_t {
@@ -114,6 +123,7 @@ struct TableSpec {
 struct HeadTransform {
   std::string_view linear, norm;
   std::string activation = "gelu";
+  bool has_bias = true;  // of the linear layer
 };
 
 // What values are multiplied by on their way through a model.
@@ -138,8 +148,7 @@ struct HeadSpec {
 
 struct TransformerSpec {
   TransformerNames names;
-  NormKind norm = NormKind::kRms;
-  double norm_eps = 1e-6;
+  NormsSpec norms = {};
   BranchSpec attention, mlp;
   MlpInput mlp_input = MlpInput::kAfterAttention;
   bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]

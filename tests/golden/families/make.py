@@ -25,9 +25,9 @@ OPT = {**COMMON, "ffn_dim": 24, "word_embed_proj_dim": 16, "max_position_embeddi
 BERT = {**COMMON, "intermediate_size": 24, "max_position_embeddings": 84, "initializer_range": 0.5,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 # Encoders are given next words as targets, too: what a loss is made of does not matter to a model.
-ENCODERS = ("bert", "roberta")
+ENCODERS = ("bert", "modernbert", "roberta")
 # Second names of a tied weight and its bias, which no file has.
-TIED_NAMES = ("lm_head.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
+TIED_NAMES = ("lm_head.weight", "decoder.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
               "lm_head.decoder.bias")
 # transformers renames a tensor as it reads and writes files.
 STORED_NAMES = {("gpt_neox", "lm_head.weight"): "embed_out.weight"}
@@ -87,6 +87,12 @@ FAMILIES = {
     "opt_sums": lambda: transformers.OPTConfig(**OPT, do_layer_norm_before=False, enable_bias=False, tie_word_embeddings=False,
                                                activation_function="gelu"),
     "bert": lambda: transformers.BertConfig(**BERT, layer_norm_eps=1e-5, hidden_act="gelu_new"),
+    # The first and the third layer see everything, the others two keys on either side.
+    "modernbert": lambda: transformers.ModernBertConfig(
+        **{**COMMON, "num_hidden_layers": 4}, cls_token_id=None, sep_token_id=None, intermediate_size=24,
+        max_position_embeddings=80, initializer_range=0.5, local_attention=4, layer_types=["full_attention", "sliding_attention"] * 2,
+        rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}),
     # Positions begin behind the padding token, of which there is none in the samples; the head has gelu all the same.
     "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 1}, type_vocab_size=1, hidden_act="relu"),
 }

@@ -53,7 +53,11 @@ std::vector<ModelConfig> variants() {
   auto roberta = testing::tiny_like_bert<RobertaConfig>(1);
   roberta.max_position_embeddings = 17;
   roberta.pad_token_id = 4;
-  return {phi3, smollm3, starcoder2, gpt_neox, opt, roberta};
+  auto modern = testing::tiny_modernbert(4);
+  modern.global_attn_every_n_layers = 3;
+  modern.norm_bias = modern.attention_bias = modern.mlp_bias = modern.classifier_bias = true;
+  modern.decoder_bias = false;
+  return {phi3, smollm3, starcoder2, gpt_neox, opt, roberta, modern};
 }
 
 // Other numbers for each parameter.

@@ -1,0 +1,180 @@
+#include "config/families/bert/modernbert.h"
+
+#include "config/families/llama/llama_like.h"
+#include "config/families/spec/hf_object.h"
+
+namespace ds {
+namespace {
+
+// layer_types of newer files say of each layer what it sees, and that counts.
+void read_layers(const HfObject& object, ModernBertConfig& c) {
+  const rapidjson::Value* const types = object.list("layer_types");
+  if (types == nullptr) return;
+  int64_t every = 1;
+  while (every < types->Size()) {
+    const rapidjson::Value& type = (*types)[static_cast<rapidjson::SizeType>(every)];
+    if (type.IsString() && text_of(type) == "full_attention") break;
+    ++every;
+  }
+  // One full layer alone says no more than that there is none up to there.
+  const bool is_told = every < types->Size();
+  c.global_attn_every_n_layers = is_told ? every : std::max(every, c.global_attn_every_n_layers);
+  llama_like::check_layer_types(object, c.num_hidden_layers,
+                                {.full_every = c.global_attn_every_n_layers, .first_full = 0});
+}
+
+void size_fields(Visitor& v, ModernBertConfig& c) {
+  const auto size = [&](std::string_view key, int64_t& slot, const char* meaning, int64_t most) {
+    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed, .min = 1, .max = most});
+  };
+  size("num_hidden_layers", c.num_hidden_layers, "Transformer layers.", kMostLayers);
+  size("num_attention_heads", c.num_attention_heads, "Attention heads; divides hidden_size.",
+       kMostHeads);
+  size("hidden_size", c.hidden_size, "Width of the hidden state.", kLargestWidth);
+  size("intermediate_size", c.intermediate_size, "Width of the MLP.", kLargestInnerWidth);
+  size("max_position_embeddings", c.max_position_embeddings, "Longest sequence, in tokens.",
+       kMostPositions);
+  size("vocab_size", c.vocab_size, "Tokens in the vocabulary.", kLargestVocabulary);
+  size("local_attention", c.local_attention,
+       "Keys that a query of a layer with a window sees: half of them on either side.",
+       kMostPositions);
+  size("global_attn_every_n_layers", c.global_attn_every_n_layers,
+       "The first of every so many layers sees all keys, the others a window of them.",
+       kMostLayers);
+}
+
+void kind_fields(Visitor& v, ModernBertConfig& c) {
+  for (const auto& [key, slot, meaning] :
+       std::initializer_list<std::tuple<const char*, std::string&, const char*>>{
+           {"hidden_activation", c.hidden_activation, "Activation behind the gate of the MLP."},
+           {"classifier_activation", c.classifier_activation,
+            "Activation of the layer before the head."}}) {
+    v.field(key, slot,
+            {.meaning = meaning,
+             .effect = Effect::kUsed,
+             .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu"}});
+  }
+  for (const auto& [key, slot, meaning] :
+       std::initializer_list<std::tuple<const char*, bool&, const char*>>{
+           {"norm_bias", c.norm_bias, "Norms have biases."},
+           {"attention_bias", c.attention_bias, "Projections of attention have biases."},
+           {"mlp_bias", c.mlp_bias, "Projections of the MLP have biases."},
+           {"classifier_bias", c.classifier_bias, "The layer before the head has a bias."},
+           {"decoder_bias", c.decoder_bias, "Logits have a bias."}}) {
+    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed});
+  }
+}
+
+int64_t head_dim(const ModernBertConfig& c) {
+  return c.num_attention_heads < 1 ? 0 : c.hidden_size / c.num_attention_heads;
+}
+
+}  // namespace
+
+void fields(Visitor& v, ModernBertConfig& c) {
+  size_fields(v, c);
+  kind_fields(v, c);
+  for (const auto& [key, slot, meaning] :
+       std::initializer_list<std::tuple<const char*, double&, const char*>>{
+           {"global_rope_theta", c.global_rope_theta, "Base of the rotary frequencies."},
+           {"local_rope_theta", c.local_rope_theta,
+            "Base of the rotary frequencies of layers with a window."},
+           {"norm_eps", c.norm_eps, "Epsilon of the layer norms."},
+           {"initializer_range", c.initializer_range, "Standard deviation of initial weights."}}) {
+    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed, .above = 0});
+  }
+  llama_like::dropout_field(v, "embedding_dropout", c.embedding_dropout,
+                            "Dropout after the embedding.");
+  llama_like::dropout_field(v, "attention_dropout", c.attention_dropout,
+                            "Dropout on attention weights, and of what attention gives.");
+}
+
+ModelDimensions Family<ModernBertConfig>::dimensions(const ModernBertConfig& c) {
+  return {.vocabulary = c.vocab_size,
+          .positions = c.max_position_embeddings,
+          .width = c.hidden_size,
+          .layers = c.num_hidden_layers,
+          .heads = c.num_attention_heads,
+          .kv_heads = c.num_attention_heads,
+          .head_dim = head_dim(c),
+          .inner = c.intermediate_size,
+          .attention_dropout = c.attention_dropout};
+}
+
+void Family<ModernBertConfig>::set_dimensions(ModernBertConfig& c, const ModelDimensions& dims) {
+  c.vocab_size = dims.vocabulary;
+  c.max_position_embeddings = dims.positions;
+  c.hidden_size = dims.width;
+  c.num_hidden_layers = dims.layers;
+  c.num_attention_heads = dims.heads;
+  c.intermediate_size = dims.inner;
+  c.attention_dropout = dims.attention_dropout;
+}
+
+std::vector<SizeConflict> Family<ModernBertConfig>::size_conflicts(const ModernBertConfig& c) {
+  std::vector<SizeConflict> found;
+  add_unless_divides(found, "num_attention_heads", c.num_attention_heads, c.hidden_size,
+                     "hidden_size");
+  if (found.empty() && head_dim(c) % 2 != 0) {
+    found.push_back({"num_attention_heads",
+                     fmt::format("heads of {} elements, which turn in pairs", head_dim(c))});
+  }
+  return found;
+}
+
+TransformerSpec Family<ModernBertConfig>::transformer(const ModernBertConfig& c) {
+  const bool qkv = c.attention_bias, mlp = c.mlp_bias;
+  return {.names = {.body = "model",
+                    .blocks = "layers",
+                    .table = "embeddings.tok_embeddings",
+                    .table_norm = "embeddings.norm",
+                    .last_norm = "final_norm",
+                    .head = "decoder",
+                    .attention = "attn",
+                    .mlp = "mlp",
+                    .attention_norm = "attn_norm",
+                    .mlp_norm = "mlp_norm"},
+          .norms = {.kind = c.norm_bias ? NormKind::kLayer : NormKind::kLayerUnbiased,
+                    .eps = c.norm_eps,
+                    .skips_first = true},
+          .attention = {.in = {{"Wq", qkv}, {"Wk", qkv}, {"Wv", qkv}},
+                        .out = {"Wo", qkv},
+                        .joined = JoinedProjections{.name = "Wqkv"}},
+          .mlp = {.in = {{"Wi_gate", mlp}, {"Wi_up", mlp}},
+                  .out = {"Wo", mlp},
+                  .joined = JoinedProjections{.name = "Wi"}},
+          .activation = c.hidden_activation,
+          .rotary = RotarySpec{.theta = c.global_rope_theta},
+          .window_rotary = RotarySpec{.theta = c.local_rope_theta},
+          .head = {.transform = HeadTransform{.linear = "head.dense",
+                                              .norm = "head.norm",
+                                              .activation = c.classifier_activation,
+                                              .has_bias = c.classifier_bias},
+                   .bias = c.decoder_bias ? "decoder" : ""},
+          .attention_kind = AttentionKind::kBidirectional,
+          .window = SlidingWindow{.keys = c.local_attention / 2 + 1,
+                                  .full_every = c.global_attn_every_n_layers,
+                                  .first_full = 0},
+          .initializer_range = c.initializer_range,
+          .embedding_dropout = c.embedding_dropout,
+          .attention_out_dropout = c.attention_dropout,
+          .dropout_places = 3};
+}
+
+void Family<ModernBertConfig>::read_rest(const HfObject& object, ModernBertConfig& c) {
+  std::optional<RopeScaling> scaling;
+  if (object.object("rope_scaling")) object.refuse("a \"rope_scaling\" of a ModernBERT");
+  if (object.object("rope_parameters")) {
+    llama_like::read_rotary_of_layers(
+        object, {.theta = {"global_rope_theta", c.global_rope_theta}, .scaling = scaling},
+        {"local_rope_theta", c.local_rope_theta});
+  }
+  if (scaling) object.refuse("scaled rotary positions of a ModernBERT");
+  if (object.number("mlp_dropout").value_or(0) != 0) {
+    object.refuse("an \"mlp_dropout\" other than 0");
+  }
+  object.refuse_unless("tie_word_embeddings", true);
+  read_layers(object, c);
+}
+
+}  // namespace ds
