@@ -8,7 +8,7 @@
 namespace ds {
 namespace {
 
-constexpr int32_t kNoTarget = -1;
+constexpr int32_t kNotChosen = -1;
 
 bool has(WordEdge edges, WordEdge wanted) {
   return (static_cast<uint8_t>(edges) & static_cast<uint8_t>(wanted)) != 0;
@@ -42,7 +42,7 @@ void mask_tokens(const MaskingRules& rules, const Rng& rng, std::span<int32_t> t
   int32_t before = 0;
   for (size_t t = 0; t < tokens.size(); ++t) {
     const int32_t token = tokens[t];
-    targets[t] = kNoTarget;
+    targets[t] = kNotChosen;
     if (std::ranges::binary_search(rules.never, token)) {
       may_go_on = false;
       continue;

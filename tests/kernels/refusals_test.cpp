@@ -266,7 +266,8 @@ TEST_CASE("the fused loss refuses operands that do not fit", "[kernels]") {
     };
   };
   check_refused({
-      {"bias has 6 elements, expected 7", with([&](auto& a) { a.bias = make({6}); })},
+      {"bias has shape [6] (6 elements), expected 7 elements",
+       with([&](auto& a) { a.bias = make({6}); })},
       {"dbias must be given with a bias and dx, and only then",
        with([&](auto& a) { a.bias = make({7}); })},
       {"weight is not a matrix [V, C]", with([&](auto& a) { a.weight = make({28}); })},
