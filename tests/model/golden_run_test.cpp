@@ -231,7 +231,8 @@ TEST_CASE("families compute what Hugging Face's models compute", "[model][device
     CAPTURE(word);
     CHECK(logits[word] == Approx(wanted[word]).epsilon(1e-4).margin(1e-5));
   }
-  const std::vector<int32_t> generated = run.generated();
+  std::vector<int32_t> generated = run.generated();
+  if (testing::test_device().is_emulated) generated.resize(8);  // for the sake of time, too
   CHECK(continuation(run.trainer(), run.tokens(2), generated.size()) == generated);
   for (int step = 0; step < run.steps(); ++step) {
     const auto got = run.step(step, 1);

@@ -1,5 +1,6 @@
 // Samples of several documents: from the keys of a configuration and the tokens of a file to the
-// losses and weights that Hugging Face's models have with explicit masks (tests/golden/documents).
+// losses and weights that Hugging Face's models have with explicit masks (tests/golden/documents); an
+// encoder is to tell masked ones.
 #include <rapidjson/document.h>
 
 #include <algorithm>
@@ -116,7 +117,10 @@ Got train_documents(GoldenRun& run, const Shares& share) {
           Checkpointing checkpoints(engine, run.files, job, {});
           checkpoints.load(run.folder);
           LoaderSource source(data.train, Sampler(data.train.size(), SampleOrder::kSequential, 0),
-                              batch, place_of(engine.mesh()), {.documents = data.documents});
+                              batch, place_of(engine.mesh()),
+                              {.documents = data.documents,
+                               .masking = data.masking,
+                               .seed = static_cast<uint64_t>(config.train.seed)});
           for (const StepResult& result : train_until(engine, source, *config.train.steps)) {
             if (comm.rank() != 0) continue;
             got.losses.push_back(result.metrics.at("loss"));
@@ -130,7 +134,7 @@ Got train_documents(GoldenRun& run, const Shares& share) {
 }
 
 TEST_CASE("documents train as Hugging Face's models do with explicit masks", "[train]") {
-  const std::string family = GENERATE("mistral", "gpt2");
+  const std::string family = GENERATE("mistral", "gpt2", "bert");
   GoldenRun run(family);
   for (const Shares& share :
        {Shares{}, Shares{.micro_steps = 4}, Shares{.ranks = 2, .stage = 2, .micro_steps = 2},

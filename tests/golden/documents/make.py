@@ -1,6 +1,7 @@
 """Makes the golden runs of documents beside this file with Hugging Face's own models: five steps of AdamW over samples
 of several documents, each of which sees itself alone, with positions that begin anew and without the losses of first
-tokens, by explicit masks and the mean over the targets of the whole batch (num_items_in_batch of their trainer).
+tokens, by explicit masks and the mean over the targets of the whole batch (num_items_in_batch of their trainer). An
+encoder sees both sides, and is to tell tokens that are masked.
 
 usage: make.py FOLDER [FAMILY ...]
 Made with torch 2.9.1 and transformers 5.24.0, on the CPU.
@@ -14,25 +15,34 @@ import transformers
 from safetensors.torch import save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "families"))
-from make import CLIP, OPTIMIZER, SIZES, STEPS, WORDS, weights_of, write_shard  # noqa: E402
+from make import BERT, CLIP, OPTIMIZER, OPTIMIZERS, SIZES, STEPS, WORDS, weights_of, write_shard  # noqa: E402
+import masks  # noqa: E402
 
 LENGTH, BATCH, END, WINDOW = 16, 4, 3, 5
+SEED, MASK = 1, WORDS - 1
+RULES = {"seed": SEED, "share": 0.3, "masked": 0.6, "random": 0.3, "mask": MASK, "vocabulary": WORDS, "never": (END, MASK)}
+DOCUMENTS = {"eod_token_id": END, "reset_attention_mask": True, "reset_position_ids": True}
+DATA = {"bert": {**DOCUMENTS, "masked_lm": {"mlm_probability": RULES["share"], "mask_replace_prob": RULES["masked"],
+                                            "random_replace_prob": RULES["random"], "mask_token_id": MASK}}}
 FAMILIES = {
     "mistral": lambda: transformers.MistralConfig(**SIZES, head_dim=8, max_position_embeddings=32,
                                                   sliding_window=WINDOW),
     "gpt2": lambda: transformers.GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=2, n_head=4, n_positions=16,
                                             initializer_range=0.5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
                                             bos_token_id=None, eos_token_id=None, attn_implementation="eager"),
+    "bert": lambda: transformers.BertConfig(**BERT, layer_norm_eps=1e-5),
 }
 
 
 def rows_of(inputs, window):
-    """Positions [B, T], and an additive mask [B, 1, T, T]."""
+    """Positions [B, T], and an additive mask [B, 1, T, T]. Without a window tokens see both sides."""
     ends = (inputs == END).long()
     document = ends.cumsum(1) - ends  # of each token; an end belongs to what it ends
     place = torch.arange(LENGTH)
     distance = place[:, None] - place[None, :]
-    seen = (document[:, :, None] == document[:, None, :]) & (distance >= 0) & (distance < window)
+    seen = document[:, :, None] == document[:, None, :]
+    if window is not None:
+        seen &= (distance >= 0) & (distance < window)
     first = torch.stack([torch.tensor([int((row == d).nonzero()[0]) for d in row]) for row in document])
     return place - first, torch.where(seen, 0.0, torch.finfo(torch.float32).min)[:, None]
 
@@ -45,10 +55,20 @@ def losses_of(model, inputs, targets, window):
     return (sums * kept.flatten()).sum(), int(kept.sum())
 
 
+def masked_losses_of(model, inputs, first_sample):
+    positions, mask = rows_of(inputs, None)
+    rows = [masks.masked(row, first_sample + i, RULES) for i, row in enumerate(inputs.tolist())]
+    logits = model(torch.tensor([row[0] for row in rows]), attention_mask=mask, position_ids=positions).logits
+    targets = torch.tensor([row[1] for row in rows]).flatten()
+    return torch.nn.functional.cross_entropy(logits.view(-1, WORDS), targets, reduction="sum"), int((targets >= 0).sum())
+
+
 def make(family, folder):
     torch.manual_seed(11)
     config = FAMILIES[family]()
-    model = transformers.AutoModelForCausalLM.from_config(config)
+    kind = transformers.AutoModelForMaskedLM if family == "bert" else transformers.AutoModelForCausalLM
+    model = kind.from_config(config)
+    hyper = OPTIMIZERS.get(family, OPTIMIZER)
     folder.mkdir(parents=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -56,19 +76,21 @@ def make(family, folder):
     tokens[torch.rand(len(tokens)) < 0.12] = END
     write_shard(folder / "tokens.bin", tokens.tolist())
     train = {"model": ".", "data": {"train": ["tokens.bin"], "order": "sequential", "sequence_length": LENGTH,
-                                    "eod_token_id": END, "reset_attention_mask": True, "reset_position_ids": True,
-                                    "eod_mask_loss": True},
-             "train": {"steps": STEPS, "seed": 1}, "train_batch_size": BATCH,
-             "optimizer": {"type": "AdamW", "params": OPTIMIZER}, "gradient_clipping": CLIP}
+                                    **DATA.get(family, {**DOCUMENTS, "eod_mask_loss": True})},
+             "train": {"steps": STEPS, "seed": SEED}, "train_batch_size": BATCH,
+             "optimizer": {"type": "AdamW", "params": hyper}, "gradient_clipping": CLIP}
     (folder / "train.json").write_text(json.dumps(train, indent=1) + "\n")
     golden = {"losses": [], "grad_norms": []}
-    optimizer = torch.optim.AdamW(model.parameters(), **OPTIMIZER)
+    optimizer = torch.optim.AdamW(model.parameters(), **hyper)
     window = WINDOW if family == "mistral" else LENGTH
     for step in range(STEPS):
         first = step * BATCH * LENGTH
         inputs = tokens[first:first + BATCH * LENGTH].view(BATCH, LENGTH)
         targets = tokens[first + 1:first + 1 + BATCH * LENGTH].view(BATCH, LENGTH)
-        total, count = losses_of(model, inputs, targets, window)
+        if family == "bert":
+            total, count = masked_losses_of(model, inputs, step * BATCH)
+        else:
+            total, count = losses_of(model, inputs, targets, window)
         loss = total / count
         optimizer.zero_grad()
         loss.backward()
