@@ -1,6 +1,6 @@
 // Samples of several documents: from the keys of a configuration and the tokens of a file to the
-// losses and weights that Hugging Face's models have with explicit masks (tests/golden/documents); an
-// encoder is to tell masked ones.
+// losses and weights that Hugging Face's models have with explicit masks (tests/golden/documents).
+// An encoder is to tell masked tokens.
 #include <rapidjson/document.h>
 
 #include <algorithm>
