@@ -86,13 +86,13 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
 }
 
 std::string norms_of(const TransformerSpec& spec, const Keys& keys) {
-  constexpr std::string_view kKinds[] = {"layer", "layer, no biases", "RMS", "RMS, 1 + w"};
+  constexpr std::string_view kKinds[] = {"layer", "layer without biases", "RMS", "RMS, 1 + w"};
   std::string text(kKinds[static_cast<size_t>(spec.norms.kind)]);
   const bool before = !spec.names.attention_norm.empty();
   if (!spec.names.attention_out_norm.empty())
     text += before ? ", also behind branches" : ", behind branches";
   if (!spec.names.attention_sum_norm.empty()) text += ", of sums";
-  if (!spec.names.table_norm.empty()) text += " and of the embedding";
+  if (!spec.names.table_norm.empty()) text += ", of the embedding";
   if (keys.has("do_layer_norm_before")) text += ", (of sums)";
   return text;
 }

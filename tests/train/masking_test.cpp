@@ -85,6 +85,7 @@ TEST_CASE("the token that masks is the tokenizer's own", "[train]") {
   const auto rules = masking_rules(data, bert_of(23), tokenizer.get(), std::nullopt, files);
   CHECK(rules->mask == 2);
   CHECK(rules->never == std::vector<int32_t>{2, 2, 4});
+  files.remove("/t/tokenizer_config.json");
   write("/t/tokenizer_config.json", R"({"mask_token": "ab"})");
   CHECK_THROWS_WITH(masking_rules(data, bert_of(23), tokenizer.get(), std::nullopt, files),
                     Catch::Contains("mask_token \"ab\" is 2 tokens"));
