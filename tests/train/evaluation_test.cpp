@@ -133,7 +133,7 @@ TEST_CASE("a short step has the beginnings of its samples, and documents within 
   CHECK(numbers("tokens") == Ids{0, 1, 4, 9, 16, 24, 28, 5, 13, 23});
   CHECK(numbers("targets") == Ids{1, 4, -1, 16, 25, 28, 5, 13, 23, 6});
   CHECK(numbers("positions") == Ids{0, 1, 2, 0, 1, 0, 1, 2, 3, 4});
-  CHECK(numbers("key_ranges") == Ids{0, 5, 0, 5, 0, 5, 3, 5, 3, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5});
+  CHECK(numbers("key_ranges") == Ids{0, 3, 0, 3, 0, 3, 3, 5, 3, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5});
   CHECK_THROWS_WITH(
       source.fill(
           0, 0, host_batch(BatchSpec({{.name = "weights", .dtype = DType::kF32, .shape = {10}}}))),

@@ -83,8 +83,8 @@ Stage sleeping_stage(ParameterStore& store, int at, int stages, const Times& tim
   parts.blocks.push_back(std::make_unique<SleepingBlock>(fmt::format("block.{}", at), times));
   if (at == stages - 1) {
     const ParamId gamma = add("gamma", {kWidth});
-    parts.head = {.norm = {.gamma = gamma, .eps = 1e-5F},
-                  .weight = add("head", {kVocabulary, kWidth})};
+    parts.head = {.norm = NormSpec{.gamma = gamma, .eps = 1e-5F},
+                  .logits = {.weight = add("head", {kVocabulary, kWidth})}};
   }
   return Stage(std::move(parts));
 }
