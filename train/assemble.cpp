@@ -346,6 +346,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   if (const std::string why = tensor_conflict(model, tensor_split(config)); !why.empty()) {
     throw ConfigError(fmt::format("{}: {}", tensor_key(config), why));
   }
+  if (const std::string why = uneven_conflict(config, model); !why.empty()) throw ConfigError(why);
   require_partition(config, model);
   require_stages(config.pipeline, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
@@ -509,7 +510,8 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     train = std::move(rest);
     validation = std::move(held);
   }
-  const double bytes_per_token = data.tokenizer == "byte" ? 1.0 : 0.0;
+  // The losses of masked tokens tell nothing of how short a text could be written.
+  const double bytes_per_token = data.tokenizer == "byte" && is_causal(model) ? 1.0 : 0.0;
   return {.tokenizer = std::move(tokenizer),
           .train = std::move(train),
           .validation = std::move(validation),

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "config/sections/training.h"
+#include "config/config.h"
 #include "core/files/file.h"
 #include "data/masked_tokens.h"
 #include "data/tokenizer/tokenizer.h"
@@ -17,5 +17,7 @@ namespace ds {
 std::optional<MaskingRules> masking_rules(const DataSection& data, const ModelConfig& model,
                                           const Tokenizer* tokenizer, std::optional<int32_t> end,
                                           FileSystem& files);
+// Why a run cannot go with losses of which as many count as are masked; empty: it can.
+std::string uneven_conflict(const Config& config, const ModelConfig& model);
 
 }  // namespace ds

@@ -20,8 +20,9 @@ These families are trained, from `model.family` in `train.json` or from a Huggin
 `config.json` names the class; [using-a-model.md](using-a-model.md) says what a folder may hold.
 Those that see both sides of a token are trained to tell masked ones (`data.masked_lm`); from the
 others `generate` draws text, and `eval` tells their perplexity. All of them train in fp32, bf16 and
-fp16, at ZeRO 0 to 3 with and without offload, and are cut by tensor ranks, stages, Ulysses and
-rings; `final/` is a folder that transformers loads. [config.md](config.md) has their keys.
+fp16, at ZeRO 0 to 3 with and without offload, and are cut by tensor ranks (where a row does not say
+otherwise), stages, Ulysses and rings; `final/` is a folder that transformers loads.
+[config.md](config.md) has their keys.
 
 What a family has by default stands first, and what its keys can turn on besides stands in brackets.
 *Scaled* positions are those of `rope_scaling`. Keys that change results and are not known are

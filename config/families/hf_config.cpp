@@ -224,7 +224,7 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   object.set("bos_token_id", id(ids.bos));
   object.set("eos_token_id", id(ids.eos));
   const bool is_a_field = object.find("pad_token_id") != nullptr;
-  if (ids.pad || !is_a_field) object.set("pad_token_id", id(ids.pad));
+  if (!is_a_field) object.set("pad_token_id", id(ids.pad));
   return to_json(object);
 }
 

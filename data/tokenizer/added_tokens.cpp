@@ -30,14 +30,6 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (size_t byte = 0; byte < 256; ++byte) first_byte_[byte + 1] += first_byte_[byte];
 }
 
-std::vector<int32_t> AddedTokens::special_ids() const {
-  std::vector<int32_t> ids;
-  for (const AddedToken& token : tokens_) {
-    if (token.is_special) ids.push_back(token.id);
-  }
-  return ids;
-}
-
 size_t AddedTokens::certain_bytes(std::string_view text) const {
   size_t end = text.size() - std::min(text.size(), longest_);
   const auto splits_character = [&] { return end < text.size() && is_continuation(text[end]); };

@@ -20,7 +20,6 @@ struct AddedToken {
   std::string content;                 // not empty
   int32_t id;
   Strip left, right;
-  bool is_special = false;  // no part of a text
 };
 
 // Thread-safe once built.
@@ -30,8 +29,6 @@ class AddedTokens {
 
   // If two tokens have the same content the first one counts.
   explicit AddedTokens(std::vector<AddedToken> tokens);
-
-  std::vector<int32_t> special_ids() const;
 
   // Calls `on_text` and `on_token` for the sections of the text in order. A section of text comes
   // with how far it is wanted, and on_text() says how many bytes of it were taken; so does this.

@@ -84,7 +84,6 @@ class BytePairTokenizer final : public Tokenizer {
 
   int64_t vocab_size() const override { return vocab_size_; }
   bool knows(int32_t id) const override { return bytes_of_id_.contains(id); }
-  std::vector<int32_t> special_ids() const override { return added_.special_ids(); }
 
   size_t encode_part(std::string_view text, const TextPart& part,
                      std::vector<int32_t>& out) const override {
@@ -369,8 +368,7 @@ class JsonReader {
       if (known != bytes_of_id_.end() && known->second == same)
         bytes_of_id_.erase(known);  // decodes verbatim
       set_bytes(number, text);
-      out.push_back({text, static_cast<int32_t>(number), strip("lstrip"), strip("rstrip"),
-                     flag(item, "special", false)});
+      out.push_back({text, static_cast<int32_t>(number), strip("lstrip"), strip("rstrip")});
     }
     return AddedTokens(std::move(out));
   }

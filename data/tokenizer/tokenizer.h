@@ -23,8 +23,6 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   virtual int64_t vocab_size() const = 0;    // largest id + 1
   virtual bool knows(int32_t id) const = 0;  // not every id below vocab_size() need be a token
-  // Tokens that are no part of a text, such as those that begin, end or mask one.
-  virtual std::vector<int32_t> special_ids() const { return {}; }
   // DataError with the byte offset if the text cannot be encoded (invalid UTF-8, for BPE). Special
   // tokens that a post-processor would add (<|begin_of_text|>) are not added; those in the text are
   // recognised.

@@ -248,8 +248,9 @@ void HfWeights::compare_tied_head(std::span<const Run> runs, const Tensor& range
     if (std::memcmp(embeddings, bytes.data(), head.bytes()) != 0) {
       throw DataError(fmt::format(
           "{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "
-          "GPT-2 has without saying so), but {} differs from {}; set it to false there",
-          path_, tied_head_, places_[*tied_embeddings_].name));
+          "GPT-2 has without saying so), but {} differs from {}; set it to false there, or, for an "
+          "encoder, which is always tied, remove {} from the weights",
+          path_, tied_head_, places_[*tied_embeddings_].name, tied_head_));
     }
   }
 }

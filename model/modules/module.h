@@ -80,8 +80,8 @@ NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps,
 // The norm begins as one that multiplies by 1.
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps,
                          kernels::RmsWeight weight = kernels::RmsWeight::kPlain);
-// Whose ranks have what is not cut whole, and make a part of its gradient each of the rows that
-// they have; none where all ranks see all rows.
+// Returns the axis whose ranks each make a part of the gradient of what they have whole, as of the
+// rows that they have; none where all ranks see all rows.
 std::vector<Axis> sum_of_rows(const BuildContext& build);
 Initializer unit_weight(kernels::RmsWeight weight);
 

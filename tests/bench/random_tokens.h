@@ -1,6 +1,8 @@
 // Random tokens instead of a data set, for the benchmarks of training.
 #pragma once
 
+#include <algorithm>
+
 #include "core/values/rng.h"
 #include "train/engine.h"
 
@@ -20,6 +22,9 @@ class RandomTokens final : public BatchSource {
     };
     draw(batch_field::kTokens, 0);
     draw(batch_field::kTargets, 1);
+    if (batch.has(batch_field::kSegments)) {
+      std::ranges::fill(batch.values<int32_t>(batch_field::kSegments), 0);
+    }
   }
   int64_t first_sample(int) const override { return 0; }
 

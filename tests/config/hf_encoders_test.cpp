@@ -29,6 +29,9 @@ TEST_CASE("encoders see both sides, have norms of sums, and refuse what they are
   CHECK(dimensions(other).positions == 512 - 5);
   CHECK_THAT(format_hf_config(other, DType::kF32),
              Catch::Contains("\"pad_token_id\": 4") || Catch::Contains("\"pad_token_id\":4"));
+  // What a tokenizer pads with moves no positions.
+  CHECK_THAT(format_hf_config(other, DType::kF32, {.pad = 7}),
+             !Catch::Contains("\"pad_token_id\": 7") && !Catch::Contains("\"pad_token_id\":7"));
   CHECK_THROWS_WITH(read(roberta + R"(, "max_position_embeddings": 2)"),
                     Catch::Contains("max_position_embeddings: 2, of which the first 2"));
   for (const std::string& family : {bert, roberta}) {
@@ -133,6 +136,7 @@ TEST_CASE("a ModernBERT has windows to both sides, and the first layer of severa
   CHECK(transformer_spec(read(R"(, "norm_bias": true)")).norms.kind == NormKind::kLayer);
   CHECK(transformer_spec(read(R"(, "decoder_bias": false)")).head.bias.empty());
   CHECK(read(R"(, "global_attn_every_n_layers": 2)").global_attn_every_n_layers == 2);
+  CHECK(read(R"(, "local_rope_theta": null)").local_rope_theta == 160000);
   const std::string slides = R"("sliding_attention")", full = R"("full_attention")";
   const auto typed = [&](const std::string& a, const std::string& b, const std::string& c,
                          const std::string& d) {

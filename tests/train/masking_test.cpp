@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "config/load.h"
 #include "core/values/index.h"
+#include "data/tokenizer/special_tokens.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
 #include "tests/support/tiny_models.h"
@@ -79,16 +80,40 @@ TEST_CASE("the token that masks is the tokenizer's own", "[train]") {
                        {"id": 4, "content": "</s>", "special": true}]})");
   write("/t/tokenizer_config.json", R"({"mask_token": {"content": "<mask>"}})");
   const auto tokenizer = make_tokenizer(files, "/t");
-  CHECK(tokenizer->special_ids() == std::vector<int32_t>{4, 2});
+  const std::map<std::string, int32_t> specials{{"<mask>", 2}, {"</s>", 4}};
+  CHECK(special_tokens(files, "/t") == specials);
+  CHECK(special_tokens(files, "/t/tokenizer.json") == specials);
+  CHECK(special_tokens(files, "/nowhere").empty());
+  CHECK(special_tokens(files, "byte").empty());
   DataSection data = section_of("");
   data.tokenizer = "/t";
   const auto rules = masking_rules(data, bert_of(23), tokenizer.get(), std::nullopt, files);
   CHECK(rules->mask == 2);
   CHECK(rules->never == std::vector<int32_t>{2, 2, 4});
+  // Token ids are no text, but have the same special tokens.
+  CHECK(masking_rules(data, bert_of(23), nullptr, std::nullopt, files)->never == rules->never);
+  CHECK_THROWS_WITH(masking_rules(data, bert_of(2), nullptr, std::nullopt, files),
+                    Catch::Contains("\"<mask>\" is no special token"));
   files.remove("/t/tokenizer_config.json");
+  CHECK(masking_rules(data, bert_of(23), nullptr, std::nullopt, files)->mask == 2);
   write("/t/tokenizer_config.json", R"({"mask_token": "ab"})");
   CHECK_THROWS_WITH(masking_rules(data, bert_of(23), tokenizer.get(), std::nullopt, files),
-                    Catch::Contains("mask_token \"ab\" is 2 tokens"));
+                    Catch::Contains("mask_token \"ab\" is no special token"));
+  files.remove("/t/tokenizer.json");
+  write("/t/tokenizer.json", R"({"added_tokens": [{"id": "2", "content": "<mask>"}]})");
+  CHECK_THROWS_WITH(special_tokens(files, "/t"), Catch::Contains("no list of objects"));
+}
+
+TEST_CASE("what looks at losses that all count alike is refused for encoders", "[train]") {
+  const Config plain = parse_config("{}");
+  CHECK(uneven_conflict(plain, bert_of(23)).empty());
+  Config early = plain;
+  early.zero_optimization.offload_optimizer.emplace().super_offload = true;
+  CHECK_THAT(uneven_conflict(early, bert_of(23)), Catch::Contains("super_offload"));
+  CHECK(uneven_conflict(early, tiny_gpt2(1)).empty());
+  Config curved = plain;
+  curved.eigenvalue.enabled = true;
+  CHECK_THAT(uneven_conflict(curved, bert_of(23)), Catch::StartsWith("eigenvalue: "));
 }
 
 TEST_CASE("masks that cannot be are refused, with what to do", "[train]") {
@@ -139,10 +164,10 @@ struct Read {
 
 // What a place has of the steps [first, last) of global batches of 4 samples.
 Read read_steps(const SampleSet& samples, const SamplePlace& place, int64_t ranks, int64_t first,
-                int64_t last, uint64_t seed = 5) {
+                int64_t last, uint64_t seed = 5, SampleOrder order = SampleOrder::kShuffled) {
   const MaskingRules rules{.share = 0.5, .mask = 20, .vocabulary = 21, .never = {3}};
   const BatchShape shape{.micro_batch = 4 / ranks, .ranks = ranks};
-  LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kShuffled, 1), shape, place,
+  LoaderSource source(samples, Sampler(samples.size(), order, 1), shape, place,
                       {.masking = rules, .seed = seed});
   const int64_t rows = shape.micro_batch * kLength / place.parts;
   const BatchSpec spec({{"tokens", DType::kI32, {rows}}, {"targets", DType::kI32, {rows}}});
@@ -184,15 +209,16 @@ TEST_CASE("a sample is masked alike wherever it is read, and otherwise when it c
   for (size_t row = 0; row < 4; ++row) {
     for (size_t t = 0; t < 4; ++t) {
       CHECK(front.targets[row * 4 + t] == whole.targets[row * 8 + t]);
+      CHECK(front.tokens[row * 4 + t] == whole.tokens[row * 8 + t]);
+      CHECK(back.targets[row * 4 + t] == whole.targets[row * 8 + 4 + t]);
       CHECK(back.tokens[row * 4 + t] == whole.tokens[row * 8 + 4 + t]);
     }
   }
-  // Three steps are a pass over the samples: the same ones come again in another order and masked
-  // otherwise.
-  const auto chosen = [](const Read& read) {
-    return std::ranges::count_if(read.targets, [](int32_t target) { return target >= 0; });
+  // Three steps are a pass over the samples: the same ones come again, masked otherwise.
+  const auto in_order = [&](int64_t step) {
+    return read_steps(samples, {}, 1, step, step + 1, 5, SampleOrder::kSequential);
   };
-  CHECK(chosen(alone(0, 3)) != chosen(alone(3, 6)));
+  CHECK(in_order(0).targets != in_order(3).targets);
   CHECK_FALSE(read_steps(samples, {}, 1, 0, 1, 6) == alone(0, 1));
 }
 

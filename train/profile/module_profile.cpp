@@ -124,31 +124,41 @@ struct ModuleNames {
   TransformerSpec spec;
   HfClasses classes;
 
-  std::string_view class_of(std::string_view name, int depth) const {
+  // `holds_others`: modules that are no layer by themselves.
+  std::string_view class_of(std::string_view name, int depth, bool holds_others) const {
     const TransformerNames& names = spec.names;
+    const auto is = [&](std::string_view path) { return !path.empty() && name == last_word(path); };
     if (depth == 0) return classes.model;
-    if (name == names.body) return classes.body;
-    if (name == names.blocks) return "ModuleList";
+    if (is(names.body)) return classes.body;
+    if (is(names.blocks)) return "ModuleList";
     if (is_number(name)) return classes.block;
-    if (name == names.attention) return classes.attention;
-    if (name == names.mlp) return classes.mlp;
+    if (is(names.attention)) return classes.attention;
+    if (is(names.mlp)) return classes.mlp;
     if (is_norm(name)) return classes.norm;
-    if (name == names.table || name == names.positions) return "Embedding";
-    return name == names.head ? "Linear" : classes.linear;
+    if (is(names.table) || is(names.positions) || is(names.segments)) return "Embedding";
+    if (is(names.head)) return "Linear";
+    return holds_others ? "Module" : classes.linear;
   }
   bool is_norm(std::string_view name) const {
     const TransformerNames& names = spec.names;
-    const bool of_head =
-        spec.head_norms && (name == spec.head_norms->queries || name == spec.head_norms->keys);
-    return of_head || name == names.attention_norm || name == names.mlp_norm ||
-           name == names.attention_out_norm || name == names.mlp_out_norm ||
-           name == names.last_norm;
+    std::vector<std::string_view> norms{
+        names.attention_norm,     names.mlp_norm,     names.attention_out_norm, names.mlp_out_norm,
+        names.attention_sum_norm, names.mlp_sum_norm, names.table_norm,         names.last_norm};
+    if (spec.head_norms)
+      norms.insert(norms.end(), {spec.head_norms->queries, spec.head_norms->keys});
+    if (spec.head.transform) norms.push_back(spec.head.transform->norm);
+    return std::ranges::any_of(
+        norms, [&](std::string_view path) { return !path.empty() && last_word(path) == name; });
+  }
+  // A node of the tree is one word of a path.
+  static std::string_view last_word(std::string_view path) {
+    return path.substr(path.rfind('.') + 1);
   }
 };
 
 ModuleProfile profile_of(const Node& node, const ModuleNames& names, int depth) {
   ModuleProfile out{.name = node.name,
-                    .kind = std::string(names.class_of(node.name, depth)),
+                    .kind = std::string(names.class_of(node.name, depth, !node.children.empty())),
                     .parameters = node.own_parameters,
                     .macs = node.macs,
                     .flops = node.flops,

@@ -156,6 +156,7 @@ TransformerSpec Family<ModernBertConfig>::transformer(const ModernBertConfig& c)
                                   .full_every = c.global_attn_every_n_layers,
                                   .first_full = 0},
           .initializer_range = c.initializer_range,
+          .scales_branches = true,
           .embedding_dropout = c.embedding_dropout,
           .attention_out_dropout = c.attention_dropout,
           .dropout_places = 3};
@@ -164,6 +165,7 @@ TransformerSpec Family<ModernBertConfig>::transformer(const ModernBertConfig& c)
 void Family<ModernBertConfig>::read_rest(const HfObject& object, ModernBertConfig& c) {
   std::optional<RopeScaling> scaling;
   if (object.object("rope_scaling")) object.refuse("a \"rope_scaling\" of a ModernBERT");
+  if (object.is_null("local_rope_theta")) c.local_rope_theta = c.global_rope_theta;
   if (object.object("rope_parameters")) {
     llama_like::read_rotary_of_layers(
         object, {.theta = {"global_rope_theta", c.global_rope_theta}, .scaling = scaling},

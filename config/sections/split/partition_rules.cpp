@@ -58,9 +58,9 @@ std::vector<SplitWeight> split_weights(const ModelConfig& model) {
       {.name = token_table(model), .split = kRow, .needs_rule = false}};
   for (int64_t layer = 0; layer < dimensions(model).layers; ++layer) {
     const auto add = [&](std::string_view branch, const ProjectionSpec& part, PartitionType split) {
-      weights.push_back(
-          {.name = fmt::format("{}.{}.{}.{}.weight", blocks, layer, branch, part.name),
-           .split = split});
+      weights.push_back({.name = fmt::format("{}.{}.{}{}{}.weight", blocks, layer, branch,
+                                             branch.empty() ? "" : ".", part.name),
+                         .split = split});
     };
     for (const auto& [name, branch] :
          {std::pair(spec.names.attention, &spec.attention), std::pair(spec.names.mlp, &spec.mlp)}) {

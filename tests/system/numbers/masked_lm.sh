@@ -16,6 +16,7 @@ near() { awk "BEGIN { d = $1 - $2; exit !(d * d < 1e-6) }" || fail "$3: $1, expe
 expect 0 bert.json --num-ranks 1 --run-dir one
 first=$(sed -n 's/.*"loss": \([-+.0-9e]*\)[,}].*/\1/p' one/metrics.jsonl | head -1)
 awk "BEGIN { exit !($(last one validation_loss) < 0.75 * $first) }" || fail "it learns nothing: $first, $(last one validation_loss)"
+grep -q bits_per_byte one/metrics.jsonl one/report.json && fail "the losses of masked tokens are no bits per byte"
 expect 0 bert.json --num-ranks 2 --run-dir two +zero_optimization.stage=3
 near "$(last two loss)" "$(last one loss)" "two ranks"
 near "$(last two validation_loss)" "$(last one validation_loss)" "the evaluation of two ranks"

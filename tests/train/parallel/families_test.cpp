@@ -1,8 +1,10 @@
 // Every family of the list at toy size: it trains alike however its layers, heads and samples are
 // shared out, takes the memory that was planned, and comes back from its Hugging Face folder.
+#include <algorithm>
 #include <numeric>
 
 #include "config/families/hf_config.h"
+#include "config/sections/split/partition_rules.h"
 #include "config/sections/split/tensor.h"
 #include "model/families/zoo.h"
 #include "model/hf/safetensors.h"
@@ -78,6 +80,15 @@ void write_weights(FileSystem& files, const std::string& path, std::span<const P
     writer.write(tensor.name, std::as_bytes(std::span(whole)));
   }
   writer.finish();
+}
+
+// What rules of partitions are matched with are names of tensors in folders.
+void require_names(const std::vector<SplitWeight>& split, const std::vector<ExportTensor>& all) {
+  for (const SplitWeight& weight : split) {
+    CAPTURE(weight.name);
+    CHECK(std::ranges::any_of(
+        all, [&](const ExportTensor& entry) { return entry.tensor.name == weight.name; }));
+  }
 }
 
 TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
@@ -159,6 +170,7 @@ TEST_CASE("every family comes back from its Hugging Face folder", "[train]") {
     const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
     const std::vector<ParamSpec> again = specs_of_model(read, DType::kF32);
     REQUIRE(specs.size() == again.size());
+    require_names(split_weights(model), export_list(specs, DType::kF32));
     for (size_t i = 0; i < specs.size(); ++i) {
       CHECK(again[i].name == specs[i].name);
       CHECK(again[i].shape == specs[i].shape);

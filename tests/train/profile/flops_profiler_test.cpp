@@ -155,6 +155,36 @@ TEST_CASE("windows and norms of heads change no count of scores", "[train]") {
   }
 }
 
+TEST_CASE("modules whose names are paths have their classes", "[train]") {
+  BertConfig bert;
+  bert.num_hidden_layers = 2;
+  bert.num_attention_heads = 4;
+  bert.hidden_size = 64;
+  bert.intermediate_size = 96;
+  bert.vocab_size = 100;
+  const ModuleProfile model = profile_of(bert, 64);
+  for (const auto& [path, kind] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"bert", "BertModel"},
+           {"bert.encoder", "Module"},
+           {"bert.encoder.layer", "ModuleList"},
+           {"bert.encoder.layer.1", "BertLayer"},
+           {"bert.encoder.layer.1.attention", "BertAttention"},
+           {"bert.encoder.layer.1.attention.self", "Module"},
+           {"bert.encoder.layer.1.attention.self.query", "Linear"},
+           {"bert.encoder.layer.1.attention.output.LayerNorm", "LayerNorm"},
+           {"bert.encoder.layer.1.output.LayerNorm", "LayerNorm"},
+           {"bert.embeddings.token_type_embeddings", "Embedding"},
+           {"bert.embeddings.LayerNorm", "LayerNorm"},
+           {"cls.predictions.transform.LayerNorm", "LayerNorm"},
+           {"cls.predictions.decoder", "Linear"}}) {
+    CAPTURE(path);
+    CHECK(inside(model, path).kind == kind);
+  }
+  const double tokens = 2 * 64, pairs = 64 * 64;
+  CHECK(inside(model, "bert.encoder.layer.0.attention").macs ==
+        Approx(tokens * 4 * 64 * 64 + 2 * 2 * pairs * 64).epsilon(kWithin));
+}
+
 TEST_CASE("a module has what is inside and its own", "[train]") {
   const ModuleProfile model = profile_of(gpt2_124m(), 64);
   const std::function<void(const ModuleProfile&)> check = [&](const ModuleProfile& module) {

@@ -1,0 +1,40 @@
+#include "data/tokenizer/special_tokens.h"
+
+#include "core/status/error.h"
+#include "data/tokenizer/json_object.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kLargestTokenizer = int64_t{1} << 28;
+
+}  // namespace
+
+std::map<std::string, int32_t> special_tokens(FileSystem& files, const std::string& name_or_path) {
+  std::map<std::string, int32_t> found;
+  if (name_or_path == "byte") return found;
+  const std::string inside = join_path(name_or_path, "tokenizer.json");
+  const std::string& path = files.exists(inside) ? inside : name_or_path;
+  if (!path.ends_with(".json") || !files.exists(path)) return found;
+  const rapidjson::Document document = read_json_object(files, path, kLargestTokenizer);
+  const auto list = document.FindMember("added_tokens");
+  if (list == document.MemberEnd() || list->value.IsNull()) return found;
+  const auto refuse = [&] {
+    return DataError(path + ": added_tokens is no list of objects with id, content and special");
+  };
+  if (!list->value.IsArray()) throw refuse();
+  for (const rapidjson::Value& token : list->value.GetArray()) {
+    if (!token.IsObject()) throw refuse();
+    const auto id = token.FindMember("id"), content = token.FindMember("content");
+    const auto special = token.FindMember("special"), none = token.MemberEnd();
+    if (id == none || !id->value.IsInt() || content == none || !content->value.IsString()) {
+      throw refuse();
+    }
+    if (special == none || !special->value.IsBool() || !special->value.GetBool()) continue;
+    found.emplace(std::string(content->value.GetString(), content->value.GetStringLength()),
+                  id->value.GetInt());
+  }
+  return found;
+}
+
+}  // namespace ds
