@@ -73,8 +73,7 @@ std::optional<MaskingRules> masking_rules(const DataSection& data, const ModelCo
   if (data.eod_mask_loss) {
     throw ConfigError(
         fmt::format("data.eod_mask_loss: \"{}\" is trained to tell masked tokens, and the ends of "
-                    "documents are "
-                    "never masked; remove it",
+                    "documents are never masked; remove it",
                     family_name(model)));
   }
   const MaskedLmConfig masked = data.masked_lm.value_or(MaskedLmConfig());

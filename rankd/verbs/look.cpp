@@ -133,11 +133,12 @@ bool Looker::needs_tokenizer() const {
 
 void Looker::look_at_tokenizer() {
   const int64_t vocabulary = model_ ? dimensions(*model_).vocabulary : INT64_MAX;
+  const auto look_at_samples = [&](const Tokenizer* tokenizer, const TextOptions& text) {
+    const DocumentRules rules = document_rules(config_.data, tokenizer, text, vocabulary);
+    if (model_) masking_rules(config_.data, *model_, tokenizer, rules.end, files_);
+  };
   if (!needs_tokenizer()) {
-    attempt("data", [&] {
-      const DocumentRules rules = document_rules(config_.data, nullptr, {}, vocabulary);
-      if (model_) masking_rules(config_.data, *model_, nullptr, rules.end, files_);
-    });
+    attempt("data", [&] { look_at_samples(nullptr, {}); });
     return;
   }
   // A folder that is not there has been told of, and has no tokenizer either.
@@ -146,9 +147,7 @@ void Looker::look_at_tokenizer() {
   attempt("data.tokenizer", [&] {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
     if (model_) check_vocabulary(*tokenizer, config_.data.tokenizer, vocabulary);
-    const DocumentRules rules = document_rules(
-        config_.data, tokenizer.get(), text_options(config_.data, *tokenizer, files_), vocabulary);
-    if (model_) masking_rules(config_.data, *model_, tokenizer.get(), rules.end, files_);
+    look_at_samples(tokenizer.get(), text_options(config_.data, *tokenizer, files_));
   });
 }
 

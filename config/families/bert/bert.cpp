@@ -1,8 +1,7 @@
 #include "config/families/bert/bert.h"
 
 #include "config/families/spec/hf_object.h"
-#include "config/families/spec/limits.h"
-#include "config/reader/fields.h"
+#include "config/families/spec/plain_sizes.h"
 
 namespace ds {
 namespace {
@@ -10,18 +9,10 @@ namespace {
 constexpr int64_t kMostSegments = 1 << 16;
 
 void size_fields(Visitor& v, BertWords& c) {
-  const auto size = [&](std::string_view key, int64_t& slot, const char* meaning, int64_t most) {
-    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed, .min = 1, .max = most});
-  };
-  size("num_hidden_layers", c.num_hidden_layers, "Transformer layers.", kMostLayers);
-  size("num_attention_heads", c.num_attention_heads, "Attention heads; divides hidden_size.",
-       kMostHeads);
-  size("hidden_size", c.hidden_size, "Width of the hidden state.", kLargestWidth);
-  size("intermediate_size", c.intermediate_size, "Width of the MLP.", kLargestInnerWidth);
-  size("max_position_embeddings", c.max_position_embeddings,
-       "Rows of the table of positions: of the longest sequence, in tokens.", kMostPositions);
-  size("type_vocab_size", c.type_vocab_size, "Segments that a sequence may have.", kMostSegments);
-  size("vocab_size", c.vocab_size, "Tokens in the vocabulary.", kLargestVocabulary);
+  plain_sizes::fields(v, c, "Rows of the table of positions: of the longest sequence, in tokens.");
+  plain_sizes::size_field(v, "type_vocab_size", c.type_vocab_size,
+                          "Segments that a sequence may have.", kMostSegments);
+  plain_sizes::vocabulary_field(v, c);
 }
 
 }  // namespace
@@ -49,33 +40,14 @@ void BertLike::fields(Visitor& v, BertWords& c) {
 
 void fields(Visitor& v, BertConfig& c) { BertLike::fields(v, c); }
 
-ModelDimensions BertLike::dimensions(const BertWords& c) {
-  return {.vocabulary = c.vocab_size,
-          .positions = c.max_position_embeddings,
-          .width = c.hidden_size,
-          .layers = c.num_hidden_layers,
-          .heads = c.num_attention_heads,
-          .kv_heads = c.num_attention_heads,
-          .head_dim = c.num_attention_heads < 1 ? 0 : c.hidden_size / c.num_attention_heads,
-          .inner = c.intermediate_size,
-          .attention_dropout = c.attention_probs_dropout_prob};
-}
+ModelDimensions BertLike::dimensions(const BertWords& c) { return plain_sizes::dimensions(c); }
 
 void BertLike::set_dimensions(BertWords& c, const ModelDimensions& dims) {
-  c.vocab_size = dims.vocabulary;
-  c.max_position_embeddings = dims.positions;
-  c.hidden_size = dims.width;
-  c.num_hidden_layers = dims.layers;
-  c.num_attention_heads = dims.heads;
-  c.intermediate_size = dims.inner;
-  c.attention_probs_dropout_prob = dims.attention_dropout;
+  plain_sizes::set_dimensions(c, dims);
 }
 
 std::vector<SizeConflict> BertLike::size_conflicts(const BertWords& c) {
-  std::vector<SizeConflict> found;
-  add_unless_divides(found, "num_attention_heads", c.num_attention_heads, c.hidden_size,
-                     "hidden_size");
-  return found;
+  return plain_sizes::size_conflicts(c);
 }
 
 TransformerSpec BertLike::transformer(const BertWords& c) {

@@ -2,6 +2,7 @@
 
 #include "config/families/llama/llama_like.h"
 #include "config/families/spec/hf_object.h"
+#include "config/families/spec/plain_sizes.h"
 
 namespace ds {
 namespace {
@@ -24,23 +25,15 @@ void read_layers(const HfObject& object, ModernBertConfig& c) {
 }
 
 void size_fields(Visitor& v, ModernBertConfig& c) {
-  const auto size = [&](std::string_view key, int64_t& slot, const char* meaning, int64_t most) {
-    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed, .min = 1, .max = most});
-  };
-  size("num_hidden_layers", c.num_hidden_layers, "Transformer layers.", kMostLayers);
-  size("num_attention_heads", c.num_attention_heads, "Attention heads; divides hidden_size.",
-       kMostHeads);
-  size("hidden_size", c.hidden_size, "Width of the hidden state.", kLargestWidth);
-  size("intermediate_size", c.intermediate_size, "Width of the MLP.", kLargestInnerWidth);
-  size("max_position_embeddings", c.max_position_embeddings, "Longest sequence, in tokens.",
-       kMostPositions);
-  size("vocab_size", c.vocab_size, "Tokens in the vocabulary.", kLargestVocabulary);
-  size("local_attention", c.local_attention,
-       "Keys that a query of a layer with a window sees: half of them on either side.",
-       kMostPositions);
-  size("global_attn_every_n_layers", c.global_attn_every_n_layers,
-       "The first of every so many layers sees all keys, the others a window of them.",
-       kMostLayers);
+  plain_sizes::fields(v, c);
+  plain_sizes::vocabulary_field(v, c);
+  plain_sizes::size_field(
+      v, "local_attention", c.local_attention,
+      "Keys that a query of a layer with a window sees: half of them on either side.",
+      kMostPositions);
+  plain_sizes::size_field(
+      v, "global_attn_every_n_layers", c.global_attn_every_n_layers,
+      "The first of every so many layers sees all keys, the others a window of them.", kMostLayers);
 }
 
 void kind_fields(Visitor& v, ModernBertConfig& c) {
@@ -65,10 +58,6 @@ void kind_fields(Visitor& v, ModernBertConfig& c) {
   }
 }
 
-int64_t head_dim(const ModernBertConfig& c) {
-  return c.num_attention_heads < 1 ? 0 : c.hidden_size / c.num_attention_heads;
-}
-
 }  // namespace
 
 void fields(Visitor& v, ModernBertConfig& c) {
@@ -90,34 +79,19 @@ void fields(Visitor& v, ModernBertConfig& c) {
 }
 
 ModelDimensions Family<ModernBertConfig>::dimensions(const ModernBertConfig& c) {
-  return {.vocabulary = c.vocab_size,
-          .positions = c.max_position_embeddings,
-          .width = c.hidden_size,
-          .layers = c.num_hidden_layers,
-          .heads = c.num_attention_heads,
-          .kv_heads = c.num_attention_heads,
-          .head_dim = head_dim(c),
-          .inner = c.intermediate_size,
-          .attention_dropout = c.attention_dropout};
+  return plain_sizes::dimensions(c);
 }
 
 void Family<ModernBertConfig>::set_dimensions(ModernBertConfig& c, const ModelDimensions& dims) {
-  c.vocab_size = dims.vocabulary;
-  c.max_position_embeddings = dims.positions;
-  c.hidden_size = dims.width;
-  c.num_hidden_layers = dims.layers;
-  c.num_attention_heads = dims.heads;
-  c.intermediate_size = dims.inner;
-  c.attention_dropout = dims.attention_dropout;
+  plain_sizes::set_dimensions(c, dims);
 }
 
 std::vector<SizeConflict> Family<ModernBertConfig>::size_conflicts(const ModernBertConfig& c) {
-  std::vector<SizeConflict> found;
-  add_unless_divides(found, "num_attention_heads", c.num_attention_heads, c.hidden_size,
-                     "hidden_size");
-  if (found.empty() && head_dim(c) % 2 != 0) {
+  std::vector<SizeConflict> found = plain_sizes::size_conflicts(c);
+  const int64_t head_dim = dimensions(c).head_dim;
+  if (found.empty() && head_dim % 2 != 0) {
     found.push_back({"num_attention_heads",
-                     fmt::format("heads of {} elements, which turn in pairs", head_dim(c))});
+                     fmt::format("heads of {} elements, which turn in pairs", head_dim)});
   }
   return found;
 }

@@ -1,8 +1,7 @@
 #include "config/families/gpt/opt.h"
 
 #include "config/families/spec/hf_object.h"
-#include "config/families/spec/limits.h"
-#include "config/reader/fields.h"
+#include "config/families/spec/plain_sizes.h"
 
 namespace ds {
 namespace {
@@ -10,24 +9,11 @@ namespace {
 constexpr int64_t kFirstPosition = 2;
 constexpr double kNormEps = 1e-5;  // PyTorch's; no key says another
 
-void opt_sizes(Visitor& v, OptConfig& c) {
-  const auto size = [&](std::string_view key, int64_t& slot, const char* meaning, int64_t most) {
-    v.field(key, slot, {.meaning = meaning, .effect = Effect::kUsed, .min = 1, .max = most});
-  };
-  size("num_hidden_layers", c.num_hidden_layers, "Transformer layers.", kMostLayers);
-  size("num_attention_heads", c.num_attention_heads, "Attention heads; divides hidden_size.",
-       kMostHeads);
-  size("hidden_size", c.hidden_size, "Width of the hidden state.", kLargestWidth);
-  size("ffn_dim", c.ffn_dim, "Width of the MLP.", kLargestInnerWidth);
-  size("max_position_embeddings", c.max_position_embeddings, "Longest sequence, in tokens.",
-       kMostPositions);
-  size("vocab_size", c.vocab_size, "Tokens in the vocabulary.", kLargestVocabulary);
-}
-
 }  // namespace
 
 void fields(Visitor& v, OptConfig& c) {
-  opt_sizes(v, c);
+  plain_sizes::fields(v, c);
+  plain_sizes::vocabulary_field(v, c);
   v.field("activation_function", c.activation_function,
           {.meaning = "Activation of the MLP.",
            .effect = Effect::kUsed,
@@ -54,32 +40,15 @@ void fields(Visitor& v, OptConfig& c) {
 }
 
 ModelDimensions Family<OptConfig>::dimensions(const OptConfig& c) {
-  return {.vocabulary = c.vocab_size,
-          .positions = c.max_position_embeddings,
-          .width = c.hidden_size,
-          .layers = c.num_hidden_layers,
-          .heads = c.num_attention_heads,
-          .kv_heads = c.num_attention_heads,
-          .head_dim = c.num_attention_heads < 1 ? 0 : c.hidden_size / c.num_attention_heads,
-          .inner = c.ffn_dim,
-          .attention_dropout = c.attention_dropout};
+  return plain_sizes::dimensions(c);
 }
 
 void Family<OptConfig>::set_dimensions(OptConfig& c, const ModelDimensions& dims) {
-  c.vocab_size = dims.vocabulary;
-  c.max_position_embeddings = dims.positions;
-  c.hidden_size = dims.width;
-  c.num_hidden_layers = dims.layers;
-  c.num_attention_heads = dims.heads;
-  c.ffn_dim = dims.inner;
-  c.attention_dropout = dims.attention_dropout;
+  plain_sizes::set_dimensions(c, dims);
 }
 
 std::vector<SizeConflict> Family<OptConfig>::size_conflicts(const OptConfig& c) {
-  std::vector<SizeConflict> found;
-  add_unless_divides(found, "num_attention_heads", c.num_attention_heads, c.hidden_size,
-                     "hidden_size");
-  return found;
+  return plain_sizes::size_conflicts(c);
 }
 
 TransformerSpec Family<OptConfig>::transformer(const OptConfig& c) {
