@@ -104,6 +104,9 @@ struct Named {
   const char* key;
   Member& member;
 };
+// Clang before 17 doesn't deduce arguments of aggregates without it.
+template <class Member>
+Named(const char*, Member&) -> Named<Member>;
 
 template <class Config>
 auto norm_eps(Config& c) {
