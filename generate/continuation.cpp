@@ -24,7 +24,8 @@ Continuation::Continuation(const GenerationTask& task, const GenerateArgs& args,
       args_(args),
       prompt_(prompt),
       shown_(args.stops),
-      all_(nth(task.prompts, prompt).ids) {}
+      all_(nth(task.prompts, prompt).ids),
+      texts_(*task.tokenizer, all_) {}
 
 const char* Continuation::name_of(End end) {
   switch (end) {
@@ -63,7 +64,7 @@ std::string Continuation::take(int32_t token) {
     end_ = End::kEos;
   } else {
     all_.push_back(token);
-    now = shown_.add(task_.tokenizer->decode({&token, 1}));
+    now = shown_.add(texts_.add(token));
     if (shown_.has_stopped()) {
       end_ = End::kStop;
     } else if (drawn_ == args_.max_tokens) {

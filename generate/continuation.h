@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizer/token_stream.h"
 #include "generate/shown_text.h"
 #include "generate/task.h"
 
@@ -45,7 +46,8 @@ class Continuation {
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   ShownText shown_;
   std::vector<int32_t> all_;  // the prompt's tokens and those after it
-  int64_t seen_ = 0;          // positions that the model remembers
+  TokenStream texts_;
+  int64_t seen_ = 0;  // positions that the model remembers
   int64_t drawn_ = 0;
   std::string text_;
   End end_ = End::kNone;

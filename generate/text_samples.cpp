@@ -8,6 +8,7 @@
 #include "config/reader/value.h"
 #include "core/status/failpoint.h"
 #include "core/values/index.h"
+#include "data/tokenizer/token_stream.h"
 #include "generate/shown_text.h"
 
 namespace ds {
@@ -84,6 +85,7 @@ std::string TextSamples::draw_text(int64_t steps_done) {
   KvCache cache = engine_.sample_cache();
   std::vector<float> logits(to_size(task_.dims.vocabulary));
   ShownText shown({});
+  TokenStream texts(*task_.tokenizer, prompt);
   std::string text = task_.prompts.front().text;
   int32_t token = prompt.front();
   while (cache.length() < cache.capacity()) {
@@ -95,7 +97,7 @@ std::string TextSamples::draw_text(int64_t steps_done) {
     engine_.stream().copy(scores.address(), logits.data(), scores.bytes());
     token = sampler_.draw(logits, rng.uniform(static_cast<uint64_t>(cache.length())));
     if (std::ranges::find(task_.eos, token) != task_.eos.end()) break;
-    text += shown.add(task_.tokenizer->decode({&token, 1}));
+    text += shown.add(texts.add(token));
   }
   return text + shown.finish();
 }

@@ -50,7 +50,7 @@ std::vector<WordEdge> word_edges(const Tokenizer* tokenizer, int64_t vocabulary)
   std::vector<WordEdge> edges(to_size(vocabulary), WordEdge::kNone);
   for (int32_t id = 0; id < std::min(vocabulary, tokenizer->vocab_size()); ++id) {
     if (!tokenizer->knows(id)) continue;
-    const std::string text = tokenizer->decode({&id, 1});
+    const std::string text = tokenizer->in_text(id);
     if (text.empty()) continue;
     const int begins = is_space(text.front()) ? 1 : 0, ends = is_space(text.back()) ? 2 : 0;
     edges[to_size(id)] = static_cast<WordEdge>(begins | ends);

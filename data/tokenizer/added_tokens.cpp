@@ -26,15 +26,22 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
              "an added token of {} bytes, expected 1 to {}", token.content.size(), kLongest);
     ++first_byte_[size_t{byte_at(token, 0)} + 1];
     longest_ = std::max(longest_, token.content.size());
+    has_words_ = has_words_ || token.where == AddedToken::Where::kWholeWord;
   }
   for (size_t byte = 0; byte < 256; ++byte) first_byte_[byte + 1] += first_byte_[byte];
 }
 
 size_t AddedTokens::certain_bytes(std::string_view text) const {
   size_t end = text.size() - std::min(text.size(), longest_);
-  const auto splits_character = [&] { return end < text.size() && is_continuation(text[end]); };
-  while (end > 0 && (is_space(text[end - 1]) || splits_character())) --end;
-  return end;
+  while (end > 0 && end < text.size() && is_continuation(text[end])) --end;
+  return unicode::space_before(text.substr(0, end));
+}
+
+bool AddedTokens::is_word(std::string_view text, size_t begin, size_t end) {
+  const bool joins_before =
+      begin > 0 && unicode::is_word(unicode::last_character(text.substr(0, begin)));
+  return !joins_before &&
+         (end == text.size() || !unicode::is_word(first_character(text.substr(end)).code));
 }
 
 const AddedToken* AddedTokens::match(std::string_view text) const {

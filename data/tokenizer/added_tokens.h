@@ -10,16 +10,18 @@
 #include <string_view>
 #include <vector>
 
-#include "core/text/letters.h"
+#include "data/tokenizer/text/unicode.h"
 #include "data/tokenizer/text_part.h"
 
 namespace ds {
 
 struct AddedToken {
   enum class Strip { kKeep, kStrip };  // white space beside the token
-  std::string content;                 // not empty
+  enum class Where { kAnywhere, kWholeWord };
+  std::string content;  // not empty
   int32_t id;
-  Strip left, right;
+  Strip left = Strip::kKeep, right = Strip::kKeep;
+  Where where = Where::kAnywhere;
 };
 
 // Thread-safe once built.
@@ -29,6 +31,9 @@ class AddedTokens {
 
   // If two tokens have the same content the first one counts.
   explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  // A word may be told only by what lies before it, which a part of a text does not show.
+  bool begins_anywhere() const { return !has_words_; }
 
   // Calls `on_text` and `on_token` for the sections of the text in order. A section of text comes
   // with how far it is wanted, and on_text() says how many bytes of it were taken; so does this.
@@ -45,12 +50,10 @@ class AddedTokens {
       }
       size_t begin = at;
       at += token->content.size();
-      if (token->left == AddedToken::Strip::kStrip) {
-        while (begin > rest && is_space(text[begin - 1])) --begin;
-      }
-      if (token->right == AddedToken::Strip::kStrip) {
-        while (at < text.size() && is_space(text[at])) ++at;
-      }
+      if (token->where == AddedToken::Where::kWholeWord && !is_word(text, begin, at)) continue;
+      if (token->left == AddedToken::Strip::kStrip)
+        begin = rest + unicode::space_before(text.substr(rest, begin - rest));
+      if (token->right == AddedToken::Strip::kStrip) at += unicode::space_after(text.substr(at));
       if (begin > rest) {
         rest += on_text(text.substr(rest, begin - rest), {.stop = part.after(rest).stop});
         if (rest < begin || rest >= part.stop) return rest;
@@ -67,12 +70,15 @@ class AddedTokens {
   // Returns up to where whatever follows the text changes nothing about which tokens begin, nor
   // about what white space is theirs.
   size_t certain_bytes(std::string_view text) const;
+  // Whether no letter or digit, or what belongs to them, lies beside this part of the text.
+  static bool is_word(std::string_view text, size_t begin, size_t end);
   // The longest token that the text begins with, or null.
   const AddedToken* match(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;        // sorted by content
   std::array<size_t, 257> first_byte_{};  // where tokens that begin with a byte are in tokens_
   size_t longest_ = 0;
+  bool has_words_ = false;
 };
 
 }  // namespace ds

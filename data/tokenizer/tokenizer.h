@@ -1,6 +1,6 @@
-// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and byte-level BPE
-// as described by a Hugging Face tokenizer.json (GPT-2, Llama 3, Qwen and the like). Anything in
-// the file that would change the ids and is not implemented is refused by name, never skipped.
+// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and whatever a Hugging
+// Face tokenizer.json describes (BPE, WordPiece, Unigram, words). Anything in the file that would
+// change the ids and is not implemented is refused by name, never skipped.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,15 @@ class Tokenizer {
   // known, which may be all of it. Without a stop, of a text that does not go on: all of it.
   virtual size_t encode_part(std::string_view text, const TextPart& part,
                              std::vector<int32_t>& ids) const = 0;
-  // The bytes of the tokens; may end inside a UTF-8 character. DataError for an unknown id.
+  // The text of these tokens, which may end inside a UTF-8 character. What a token becomes may
+  // depend on those before it: see TokenStream for texts that come by and by. DataError for an
+  // unknown id.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
+  // What the token adds to a text that other tokens went before in: a word with the space before it,
+  // the bytes of a part of a character. DataError for an unknown id.
+  virtual std::string in_text(int32_t id) const = 0;
+  // What the tokenizer's file asks for and is not done, for people.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 class ByteTokenizer final : public Tokenizer {
@@ -43,6 +50,7 @@ class ByteTokenizer final : public Tokenizer {
   size_t encode_part(std::string_view text, const TextPart& part,
                      std::vector<int32_t>& ids) const override;
   std::string decode(std::span<const int32_t> ids) const override;
+  std::string in_text(int32_t id) const override;
 };
 
 // A tokenizer.json. InputMissing without the file, DataError for a malformed one, Unsupported for a

@@ -146,6 +146,8 @@ void Looker::look_at_tokenizer() {
   if (name == config_.model.folder && !files_.exists(name)) return;
   attempt("data.tokenizer", [&] {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
+    for (std::string& note : tokenizer->notes())
+      found_.notes.push_back({"data.tokenizer", std::move(note)});
     if (model_) check_vocabulary(*tokenizer, config_.data.tokenizer, vocabulary);
     look_at_samples(tokenizer.get(), text_options(config_.data, *tokenizer, files_));
   });

@@ -72,7 +72,7 @@ std::string json_line(const std::string& text, const std::vector<int32_t>& ids,
     out.EndArray();
     out.Key("tokens");
     out.StartArray();
-    for (const int32_t id : ids) put(as_utf8(tokenizer.decode({&id, 1})));
+    for (const int32_t id : ids) put(as_utf8(tokenizer.in_text(id)));
     out.EndArray();
   }
   out.EndObject();

@@ -156,7 +156,7 @@ TEST_CASE("the validation split takes the last samples and leaves one for traini
 TEST_CASE("text is tokenised by a tokenizer.json, and its defects carry the file's name",
           "[data]") {
   RealFileSystem real;
-  const std::string folder = testing::source_directory() + "/tests/data/tokenizers/";
+  const std::string folder = testing::source_directory() + "/tests/data/tokenizer/golden/";
   const auto tokenizer = load_tokenizer(real, folder + "gpt2.json");
   MemoryFileSystem fs;
   put(fs, "/a", "the theme of these things");

@@ -246,7 +246,7 @@ TEST_CASE("an indexed data set in a folder is one source, not two", "[data]") {
 
 TEST_CASE("a BPE tokenizer ends JSON lines with its own token", "[data]") {
   RealFileSystem real;
-  const std::string folder = testing::source_directory() + "/tests/data/tokenizers/";
+  const std::string folder = testing::source_directory() + "/tests/data/tokenizer/golden/";
   const auto tokenizer = load_tokenizer(real, folder + "gpt2.json");
   MemoryFileSystem fs;
   put(fs, "/a.jsonl", "{\"text\":\"the theme\"}\n{\"text\":\"these things\"}\n");
@@ -363,7 +363,7 @@ TEST_CASE("a byte order mark is left out of every text, plain or compressed", "[
   CHECK(look_at_token_sources(fs, Paths{"/a.txt"}, {}, [](const Error&) {}).most_tokens == 4);
   RealFileSystem real;
   const auto gpt2 =
-      load_tokenizer(real, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
+      load_tokenizer(real, testing::source_directory() + "/tests/data/tokenizer/golden/gpt2.json");
   put(fs, "/plain.txt", "the theme");
   put(fs, "/marked.txt", mark + "the theme");
   CHECK(tokens_of(fs, {"/marked.txt"}, *gpt2) == tokens_of(fs, {"/plain.txt"}, *gpt2));

@@ -95,7 +95,7 @@ class Place {
   testing::TemporaryDirectory folder_;
   RealFileSystem real_;
   std::unique_ptr<Tokenizer> tokenizer_ =
-      load_tokenizer(real_, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
+      load_tokenizer(real_, testing::source_directory() + "/tests/data/tokenizer/golden/gpt2.json");
   std::vector<TokenizingProgress> seen_;
 };
 

@@ -4,7 +4,7 @@ source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
 . "$source_dir/tests/system/launcher.sh"
 unset DSLAUNCH_RANKD
 export XDG_CACHE_HOME=$scratch/cache
-cp "$source_dir/tests/data/tokenizers/gpt2.json" tokenizer.json
+cp "$source_dir/tests/data/tokenizer/golden/gpt2.json" tokenizer.json
 
 cat > train.json <<'JSON'
 {"model": {"family": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 32, "vocab_size": 1024},

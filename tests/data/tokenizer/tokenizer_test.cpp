@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "data/tokenizer/added_tokens.h"
-#include "data/tokenizer/byte_pair.h"
-#include "data/tokenizer/pre_tokenizer.h"
+#include "data/tokenizer/models/byte_pair.h"
+#include "data/tokenizer/split/pattern.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
 #include "tests/support/golden.h"
@@ -15,7 +15,7 @@ using namespace ds;
 
 namespace {
 
-const std::string kFolder = testing::source_directory() + "/tests/data/tokenizers/";
+const std::string kFolder = testing::source_directory() + "/tests/data/tokenizer/golden/";
 
 std::string from_hex(const std::string& hex) {
   std::string out;
@@ -97,10 +97,7 @@ TEST_CASE("the byte tokenizer is the identity on bytes", "[data]") {
 }
 
 TEST_CASE("a piece of a quarter million letters is merged in reasonable time", "[data]") {
-  BytePairEncoder encoder(BytePairEncoder::WholePieces::kMerge);
-  encoder.add_token("a", 0);
-  encoder.add_token("aa", 1);
-  encoder.add_token("aaaa", 2);
+  BytePairEncoder encoder({}, {{"a", 0}, {"aa", 1}, {"aaaa", 2}});
   encoder.add_merge("a", "a");
   encoder.add_merge("aa", "aa");
   std::vector<int32_t> ids;
@@ -112,10 +109,7 @@ TEST_CASE("a piece of a quarter million letters is merged in reasonable time", "
 }
 
 TEST_CASE("merges go by rank, then leftmost first", "[data]") {
-  BytePairEncoder encoder(BytePairEncoder::WholePieces::kMerge);
-  for (int32_t id = 0; const char* token : {"a", "b", "c", "ab", "bc", "abc"}) {
-    encoder.add_token(token, id++);
-  }
+  BytePairEncoder encoder({}, {{"a", 0}, {"b", 1}, {"c", 2}, {"ab", 3}, {"bc", 4}, {"abc", 5}});
   encoder.add_merge("b", "c");
   encoder.add_merge("a", "b");
   std::vector<int32_t> ids;
@@ -127,31 +121,38 @@ TEST_CASE("merges go by rank, then leftmost first", "[data]") {
 
 TEST_CASE("unsupported tokenizers are refused by name", "[data]") {
   using Catch::Contains;
-  CHECK_THROWS_WITH(load(json(R"({"type":"WordPiece"})", kByteLevel)), Contains("WordPiece"));
-  CHECK_THROWS_WITH(load(json(R"({"type":"Unigram"})", "")), Contains("Unigram"));
-  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","byte_fallback":true})", "")),
-                    Contains("byte_fallback"));
-  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","dropout":0.1})", "")), Contains("dropout"));
-  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","end_of_word_suffix":"</w>"})", "")),
-                    Contains("end_of_word_suffix"));
-  CHECK_THROWS_WITH(load(json(kModel, R"("normalizer":{"type":"NFC"})")), Contains("NFC"));
-  CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Metaspace"})")),
-                    Contains("Metaspace"));
-  CHECK_THROWS_WITH(load(json(kModel, "")), Contains("not byte-level"));
-  for (const std::string key : {"truncation", "padding"}) {
-    const auto with = [&](const std::string& value) {
-      return json(kModel, kByteLevel + ",\"" + key + "\":" + value);
-    };
-    CHECK_THROWS_WITH(load(with(R"({"max_length":512})")),
-                      Contains("\"" + key + "\" is not supported"));
-    CHECK_NOTHROW(load(with("null")));
-  }
+  CHECK_THROWS_WITH(load(json(R"({"type":"CRF","vocab":{}})", kByteLevel)),
+                    Contains("the model CRF is not supported"));
+  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","vocab":{},"merges":[],"dropout":0.1})", "")),
+                    Contains("dropout"));
+  CHECK_THROWS_WITH(load(json(kModel, R"("normalizer":{"type":"Lua"})")),
+                    Contains("the normalizer Lua"));
+  CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Lua"})")),
+                    Contains("the pre-tokenizer Lua"));
+  CHECK_THROWS_WITH(load(json(kModel, R"("decoder":{"type":"CTC"})")), Contains("the decoder CTC"));
   CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"a"},)"
-                                      R"("behavior":"MergedWithNext"})")),
-                    Contains("MergedWithNext"));
-  CHECK_THROWS_AS(load(json(kModel, R"("normalizer":{"type":"NFC"})")), Unsupported);
+                                      R"("behavior":"MergedTwice"})")),
+                    Contains("the behavior MergedTwice of Split"));
+  CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Metaspace","replacement":"_",)"
+                                      R"("prepend_scheme":"often"})")),
+                    Contains("the prepend_scheme often"));
+  CHECK_THROWS_AS(load(json(kModel, R"("normalizer":{"type":"Lua"})")), Unsupported);
   CHECK_NOTHROW(load(json(kModel, kByteLevel)));
   CHECK_NOTHROW(load(json(kModel, R"("decoder":{"type":"ByteLevel"})")));
+}
+
+TEST_CASE("what a tokenizer.json would cut or fill is noted, and texts keep their length",
+          "[data]") {
+  for (const std::string key : {"truncation", "padding"}) {
+    const auto with = [&](const std::string& value) {
+      return load(json(kModel, kByteLevel + ",\"" + key + "\":" + value));
+    };
+    const auto limited = with(R"({"max_length":2})");
+    CHECK(limited->encode("aaaa").size() == 4);
+    REQUIRE(limited->notes().size() == 1);
+    CHECK_THAT(limited->notes()[0], Catch::Contains("\"" + key + "\""));
+    CHECK(with("null")->notes().empty());
+  }
 }
 
 TEST_CASE("the tokenizer of a folder is its tokenizer.json, or one error", "[data]") {
@@ -265,7 +266,7 @@ std::vector<std::string> matches(const std::string& pattern, const std::string& 
   PatternWork work(text.size());
   std::vector<std::string> out;
   Regex(pattern).for_each_match(text, Regex::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
-    out.push_back(text.substr(begin, end - begin));
+    if (end > begin) out.push_back(text.substr(begin, end - begin));
     return true;
   });
   return out;
@@ -333,12 +334,15 @@ TEST_CASE("natural text with long runs is far from the limit on work", "[data]")
 
 TEST_CASE("of added tokens the leftmost, then the longest is found", "[data]") {
   const auto keep = AddedToken::Strip::kKeep;
+  const auto strip = AddedToken::Strip::kStrip;
+  const auto word = AddedToken::Where::kWholeWord;
   const AddedTokens tokens({{"<a>", 1, keep, keep},
                             {"<ab>", 2, keep, keep},
                             {"<a>>", 3, keep, keep},
                             {"<a>", 9, keep, keep},
                             {"<", 4, keep, keep},
-                            {" x", 5, AddedToken::Strip::kStrip, AddedToken::Strip::kStrip}});
+                            {"by", 6, keep, keep, word},
+                            {" x", 5, strip, strip}});
   const auto split = [&](std::string_view text) {
     std::string out;
     const auto on_text = [&](std::string_view section, const TextPart&) {
@@ -353,6 +357,9 @@ TEST_CASE("of added tokens the leftmost, then the longest is found", "[data]") {
   CHECK(split("q<a>>r<a>s<abt<") == "[q]3[r]1[s]4[abt]4");
   CHECK(split("<ab><a") == "24[a]");
   CHECK(split("u   x  v") == "[u]5[v]");
+  CHECK(split("u\u00a0\u3000 x\u2009v") == "[u]5[v]");  // white space is Unicode's
+  CHECK(split("by the bye, by-by by") == "6[ the bye, ]6[-]6[ ]6");
+  CHECK(split("\u00e9by by\u0301 _by by2") == "[\u00e9by by\u0301 _by by2]");
   CHECK(AddedTokens({}).kLongest == 1024);
 }
 

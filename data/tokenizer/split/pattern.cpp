@@ -1,8 +1,9 @@
-#include "data/tokenizer/pre_tokenizer.h"
+#include "data/tokenizer/split/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -32,6 +33,49 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(buffer.data());
 }
 
+// A class that PCRE2 and Oniguruma, which the patterns of tokenizers are written for, take to be
+// different characters, and what Oniguruma's is called in PCRE2.
+struct ClassName {
+  char name;
+  std::string_view inside;   // of brackets
+  std::string_view outside;  // of them
+};
+constexpr std::array kClassNames{
+    ClassName{'s', R"(\p{wspace})", R"(\p{wspace})"},  // U+180E is one in PCRE2
+    ClassName{'S', R"(\P{wspace})", R"(\P{wspace})"},
+    ClassName{'w', R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})", R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}])"},
+    ClassName{'W', "", R"([^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}])"},
+    ClassName{'h', "0-9A-Fa-f", "[0-9A-Fa-f]"},
+    ClassName{'H', "", "[^0-9A-Fa-f]"},
+};
+
+std::string in_words_of_pcre(std::string_view pattern) {
+  std::string out;
+  bool inside = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c != '\\' || i + 1 == pattern.size()) {
+      if (c == '[') inside = true;
+      if (c == ']') inside = false;
+      out.push_back(c);
+      continue;
+    }
+    const char name = pattern[++i];
+    const auto known = std::ranges::find(kClassNames, name, &ClassName::name);
+    if (known == kClassNames.end()) {
+      out += {c, name};
+      continue;
+    }
+    const std::string_view words = inside ? known->inside : known->outside;
+    if (words.empty()) {
+      throw Unsupported(fmt::format("pre-tokenizer pattern '{}': \\{} in brackets is not supported",
+                                    pattern, name));
+    }
+    out += words;
+  }
+  return out;
+}
+
 size_t next_character(std::string_view text, size_t at) {
   do {
     ++at;
@@ -55,8 +99,7 @@ struct PatternWork::Scratch {
 };
 
 PatternWork::PatternWork(size_t text_bytes)
-    : scratch_(std::make_unique<Scratch>()),
-      left_(kAllowance + kAllowancePerByte * static_cast<int64_t>(text_bytes)) {}
+    : left_(kAllowance + kAllowancePerByte * static_cast<int64_t>(text_bytes)) {}
 PatternWork::~PatternWork() = default;
 
 struct Regex::Code {
@@ -67,8 +110,9 @@ struct Regex::Code {
 Regex::Regex(std::string_view pattern) : pattern_(pattern), code_(std::make_unique<Code>()) {
   int error = 0;
   size_t offset = 0;
+  const std::string written = in_words_of_pcre(pattern);
   code_->compiled =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(written.data()), written.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
                     &error, &offset, nullptr);
   if (code_->compiled == nullptr) {
@@ -80,8 +124,6 @@ Regex::Regex(std::string_view pattern) : pattern_(pattern), code_(std::make_uniq
 }
 
 Regex::~Regex() = default;
-Regex::Regex(Regex&&) noexcept = default;
-Regex& Regex::operator=(Regex&&) noexcept = default;
 
 // One call of PCRE2: a window of the text, whose end it must not take for the end of the text.
 struct Regex::Search {
@@ -107,6 +149,7 @@ struct Regex::Search {
 };
 
 int Regex::match(std::string_view text, const Search& search, PatternWork& work) const {
+  if (work.scratch_ == nullptr) work.scratch_ = std::make_unique<PatternWork::Scratch>();
   PatternWork::Scratch& scratch = *work.scratch_;
   pcre2_set_match_limit(scratch.context, search.steps);
   pcre2_set_offset_limit(scratch.context,
@@ -179,87 +222,69 @@ bool Regex::find(std::string_view text, const Search& from, PatternWork& work, s
 }
 
 void Regex::for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
-                           const std::function<bool(size_t begin, size_t end)>& on_match) const {
-  if (const size_t invalid = first_invalid_utf8(text); invalid != std::string_view::npos) {
-    throw DataError(fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", invalid));
-  }
-  size_t begin = 0;
-  size_t end = 0;
-  size_t at = 0;
+                           const OnMatch& on_match) const {
+  size_t begin = 0, end = 0, at = 0;
+  size_t last_end = std::string_view::npos;
   while (at < text.size() && find(text, {.at = at, .text_end = text_end}, work, begin, end)) {
-    if (end <= begin) {
+    if (end <= begin && begin == last_end) {
       at = next_character(text, std::max(begin, at));
+      last_end = std::string_view::npos;
       continue;
     }
-    if (!on_match(begin, end)) return;
-    at = end;
+    if (!on_match(begin, std::max(begin, end))) return;
+    at = last_end = std::max(begin, end);
   }
 }
 
-bool Regex::looks_back() const {
+bool Regex::matches_nothing() const {
+  uint32_t can = 0;
+  pcre2_pattern_info(code_->compiled, PCRE2_INFO_MATCHEMPTY, &can);
+  return can != 0;
+}
+
+bool Regex::begins_anywhere() const {
   uint32_t characters = 0;
   pcre2_pattern_info(code_->compiled, PCRE2_INFO_MAXLOOKBEHIND, &characters);
-  if (characters > 0 || pattern_.find("\\G") != std::string::npos) return true;
+  if (characters > 0 || pattern_.find("\\G") != std::string::npos || matches_nothing()) {
+    return false;
+  }
   for (size_t at = pattern_.find('^'); at != std::string::npos; at = pattern_.find('^', at + 1)) {
-    if (at == 0 || (pattern_[at - 1] != '[' && pattern_[at - 1] != '\\')) return true;
+    if (at == 0 || (pattern_[at - 1] != '[' && pattern_[at - 1] != '\\')) return false;
   }
-  return false;
+  return true;
 }
 
-namespace {
-
-// Says how much of the piece was split.
-size_t split_piece(const PreTokenizerStep& step, std::string_view piece, const TextPart& part,
-                   PatternWork& work, std::vector<std::string_view>& out) {
-  using Behavior = PreTokenizerStep::Behavior;
-  size_t rest = 0;
-  const auto keep_between = [&](size_t end) {
-    if (end > rest && step.behavior != Behavior::kOnly)
-      out.push_back(piece.substr(rest, end - rest));
-    rest = end;
-  };
-  const auto text_end = part.goes_on ? Regex::TextEnd::kGoesOn : Regex::TextEnd::kEnd;
-  step.regex->for_each_match(piece, text_end, work, [&](size_t begin, size_t end) {
-    keep_between(begin);
-    if (rest >= part.stop) return false;
-    if (step.behavior != Behavior::kRemoved) out.push_back(piece.substr(begin, end - begin));
-    rest = end;
-    return rest < part.stop;
-  });
-  if (!part.goes_on && rest < part.stop) keep_between(piece.size());
-  return rest;
+void Literal::for_each_match(std::string_view text, TextEnd text_end, PatternWork&,
+                             const OnMatch& on_match) const {
+  for (size_t at = text.find(text_); at != std::string_view::npos;) {
+    const size_t end = at + text_.size();
+    if (text_end == TextEnd::kGoesOn && end == text.size()) return;
+    if (!on_match(at, end)) return;
+    at = text.find(text_, end);
+  }
 }
 
-}  // namespace
-
-bool PreTokenizer::begins_anywhere() const {
-  if (steps_.empty()) return false;
-  const PreTokenizerStep& first = steps_.front();  // the others see its pieces alone
-  return first.prefix_space == PreTokenizerStep::PrefixSpace::kNo && first.regex != nullptr &&
-         !first.regex->looks_back();
+size_t CharacterKinds::kind_of(char32_t c) const {
+  size_t kind = 0;
+  while (kind < kinds_.size() && !kinds_[kind](c)) ++kind;
+  return kind;
 }
 
-Pieces PreTokenizer::split(std::string_view text, const TextPart& part, PatternWork& work) const {
-  Pieces pieces;
-  pieces.taken = text.size();
-  if (!text.empty()) pieces.views.push_back(text);
-  for (const PreTokenizerStep& step : steps_) {
-    const bool is_first = &step == steps_.data();
-    std::vector<std::string_view> next;
-    for (std::string_view piece : pieces.views) {
-      if (step.prefix_space == PreTokenizerStep::PrefixSpace::kAdd && piece[0] != ' ') {
-        piece = pieces.owned.emplace_back(" " + std::string(piece));
-      }
-      if (step.regex == nullptr) {
-        next.push_back(piece);
-        continue;
-      }
-      const size_t taken = split_piece(step, piece, is_first ? part : TextPart{}, work, next);
-      if (is_first && part.is_cut()) pieces.taken = taken;
+void CharacterKinds::for_each_match(std::string_view text, TextEnd text_end, PatternWork&,
+                                    const OnMatch& on_match) const {
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character first = first_character(text.substr(at));
+    const size_t begin = at, kind = kind_of(first.code);
+    at += first.length;
+    if (kind == kinds_.size()) continue;
+    while (take_ == Take::kRuns && at < text.size()) {
+      const Utf8Character next = first_character(text.substr(at));
+      if (kind_of(next.code) != kind) break;
+      at += next.length;
     }
-    pieces.views = std::move(next);
+    if (text_end == TextEnd::kGoesOn && at == text.size()) return;
+    if (!on_match(begin, at)) return;
   }
-  return pieces;
 }
 
 }  // namespace ds

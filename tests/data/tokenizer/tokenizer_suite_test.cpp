@@ -21,7 +21,7 @@ struct Named {
 
 std::vector<Named> tokenizers() {
   RealFileSystem fs;
-  const std::string folder = testing::source_directory() + "/tests/data/tokenizers/";
+  const std::string folder = testing::source_directory() + "/tests/data/tokenizer/golden/";
   std::vector<Named> out;
   out.push_back({"byte", make_tokenizer(fs, "byte")});
   for (const std::string name : {"gpt2", "llama3", "digits"}) {
@@ -164,7 +164,7 @@ TEST_CASE("every source of tokens reads the same in any order and in any parts",
   check_source(*open_llmc_shard(fs, folder + "/s.bin"), bytes);
 
   const auto gpt2 =
-      load_tokenizer(fs, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
+      load_tokenizer(fs, testing::source_directory() + "/tests/data/tokenizer/golden/gpt2.json");
   check_source(*open_text(fs, plain, *gpt2), gpt2->encode(text));
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a text in parts has the ids of the whole, whatever the parts", "[data
 TEST_CASE("a stop is where the tokens of the whole text meet next", "[data]") {
   RealFileSystem fs;
   const auto gpt2 =
-      load_tokenizer(fs, testing::source_directory() + "/tests/data/tokenizers/gpt2.json");
+      load_tokenizer(fs, testing::source_directory() + "/tests/data/tokenizer/golden/gpt2.json");
   const std::string text = "first line\nsecond line, and what a special token has room in";
   std::vector<int32_t> ids;
   CHECK(gpt2->encode_part(text, {.stop = 11, .goes_on = true}, ids) == 11);

@@ -1,6 +1,6 @@
 // Byte-pair encoding and added tokens against the plainest way to do the same: look at all pairs,
 // join the best, begin again; and try every added token at every place.
-#include "data/tokenizer/byte_pair.h"
+#include "data/tokenizer/models/byte_pair.h"
 
 #include <algorithm>
 #include <random>
@@ -14,11 +14,11 @@ using namespace ds;
 namespace {
 
 // A vocabulary of the letters a to d and of random merges of what there is.
-struct Vocabulary {
+struct RandomMerges {
   std::vector<std::string> tokens;                          // by id
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
 
-  explicit Vocabulary(std::mt19937& random) {
+  explicit RandomMerges(std::mt19937& random) {
     for (char c = 'a'; c <= 'd'; ++c) tokens.emplace_back(1, c);
     for (size_t i = 2 + random() % 14; i > 0; --i) {
       const std::string left = tokens[random() % tokens.size()];
@@ -29,9 +29,10 @@ struct Vocabulary {
     }
   }
 
-  BytePairEncoder encoder(BytePairEncoder::WholePieces whole) const {
-    BytePairEncoder out(whole);
-    for (size_t id = 0; id < tokens.size(); ++id) out.add_token(tokens[id], static_cast<int>(id));
+  BytePairEncoder encoder(BytePairForm::WholePieces whole) const {
+    Vocabulary ids;
+    for (size_t id = 0; id < tokens.size(); ++id) ids[tokens[id]] = static_cast<int>(id);
+    BytePairEncoder out({.whole = whole}, ids);
     for (const auto& [left, right] : merges) out.add_merge(left, right);
     return out;
   }
@@ -80,8 +81,8 @@ std::vector<int32_t> encoded(const BytePairEncoder& encoder, const std::string& 
 TEST_CASE("pieces are encoded as by joining the best pair again and again", "[data]") {
   std::mt19937 random(21);
   for (int trial = 0; trial < 300; ++trial) {
-    const Vocabulary vocabulary(random);
-    const BytePairEncoder encoder = vocabulary.encoder(BytePairEncoder::WholePieces::kMerge);
+    const RandomMerges vocabulary(random);
+    const BytePairEncoder encoder = vocabulary.encoder(BytePairForm::WholePieces::kMerge);
     for (int i = 0; i < 20; ++i) {
       const std::string piece = random_piece(random, 24);
       CAPTURE(trial, piece, vocabulary.merges);
@@ -94,8 +95,8 @@ TEST_CASE("a piece that is a token is that token where pieces are looked up firs
   std::mt19937 random(22);
   int differ = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    const Vocabulary vocabulary(random);
-    const BytePairEncoder encoder = vocabulary.encoder(BytePairEncoder::WholePieces::kLookUpFirst);
+    const RandomMerges vocabulary(random);
+    const BytePairEncoder encoder = vocabulary.encoder(BytePairForm::WholePieces::kLookUpFirst);
     for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
       const std::string& token = vocabulary.tokens[id];
       REQUIRE(encoded(encoder, token) == std::vector<int32_t>{static_cast<int32_t>(id)});
@@ -109,16 +110,12 @@ TEST_CASE("a piece that is a token is that token where pieces are looked up firs
 }
 
 TEST_CASE("a token that no merge makes is not made", "[data]") {
-  BytePairEncoder encoder(BytePairEncoder::WholePieces::kMerge);
-  encoder.add_token("a", 0);
-  encoder.add_token("b", 1);
-  encoder.add_token("ab", 2);
+  const BytePairEncoder encoder({}, {{"a", 0}, {"b", 1}, {"ab", 2}});
   CHECK(encoded(encoder, "ab") == std::vector<int32_t>{0, 1});
 }
 
 TEST_CASE("ids are appended to what is there, and nothing to nothing", "[data]") {
-  BytePairEncoder encoder(BytePairEncoder::WholePieces::kMerge);
-  encoder.add_token("a", 7);
+  const BytePairEncoder encoder({}, {{"a", 7}});
   std::vector<int32_t> ids = {3};
   encoder.encode("", ids);
   CHECK(ids == std::vector<int32_t>{3});
@@ -127,10 +124,8 @@ TEST_CASE("ids are appended to what is there, and nothing to nothing", "[data]")
 }
 
 TEST_CASE("bytes above 0x7f are bytes like any other", "[data]") {
-  BytePairEncoder encoder(BytePairEncoder::WholePieces::kMerge);
-  encoder.add_token("\xFF", 1);
-  encoder.add_token(std::string(1, '\0'), 2);
-  encoder.add_token(std::string("\xFF\0", 2), 3);
+  BytePairEncoder encoder({},
+                          {{"\xFF", 1}, {std::string(1, '\0'), 2}, {std::string("\xFF\0", 2), 3}});
   encoder.add_merge("\xFF", std::string(1, '\0'));
   CHECK(encoded(encoder, std::string("\xFF\0\xFF", 3)) == std::vector<int32_t>{3, 1});
   CHECK_THROWS_WITH(encoded(encoder, "\xFE"),
@@ -138,8 +133,7 @@ TEST_CASE("bytes above 0x7f are bytes like any other", "[data]") {
 }
 
 TEST_CASE("a merge needs both of its parts and what they make", "[data]") {
-  BytePairEncoder encoder(BytePairEncoder::WholePieces::kMerge);
-  for (int32_t id = 0; const char* token : {"a", "b", "xb", "ay"}) encoder.add_token(token, id++);
+  BytePairEncoder encoder({}, {{"a", 0}, {"b", 1}, {"xb", 2}, {"ay", 3}});
   CHECK_THROWS_WITH(encoder.add_merge("a", "b"), Catch::Contains("a merge needs 'ab'"));
   CHECK_THROWS_WITH(encoder.add_merge("x", "b"), Catch::Contains("a merge needs 'x'"));
   CHECK_THROWS_WITH(encoder.add_merge("a", "y"), Catch::Contains("a merge needs 'y'"));

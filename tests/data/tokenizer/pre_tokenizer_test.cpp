@@ -1,6 +1,6 @@
 // Cutting text into pieces: patterns against another implementation of regular expressions, over
 // texts far longer than one window of the search; and each kind of step.
-#include "data/tokenizer/pre_tokenizer.h"
+#include "data/tokenizer/split/pre_tokenizer.h"
 
 #include <random>
 #include <regex>
@@ -16,7 +16,7 @@ std::vector<std::string> matches(const std::string& pattern, const std::string& 
   PatternWork work(text.size());
   std::vector<std::string> out;
   Regex(pattern).for_each_match(text, Regex::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
-    out.push_back(text.substr(begin, end - begin));
+    if (end > begin) out.push_back(text.substr(begin, end - begin));
     return true;
   });
   return out;
@@ -31,10 +31,10 @@ std::vector<std::string> matches_of_standard(const std::string& pattern, const s
   return out;
 }
 
-PreTokenizerStep step_of(
-    const std::string& pattern, PreTokenizerStep::Behavior behavior,
-    PreTokenizerStep::PrefixSpace prefix = PreTokenizerStep::PrefixSpace::kNo) {
-  return {pattern.empty() ? nullptr : std::make_shared<Regex>(pattern), behavior, prefix};
+PreTokenizerStep step_of(const std::string& pattern, PreTokenizerStep::Behavior behavior,
+                         std::shared_ptr<const PieceRewrite> rewrite = nullptr) {
+  return {std::move(rewrite), pattern.empty() ? nullptr : std::make_shared<Regex>(pattern),
+          behavior};
 }
 
 // The pieces, each in brackets.
@@ -42,14 +42,13 @@ std::string pieces_of(std::vector<PreTokenizerStep> steps, const std::string& te
   const PreTokenizer pre_tokenizer(std::move(steps));
   PatternWork work(text.size());
   std::string out;
-  for (const std::string_view piece : pre_tokenizer.split(text, {}, work).views) {
+  for (const std::string_view piece : pre_tokenizer.split(text, {}, true, work).views) {
     out += "[" + std::string(piece) + "]";
   }
   return out;
 }
 
 using Behavior = PreTokenizerStep::Behavior;
-using Prefix = PreTokenizerStep::PrefixSpace;
 
 }  // namespace
 
@@ -97,19 +96,6 @@ TEST_CASE("a pattern with a mistake is refused with where it stands", "[data]") 
   CHECK_THROWS_AS(Regex("\xFF"), DataError);
 }
 
-TEST_CASE("invalid text is refused before anything is matched", "[data]") {
-  PatternWork work(10);
-  const Regex regex("a");
-  int found = 0;
-  CHECK_THROWS_WITH(regex.for_each_match("aaa\xC3", Regex::TextEnd::kEnd, work,
-                                         [&](size_t, size_t) {
-                                           ++found;
-                                           return true;
-                                         }),
-                    Catch::Contains("invalid UTF-8 at byte 3 of the text"));
-  CHECK(found == 0);
-}
-
 TEST_CASE("matches stand alone, or cut, or are all there is", "[data]") {
   CHECK(pieces_of({step_of("[0-9]+", Behavior::kIsolated)}, "a12b3") == "[a][12][b][3]");
   CHECK(pieces_of({step_of("[0-9]+", Behavior::kRemoved)}, "a12b3") == "[a][b]");
@@ -117,6 +103,68 @@ TEST_CASE("matches stand alone, or cut, or are all there is", "[data]") {
   CHECK(pieces_of({step_of("x", Behavior::kIsolated)}, "abc") == "[abc]");
   CHECK(pieces_of({step_of("x", Behavior::kRemoved)}, "xxx").empty());
   CHECK(pieces_of({step_of("x", Behavior::kOnly)}, "abc").empty());
+}
+
+TEST_CASE("matches join what lies beside them", "[data]") {
+  const auto cut = [](Behavior behavior, const std::string& text, bool invert = false) {
+    PreTokenizerStep step = step_of("[.]", behavior);
+    step.invert = invert;
+    return pieces_of({step}, text);
+  };
+  CHECK(cut(Behavior::kMergedWithPrevious, "a..b.") == "[a.][.][b.]");
+  CHECK(cut(Behavior::kMergedWithPrevious, ".a") == "[.][a]");
+  CHECK(cut(Behavior::kMergedWithNext, "a..b.") == "[a][.][.b][.]");
+  CHECK(cut(Behavior::kMergedWithNext, ".a") == "[.a]");
+  CHECK(cut(Behavior::kContiguous, "a..b.") == "[a][..][b][.]");
+  CHECK(cut(Behavior::kContiguous, "..").empty() == false);
+  CHECK(cut(Behavior::kMergedWithNext, "a..b.", true) == "[a.][.][b.]");
+  CHECK(cut(Behavior::kMergedWithPrevious, "a..b.", true) == "[a][.][.b][.]");
+  CHECK(cut(Behavior::kMergedWithNext, "").empty());
+}
+
+TEST_CASE("an empty match cuts where it stands", "[data]") {
+  CHECK(pieces_of({step_of("(?=([0-9]{3})+(?![0-9]))", Behavior::kIsolated)}, "1234567 89") ==
+        "[1][234][567 89]");
+  CHECK(pieces_of({step_of("x*", Behavior::kIsolated)}, "axb") == "[a][x][b]");
+  CHECK(Regex("x*").matches_nothing());
+  CHECK_FALSE(Regex("x+").matches_nothing());
+}
+
+TEST_CASE("classes are what the patterns of tokenizers are written for", "[data]") {
+  CHECK(matches("\\s", "a\u180e\u00a0") == std::vector<std::string>{"\u00a0"});
+  CHECK(matches("[^\\S]", "a\u180e\u00a0") == std::vector<std::string>{"\u00a0"});
+  CHECK(matches("\\w+", "e\u0301_2\u203fx-\u00b2") == std::vector<std::string>{"e\u0301_2\u203fx"});
+  CHECK(matches("\\W", "e\u0301-") == std::vector<std::string>{"-"});
+  CHECK(matches("[\\w-]+", "a-b c") == std::vector<std::string>{"a-b", "c"});
+  CHECK(matches("\\h+", "3fg \t") == std::vector<std::string>{"3f"});  // digits of base sixteen
+  CHECK(matches("\\\\s", "\\s ") == std::vector<std::string>{"\\s"});
+  CHECK_THROWS_WITH(Regex("[\\W]"), Catch::Contains("\\W in brackets is not supported"));
+}
+
+TEST_CASE("kinds of characters are matched one by one, or in runs of a kind", "[data]") {
+  const auto pieces = [](CharacterKinds::Take take) {
+    PreTokenizerStep step;
+    step.pattern = std::make_shared<CharacterKinds>(
+        std::vector{&unicode::is_number, &unicode::is_punctuation}, take);
+    return pieces_of({step}, "ab12..3c");
+  };
+  CHECK(pieces(CharacterKinds::Take::kEach) == "[ab][1][2][.][.][3][c]");
+  CHECK(pieces(CharacterKinds::Take::kRuns) == "[ab][12][..][3][c]");
+}
+
+TEST_CASE("spaces become a sign, which stands before pieces by a scheme", "[data]") {
+  const auto pieces = [](PrependScheme scheme, const std::string& text) {
+    PreTokenizerStep step;
+    step.rewrite = space_sign("_", scheme);
+    step.pattern = std::make_shared<Literal>("_");
+    step.behavior = Behavior::kMergedWithNext;
+    return pieces_of({step_of("[,]", Behavior::kRemoved), step}, text);
+  };
+  CHECK(pieces(PrependScheme::kAlways, "a b,c") == "[_a][_b][_c]");
+  CHECK(pieces(PrependScheme::kFirst, "a b,c") == "[_a][_b][c]");
+  CHECK(pieces(PrependScheme::kFirst, ",c") == "[c]");  // is not what the text begins with
+  CHECK(pieces(PrependScheme::kNever, "a  b") == "[a][_][_b]");
+  CHECK(pieces(PrependScheme::kAlways, " a") == "[_a]");
 }
 
 TEST_CASE("isolated pieces are the text, cut", "[data]") {
@@ -129,7 +177,7 @@ TEST_CASE("isolated pieces are the text, cut", "[data]") {
                                       step_of("a", Behavior::kIsolated),
                                       step_of("\\n", Behavior::kIsolated)});
     PatternWork work(text.size());
-    for (const std::string_view piece : pre_tokenizer.split(text, {}, work).views) {
+    for (const std::string_view piece : pre_tokenizer.split(text, {}, true, work).views) {
       CHECK_FALSE(piece.empty());
       joined += piece;
     }
@@ -148,13 +196,13 @@ TEST_CASE("each step cuts every piece of the one before", "[data]") {
 }
 
 TEST_CASE("a space is put before each piece that has none", "[data]") {
-  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, "ab") == "[ ab]");
-  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, " ab") == "[ ab]");
-  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, "\nab") == "[ \nab]");
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, prefix_space())}, "ab") == "[ ab]");
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, prefix_space())}, " ab") == "[ ab]");
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, prefix_space())}, "\nab") == "[ \nab]");
   CHECK(pieces_of({step_of(",", Behavior::kRemoved),
-                   step_of(" ?[a-z]", Behavior::kIsolated, Prefix::kAdd)},
+                   step_of(" ?[a-z]", Behavior::kIsolated, prefix_space())},
                   "ab,c") == "[ a][b][ c]");
-  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, "").empty());
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, prefix_space())}, "").empty());
 }
 
 TEST_CASE("without steps a text is one piece, and no text is none", "[data]") {
@@ -167,9 +215,9 @@ TEST_CASE("pieces that were made longer stay where they are while others follow"
   std::string text;
   for (int i = 0; i < 2000; ++i) text += std::to_string(i) + ",";
   const PreTokenizer pre_tokenizer(
-      {step_of(",", Behavior::kRemoved), step_of("", Behavior::kIsolated, Prefix::kAdd)});
+      {step_of(",", Behavior::kRemoved), step_of("", Behavior::kIsolated, prefix_space())});
   PatternWork work(text.size());
-  const Pieces pieces = pre_tokenizer.split(text, {}, work);
+  const Pieces pieces = pre_tokenizer.split(text, {}, true, work);
   REQUIRE(pieces.views.size() == 2000);
   for (size_t i = 0; i < 2000; ++i) REQUIRE(pieces.views[i] == " " + std::to_string(i));
 }

@@ -1,0 +1,128 @@
+#include "data/tokenizer/normalize/normalizer.h"
+
+#include "data/tokenizer/text/byte_letters.h"
+
+namespace ds {
+namespace {
+
+class UnicodeForm final : public Normalizer {
+ public:
+  explicit UnicodeForm(unicode::Form form) : form_(form) {}
+  std::string apply(std::string_view text, PatternWork&) const override {
+    return unicode::normalized(text, form_);
+  }
+
+ private:
+  unicode::Form form_;
+};
+
+class ByteLetters final : public Normalizer {
+ public:
+  std::string apply(std::string_view text, PatternWork&) const override {
+    return to_byte_letters(text);
+  }
+};
+
+// What becomes of each character, whatever is beside it.
+class ByCharacter final : public Normalizer {
+ public:
+  using Rule = void (*)(char32_t c, std::string_view written, std::string& out);
+  explicit ByCharacter(Rule rule) : rule_(rule) {}
+  std::string apply(std::string_view text, PatternWork&) const override {
+    std::string out;
+    out.reserve(text.size());
+    unicode::for_each_character(
+        text, [&](char32_t c, size_t at, size_t bytes) { rule_(c, text.substr(at, bytes), out); });
+    return out;
+  }
+
+ private:
+  Rule rule_;
+};
+
+void small_letter(char32_t c, std::string_view, std::string& out) { unicode::append_lower(c, out); }
+
+void without_mark(char32_t c, std::string_view written, std::string& out) {
+  if (!unicode::is_mark(c)) out += written;
+}
+
+void nmt_rule(char32_t c, std::string_view written, std::string& out) {
+  const auto within = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+  if (within(0x1, 0x8) || c == 0xb || within(0xe, 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f)
+    return;
+  const bool space = c == 0x9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 ||
+                     within(0x200b, 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                     c == 0xfeff || c == 0xfffd;
+  out += space ? std::string_view(" ") : written;
+}
+
+class Strip final : public Normalizer {
+ public:
+  explicit Strip(StripSides sides) : sides_(sides) {}
+  std::string apply(std::string_view text, PatternWork&) const override {
+    if (sides_.left) text.remove_prefix(unicode::space_after(text));
+    if (sides_.right) text = text.substr(0, unicode::space_before(text));
+    return std::string(text);
+  }
+
+ private:
+  StripSides sides_;
+};
+
+class Prepend final : public Normalizer {
+ public:
+  explicit Prepend(std::string text) : text_(std::move(text)) {}
+  std::string apply(std::string_view text, PatternWork&) const override {
+    return text.empty() ? "" : text_ + std::string(text);
+  }
+
+ private:
+  std::string text_;
+};
+
+class Replace final : public Normalizer {
+ public:
+  Replace(std::shared_ptr<const Pattern> pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  std::string apply(std::string_view text, PatternWork& work) const override {
+    std::string out;
+    size_t rest = 0;
+    pattern_->for_each_match(text, Pattern::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
+      out += text.substr(rest, begin - rest);
+      out += content_;
+      rest = end;
+      return true;
+    });
+    out += text.substr(rest);
+    return out;
+  }
+
+ private:
+  std::shared_ptr<const Pattern> pattern_;
+  std::string content_;
+};
+
+}  // namespace
+
+std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work) {
+  std::string out(text);
+  for (const auto& normalizer : normalizers) out = normalizer->apply(out, work);
+  return out;
+}
+
+std::unique_ptr<Normalizer> unicode_form(unicode::Form form) {
+  return std::make_unique<UnicodeForm>(form);
+}
+std::unique_ptr<Normalizer> lowercase() { return std::make_unique<ByCharacter>(&small_letter); }
+std::unique_ptr<Normalizer> strip_accents() { return std::make_unique<ByCharacter>(&without_mark); }
+std::unique_ptr<Normalizer> byte_letters() { return std::make_unique<ByteLetters>(); }
+std::unique_ptr<Normalizer> nmt() { return std::make_unique<ByCharacter>(&nmt_rule); }
+std::unique_ptr<Normalizer> strip(StripSides sides) { return std::make_unique<Strip>(sides); }
+std::unique_ptr<Normalizer> prepend(std::string text) {
+  return std::make_unique<Prepend>(std::move(text));
+}
+std::unique_ptr<Normalizer> replace(std::shared_ptr<const Pattern> pattern, std::string content) {
+  return std::make_unique<Replace>(std::move(pattern), std::move(content));
+}
+
+}  // namespace ds

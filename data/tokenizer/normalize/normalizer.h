@@ -1,0 +1,53 @@
+// What a tokenizer does to a text before it cuts it: each kind of normalizer of a tokenizer.json
+// is one of these (pure). The texts are valid UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizer/split/pattern.h"
+#include "data/tokenizer/text/unicode.h"
+
+namespace ds {
+
+// Thread-safe.
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  // `work`: what patterns may do to this text.
+  virtual std::string apply(std::string_view text, PatternWork& work) const = 0;
+};
+using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
+
+// The text after all of them, in turn.
+std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work);
+
+std::unique_ptr<Normalizer> unicode_form(unicode::Form form);
+std::unique_ptr<Normalizer> lowercase();
+std::unique_ptr<Normalizer> strip_accents();  // takes marks of every kind away
+std::unique_ptr<Normalizer> byte_letters();   // GPT-2's letter for each byte
+std::unique_ptr<Normalizer> nmt();            // control characters go, other spaces become " "
+
+struct StripSides {
+  bool left = true, right = true;
+};
+std::unique_ptr<Normalizer> strip(StripSides sides);
+std::unique_ptr<Normalizer> prepend(std::string text);  // before a text that is not empty
+std::unique_ptr<Normalizer> replace(std::shared_ptr<const Pattern> pattern, std::string content);
+
+// BERT's, as in its release: Google's BasicTokenizer without the cut.
+struct BertNormalizing {
+  bool clean_text = true, handle_chinese_chars = true, strip_accents = true, lowercase = true;
+};
+std::unique_ptr<Normalizer> bert_normalizer(BertNormalizing parts);
+
+// SentencePiece's table of replacements (`precompiled_charsmap`): a double array of prefixes, then
+// the replacements, each ended by a zero byte. DataError for a table that ends early or has places
+// beyond itself; whole characters of a person are looked up where they are shorter than six bytes,
+// as the reference does.
+std::unique_ptr<Normalizer> precompiled(std::string table);
+
+}  // namespace ds

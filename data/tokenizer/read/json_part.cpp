@@ -1,0 +1,75 @@
+#include "data/tokenizer/read/json_part.h"
+
+#include "core/status/error.h"
+#include "data/tokenizer/text/unicode.h"
+
+namespace ds {
+
+void JsonPart::refuse(const std::string& defect) const {
+  throw DataError(fmt::format("{}: {}", *file_, defect));
+}
+
+void JsonPart::unsupported(const std::string& what) const {
+  throw Unsupported(fmt::format("{}: {} is not supported", *file_, what));
+}
+
+std::optional<JsonPart> JsonPart::member(const char* key) const {
+  if (!value_->IsObject()) return std::nullopt;
+  const auto found = value_->FindMember(key);
+  if (found == value_->MemberEnd() || found->value.IsNull()) return std::nullopt;
+  return JsonPart(*file_, found->value);
+}
+
+JsonPart JsonPart::require(const char* key) const {
+  if (const auto found = member(key)) return *found;
+  refuse(fmt::format("{} has no \"{}\"", type(), key));
+}
+
+std::vector<JsonPart> JsonPart::list(const char* key) const {
+  const JsonPart found = require(key);
+  if (!found.value().IsArray()) refuse(fmt::format("\"{}\" of {} is no list", key, type()));
+  std::vector<JsonPart> out;
+  for (const Json& item : found.value().GetArray()) out.emplace_back(*file_, item);
+  return out;
+}
+
+std::string JsonPart::type() const {
+  const auto found = member("type");
+  return found && found->value().IsString()
+             ? std::string(found->value().GetString(), found->value().GetStringLength())
+             : "what is without a type";
+}
+
+bool JsonPart::flag(const char* key, bool fallback) const {
+  const auto found = member(key);
+  if (!found) return fallback;
+  if (!found->value().IsBool()) refuse(fmt::format("\"{}\" is not true or false", key));
+  return found->value().GetBool();
+}
+
+std::string JsonPart::text(const char* key) const {
+  const JsonPart found = require(key);
+  if (!found.value().IsString()) refuse(fmt::format("\"{}\" of {} is no text", key, type()));
+  return {found.value().GetString(), found.value().GetStringLength()};
+}
+
+std::string JsonPart::text(const char* key, const std::string& fallback) const {
+  return member(key) ? text(key) : fallback;
+}
+
+size_t JsonPart::count(const char* key, size_t fallback) const {
+  const auto found = member(key);
+  if (!found) return fallback;
+  if (!found->value().IsInt() || found->value().GetInt() < 0)
+    refuse(fmt::format("\"{}\" of {} is no count", key, type()));
+  return static_cast<size_t>(found->value().GetInt());
+}
+
+std::string JsonPart::character(const char* key) const {
+  std::string out = text(key);
+  if (out.empty() || first_character(out).length != out.size())
+    refuse(fmt::format("\"{}\" of {} is not one character", key, type()));
+  return out;
+}
+
+}  // namespace ds

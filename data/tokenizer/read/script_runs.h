@@ -1,0 +1,14 @@
+// Runs of characters of one script: what the pre-tokenizer UnicodeScripts keeps together.
+#pragma once
+
+#include <memory>
+
+#include "data/tokenizer/split/pattern.h"
+
+namespace ds {
+
+// Chinese characters and kana are one script, as in SentencePiece; spaces, and code points without a
+// script, belong to the run before them, and to none where there is no run.
+std::shared_ptr<const Pattern> script_runs();
+
+}  // namespace ds

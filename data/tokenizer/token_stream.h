@@ -1,0 +1,27 @@
+// The text of tokens that come one by one: what a token becomes may depend on those before it (a
+// space before a word, bytes of one character), so that texts of single tokens do not add up.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/tokenizer/tokenizer.h"
+
+namespace ds {
+
+class TokenStream {
+ public:
+  // `before`: the tokens that the text goes on from, which are not shown again.
+  explicit TokenStream(const Tokenizer& tokenizer, std::span<const int32_t> before = {});
+
+  // What the text is longer by with this token; it may end inside a UTF-8 character.
+  std::string add(int32_t id);
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<int32_t> window_;  // the last tokens, from one that begins a character on
+  std::string shown_;            // their text
+  size_t settled_ = 0;           // tokens of the window at whose end a character ended
+};
+
+}  // namespace ds

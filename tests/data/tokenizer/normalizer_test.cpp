@@ -1,0 +1,82 @@
+// Normalizers, each by itself, and tables that lie.
+#include "data/tokenizer/normalize/normalizer.h"
+
+#include <cstring>
+
+#include "core/status/error.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+
+namespace {
+
+std::string made_by(const std::unique_ptr<Normalizer>& normalizer, std::string_view text) {
+  PatternWork work(text.size());
+  return normalizer->apply(text, work);
+}
+
+// A table with the one replacement of "a" by "bc".
+std::string table_of_one() {
+  // The root's offset is 1 << 8, so that its children lie in the next block.
+  std::vector<uint32_t> units(0x300, 0);
+  const auto offset = [](uint32_t value) { return value << 10; };
+  units[0] = offset(0x100);
+  units[0x100 ^ 'a'] = static_cast<uint32_t>('a') | 1U << 8 | offset(0x300 ^ (0x100 ^ 'a'));
+  units.resize(0x301, 0);
+  units[0x300] = 1U << 31 | 4;  // its replacement begins at byte 4
+  const auto bytes = static_cast<uint32_t>(units.size() * sizeof(uint32_t));
+  std::string table(sizeof(bytes) + bytes, '\0');
+  std::memcpy(table.data(), &bytes, sizeof(bytes));
+  std::memcpy(table.data() + sizeof(bytes), units.data(), bytes);
+  return table + std::string("xyz\0bc\0", 7);
+}
+
+}  // namespace
+
+TEST_CASE("each normalizer by itself", "[data]") {
+  CHECK(made_by(lowercase(), "ÀB c") == "àb c");
+  CHECK(made_by(strip_accents(), "e\u0301\u0903x") == "ex");
+  CHECK(made_by(strip({}), " \u3000a b\n") == "a b");
+  CHECK(made_by(strip({.left = false}), " a ") == " a");
+  CHECK(made_by(strip({.right = false}), " a ") == "a ");
+  CHECK(made_by(prepend("_"), "a") == "_a");
+  CHECK(made_by(prepend("_"), "").empty());
+  CHECK(made_by(nmt(), "a\u200bb\x01\tc\u00a0") == "a b c\u00a0");
+  CHECK(made_by(byte_letters(), "é ") == "Ã©Ġ");
+  CHECK(made_by(replace(std::make_shared<Literal>("aa"), "b"), "aaaca") == "baca");
+  CHECK(made_by(replace(std::make_shared<Regex>(" {2,}"), " "), "a   b  ") == "a b ");
+  CHECK(made_by(replace(std::make_shared<Regex>("^"), "_"), "ab") == "_ab");
+  Normalizers both;
+  both.push_back(lowercase());
+  both.push_back(prepend("A"));
+  PatternWork work(2);
+  CHECK(normalize(both, "BC", work) == "Abc");
+}
+
+TEST_CASE("BERT's normalizer cleans, parts, and takes accents away", "[data]") {
+  CHECK(made_by(bert_normalizer({}), "H\u00c9\tl\u0000\ufffdo 你\u200d") == "he l");
+  CHECK(made_by(bert_normalizer({}), std::string("\u00c9\0\t你\u200d", 9)) == "e  你 ");
+  CHECK(made_by(bert_normalizer({.strip_accents = false}), "\u00c9") == "\u00e9");
+  CHECK(made_by(bert_normalizer({.lowercase = false}), "\u00c9") == "E");
+  CHECK(made_by(bert_normalizer({.clean_text = false, .handle_chinese_chars = false}), "\t你") ==
+        "\t你");
+}
+
+TEST_CASE("a table of replacements goes by prefixes, and never beyond itself", "[data]") {
+  const auto normalizer = precompiled(table_of_one());
+  CHECK(made_by(normalizer, "xax") == "xbcx");
+  CHECK(made_by(normalizer, "a\u0301") == "bc");  // the first prefix stands for the whole character
+  CHECK(made_by(normalizer, "a\u0301\u0302\u0303") == "bc\u0301\u0302\u0303");
+  CHECK(made_by(normalizer, std::string(1, '\0')) == std::string(1, '\0'));
+  CHECK_THROWS_AS(precompiled(""), DataError);
+  CHECK_THROWS_WITH(precompiled(std::string("\xff\xff\xff\x7f....", 8)),
+                    Catch::Contains("which are not there"));
+  CHECK_THROWS_AS(precompiled(std::string("\3\0\0\0....", 8)), DataError);
+  std::string beyond = table_of_one();
+  beyond[4 + 3] = '\x7f';  // the offset of the root
+  CHECK_THROWS_WITH(made_by(precompiled(beyond), "a"), Catch::Contains("beyond its end"));
+  std::string lost = table_of_one();
+  lost[4 + 0x300 * 4 + 1] = '\x7f';  // where the replacement begins
+  CHECK_THROWS_WITH(made_by(precompiled(lost), "a"),
+                    Catch::Contains("a replacement beyond its end"));
+}
