@@ -399,8 +399,7 @@ namespace {
 std::optional<std::string> end_of_document(const std::string& name, const Tokenizer& tokenizer,
                                            FileSystem& files) {
   if (std::optional<std::string> token = eos_token(files, name)) return token;
-  const bool is_model = files.exists(join_path(name, "tokenizer.json")) &&
-                        files.exists(join_path(name, "config.json"));
+  const bool is_model = files.exists(join_path(name, "config.json"));
   if (!is_model) return std::nullopt;
   const std::vector<int32_t> ids = read_eos_ids(files, name).value_or(std::vector<int32_t>());
   if (ids.empty() || ids.front() >= tokenizer.vocab_size()) return std::nullopt;

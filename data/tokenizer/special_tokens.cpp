@@ -1,22 +1,17 @@
 #include "data/tokenizer/special_tokens.h"
 
 #include "core/status/error.h"
-#include "data/tokenizer/json_object.h"
+#include "data/tokenizer/forms/forms.h"
 
 namespace ds {
-namespace {
-
-constexpr int64_t kLargestTokenizer = int64_t{1} << 28;
-
-}  // namespace
 
 std::map<std::string, int32_t> special_tokens(FileSystem& files, const std::string& name_or_path) {
   std::map<std::string, int32_t> found;
   if (name_or_path == "byte") return found;
-  const std::string inside = join_path(name_or_path, "tokenizer.json");
-  const std::string& path = files.exists(inside) ? inside : name_or_path;
-  if (!path.ends_with(".json") || !files.exists(path)) return found;
-  const rapidjson::Document document = read_json_object(files, path, kLargestTokenizer);
+  const std::string path = tokenizer_file_in(files, name_or_path).value_or(name_or_path);
+  if (!(path.ends_with(".json") || path.ends_with("vocab.txt")) || !files.exists(path))
+    return found;
+  const rapidjson::Document document = tokenizer_document(files, path);
   const auto list = document.FindMember("added_tokens");
   if (list == document.MemberEnd() || list->value.IsNull()) return found;
   const auto refuse = [&] {

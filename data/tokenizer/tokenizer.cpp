@@ -1,19 +1,16 @@
 #include "data/tokenizer/tokenizer.h"
 
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "data/text/stream_digest.h"
+#include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/read/parts.h"
 
 namespace ds {
 namespace {
 
-constexpr int64_t kLargestFile = int64_t{1} << 28;
 constexpr size_t kCachedPieces = 1 << 16;
 
 // Everything that a tokenizer.json says, in the order in which it is done to a text.
@@ -197,19 +194,6 @@ Parts read_parts(const JsonPart& document) {
   return parts;
 }
 
-std::unique_ptr<Tokenizer> read_tokenizer(const std::string& path, const std::string& text) {
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(
-      text.data(), text.size());
-  const JsonPart whole(path, document);
-  if (document.HasParseError()) {
-    whole.refuse(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset(),
-                             rapidjson::GetParseError_En(document.GetParseError())));
-  }
-  if (!document.IsObject()) whole.refuse("not a JSON object");
-  return std::make_unique<ReadTokenizer>(read_parts(whole));
-}
-
 }  // namespace
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
@@ -238,9 +222,9 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::string& path) {
-  const std::string text = file_system.read_text(path, kLargestFile);
   try {
-    return read_tokenizer(path, text);
+    const rapidjson::Document document = tokenizer_document(file_system, path);
+    return std::make_unique<ReadTokenizer>(read_parts(JsonPart(path, document)));
   } catch (const DataError& error) {
     const std::string message = error.what();
     throw DataError(message.starts_with(path) ? message : fmt::format("{}: {}", path, message));
@@ -249,8 +233,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::st
 
 std::string tokenizer_digest(FileSystem& file_system, const std::string& name_or_path) {
   if (name_or_path == "byte") return name_or_path;
-  const std::string text =
-      file_system.read_text(find_tokenizer(file_system, name_or_path), kLargestFile);
+  const std::string text = tokenizer_text(file_system, find_tokenizer(file_system, name_or_path));
   StreamDigest digest;
   digest.add(std::as_bytes(std::span(text)));
   return hex(digest.finish());

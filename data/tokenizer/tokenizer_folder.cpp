@@ -3,13 +3,12 @@
 #include <array>
 
 #include "core/files/hub_name.h"
+#include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ds {
 namespace {
 
-constexpr const char* kTokenIds =
-    "tokenise the text with another program and give the token ids as data (docs/data.md)";
 constexpr const char* kConvert =
     "write one with transformers, AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
 
@@ -19,15 +18,11 @@ struct OtherForm {
   const char* what;
   const char* instead;
 };
-// A SentencePiece model converted would be BPE with byte_fallback, or Unigram: refused as well.
 constexpr std::array kOtherForms{
-    OtherForm{"tokenizer.model", "a SentencePiece model", kTokenIds},
-    OtherForm{"spiece.model", "a SentencePiece model", kTokenIds},
-    OtherForm{"sentencepiece.bpe.model", "a SentencePiece model", kTokenIds},
-    OtherForm{"tekken.json", "a Tekken vocabulary", kTokenIds},
-    OtherForm{"vocab.txt", "a WordPiece vocabulary", kTokenIds},
-    OtherForm{"vocab.json", "a vocabulary with merges apart", kConvert},
-    OtherForm{"merges.txt", "a vocabulary with merges apart", kConvert},
+    OtherForm{"tokenizer.model", "a SentencePiece model", kConvert},
+    OtherForm{"spiece.model", "a SentencePiece model", kConvert},
+    OtherForm{"sentencepiece.bpe.model", "a SentencePiece model", kConvert},
+    OtherForm{"tekken.json", "a Tekken vocabulary", kConvert},
 };
 
 // What lies beside a tokenizer.json and speaks of it.
@@ -57,17 +52,17 @@ bool is_folder(FileSystem& file_system, const std::string& path) {
 }
 
 [[noreturn]] void refuse(const std::string& where, const OtherForm& form) {
-  throw Unsupported(
-      fmt::format("{}: its tokenizer is {} ({}), and this build reads tokenizer.json only; {}",
-                  where, form.what, form.file, form.instead));
+  throw Unsupported(fmt::format(
+      "{}: its tokenizer is {} ({}), and this build reads tokenizer.json, vocab.txt, and "
+      "vocab.json with merges.txt; {}",
+      where, form.what, form.file, form.instead));
 }
 
 }  // namespace
 
 std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path) {
   if (name_or_path == "byte") return name_or_path;
-  std::string inside = join_path(name_or_path, "tokenizer.json");
-  if (file_system.exists(inside)) return inside;
+  if (auto inside = tokenizer_file_in(file_system, name_or_path)) return *inside;
   for (const OtherForm& form : kOtherForms) {
     if (file_system.exists(join_path(name_or_path, form.file))) refuse(name_or_path, form);
     if (name_in(name_or_path) == form.file && file_system.exists(name_or_path))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/json_object.h"
 
 namespace ds {
@@ -150,7 +151,7 @@ TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
   if (name_or_path == "byte") return {};
   const std::string path = find_tokenizer(files, name_or_path);
   TokenizerFrame frame;
-  const rapidjson::Document document = read_json_object(files, path, kLargestFrame);
+  const rapidjson::Document document = tokenizer_document(files, path);
   if (const Json* processor = member(document, "post_processor"))
     frame = ProcessorReader(path).read(*processor);
   const std::string config_path = join_path(parent_directory(path), "tokenizer_config.json");

@@ -8,6 +8,7 @@
 #include "config/families/hf_config.h"
 #include "config/reader/value.h"
 #include "core/files/input_files.h"
+#include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ds {
@@ -18,7 +19,7 @@ int print_input_facts(const std::string& path) {
   std::optional<ModelDimensions> model;
   if (files.exists(join_path(path, "config.json"))) model = dimensions(read_hf_config(files, path));
   std::optional<int64_t> tokenizer;
-  if (!model || files.exists(join_path(path, "tokenizer.json")))
+  if (!model || tokenizer_file_in(files, path))
     tokenizer = make_tokenizer(files, path)->vocab_size();
   const auto number = [](std::optional<int64_t> value) {
     return value ? Value::integer(*value) : Value::null();

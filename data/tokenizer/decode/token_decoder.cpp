@@ -12,9 +12,17 @@ namespace ds {
 namespace {
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  if (from.empty()) return;
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+  size_t at = from.empty() ? std::string::npos : text.find(from);
+  if (at == std::string::npos) return;
+  std::string out;
+  size_t rest = 0;
+  for (; at != std::string::npos; at = text.find(from, rest)) {
+    out.append(text, rest, at - rest);
+    out += to;
+    rest = at + from.size();
+  }
+  out.append(text, rest);
+  text = std::move(out);
 }
 
 // One whole text in the place of all tokens.

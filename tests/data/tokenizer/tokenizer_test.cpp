@@ -177,10 +177,9 @@ TEST_CASE("the tokenizer of a folder is its tokenizer.json, or one error", "[dat
   for (const char* place : {"/piece", "/piece/tokenizer.model"}) {
     CHECK_THROWS_AS(find_tokenizer(fs, place), Unsupported);
     CHECK_THROWS_WITH(find_tokenizer(fs, place),
-                      Contains("SentencePiece") && Contains("token ids"));
+                      Contains("SentencePiece") && Contains("save_pretrained"));
   }
-  CHECK_THROWS_WITH(find_tokenizer(fs, "/apart"),
-                    Contains("vocab.json") && Contains("save_pretrained"));
+  CHECK(find_tokenizer(fs, "/apart") == "/apart/vocab.json");
   CHECK_THROWS_AS(make_tokenizer(fs, "/nowhere"), InputMissing);
 }
 
