@@ -111,12 +111,14 @@ class DecodeStrip final : public TokenDecoder {
       : character_(std::move(character)), left_(left), right_(right) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
-      std::string_view rest = token;
-      for (size_t i = 0; i < left_ && rest.starts_with(character_); ++i)
-        rest.remove_prefix(character_.size());
-      for (size_t i = 0; i < right_ && rest.ends_with(character_); ++i)
-        rest.remove_suffix(character_.size());
-      token = std::string(rest);
+      size_t begin = 0, end = token.size();
+      const size_t one = character_.size();
+      for (size_t i = 0; i < left_ && token.compare(begin, one, character_) == 0; ++i) begin += one;
+      for (size_t i = 0; i < right_ && end >= begin + one; ++i) {
+        if (token.compare(end - one, one, character_) != 0) break;
+        end -= one;
+      }
+      token = token.substr(begin, end - begin);
     }
   }
 
@@ -160,7 +162,7 @@ class DecodeWordPiece final : public TokenDecoder {
         if (token.starts_with(prefix_)) {
           token.erase(0, prefix_.size());
         } else {
-          token.insert(0, " ");
+          token.insert(token.begin(), ' ');
         }
       }
       if (!cleanup_) continue;

@@ -67,7 +67,7 @@ class Beside {
     if (named == nullptr || !named->IsString()) return known.front();
     std::string name = named->GetString();
     for (const char* const ending : {"Fast", "Tokenizer"}) {
-      if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
+      if (name.ends_with(ending)) name.erase(name.rfind(ending));
     }
     for (const TokenizerClass& candidate : known) {
       if (name == candidate.name) return candidate;
