@@ -1,12 +1,15 @@
 #include "data/tokenizer/token_stream.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "config/reader/utf8.h"
 
 namespace ds {
 namespace {
 
-// More than any decoder looks back over, and few enough to decode for every token.
-constexpr size_t kWindow = 32;
+// Few enough to decode for every token.
+constexpr size_t kWindow = 64;
 
 }  // namespace
 
@@ -26,11 +29,13 @@ std::string TokenStream::add(int32_t id) {
   std::string more = text.substr(known);
   shown_ = std::move(text);
   if (first_invalid_utf8(shown_) != std::string::npos) return more;
-  if (window_.size() > 2 * kWindow && settled_ > 1) {
-    window_.erase(window_.begin(), window_.begin() + static_cast<ptrdiff_t>(settled_ - 1));
+  settled_before_ = std::exchange(settled_, window_.size());
+  if (window_.size() > kWindow && settled_before_ > 0) {
+    window_.erase(window_.begin(), window_.begin() + static_cast<ptrdiff_t>(settled_before_));
     shown_ = tokenizer_.decode(window_);
+    settled_ -= settled_before_;
+    settled_before_ = 0;
   }
-  settled_ = window_.size();
   return more;
 }
 

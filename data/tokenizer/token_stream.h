@@ -21,7 +21,8 @@ class TokenStream {
   const Tokenizer& tokenizer_;
   std::vector<int32_t> window_;  // the last tokens, from one that begins a character on
   std::string shown_;            // their text
-  size_t settled_ = 0;           // tokens of the window at whose end a character ended
+  // After so many tokens of the window a character ended: the last such place, and the one before.
+  size_t settled_ = 0, settled_before_ = 0;
 };
 
 }  // namespace ds

@@ -224,7 +224,7 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
 std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::string& path) {
   try {
     const rapidjson::Document document = tokenizer_document(file_system, path);
-    return std::make_unique<ReadTokenizer>(read_parts(JsonPart(path, document)));
+    return std::make_unique<ReadTokenizer>(read_parts(JsonPart(path, document, "the file")));
   } catch (const DataError& error) {
     const std::string message = error.what();
     throw DataError(message.starts_with(path) ? message : fmt::format("{}: {}", path, message));

@@ -52,7 +52,9 @@ void BytePairEncoder::add_merge(const std::string& left, const std::string& righ
   const std::string_view rest =
       std::string_view(right).substr(right.starts_with(form_.prefix) ? form_.prefix.size() : 0);
   std::string both = left + std::string(rest);
-  merges_[pair_key(id_of(left), id_of(right))] = Merge{ranks_++, id_of(both)};
+  const Merge merge{ranks_, id_of(both)};
+  merges_[pair_key(id_of(left), id_of(right))] = merge;
+  ++ranks_;
   if (form_.units == BytePairForm::Units::kCharacters) merged_.push_back(std::move(both));
 }
 

@@ -17,7 +17,7 @@ std::optional<JsonPart> JsonPart::member(const char* key) const {
   if (!value_->IsObject()) return std::nullopt;
   const auto found = value_->FindMember(key);
   if (found == value_->MemberEnd() || found->value.IsNull()) return std::nullopt;
-  return JsonPart(*file_, found->value);
+  return JsonPart(*file_, found->value, key);
 }
 
 JsonPart JsonPart::require(const char* key) const {
@@ -29,7 +29,7 @@ std::vector<JsonPart> JsonPart::list(const char* key) const {
   const JsonPart found = require(key);
   if (!found.value().IsArray()) refuse(fmt::format("\"{}\" of {} is no list", key, type()));
   std::vector<JsonPart> out;
-  for (const Json& item : found.value().GetArray()) out.emplace_back(*file_, item);
+  for (const Json& item : found.value().GetArray()) out.emplace_back(*file_, item, key);
   return out;
 }
 
@@ -37,7 +37,7 @@ std::string JsonPart::type() const {
   const auto found = member("type");
   return found && found->value().IsString()
              ? std::string(found->value().GetString(), found->value().GetStringLength())
-             : "what is without a type";
+             : name_;
 }
 
 bool JsonPart::flag(const char* key, bool fallback) const {

@@ -12,8 +12,9 @@ namespace ds {
 class JsonPart {
  public:
   using Json = rapidjson::Value;
-  // `file` and `value` outlive this.
-  JsonPart(const std::string& file, const Json& value) : file_(&file), value_(&value) {}
+  // All of them outlive this. `name`: what the part is, where it does not say its type.
+  JsonPart(const std::string& file, const Json& value, const char* name)
+      : file_(&file), value_(&value), name_(name) {}
 
   [[noreturn]] void refuse(const std::string& defect) const;     // DataError
   [[noreturn]] void unsupported(const std::string& what) const;  // Unsupported
@@ -23,7 +24,7 @@ class JsonPart {
   std::optional<JsonPart> member(const char* key) const;
   JsonPart require(const char* key) const;
   std::vector<JsonPart> list(const char* key) const;  // DataError unless it is a list
-  std::string type() const;                           // its "type", or "without a type"
+  std::string type() const;                           // its "type", or else its name
 
   // DataError where the member is of another kind; without a fallback, where it is not there.
   bool flag(const char* key, bool fallback) const;
@@ -36,6 +37,7 @@ class JsonPart {
  private:
   const std::string* file_;
   const Json* value_;
+  const char* name_;
 };
 
 // Calls read() for each part of a Sequence, and for what is none. DataError for sequences that are

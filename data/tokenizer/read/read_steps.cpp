@@ -31,8 +31,7 @@ constexpr std::array kBehaviors{BehaviorName{"Isolated", Behavior::kIsolated},
                                 BehaviorName{"MergedWithNext", Behavior::kMergedWithNext},
                                 BehaviorName{"Contiguous", Behavior::kContiguous}};
 
-Behavior behavior_of(const JsonPart& part) {
-  const std::string name = part.text("behavior", "Isolated");
+Behavior behavior_named(const JsonPart& part, const std::string& name) {
   for (const BehaviorName& known : kBehaviors) {
     if (name == known.name) return known.behavior;
   }
@@ -68,7 +67,8 @@ void add_space_sign(const JsonPart& part, ReadSteps& read) {
 
 void add_split(const JsonPart& part, ReadSteps& read) {
   const bool invert = part.flag("invert", false);
-  PreTokenizerStep step{.pattern = read_pattern(part), .behavior = behavior_of(part)};
+  PreTokenizerStep step{.pattern = read_pattern(part),
+                        .behavior = behavior_named(part, part.text("behavior"))};
   if (step.behavior == Behavior::kRemoved && invert) {
     step.behavior = Behavior::kOnly;
   } else {
@@ -94,8 +94,8 @@ void add_words(const JsonPart&, ReadSteps& read) {
 }
 
 void add_punctuation(const JsonPart& part, ReadSteps& read) {
-  read.steps.push_back(
-      {.pattern = characters(&unicode::is_punctuation), .behavior = behavior_of(part)});
+  read.steps.push_back({.pattern = characters(&unicode::is_punctuation),
+                        .behavior = behavior_named(part, part.text("behavior", "Isolated"))});
 }
 
 void add_delimiter(const JsonPart& part, ReadSteps& read) {

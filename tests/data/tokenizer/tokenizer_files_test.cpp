@@ -2,7 +2,9 @@
 // of parts that are wrong.
 #include <fmt/format.h>
 
+#include "data/tokenizer/special_tokens.h"
 #include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/tokenizer_frame.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
 
@@ -100,11 +102,12 @@ TEST_CASE("merges are pairs in one text or in a list", "[data]") {
   CHECK(loaded(with(R"(["1 2",["a","b"]])"))->encode("ab12") == Ids{2, 8});
   CHECK(loaded(with("[]"))->encode("ab") == Ids{0, 1});
   CHECK_THAT(refusal_of(with(R"([["a","b"], "ab"])")),
-             Catch::Contains("merge 1 is not a pair of byte-level tokens"));
+             Catch::Contains("merge 1 is not a pair of tokens"));
   CHECK_THAT(refusal_of(with("[\"a \"]")), Catch::Contains("merge 0 is not a pair"));
   CHECK_THAT(refusal_of(with("[\" b\"]")), Catch::Contains("merge 0 is not a pair"));
   CHECK_THAT(refusal_of(with("[[\"a\",1]]")), Catch::Contains("merge 0 is not a pair"));
-  CHECK_THAT(refusal_of(with("[\"a \xE6\xBC\xA2\"]")), Catch::Contains("merge 0 is not a pair"));
+  CHECK_THAT(refusal_of(with("[\"a \xE6\xBC\xA2\"]")),
+             Catch::Contains("a merge needs 'a\xE6\xBC\xA2'"));
   CHECK_THAT(refusal_of(with("[\"b a\"]")),
              Catch::StartsWith("/tokenizer.json: ") && Catch::Contains("'ba', which is not in"));
 }
@@ -129,7 +132,7 @@ TEST_CASE("bytes that are no printable characters are written as GPT-2 writes th
       kPlain + "}");
   CHECK(tokenizer->encode(std::string(" \n\0\xC3\xA9", 5)) == Ids{0, 1, 2, 3, 4});
   CHECK(tokenizer->decode(Ids{3, 4, 0}) == "\xC3\xA9 ");
-  CHECK_THROWS_WITH(tokenizer->encode("x"), Catch::Contains("byte 0x78"));
+  CHECK_THROWS_WITH(tokenizer->encode("x"), Catch::Contains("'x' is not in the vocabulary"));
 }
 
 TEST_CASE("added tokens come first, may strip, and are given back", "[data]") {
@@ -151,9 +154,9 @@ TEST_CASE("added tokens that cannot be are refused", "[data]") {
   };
   CHECK(with("null") == "taken");
   CHECK(with("[]") == "taken");
-  CHECK(with("{}") == "/tokenizer.json: added_tokens is not a list");
+  CHECK(with("{}") == "/tokenizer.json: \"added_tokens\" of the file is no list");
   for (const char* item : {R"({"id":20})", R"({"content":"x"})", R"({"id":"20","content":"x"})",
-                           R"({"id":20,"content":5})", R"({"id":20,"content":""})", "5", "null"}) {
+                           R"({"id":20,"content":""})", "5", "null"}) {
     CAPTURE(item);
     CHECK(with(fmt::format("[{}]", item)) ==
           "/tokenizer.json: an added token lacks its id or content");
@@ -162,30 +165,38 @@ TEST_CASE("added tokens that cannot be are refused", "[data]") {
   CHECK_THAT(with(R"([{"id":-1,"content":"x"}])"), Catch::Contains("token id -1 is out of range"));
   CHECK_THAT(with(R"([{"id":16777216,"content":"x"}])"),
              Catch::Contains("out of range, expected 0 to 16777215"));
-  CHECK_THAT(with(R"([{"id":20,"content":"x","single_word":true}])"),
-             Catch::Contains("an added token with single_word is not supported"));
+  CHECK(with(R"([{"id":20,"content":"x","single_word":true}])") == "taken");
+  CHECK_THAT(with(R"([{"id":20,"content":5}])"),
+             Catch::Contains("\"content\" of added_tokens is no text"));
   CHECK_THAT(with(R"([{"id":20,"content":"x","lstrip":"yes"}])"),
-             Catch::Contains("lstrip is not true or false"));
+             Catch::Contains("\"lstrip\" is not true or false"));
 }
 
 TEST_CASE("steps that mean nothing are refused with their defect", "[data]") {
   const auto with = [](const std::string& step) { return refusal_of(file_of(step)); };
-  CHECK_THAT(with(R"({"type":"Sequence"})"), Catch::Contains("a Sequence has no pretokenizers"));
+  CHECK_THAT(with(R"({"type":"Sequence"})"), Catch::Contains("Sequence has no \"pretokenizers\""));
   CHECK_THAT(with(R"({"type":"Sequence","pretokenizers":{}})"),
-             Catch::Contains("a Sequence has no pretokenizers"));
+             Catch::Contains("\"pretokenizers\" of Sequence is no list"));
   CHECK_THAT(with(R"({"type":"Split","behavior":"Isolated"})"),
-             Catch::Contains("a Split has no pattern"));
-  CHECK_THAT(with(split("{}", "Isolated")), Catch::Contains("neither Regex nor String"));
+             Catch::Contains("Split has no \"pattern\""));
+  CHECK_THAT(with(split("{}", "Isolated")), Catch::Contains("pattern has no \"String\""));
   CHECK_THAT(with(split(R"({"Regex":5})", "Isolated")),
-             Catch::Contains("neither Regex nor String"));
+             Catch::Contains("\"Regex\" of pattern is no text"));
+  CHECK_THAT(with(split(R"({"String":""})", "Isolated")),
+             Catch::Contains("pattern of Split is empty"));
   CHECK_THAT(with(R"({"type":"Split","pattern":{"String":"a"}})"),
-             Catch::Contains("Split behavior missing is not supported"));
-  CHECK_THAT(with(split(R"({"String":"a"})", "Contiguous")),
-             Catch::Contains("Split behavior Contiguous"));
+             Catch::Contains("Split has no \"behavior\""));
+  CHECK_THAT(with(split(R"({"String":"a"})", "Sideways")),
+             Catch::Contains("the behavior Sideways of Split"));
+  CHECK_THAT(with(R"({"type":"Metaspace","replacement":"ab"})"),
+             Catch::Contains("\"replacement\" of Metaspace is not one character"));
+  CHECK_THAT(with(R"({"type":"FixedLength","length":0})"), Catch::Contains("FixedLength is 0"));
+  CHECK_THAT(with(R"({"type":"FixedLength","length":-1})"),
+             Catch::Contains("\"length\" of FixedLength is no count"));
   CHECK_THAT(with(R"({"type":"ByteLevel","use_regex":1})"),
-             Catch::Contains("use_regex is not true or false"));
-  CHECK_THAT(with("{}"), Catch::Contains("pre-tokenizer without a type is not supported"));
-  CHECK_THAT(with("5"), Catch::Contains("pre-tokenizer without a type is not supported"));
+             Catch::Contains("\"use_regex\" is not true or false"));
+  CHECK_THAT(with("{}"), Catch::Contains("the pre-tokenizer pre_tokenizer is not supported"));
+  CHECK_THAT(with("5"), Catch::Contains("the pre-tokenizer pre_tokenizer is not supported"));
 }
 
 TEST_CASE("what is null in a file is as good as not there", "[data]") {
@@ -195,8 +206,7 @@ TEST_CASE("what is null in a file is as good as not there", "[data]") {
       R"(,"dropout":null,"continuing_subword_prefix":null,"end_of_word_suffix":"",)"
       R"("byte_fallback":false,"unk_token":null)";
   CHECK(loaded(file_of(kPlain, nulls, in_model))->encode("ab") == Ids{2});
-  CHECK_THAT(refusal_of(file_of("null")), Catch::Contains("BPE that is not byte-level"));
-  CHECK(loaded(file_of("null", R"(,"decoder":{"type":"ByteLevel"})"))->encode("ab") == Ids{2});
+  CHECK(loaded(file_of("null"))->encode("ab") == Ids{2});  // characters, without any cut
 }
 
 TEST_CASE("a dropout of nothing is none", "[data]") {
@@ -205,13 +215,54 @@ TEST_CASE("a dropout of nothing is none", "[data]") {
   CHECK_THAT(refusal_of(file_of(kPlain, "", R"(,"dropout":"x")")), Catch::Contains("dropout"));
 }
 
-TEST_CASE("every normalizer is refused by its name", "[data]") {
-  for (const char* type : {"NFC", "NFKC", "Lowercase", "Sequence", "Prepend", "Replace"}) {
-    CHECK_THAT(refusal_of(file_of(kPlain, fmt::format(R"(,"normalizer":{{"type":"{}"}})", type))),
-               Catch::Contains(fmt::format("normalizer {} is not supported", type)));
-  }
-  CHECK_THAT(refusal_of(file_of(kPlain, R"(,"normalizer":{})")),
-             Catch::Contains("normalizer without a type"));
+TEST_CASE("normalizers that mean nothing are refused with their defect", "[data]") {
+  const auto with = [](const std::string& part) {
+    return refusal_of(file_of(kPlain, ",\"normalizer\":" + part));
+  };
+  CHECK(with(R"({"type":"NFC"})") == "taken");
+  CHECK_THAT(with(R"({"type":"Sequence"})"), Catch::Contains("Sequence has no \"normalizers\""));
+  CHECK_THAT(with(R"({"type":"Prepend"})"), Catch::Contains("Prepend has no \"prepend\""));
+  CHECK_THAT(with(R"({"type":"Replace","content":"a"})"),
+             Catch::Contains("Replace has no \"pattern\""));
+  CHECK_THAT(with(R"({"type":"Precompiled","precompiled_charsmap":"*"})"),
+             Catch::Contains("is no base64"));
+  CHECK_THAT(with(R"({"type":"Precompiled","precompiled_charsmap":"AAAA"})"),
+             Catch::Contains("precompiled_charsmap: too short"));
+  CHECK(with(R"({"type":"Precompiled","precompiled_charsmap":null})") == "taken");
+  CHECK_THAT(with("{}"), Catch::Contains("the normalizer normalizer is not supported"));
+}
+
+TEST_CASE("vocabularies of before tokenizer.json are read by the class beside them", "[data]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  const auto put = [&](const std::string& name, const std::string& text) {
+    fs.write_text_atomically("/m/" + name, text);
+  };
+  put("vocab.txt", "[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\nun\r\n##do\r\n");
+  CHECK(make_tokenizer(fs, "/m")->encode("UNDO [MASK] x") == Ids{5, 6, 4, 1});
+  CHECK(read_frame(fs, "/m", *make_tokenizer(fs, "/m")).before == Ids{2});
+  CHECK(read_frame(fs, "/m", *make_tokenizer(fs, "/m")).after == Ids{3});
+  CHECK(special_tokens(fs, "/m").at("[MASK]") == 4);
+  put("tokenizer_config.json", R"({"do_lower_case": false, "tokenizer_class": "BertTokenizer"})");
+  CHECK(make_tokenizer(fs, "/m")->encode("UNDO undo") == Ids{1, 5, 6});
+  put("tokenizer_config.json", R"({"tokenizer_class": "EsmTokenizer"})");
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/m"), Catch::Contains("what a EsmTokenizer does"));
+  put("tokenizer_config.json", "{}");
+  put("vocab.txt", "a\nb\n");
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/m"),
+                    Catch::Contains("2 lines, and none of them is the unknown token \"[UNK]\""));
+
+  fs.make_directory("/b");
+  fs.write_text_atomically("/b/vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<s>": 3, "</s>": 4})");
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/b"), Catch::Contains("merges.txt, which belongs to it"));
+  fs.write_text_atomically("/b/merges.txt", "#version: 0.2\na b\n");
+  CHECK(make_tokenizer(fs, "/b")->encode("aba") == Ids{2, 0});
+  CHECK(read_frame(fs, "/b", *make_tokenizer(fs, "/b")).before.empty());
+  fs.write_text_atomically("/b/tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer",)"
+                                                       R"( "added_tokens_decoder":)"
+                                                       R"( {"9": {"content": "<x>"}}})");
+  CHECK(make_tokenizer(fs, "/b")->encode("ab<x><s>") == Ids{2, 9, 3});
+  CHECK(read_frame(fs, "/b", *make_tokenizer(fs, "/b")).after == Ids{4});
 }
 
 TEST_CASE("the roles of tokens are read from either file beside the tokenizer", "[data]") {
