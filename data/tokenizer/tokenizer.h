@@ -1,6 +1,6 @@
-// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and whatever a Hugging
-// Face tokenizer.json describes (BPE, WordPiece, Unigram, words). Anything in the file that would
-// change the ids and is not implemented is refused by name, never skipped.
+// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and whatever a
+// Hugging Face tokenizer.json describes (BPE, WordPiece, Unigram, words). Anything in the file that
+// would change the ids and is not implemented is refused by name, never skipped.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "data/tokenizer/text_part.h"
+#include "data/tokenizer/text/text_part.h"
 
 namespace ds {
 
@@ -36,8 +36,8 @@ class Tokenizer {
   // depend on those before it: see TokenStream for texts that come by and by. DataError for an
   // unknown id.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
-  // What the token adds to a text that other tokens went before in: a word with the space before it,
-  // the bytes of a part of a character. DataError for an unknown id.
+  // What the token adds to a text that other tokens went before in: a word with the space before
+  // it, the bytes of a part of a character. DataError for an unknown id.
   virtual std::string in_text(int32_t id) const = 0;
   // What the tokenizer's file asks for and is not done, for people.
   virtual std::vector<std::string> notes() const { return {}; }

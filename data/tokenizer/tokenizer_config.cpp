@@ -1,7 +1,7 @@
 // tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a
 // document, and which one pads.
 #include "data/tokenizer/forms/forms.h"
-#include "data/tokenizer/json_object.h"
+#include "data/tokenizer/forms/json_object.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ds {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "data/tokenizer/forms/forms.h"
-#include "data/tokenizer/json_object.h"
+#include "data/tokenizer/forms/json_object.h"
 
 namespace ds {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/text/text_kind.h"
-#include "data/tokenizer/json_object.h"
+#include "data/tokenizer/forms/json_object.h"
 
 namespace ds {
 namespace {
@@ -45,7 +45,8 @@ constexpr std::array kWordPieceClasses{
 };
 
 constexpr const char* kQwenPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::array kBytePairClasses{
     TokenizerClass{"GPT2", "<|endoftext|>", "", "", "", "", Frame::kNone},
     TokenizerClass{"Roberta", "<unk>", "<s>", "</s>", "<pad>", "<mask>"},

@@ -42,8 +42,8 @@ class PieceEncoder {
 };
 
 // BERT's: the longest token that the piece begins with, then the longest that goes on with `prefix`
-// before it (Schuster and Nakajima 2012, greedy). A piece that cannot be cut like this, and a longer
-// one than `longest` characters, is `unknown`.
+// before it (Schuster and Nakajima 2012, greedy). A piece that cannot be cut like this, and a
+// longer one than `longest` characters, is `unknown`.
 struct WordPieceForm {
   std::string unknown = "[UNK]", prefix = "##";
   size_t longest = 100;

@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/decode/token_decoder.h"
 #include "data/tokenizer/models/piece_encoder.h"
 #include "data/tokenizer/normalize/normalizer.h"
 #include "data/tokenizer/read/json_part.h"
+#include "data/tokenizer/split/added_tokens.h"
 #include "data/tokenizer/split/pre_tokenizer.h"
 
 namespace ds {

@@ -52,8 +52,8 @@ std::vector<Pair> read_merges(const JsonPart& model) {
   return out;
 }
 
-// The vocabulary by what GPT-2's letters stand for; nothing where a byte or a part of a merge is not
-// written in them.
+// The vocabulary by what GPT-2's letters stand for; nothing where a byte or a part of a merge is
+// not written in them.
 std::optional<Vocabulary> in_bytes(const Vocabulary& vocabulary, std::vector<Pair>& merges) {
   Vocabulary out;
   size_t single = 0;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/tokenizer/split/pattern.h"
-#include "data/tokenizer/text_part.h"
+#include "data/tokenizer/text/text_part.h"
 
 namespace ds {
 

@@ -1,7 +1,7 @@
-// Where the tables that the reference implementation (PyPI tokenizers 0.23) goes by and those of
-// utf8proc 2.8 (Unicode 15) say different things about a code point: the one has tables of Unicode
-// 8 and 9 for signs and marks, and of 16 for letters and numbers. Found by asking both about every
-// code point; tests/data/tokenizers/unicode.py does it again.
+// The code points of which the tables of the reference implementation (PyPI tokenizers 0.23) and
+// those of utf8proc 2.8 (Unicode 15) say different things: the reference's are of Unicode 8 and 9
+// for signs and marks, and of 16 for letters and numbers. They were found by asking both of them
+// about every code point.
 #pragma once
 
 #include <algorithm>

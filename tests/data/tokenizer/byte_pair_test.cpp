@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/status/error.h"
-#include "data/tokenizer/added_tokens.h"
+#include "data/tokenizer/split/added_tokens.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

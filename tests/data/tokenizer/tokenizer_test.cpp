@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/models/byte_pair.h"
+#include "data/tokenizer/split/added_tokens.h"
 #include "data/tokenizer/split/pattern.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"

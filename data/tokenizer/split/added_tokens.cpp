@@ -1,4 +1,4 @@
-#include "data/tokenizer/added_tokens.h"
+#include "data/tokenizer/split/added_tokens.h"
 
 #include <algorithm>
 

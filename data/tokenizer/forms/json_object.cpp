@@ -1,4 +1,4 @@
-#include "data/tokenizer/json_object.h"
+#include "data/tokenizer/forms/json_object.h"
 
 #include <rapidjson/error/en.h>
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/text/text_part.h"
 #include "data/tokenizer/text/unicode.h"
-#include "data/tokenizer/text_part.h"
 
 namespace ds {
 
