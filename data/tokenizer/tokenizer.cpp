@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <optional>
 
 #include "data/text/stream_digest.h"
@@ -11,7 +12,9 @@
 namespace ds {
 namespace {
 
+// Pieces that are known once they have been encoded, some 10 MiB a thread.
 constexpr size_t kCachedPieces = 1 << 16;
+constexpr size_t kLongestCached = 64;  // bytes
 
 // Everything that a tokenizer.json says, in the order in which it is done to a text.
 struct Parts {
@@ -24,6 +27,48 @@ struct Parts {
   TokenDecoders decoders;
   std::optional<std::string> continues;  // what tokens begin with that begin no word, for WordPiece
   std::vector<std::string> notes;
+};
+
+// What one call of encode_part() has beside it.
+struct Work {
+  PatternWork patterns{0};
+  // Texts repeat their words, so most pieces are looked up.
+  std::unordered_map<std::string, std::vector<int32_t>, StringHash, std::equal_to<>> cache = {};
+};
+
+// Those that no call has at the moment: words that one text had are known for the next one.
+// Thread-safe.
+class WorkPool {
+ public:
+  class Lease {
+   public:
+    Lease(WorkPool& pool, size_t text_bytes) : pool_(pool), work_(pool.take()) {
+      work_->patterns.begin_text(text_bytes);
+    }
+    ~Lease() { pool_.give(std::move(work_)); }
+    Lease(const Lease&) = delete;
+    Work& get() const { return *work_; }
+
+   private:
+    WorkPool& pool_;
+    std::unique_ptr<Work> work_;
+  };
+
+ private:
+  std::unique_ptr<Work> take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Work>();
+    std::unique_ptr<Work> work = std::move(idle_.back());
+    idle_.pop_back();
+    return work;
+  }
+  void give(std::unique_ptr<Work> work) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(work));
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Work>> idle_;
 };
 
 class ReadTokenizer final : public Tokenizer {
@@ -59,7 +104,8 @@ class ReadTokenizer final : public Tokenizer {
       if (part.goes_on) return 0;
       wanted = {};
     }
-    Work work(text.size());
+    const WorkPool::Lease lease(work_, text.size());
+    Work& work = lease.get();
     const auto on_token = [&](int32_t id) { out.push_back(id); };
     return verbatim_.split(
         text, wanted,
@@ -91,14 +137,6 @@ class ReadTokenizer final : public Tokenizer {
   }
 
  private:
-  // What one call of encode_part() has beside it; local, to stay thread-safe.
-  struct Work {
-    explicit Work(size_t bytes) : patterns(bytes) {}
-    PatternWork patterns;
-    // Text repeats its words, so most pieces are looked up.
-    std::unordered_map<std::string, std::vector<int32_t>, StringHash, std::equal_to<>> cache = {};
-  };
-
   // Whether a text that is cut between two tokens has the tokens of its parts.
   bool begins_anywhere() const {
     return normalizers_.empty() && verbatim_.begins_anywhere() && normalized_.begins_anywhere() &&
@@ -132,7 +170,7 @@ class ReadTokenizer final : public Tokenizer {
     }
     const auto begin = static_cast<ptrdiff_t>(out.size());
     model_->encode(piece, out);
-    if (work.cache.size() < kCachedPieces)
+    if (work.cache.size() < kCachedPieces && piece.size() <= kLongestCached)
       work.cache.emplace(piece, std::vector<int32_t>(out.begin() + begin, out.end()));
   }
 
@@ -145,6 +183,7 @@ class ReadTokenizer final : public Tokenizer {
   TokenDecoders decoders_;
   std::optional<std::string> continues_;
   std::vector<std::string> notes_;
+  mutable WorkPool work_;
 };
 
 // An added token is found as the normalizers leave it.

@@ -98,8 +98,10 @@ struct PatternWork::Scratch {
   }
 };
 
-PatternWork::PatternWork(size_t text_bytes)
-    : left_(kAllowance + kAllowancePerByte * static_cast<int64_t>(text_bytes)) {}
+PatternWork::PatternWork(size_t text_bytes) { begin_text(text_bytes); }
+void PatternWork::begin_text(size_t text_bytes) {
+  left_ = kAllowance + kAllowancePerByte * static_cast<int64_t>(text_bytes);
+}
 PatternWork::~PatternWork() = default;
 
 struct Regex::Code {

@@ -18,6 +18,7 @@ namespace ds {
 class PatternWork {
  public:
   explicit PatternWork(size_t text_bytes);
+  void begin_text(size_t text_bytes);  // another text, in the same room
   ~PatternWork();
   PatternWork(const PatternWork&) = delete;  // owns what PCRE2 works in
 
@@ -25,7 +26,7 @@ class PatternWork {
   friend class Regex;
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;  // made when a pattern first wants it
-  int64_t left_;
+  int64_t left_ = 0;
 };
 
 // Thread-safe.
