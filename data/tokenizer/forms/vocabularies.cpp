@@ -56,6 +56,12 @@ constexpr std::array kBytePairClasses{
                    true},
 };
 
+constexpr std::array kAddedFlags{"special", "normalized", "lstrip", "rstrip", "single_word"};
+struct Added {
+  int64_t id = 0;
+  std::array<std::optional<bool>, kAddedFlags.size()> flags = {};
+};
+
 // What lies beside a vocabulary.
 class Beside {
  public:
@@ -93,19 +99,24 @@ class Beside {
   }
 
   // Tokens that are no part of the vocabulary, or are special: the added_tokens_decoder of the
-  // configuration, added_tokens.json.
-  std::map<std::string, int64_t> added() const {
-    std::map<std::string, int64_t> out;
-    if (const Value* list = member(config_, "added_tokens_decoder"); is_object(list)) {
-      for (const auto& item : list->GetObject()) {
-        const Value* content = item.value.IsObject() ? member(item.value, "content") : nullptr;
-        if (content == nullptr || !content->IsString()) continue;
-        out[content->GetString()] = std::strtoll(item.name.GetString(), nullptr, 10);
-      }
-    }
+  // configuration, which also says how they are looked for, and added_tokens.json.
+  std::map<std::string, Added> added() const {
+    std::map<std::string, Added> out;
     const rapidjson::Document apart = object_at("added_tokens.json");
     for (const auto& item : apart.GetObject()) {
-      if (item.value.IsInt64()) out[item.name.GetString()] = item.value.GetInt64();
+      if (item.value.IsInt64()) out[item.name.GetString()] = {.id = item.value.GetInt64()};
+    }
+    const Value* list = member(config_, "added_tokens_decoder");
+    if (list == nullptr || !list->IsObject()) return out;
+    for (const auto& item : list->GetObject()) {
+      const Value* content = item.value.IsObject() ? member(item.value, "content") : nullptr;
+      if (content == nullptr || !content->IsString()) continue;
+      Added& token = out[content->GetString()];
+      token.id = std::strtoll(item.name.GetString(), nullptr, 10);
+      for (size_t i = 0; i < kAddedFlags.size(); ++i) {
+        const Value* value = member(item.value, kAddedFlags.at(i));
+        if (value != nullptr && value->IsBool()) token.flags.at(i) = value->GetBool();
+      }
     }
     return out;
   }
@@ -119,7 +130,6 @@ class Beside {
   }
 
  private:
-  static bool is_object(const Value* value) { return value != nullptr && value->IsObject(); }
   static const Value* member(const Value& object, const char* key) {
     const auto found = object.FindMember(key);
     return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
@@ -165,8 +175,7 @@ using Ids = std::map<std::string, int64_t>;
 
 void write_added(JsonText& json, const TokenizerClass& known, const Beside& beside,
                  const Ids& vocabulary) {
-  Ids added = beside.added();
-  std::vector<std::string> special;
+  std::map<std::string, Added> added = beside.added();
   const std::pair<const char*, const char*> roles[] = {
       {"unk_token", known.unknown}, {"cls_token", known.cls},   {"sep_token", known.sep},
       {"pad_token", known.pad},     {"mask_token", known.mask}, {"bos_token", known.cls},
@@ -174,19 +183,23 @@ void write_added(JsonText& json, const TokenizerClass& known, const Beside& besi
   for (const auto& [role, fallback] : roles) {
     const std::string token = beside.token(role, fallback);
     const auto found = vocabulary.find(token);
-    if (found != vocabulary.end()) added.emplace(token, found->second);
-    if (!token.empty()) special.push_back(token);
+    if (found == vocabulary.end()) continue;
+    const auto [entry, is_new] = added.emplace(token, Added{.id = found->second});
+    std::optional<bool>& special = entry->second.flags.front();
+    if (!special) special = true;
+    std::optional<bool>& lstrip = entry->second.flags.at(2);
+    if (is_new && token == "<mask>") lstrip = true;  // as RoBERTa's
   }
   json.out().Key("added_tokens");
   json.out().StartArray();
-  for (const auto& [token, id] : added) {
+  for (const auto& [token, how] : added) {
     json.out().StartObject();
     json.out().Key("id");
-    json.out().Int64(id);
+    json.out().Int64(how.id);
     json.text("content", token);
-    json.flag("special", std::ranges::find(special, token) != special.end());
-    json.flag("normalized", false);
-    json.flag("lstrip", token == "<mask>");  // as RoBERTa's
+    for (size_t i = 0; i < kAddedFlags.size(); ++i) {
+      if (how.flags.at(i)) json.flag(kAddedFlags.at(i), *how.flags.at(i));
+    }
     json.out().EndObject();
   }
   json.out().EndArray();

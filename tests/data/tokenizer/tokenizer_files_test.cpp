@@ -258,10 +258,11 @@ TEST_CASE("vocabularies of before tokenizer.json are read by the class beside th
   fs.write_text_atomically("/b/merges.txt", "#version: 0.2\na b\n");
   CHECK(make_tokenizer(fs, "/b")->encode("aba") == Ids{2, 0});
   CHECK(read_frame(fs, "/b", *make_tokenizer(fs, "/b")).before.empty());
-  fs.write_text_atomically("/b/tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer",)"
-                                                       R"( "added_tokens_decoder":)"
-                                                       R"( {"9": {"content": "<x>"}}})");
-  CHECK(make_tokenizer(fs, "/b")->encode("ab<x><s>") == Ids{2, 9, 3});
+  fs.write_text_atomically("/b/tokenizer_config.json",
+                           R"({"tokenizer_class": "RobertaTokenizer",)"
+                           R"( "added_tokens_decoder":)"
+                           R"( {"9": {"content": "<x>", "rstrip": true}}})");
+  CHECK(make_tokenizer(fs, "/b")->encode("ab<x>  <s>") == Ids{2, 9, 3});
   CHECK(read_frame(fs, "/b", *make_tokenizer(fs, "/b")).after == Ids{4});
 }
 
