@@ -21,7 +21,7 @@ class TokenTree {
     sorted.reserve(tokens.size());
     for (const ScoredToken& token : tokens) sorted.push_back(token.token);
     std::ranges::sort(sorted);
-    sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
     nodes_.assign(1, {});
     // Breadth first, so that the children of a node lie beside each other.
     struct Open {
