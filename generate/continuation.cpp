@@ -72,6 +72,7 @@ std::string Continuation::take(int32_t token) {
     }
   }
   if (has_ended()) {
+    now += shown_.add(texts_.finish());
     now += shown_.finish();
     seconds_ = seconds_since(begun_);
   }

@@ -99,6 +99,7 @@ std::string TextSamples::draw_text(int64_t steps_done) {
     if (std::ranges::find(task_.eos, token) != task_.eos.end()) break;
     text += shown.add(texts.add(token));
   }
+  text += shown.add(texts.finish());
   return text + shown.finish();
 }
 

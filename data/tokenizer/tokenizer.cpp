@@ -110,7 +110,7 @@ class ReadTokenizer final : public Tokenizer {
     return verbatim_.split(
         text, wanted,
         [&](std::string_view section, const TextPart& of_section) {
-          require_utf8(section);
+          require_utf8(section, static_cast<size_t>(section.data() - text.data()));
           const bool begins = section.data() == text.data();
           if (normalizers_.empty()) return encode_section(section, of_section, begins, work, out);
           const std::string changed = normalize(normalizers_, section, work.patterns);
@@ -143,10 +143,11 @@ class ReadTokenizer final : public Tokenizer {
            pre_tokenizer_.begins_anywhere();
   }
 
-  static void require_utf8(std::string_view text) {
-    const size_t invalid = first_invalid_utf8(text);
+  static void require_utf8(std::string_view section, size_t begin) {
+    const size_t invalid = first_invalid_utf8(section);
     if (invalid == std::string_view::npos) return;
-    throw DataError(fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", invalid));
+    throw DataError(
+        fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", begin + invalid));
   }
 
   size_t encode_section(std::string_view text, const TextPart& part, bool begins, Work& work,

@@ -99,7 +99,7 @@ std::map<std::string, std::string> tokenizer_files(FileSystem& file_system,
   const bool folder = is_folder(file_system, name_or_path);
   const std::string place = folder ? name_or_path : parent_directory(name_or_path);
   // Beside a file of a name of its own may lie those of other tokenizers.
-  if (!folder && name_in(name_or_path) != "tokenizer.json") {
+  if (!folder && !is_tokenizer_file(name_in(name_or_path))) {
     add("tokenizer.json", name_or_path);
     for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"})
       add(name, join_path(place, name));

@@ -32,7 +32,8 @@ void join(std::vector<std::string>& tokens, std::string_view between) {
     if (&token != tokens.data()) text += between;
     text += token;
   }
-  tokens.assign(1, std::move(text));
+  tokens.clear();
+  tokens.push_back(std::move(text));
 }
 
 class DecodeByteLetters final : public TokenDecoder {
@@ -133,6 +134,7 @@ class DecodeReplace final : public TokenDecoder {
       : replace_(replace(std::move(pattern), std::move(content))) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
+      if (first_invalid_utf8(token) != std::string::npos) token = as_utf8(token);
       PatternWork work(token.size());
       token = replace_->apply(token, work);
     }

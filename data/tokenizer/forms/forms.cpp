@@ -35,6 +35,10 @@ std::optional<std::string> tokenizer_file_in(FileSystem& files, const std::strin
   return std::nullopt;
 }
 
+bool is_tokenizer_file(const std::string& name) {
+  return std::ranges::find(kForms, name, &Form::file) != kForms.end();
+}
+
 std::string tokenizer_text(FileSystem& files, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   const auto form = std::ranges::find_if(kForms, [&](const Form& f) { return name == f.file; });

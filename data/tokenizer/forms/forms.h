@@ -15,6 +15,9 @@ namespace ds {
 // of several.
 std::optional<std::string> tokenizer_file_in(FileSystem& files, const std::string& folder);
 
+// Whether a file of this name is one of them, by whatever folder it is in.
+bool is_tokenizer_file(const std::string& name);
+
 // The text of the tokenizer.json that says what the file at `path` says; of an unknown name the
 // file's own. InputMissing, DataError, Unsupported, naming the file.
 std::string tokenizer_text(FileSystem& files, const std::string& path);

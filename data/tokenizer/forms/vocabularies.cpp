@@ -31,9 +31,10 @@ struct TokenizerClass {
   const char* pad;
   const char* mask;
   Frame frame = Frame::kClsSep;
-  bool lowercase = true;     // where the configuration doesn't say
-  const char* pattern = "";  // of its own, before bytes are looked at
-  bool composes = false;     // into NFC
+  bool lowercase = true;          // where the configuration doesn't say
+  const char* pattern = "";       // of its own, before bytes are looked at
+  bool composes = false;          // into NFC
+  bool mask_takes_space = false;  // the space before it, unless the configuration says how
 };
 
 constexpr std::array kWordPieceClasses{
@@ -41,7 +42,8 @@ constexpr std::array kWordPieceClasses{
     TokenizerClass{"DistilBert", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"},
     TokenizerClass{"Electra", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"},
     TokenizerClass{"MobileBert", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"},
-    TokenizerClass{"MPNet", "[UNK]", "<s>", "</s>", "<pad>", "<mask>"},
+    TokenizerClass{"MPNet", "[UNK]", "<s>", "</s>", "<pad>", "<mask>", Frame::kClsSep, true, "",
+                   false, true},
 };
 
 constexpr const char* kQwenPattern =
@@ -62,6 +64,11 @@ struct Added {
   std::array<std::optional<bool>, kAddedFlags.size()> flags = {};
 };
 
+std::string small_letters(std::string text) {
+  std::ranges::transform(text, text.begin(), ascii_lower);
+  return text;
+}
+
 // What lies beside a vocabulary.
 class Beside {
  public:
@@ -70,19 +77,30 @@ class Beside {
   }
 
   const TokenizerClass& class_of(std::span<const TokenizerClass> known) const {
+    const rapidjson::Document model = object_at("config.json");
     const Value* named = member(config_, "tokenizer_class");
+    if (named == nullptr) named = member(model, "tokenizer_class");
+    if (named == nullptr) named = member(model, "model_type");
     if (named == nullptr || !named->IsString()) return known.front();
     std::string name = named->GetString();
     for (const char* const ending : {"Fast", "Tokenizer"}) {
       if (name.ends_with(ending)) name.erase(name.rfind(ending));
     }
     for (const TokenizerClass& candidate : known) {
-      if (name == candidate.name) return candidate;
+      if (name == candidate.name || name == small_letters(candidate.name)) return candidate;
     }
+    throw Unsupported(
+        fmt::format("{}: what the tokenizer of \"{}\" does besides is not known here; write a "
+                    "tokenizer.json with transformers, "
+                    "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                    path_, named->GetString()));
+  }
+
+  [[noreturn]] void refuse_role(const char* role, const std::string& token) const {
     throw Unsupported(fmt::format(
-        "{}: what a {} does besides is not known here; write a tokenizer.json with transformers, "
+        "{}: its {} \"{}\" is no token of it; write a tokenizer.json with transformers, "
         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
-        path_, named->GetString()));
+        path_, role, token));
   }
 
   bool flag(const char* key, bool fallback) const {
@@ -183,12 +201,15 @@ void write_added(JsonText& json, const TokenizerClass& known, const Beside& besi
   for (const auto& [role, fallback] : roles) {
     const std::string token = beside.token(role, fallback);
     const auto found = vocabulary.find(token);
-    if (found == vocabulary.end()) continue;
+    if (found == vocabulary.end()) {
+      if (token != fallback && !added.contains(token)) beside.refuse_role(role, token);
+      continue;
+    }
     const auto [entry, is_new] = added.emplace(token, Added{.id = found->second});
     std::optional<bool>& special = entry->second.flags.front();
     if (!special) special = true;
     std::optional<bool>& lstrip = entry->second.flags.at(2);
-    if (is_new && token == "<mask>") lstrip = true;  // as RoBERTa's
+    if (is_new && known.mask_takes_space && token == known.mask) lstrip = true;
   }
   json.out().Key("added_tokens");
   json.out().StartArray();

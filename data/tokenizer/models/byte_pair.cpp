@@ -95,32 +95,32 @@ std::vector<int32_t> BytePairEncoder::bytes_of(std::string_view piece) const {
 std::vector<int32_t> BytePairEncoder::characters_of(std::string_view piece) const {
   std::vector<int32_t> ids;
   ids.reserve(piece.size());
-  bool was_unknown = false;
+  // An unknown token waits for what may be joined with it; the tokens of bytes overtake it, as they
+  // do in the reference.
+  bool waits = false;
   std::string written;
   unicode::for_each_character(piece, [&](char32_t, size_t at, size_t bytes) {
     const std::string_view character = piece.substr(at, bytes);
     written.assign(at > 0 ? form_.prefix : "");
     written += character;
     if (at + bytes == piece.size()) written += form_.suffix;
-    const auto id = find_token(ids_, written);
-    if (id) {
+    if (const auto id = find_token(ids_, written)) {
+      if (waits) ids.push_back(id_of(*form_.unknown));
+      waits = false;
       ids.push_back(*id);
-    } else if (form_.byte_fallback && fallback_.append(written, ids)) {
-      // its bytes' tokens are there now
-    } else if (!form_.unknown) {
+      return;
+    }
+    if (form_.byte_fallback && fallback_.append(written, ids)) return;
+    if (!form_.unknown) {
       throw DataError(
           fmt::format("tokenizer: the character '{}' is not in the vocabulary, and "
                       "model.unk_token names none that stands for it",
                       character));
-    } else if (!(form_.fuse_unknown && was_unknown)) {
-      ids.push_back(id_of(*form_.unknown));
-      was_unknown = true;
-      return;
-    } else {
-      return;
     }
-    was_unknown = false;
+    if (waits && !form_.fuse_unknown) ids.push_back(id_of(*form_.unknown));
+    waits = true;
   });
+  if (waits) ids.push_back(id_of(*form_.unknown));
   return ids;
 }
 

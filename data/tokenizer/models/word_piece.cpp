@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/status/error.h"
 #include "data/text/text_kind.h"
 #include "data/tokenizer/models/piece_encoder.h"
@@ -44,7 +46,9 @@ int32_t require_unknown(const Vocabulary& vocabulary, const std::string& unknown
 class WordPiece final : public PieceEncoder {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceForm form)
-      : vocabulary_(std::move(vocabulary)), form_(std::move(form)) {}
+      : vocabulary_(std::move(vocabulary)), form_(std::move(form)) {
+    for (const auto& [token, id] : vocabulary_) longest_ = std::max(longest_, token.size());
+  }
 
   void encode(std::string_view piece, std::vector<int32_t>& out) const override {
     const size_t before = out.size();
@@ -72,7 +76,13 @@ class WordPiece final : public PieceEncoder {
                        std::vector<int32_t>& out) const {
     tried = begin > 0 ? form_.prefix : "";
     const size_t prefix = tried.size();
-    tried += piece.substr(begin);
+    std::string_view rest = piece.substr(begin);
+    if (rest.size() > longest_) {  // no token is longer
+      size_t end = longest_;
+      while (end > 0 && is_continuation(rest[end])) --end;
+      rest = rest.substr(0, end);
+    }
+    tried += rest;
     while (tried.size() > prefix) {
       if (const auto id = find_token(vocabulary_, tried)) {
         out.push_back(*id);
@@ -86,6 +96,7 @@ class WordPiece final : public PieceEncoder {
 
   Vocabulary vocabulary_;
   WordPieceForm form_;
+  size_t longest_ = 0;  // token, in bytes
 };
 
 class WordLevel final : public PieceEncoder {

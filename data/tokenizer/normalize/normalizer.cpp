@@ -1,9 +1,19 @@
 #include "data/tokenizer/normalize/normalizer.h"
 
+#include "core/status/error.h"
 #include "data/tokenizer/text/byte_letters.h"
 
 namespace ds {
 namespace {
+
+// A text that grows without end is a file's mistake or malice: no normal form makes one longer than
+// eighteen times.
+void require_sane(size_t bytes, size_t before) {
+  constexpr size_t kGrowth = 64, kAllowed = size_t{1} << 20;
+  if (bytes <= kGrowth * before + kAllowed) return;
+  throw DataError(fmt::format("tokenizer: the normalizers make more than {} bytes of a text of {}",
+                              bytes, before));
+}
 
 class UnicodeForm final : public Normalizer {
  public:
@@ -88,6 +98,7 @@ class Replace final : public Normalizer {
     std::string out;
     size_t rest = 0;
     pattern_->for_each_match(text, Pattern::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
+      require_sane(out.size(), text.size());
       out += text.substr(rest, begin - rest);
       out += content_;
       rest = end;
@@ -106,7 +117,10 @@ class Replace final : public Normalizer {
 
 std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work) {
   std::string out(text);
-  for (const auto& normalizer : normalizers) out = normalizer->apply(out, work);
+  for (const auto& normalizer : normalizers) {
+    out = normalizer->apply(out, work);
+    require_sane(out.size(), text.size());
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "core/status/error.h"
+#include "data/text/text_kind.h"
 #include "data/tokenizer/normalize/normalizer.h"
 
 namespace ds {
@@ -72,6 +73,8 @@ class Precompiled final : public Normalizer {
     if (!place) return std::nullopt;
     if (*place > replacements_.size())
       throw DataError("tokenizer: precompiled_charsmap names a replacement beyond its end");
+    if (*place < replacements_.size() && is_continuation(replacements_[*place]))
+      throw DataError("tokenizer: precompiled_charsmap names a replacement inside a character");
     const std::string_view rest = std::string_view(replacements_).substr(*place);
     return rest.substr(0, rest.find('\0'));
   }
@@ -91,10 +94,12 @@ std::unique_ptr<Normalizer> precompiled(std::string table) {
     throw DataError("precompiled_charsmap: its double array has " + std::to_string(bytes) +
                     " bytes, which are not there");
   }
+  std::string replacements = table.substr(sizeof(bytes) + bytes);
+  if (first_invalid_utf8(replacements) != std::string::npos)
+    throw DataError("precompiled_charsmap: its replacements are no UTF-8");
   std::vector<uint32_t> units(bytes / sizeof(uint32_t));
   std::memcpy(units.data(), table.data() + sizeof(bytes), bytes);
-  return std::make_unique<Precompiled>(DoubleArray(std::move(units)),
-                                       table.substr(sizeof(bytes) + bytes));
+  return std::make_unique<Precompiled>(DoubleArray(std::move(units)), std::move(replacements));
 }
 
 }  // namespace ds

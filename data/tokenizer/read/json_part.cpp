@@ -50,7 +50,14 @@ bool JsonPart::flag(const char* key, bool fallback) const {
 std::string JsonPart::text(const char* key) const {
   const JsonPart found = require(key);
   if (!found.value().IsString()) refuse(fmt::format("\"{}\" of {} is no text", key, type()));
-  return {found.value().GetString(), found.value().GetStringLength()};
+  return characters_of(found.value());
+}
+
+std::string JsonPart::characters_of(const Json& string) const {
+  std::string out(string.GetString(), string.GetStringLength());
+  if (first_invalid_utf8(out) != std::string::npos)
+    refuse(fmt::format("a string of {} is no UTF-8: it has half of a surrogate pair", type()));
+  return out;
 }
 
 std::string JsonPart::text(const char* key, const std::string& fallback) const {

@@ -29,6 +29,9 @@ class JsonPart {
   // DataError where the member is of another kind; without a fallback, where it is not there.
   bool flag(const char* key, bool fallback) const;
   std::string text(const char* key) const;
+  // The characters of a string, whatever it is part of; DataError unless they are UTF-8, which
+  // RapidJSON lets half a pair of surrogates not be.
+  std::string characters_of(const Json& string) const;
   std::string text(const char* key, const std::string& fallback) const;
   size_t count(const char* key, size_t fallback) const;  // at most 2^31
   // One character, of at most four bytes.

@@ -19,7 +19,7 @@ Vocabulary read_vocabulary(const JsonPart& model, TokenTexts& texts) {
   Vocabulary vocabulary;
   vocabulary.reserve(part.value().MemberCount());
   for (const auto& item : part.value().GetObject()) {
-    const std::string token(item.name.GetString(), item.name.GetStringLength());
+    const std::string token = model.characters_of(item.name);
     if (!item.value.IsInt64()) model.refuse("the id of token '" + token + "' is no integer");
     texts.add(model, item.value.GetInt64(), token);
     vocabulary[token] = static_cast<int32_t>(item.value.GetInt64());
@@ -38,12 +38,12 @@ std::vector<Pair> read_merges(const JsonPart& model) {
     const JsonPart::Json& merge = part.value();
     Pair pair;
     if (merge.IsString()) {
-      const std::string_view both(merge.GetString(), merge.GetStringLength());
+      const std::string both = model.characters_of(merge);
       const size_t space = both.find(' ');
-      if (space != std::string_view::npos)
-        pair = {std::string(both.substr(0, space)), std::string(both.substr(space + 1))};
+      if (space != std::string::npos && both.find(' ', space + 1) == std::string::npos)
+        pair = {both.substr(0, space), both.substr(space + 1)};
     } else if (merge.IsArray() && merge.Size() == 2 && merge[0].IsString() && merge[1].IsString()) {
-      pair = {merge[0].GetString(), merge[1].GetString()};
+      pair = {model.characters_of(merge[0]), model.characters_of(merge[1])};
     }
     if (pair.left.empty() || pair.right.empty())
       model.refuse(fmt::format("merge {} is not a pair of tokens", out.size()));
@@ -103,7 +103,7 @@ std::unique_ptr<PieceEncoder> read_byte_pair(const JsonPart& model, ReadSteps& p
   auto encoder = std::make_unique<BytePairEncoder>(std::move(form), std::move(vocabulary));
   for (const Pair& merge : merges) encoder->add_merge(merge.left, merge.right);
   // Whole texts come as one piece where spaces are letters: words that repeat are looked up then.
-  if (encoder->may_cut_before(kSpaceSign)) {
+  if (!pre_tokenizer.ends_in_byte_letters && encoder->may_cut_before(kSpaceSign)) {
     pre_tokenizer.steps.push_back(
         {.pattern = std::make_shared<Regex>("(?:" + std::string(kSpaceSign) + ")+"),
          .behavior = PreTokenizerStep::Behavior::kMergedWithNext});
@@ -131,7 +131,7 @@ std::unique_ptr<PieceEncoder> read_unigram(const JsonPart& model, ReadSteps&, To
     const JsonPart::Json& item = part.value();
     if (!item.IsArray() || item.Size() != 2 || !item[0].IsString() || !item[1].IsNumber())
       model.refuse(fmt::format("token {} of model.vocab is no text with a score", tokens.size()));
-    std::string token(item[0].GetString(), item[0].GetStringLength());
+    std::string token = model.characters_of(item[0]);
     texts.add(model, std::ssize(tokens), token);
     tokens.push_back({std::move(token), item[1].GetDouble()});
   }

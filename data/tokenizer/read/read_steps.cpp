@@ -1,7 +1,7 @@
 #include <array>
 
 #include "data/tokenizer/read/parts.h"
-#include "data/tokenizer/read/script_runs.h"
+#include "data/tokenizer/split/scripts.h"
 
 namespace ds {
 namespace {

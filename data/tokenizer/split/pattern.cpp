@@ -10,6 +10,7 @@
 #include "config/reader/utf8.h"
 #include "core/status/error.h"
 #include "data/text/text_kind.h"
+#include "data/tokenizer/split/scripts.h"
 
 namespace ds {
 namespace {
@@ -49,29 +50,53 @@ constexpr std::array kClassNames{
     ClassName{'H', "", "[^0-9A-Fa-f]"},
 };
 
+[[noreturn]] void refuse_syntax(std::string_view pattern, const std::string& what) {
+  throw Unsupported(fmt::format("pre-tokenizer pattern '{}': {} is not supported", pattern, what));
+}
+
+// \p{Han} and the like are scripts of characters; what PCRE2 takes by default are the scripts that
+// a character may stand in.
+std::string property_in_words_of_pcre(std::string_view pattern, size_t& i) {
+  const size_t end = pattern.find('}', i);
+  const std::string whole(pattern.substr(i - 1, end - i + 2));
+  if (end == std::string_view::npos || i + 2 > end) return whole.substr(0, 2);
+  std::string name = whole.substr(3, whole.size() - 4);
+  const bool negated = name.starts_with('^');
+  if (negated) name.erase(0, 1);
+  i = end;
+  if (!is_script(name)) return whole;
+  return whole.substr(0, 3) + (negated ? "^sc:" : "sc:") + name + "}";
+}
+
+std::string escape_in_words_of_pcre(std::string_view pattern, size_t& i, bool inside) {
+  const char name = pattern[++i];
+  if ((name == 'p' || name == 'P') && i + 1 < pattern.size() && pattern[i + 1] == '{')
+    return property_in_words_of_pcre(pattern, i);
+  const auto known = std::ranges::find(kClassNames, name, &ClassName::name);
+  if (known == kClassNames.end()) return {'\\', name};
+  const std::string_view words = inside ? known->inside : known->outside;
+  if (words.empty()) refuse_syntax(pattern, fmt::format("\\{} in brackets", name));
+  return std::string(words);
+}
+
+// The pattern as PCRE2 has it. What means another thing there and has no words is refused.
 std::string in_words_of_pcre(std::string_view pattern) {
   std::string out;
   bool inside = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
+    const std::string_view rest = pattern.substr(i);
     const char c = pattern[i];
-    if (c != '\\' || i + 1 == pattern.size()) {
-      if (c == '[') inside = true;
-      if (c == ']') inside = false;
-      out.push_back(c);
+    if (c == '\\' && i + 1 < pattern.size()) {
+      out += escape_in_words_of_pcre(pattern, i, inside);
       continue;
     }
-    const char name = pattern[++i];
-    const auto known = std::ranges::find(kClassNames, name, &ClassName::name);
-    if (known == kClassNames.end()) {
-      out += {c, name};
-      continue;
-    }
-    const std::string_view words = inside ? known->inside : known->outside;
-    if (words.empty()) {
-      throw Unsupported(fmt::format("pre-tokenizer pattern '{}': \\{} in brackets is not supported",
-                                    pattern, name));
-    }
-    out += words;
+    if (inside && c == '[') refuse_syntax(pattern, "a set within a set");
+    if (inside && rest.starts_with("&&")) refuse_syntax(pattern, "&& between sets");
+    if (!inside && rest.starts_with("}+")) refuse_syntax(pattern, "+ behind a count");
+    if (!inside && rest.starts_with("{,")) refuse_syntax(pattern, "a count without its least");
+    if (c == '[') inside = true;
+    if (c == ']') inside = false;
+    out.push_back(c);
   }
   return out;
 }
@@ -113,10 +138,10 @@ Regex::Regex(std::string_view pattern) : pattern_(pattern), code_(std::make_uniq
   int error = 0;
   size_t offset = 0;
   const std::string written = in_words_of_pcre(pattern);
-  code_->compiled =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(written.data()), written.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
-                    &error, &offset, nullptr);
+  code_->compiled = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(written.data()), written.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+      &error, &offset, nullptr);
   if (code_->compiled == nullptr) {
     throw DataError(fmt::format("pre-tokenizer pattern '{}': {} at character {}", pattern,
                                 message_of(error), offset));
@@ -225,6 +250,9 @@ bool Regex::find(std::string_view text, const Search& from, PatternWork& work, s
 
 void Regex::for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
                            const OnMatch& on_match) const {
+  if (const size_t invalid = first_invalid_utf8(text); invalid != std::string_view::npos) {
+    throw DataError(fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", invalid));
+  }
   size_t begin = 0, end = 0, at = 0;
   size_t last_end = std::string_view::npos;
   while (at < text.size() && find(text, {.at = at, .text_end = text_end}, work, begin, end)) {

@@ -38,8 +38,8 @@ class Pattern {
   virtual ~Pattern() = default;
   // Calls `on_match` with begin and end of each match, left to right, until it says false. A match
   // may be empty, but not where the one before ended. Where the text goes on, matches that what
-  // follows could change are none. The text is valid UTF-8. DataError where the work is used up,
-  // naming the pattern.
+  // follows could change are none. DataError with the byte offset for invalid UTF-8, or where the
+  // work is used up, naming the pattern.
   virtual void for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
                               const OnMatch& on_match) const = 0;
   // Whether what a text begins with is matched as it is further on, and nothing matches no text.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "core/status/error.h"
 #include "core/text/letters.h"
@@ -54,11 +55,38 @@ utf8proc_option_t options_of(Form form) {
   return static_cast<utf8proc_option_t>(options);
 }
 
-void append_mapped(std::string_view text, Form form, std::string& out) {
-  if (is_ascii(text)) {
-    out += text;
+// Marks that follow each other in the order that normal forms have them in. utf8proc sorts by
+// exchanging neighbours, which takes the square of a run's length unless it is sorted.
+std::string with_sorted_marks(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  std::vector<char32_t> run;
+  const auto class_of = [](char32_t c) {
+    return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  };
+  const auto end_run = [&] {
+    std::ranges::stable_sort(run, {}, class_of);
+    for (const char32_t c : run) append_utf8(static_cast<unsigned>(c), out);
+    run.clear();
+  };
+  for_each_character(text, [&](char32_t c, size_t at, size_t bytes) {
+    if (c >= 0x300 && class_of(c) != 0) {
+      run.push_back(c);
+      return;
+    }
+    if (!run.empty()) end_run();
+    out += text.substr(at, bytes);
+  });
+  end_run();
+  return out;
+}
+
+void append_mapped(std::string_view part, Form form, std::string& out) {
+  if (is_ascii(part)) {
+    out += part;
     return;
   }
+  const std::string text = with_sorted_marks(part);
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t bytes =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),

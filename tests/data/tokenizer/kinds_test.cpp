@@ -4,6 +4,7 @@
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "config/reader/utf8.h"
@@ -109,17 +110,61 @@ TEST_CASE("a text in tokens that come one by one is the text of all of them", "[
       TokenStream stream(*kind.tokenizer);
       std::string shown;
       for (const int32_t id : ids) shown += stream.add(id);
+      shown += stream.finish();
       // Bytes that are no text may be shown before it is known that none comes of them.
       if (whole.find("\uFFFD") == std::string::npos) CHECK(shown == whole);
       for (size_t prompt = 1; prompt < std::min<size_t>(ids.size(), 4); ++prompt) {
         const std::span<const int32_t> before = std::span(ids).first(prompt);
         TokenStream rest(*kind.tokenizer, before);
-        std::string both = kind.tokenizer->decode(before);
+        std::string both(whole_characters(kind.tokenizer->decode(before)));
         for (const int32_t id : std::span(ids).subspan(prompt)) both += rest.add(id);
+        both += rest.finish();
         if (whole.find("\uFFFD") == std::string::npos) CHECK(both == whole);
       }
     }
   }
+}
+
+TEST_CASE("parts of characters are shown when the others have come, or never", "[data]") {
+  const auto llama = std::ranges::find(kinds().all, "llama2", &Kind::name);
+  REQUIRE(llama != kinds().all.end());
+  const Tokenizer& tokenizer = *llama->tokenizer;
+  const auto byte = [&](const char* text) { return tokenizer.encode(text).back(); };
+  const std::vector<int32_t> pen = tokenizer.encode("x\u4ffd");  // three bytes after "x"
+  REQUIRE(pen.size() >= 5);
+  const std::span<const int32_t> bytes = std::span(pen).last(3);
+  TokenStream whole(tokenizer, std::span(pen).first(pen.size() - 3));
+  CHECK(whole.add(bytes[0]).empty());
+  CHECK(whole.add(bytes[1]).empty());
+  CHECK(whole.add(bytes[2]) == "\u4ffd");
+  CHECK(whole.finish().empty());
+  TokenStream broken(tokenizer, std::span(pen).first(pen.size() - 3));
+  CHECK(broken.add(bytes[0]).empty());
+  CHECK(broken.add(byte("a")) == "\uFFFDa");
+  TokenStream ended(tokenizer);
+  CHECK(ended.add(bytes[0]).empty());
+  CHECK(ended.finish() == "\xE4");
+  // A prompt of bytes alone, longer than what is looked back at.
+  std::vector<int32_t> prompt;
+  for (int i = 0; i < 60; ++i) prompt.insert(prompt.end(), bytes.begin(), bytes.end());
+  TokenStream after(tokenizer, prompt);
+  std::string shown;
+  for (int i = 0; i < 60; ++i)
+    for (const int32_t id : bytes) shown += after.add(id);
+  std::string expected;
+  for (int i = 0; i < 60; ++i) expected += "\u4ffd";
+  CHECK(shown == expected);
+}
+
+TEST_CASE("bytes that are no text do not make a stream remember all of it", "[data]") {
+  const ByteTokenizer bytes;
+  TokenStream stream(bytes);
+  std::string shown = stream.add(0xff);
+  for (int i = 0; i < 2000; ++i) shown += stream.add('a' + i % 26);
+  shown += stream.finish();
+  REQUIRE(shown.size() == 2001);
+  CHECK(shown.front() == '\xff');
+  CHECK(shown.substr(1, 3) == "abc");
 }
 
 TEST_CASE("a tokenizer of any kind encodes in parts what it encodes at once", "[data]") {

@@ -80,6 +80,9 @@ TEST_CASE("pairs of characters: bytes, unknown ones and affixes", "[data]") {
   CHECK(encode(BytePairEncoder(fused, letters), "axyaz") == Ids{1, 0, 1, 0});
   Form bytes = fused;
   bytes.byte_fallback = true;
+  // An unknown token waits for what it may be joined with while bytes go by.
+  CHECK(encode(BytePairEncoder(bytes, {{"<u>", 0}, {"<0x79>", 7}, {"a", 1}}), "xyxa") ==
+        Ids{7, 0, 1});
   CHECK(encode(BytePairEncoder(bytes, with_bytes(letters)), "x漢") ==
         Ids{1000 + 'x', 1000 + 0xe6, 1000 + 0xbc, 1000 + 0xa2});
   Form none = plain;

@@ -53,6 +53,20 @@ TEST_CASE("each normalizer by itself", "[data]") {
   CHECK(normalize(both, "BC", work) == "Abc");
 }
 
+TEST_CASE("a text does not grow without end", "[data]") {
+  const auto grows = [] {
+    Normalizers many;
+    for (int i = 0; i < 40; ++i)
+      many.push_back(replace(std::make_shared<Literal>("a"), std::string(4, 'a')));
+    PatternWork work(10);
+    return normalize(many, "aaaaaaaaaa", work);
+  };
+  CHECK_THROWS_WITH(grows(), Catch::Contains("bytes of a text of 10"));
+  CHECK_THROWS_AS(made_by(replace(std::make_shared<Literal>("a"), std::string(100'000, 'b')),
+                          std::string(1000, 'a')),
+                  DataError);
+}
+
 TEST_CASE("BERT's normalizer cleans, parts, and takes accents away", "[data]") {
   CHECK(made_by(bert_normalizer({}), "H\u00c9\tl\u0000\ufffdo 你\u200d") == "he l");
   CHECK(made_by(bert_normalizer({}), std::string("\u00c9\0\t你\u200d", 9)) == "e  你 ");
@@ -75,6 +89,9 @@ TEST_CASE("a table of replacements goes by prefixes, and never beyond itself", "
   std::string beyond = table_of_one();
   beyond[4 + 3] = '\x7f';  // the offset of the root
   CHECK_THROWS_WITH(made_by(precompiled(beyond), "a"), Catch::Contains("beyond its end"));
+  std::string inside = table_of_one();
+  inside[inside.size() - 3] = '\xA9';
+  CHECK_THROWS_WITH(precompiled(inside), Catch::Contains("are no UTF-8"));
   std::string lost = table_of_one();
   lost[4 + 0x300 * 4 + 1] = '\x7f';  // where the replacement begins
   CHECK_THROWS_WITH(made_by(precompiled(lost), "a"),

@@ -24,7 +24,7 @@ std::vector<std::string> matches(const std::string& pattern, const std::string& 
 
 std::vector<std::string> matches_of_standard(const std::string& pattern, const std::string& text) {
   std::vector<std::string> out;
-  const std::regex regex(pattern);
+  const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
   for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) {
     if (at->length() > 0) out.push_back(at->str());
   }
@@ -96,6 +96,18 @@ TEST_CASE("a pattern with a mistake is refused with where it stands", "[data]") 
   CHECK_THROWS_AS(Regex("\xFF"), DataError);
 }
 
+TEST_CASE("invalid text is refused before anything is matched", "[data]") {
+  PatternWork work(10);
+  int found = 0;
+  CHECK_THROWS_WITH(Regex("a").for_each_match("aaa\xC3", Regex::TextEnd::kEnd, work,
+                                              [&](size_t, size_t) {
+                                                ++found;
+                                                return true;
+                                              }),
+                    Catch::Contains("invalid UTF-8 at byte 3 of the text"));
+  CHECK(found == 0);
+}
+
 TEST_CASE("matches stand alone, or cut, or are all there is", "[data]") {
   CHECK(pieces_of({step_of("[0-9]+", Behavior::kIsolated)}, "a12b3") == "[a][12][b][3]");
   CHECK(pieces_of({step_of("[0-9]+", Behavior::kRemoved)}, "a12b3") == "[a][b]");
@@ -138,7 +150,17 @@ TEST_CASE("classes are what the patterns of tokenizers are written for", "[data]
   CHECK(matches("[\\w-]+", "a-b c") == std::vector<std::string>{"a-b", "c"});
   CHECK(matches("\\h+", "3fg \t") == std::vector<std::string>{"3f"});  // digits of base sixteen
   CHECK(matches("\\\\s", "\\s ") == std::vector<std::string>{"\\s"});
+  CHECK(matches("\\p{Han}+", "\u6f22\u3002\u5b57") ==
+        std::vector<std::string>{"\u6f22", "\u5b57"});  // a full stop is of no script
+  CHECK(matches("[\\p{^Han}]", "\u6f22a") == std::vector<std::string>{"a"});
+  CHECK(matches("^a", "a\na") == std::vector<std::string>{"a", "a"});  // lines begin, too
   CHECK_THROWS_WITH(Regex("[\\W]"), Catch::Contains("\\W in brackets is not supported"));
+  CHECK_THROWS_WITH(Regex("[a-z&&[^b]]"), Catch::Contains("not supported"));
+  CHECK_THROWS_WITH(Regex("[[a]b]"), Catch::Contains("a set within a set"));
+  CHECK_THROWS_WITH(Regex("a{1,3}+"), Catch::Contains("+ behind a count"));
+  CHECK_THROWS_WITH(Regex("a{,3}"), Catch::Contains("without its least"));
+  CHECK_THROWS_AS(Regex("[\\W]"), Unsupported);
+  CHECK_NOTHROW(Regex("[\\[{}+]"));
 }
 
 TEST_CASE("kinds of characters are matched one by one, or in runs of a kind", "[data]") {

@@ -209,6 +209,13 @@ TEST_CASE("what is null in a file is as good as not there", "[data]") {
   CHECK(loaded(file_of("null"))->encode("ab") == Ids{2});  // characters, without any cut
 }
 
+TEST_CASE("half of a surrogate pair is no text", "[data]") {
+  CHECK_THAT(refusal_of(file_of(kPlain, R"(,"normalizer":{"type":"Prepend","prepend":"\udc00"})")),
+             Catch::Contains("half of a surrogate pair"));
+  CHECK_THAT(refusal_of(file_of(kPlain, R"(,"added_tokens":[{"id":20,"content":"\udc00"}])")),
+             Catch::Contains("half of a surrogate pair"));
+}
+
 TEST_CASE("a dropout of nothing is none", "[data]") {
   CHECK(refusal_of(file_of(kPlain, "", R"(,"dropout":0.0)")) == "taken");
   CHECK(refusal_of(file_of(kPlain, "", R"(,"dropout":0)")) == "taken");
@@ -246,11 +253,22 @@ TEST_CASE("vocabularies of before tokenizer.json are read by the class beside th
   put("tokenizer_config.json", R"({"do_lower_case": false, "tokenizer_class": "BertTokenizer"})");
   CHECK(make_tokenizer(fs, "/m")->encode("UNDO undo") == Ids{1, 5, 6});
   put("tokenizer_config.json", R"({"tokenizer_class": "EsmTokenizer"})");
-  CHECK_THROWS_WITH(make_tokenizer(fs, "/m"), Catch::Contains("what a EsmTokenizer does"));
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/m"),
+                    Catch::Contains("what the tokenizer of \"EsmTokenizer\" does"));
   put("tokenizer_config.json", "{}");
   put("vocab.txt", "a\nb\n");
   CHECK_THROWS_WITH(make_tokenizer(fs, "/m"),
                     Catch::Contains("2 lines, and none of them is the unknown token \"[UNK]\""));
+
+  put("vocab.txt", "[UNK]\nun\n");
+  put("config.json", R"({"model_type": "roformer"})");
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/m"), Catch::Contains("of \"roformer\""));
+  put("config.json", R"({"model_type": "bert"})");
+  CHECK(make_tokenizer(fs, "/m")->encode("un") == Ids{1});
+  put("tokenizer_config.json", R"({"mask_token": "<M>"})");
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/m"), Catch::Contains("its mask_token \"<M>\""));
+  CHECK(tokenizer_files(fs, "/m/vocab.txt").at("vocab.txt") == "/m/vocab.txt");
+  CHECK_FALSE(tokenizer_files(fs, "/m/vocab.txt").contains("tokenizer.json"));
 
   fs.make_directory("/b");
   fs.write_text_atomically("/b/vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<s>": 3, "</s>": 4})");

@@ -1,11 +1,16 @@
-// Runs of characters of one script: what the pre-tokenizer UnicodeScripts keeps together.
+// The scripts of Unicode, and runs of characters of one script: what the pre-tokenizer
+// UnicodeScripts keeps together.
 #pragma once
 
 #include <memory>
-
-#include "data/tokenizer/split/pattern.h"
+#include <string_view>
 
 namespace ds {
+
+class Pattern;
+
+// Whether Unicode 14 has a script of this name.
+bool is_script(std::string_view name);
 
 // Chinese characters and kana are one script, as in SentencePiece; spaces, and code points without
 // a script, belong to the run before them, and to none where there is no run. The scripts are those

@@ -1,5 +1,6 @@
-#include "data/tokenizer/read/script_runs.h"
+#include "data/tokenizer/split/scripts.h"
 
+#include <algorithm>
 #include <array>
 
 #include "data/tokenizer/split/pattern.h"
@@ -172,6 +173,14 @@ std::string run_of(const std::string& script) {
 }
 
 }  // namespace
+
+bool is_script(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kOthers{"Common", "Han", "Hiragana", "Katakana"};
+  return std::ranges::find(kOthers, name) != kOthers.end() ||
+         std::ranges::find(kScripts, name, [](const char* script) {
+           return std::string_view(script);
+         }) != kScripts.end();
+}
 
 std::shared_ptr<const Pattern> script_runs() {
   std::string pattern = run_of("\\p{sc:Han}\\p{sc:Hiragana}\\p{sc:Katakana}\\x{30fc}");
