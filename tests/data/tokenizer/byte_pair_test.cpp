@@ -101,7 +101,7 @@ TEST_CASE("a piece that is a token is that token where pieces are looked up firs
       const std::string& token = vocabulary.tokens[id];
       REQUIRE(encoded(encoder, token) == std::vector<int32_t>{static_cast<int32_t>(id)});
       differ += vocabulary.encode_plainly(token).size() > 1 ? 1 : 0;
-      const std::string longer = token + "a" + token + "b";
+      const std::string longer = fmt::format("{0}a{0}b", token);
       if (std::ranges::find(vocabulary.tokens, longer) != vocabulary.tokens.end()) continue;
       REQUIRE(encoded(encoder, longer) == vocabulary.encode_plainly(longer));
     }
@@ -144,7 +144,7 @@ TEST_CASE("a merge needs both of its parts and what they make", "[data]") {
 namespace {
 
 // The sections of a text by trying every token at every place.
-std::string split_plainly(std::vector<AddedToken> tokens, const std::string& text) {
+std::string split_plainly(const std::vector<AddedToken>& tokens, const std::string& text) {
   std::string out, rest;
   const auto flush = [&] {
     if (!rest.empty()) out += "[" + rest + "]";

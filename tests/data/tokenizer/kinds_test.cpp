@@ -130,8 +130,8 @@ TEST_CASE("parts of characters are shown when the others have come, or never", "
   REQUIRE(llama != kinds().all.end());
   const Tokenizer& tokenizer = *llama->tokenizer;
   const auto byte = [&](const char* text) { return tokenizer.encode(text).back(); };
-  const std::vector<int32_t> pen = tokenizer.encode("x\u4ffd");  // three bytes after "x"
-  REQUIRE(pen.size() >= 5);
+  const std::vector<int32_t> pen = tokenizer.encode("a\u4ffd");  // three bytes after "a"
+  REQUIRE(pen.size() >= 4);
   const std::span<const int32_t> bytes = std::span(pen).last(3);
   TokenStream whole(tokenizer, std::span(pen).first(pen.size() - 3));
   CHECK(whole.add(bytes[0]).empty());
@@ -140,7 +140,7 @@ TEST_CASE("parts of characters are shown when the others have come, or never", "
   CHECK(whole.finish().empty());
   TokenStream broken(tokenizer, std::span(pen).first(pen.size() - 3));
   CHECK(broken.add(bytes[0]).empty());
-  CHECK(broken.add(byte("a")) == "\uFFFDa");
+  CHECK(broken.add(byte("a")) == "\uFFFD a");
   TokenStream ended(tokenizer);
   CHECK(ended.add(bytes[0]).empty());
   CHECK(ended.finish() == "\xE4");

@@ -148,7 +148,8 @@ TEST_CASE("processors that are none are refused by their defect", "[data]") {
   CHECK_THAT(refusal_of(R"({"type":"BertProcessing","cls":["<s>","3"],"sep":["</s>",4]})"),
              Catch::Contains("\"cls\" is no token with its id"));
   std::string deep = R"({"type":"ByteLevel"})";
-  for (int i = 0; i < 8; ++i) deep = R"({"type":"Sequence","processors":[)" + deep + "]}";
+  for (int i = 0; i < 8; ++i)
+    deep = fmt::format(R"({{"type":"Sequence","processors":[{}]}})", deep);
   CHECK(refusal_of(deep) == "taken");
   CHECK_THAT(refusal_of(R"({"type":"Sequence","processors":[)" + deep + "]}"),
              Catch::Contains("a Sequence has no processors"));

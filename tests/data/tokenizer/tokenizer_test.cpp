@@ -145,7 +145,7 @@ TEST_CASE("what a tokenizer.json would cut or fill is noted, and texts keep thei
           "[data]") {
   for (const std::string key : {"truncation", "padding"}) {
     const auto with = [&](const std::string& value) {
-      return load(json(kModel, kByteLevel + ",\"" + key + "\":" + value));
+      return load(json(kModel, fmt::format("{},\"{}\":{}", kByteLevel, key, value)));
     };
     const auto limited = with(R"({"max_length":2})");
     CHECK(limited->encode("aaaa").size() == 4);
