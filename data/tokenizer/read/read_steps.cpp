@@ -1,7 +1,7 @@
 #include <array>
 
 #include "data/tokenizer/read/parts.h"
-#include "data/tokenizer/split/scripts.h"
+#include "data/tokenizer/split/script_runs.h"
 
 namespace ds {
 namespace {

@@ -1,20 +1,14 @@
-// The scripts of Unicode, and runs of characters of one script: what the pre-tokenizer
-// UnicodeScripts keeps together.
+// The scripts of Unicode 14 (UAX 24), by the names that PCRE2 has for them.
 #pragma once
 
-#include <memory>
+#include <span>
 #include <string_view>
 
 namespace ds {
 
-class Pattern;
-
-// Whether Unicode 14 has a script of this name.
+// All but Common, which is what every script uses, and but Han, Hiragana and Katakana.
+std::span<const std::string_view> scripts();
+// Whether it is the name of one, those four among them.
 bool is_script(std::string_view name);
-
-// Chinese characters and kana are one script, as in SentencePiece; spaces, and code points without
-// a script, belong to the run before them, and to none where there is no run. The scripts are those
-// of Unicode 14, and the reference's are older: it takes what is newer to be without a script.
-std::shared_ptr<const Pattern> script_runs();
 
 }  // namespace ds
