@@ -41,6 +41,7 @@ TEST_CASE("documents end with a token that somebody named", "[rankd]") {
   fs.make_directory("/m");
   fs.write_text_atomically("/m/tokenizer.json", R"({"added_tokens": [{"id": 2, "content": "<end>"}],
       "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u010a": 3}, "merges": []},
+          "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false},
           "decoder": {"type": "ByteLevel"}})");
   fs.write_text_atomically("/d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"ba\"}\n");
   DataSection section;
