@@ -81,16 +81,22 @@ refused 66 'model: the folder holds no tokenizer.*"byte"' gpt2.json model=model
 expect 0 gpt2.json --num-ranks 2 --run-dir ids model=model 'data.train=["tokens.bin"]'
 [ -e ids/final/tokenizer.json ] && fail "a run on token ids invents a tokenizer"
 echo > model/tokenizer.model
-refused 78 'model: its tokenizer is a SentencePiece model (tokenizer.model).*token ids' gpt2.json model=model
+refused 78 'model: its tokenizer is a SentencePiece model (tokenizer.model).*save_pretrained' gpt2.json model=model
 expect 0 gpt2.json --num-ranks 2 --run-dir ids model=model 'data.train=["tokens.bin"]' --resume never
 cmp model/tokenizer.model ids/final/tokenizer.model || fail "final/ lacks a tokenizer that is not read here"
 no_tokenizer
 cp gpt2/vocab.json gpt2/merges.txt model
-refused 78 'model: its tokenizer is a vocabulary with merges apart.*save_pretrained' gpt2.json model=model
+expect 0 gpt2.json model=model --num-ranks 2 --run-dir apart
+for name in vocab.json merges.txt; do
+  cmp "gpt2/$name" "apart/final/$name" || fail "final/ lacks a vocabulary that came apart"
+done
+changed "m.change('model/config.json', tokenizer_class='WhisperTokenizer')"
+refused 78 'vocab.json: what the tokenizer of "WhisperTokenizer" does.*save_pretrained' gpt2.json model=model
 for key in truncation padding; do
   with_folder gpt2
   changed "m.change('model/tokenizer.json', $key={'max_length': 8})"
-  refused 78 "tokenizer.json: \"$key\" is not supported.*set it to null" gpt2.json model=model
+  expect 0 gpt2.json model=model --num-ranks 2 --run-dir "$key"
+  expect_text out "\"$key\" of the tokenizer is not applied"
 done
 
 # A tokenizer of more tokens than the model has.
