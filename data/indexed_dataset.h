@@ -13,11 +13,12 @@
 //   i64 document start[d].
 // Type codes 1-5 agree between the two projects; 6, 7, 8 are uint16, uint32, uint64 for DeepSpeed
 // but float64, float32, uint16 for Megatron. The size of the .bin decides; float items are refused,
-// and code 7 (4 bytes for both) is read as uint32.
+// and code 7 (4 bytes for both) is read as uint32. A writer is told whose codes to write.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/file.h"
 #include "core/files/mapped_file.h"
 #include "core/values/index.h"
 
@@ -124,20 +126,25 @@ class IndexedDataset {
   DatasetIndex index_;
 };
 
+enum class TypeCodes { kDeepSpeed, kMegatron };
+
 // Collects sizes and document ends and writes the index bytes. (pure)
 class IndexBuilder {
  public:
-  IndexBuilder(IndexFormat format, ItemType type) : format_(format), type_(type) {}
+  // Unsupported for a type that those codes do not have.
+  IndexBuilder(IndexFormat format, ItemType type, TypeCodes codes = TypeCodes::kDeepSpeed);
   void add_item(int64_t numel);  // DataError above 2^31-1 tokens in the mmap form
   void end_document() { starts_.push_back(narrow<int64_t>(numels_.size())); }
   // Appends another data set's items and documents; its .bin is to be appended too. DataError when
   // the types differ.
   void merge(const DatasetIndex& other);
   std::vector<std::byte> serialize() const;
+  ItemType type() const { return type_; }
 
  private:
   IndexFormat format_;
   ItemType type_;
+  uint8_t code_;
   std::vector<int64_t> numels_;
   std::vector<int64_t> starts_{0};
 };
@@ -147,29 +154,37 @@ class IndexBuilder {
 template <class T>
 void append_tokens(std::span<const T> tokens, ItemType type, std::vector<std::byte>& out);
 
-// Writes prefix.bin as items arrive and prefix.idx at finish(); before finish() there is no .idx
-// (an old one is removed first), so a torn write is never mistaken for a data set. Confined to one
-// thread.
+// Writes a data set as its tokens arrive. Both files have their names from finish() on and not
+// before: until then they end with ".unfinished", and the files of another run that was killed are
+// replaced. What is not finished is removed again. Confined to one thread.
 class IndexedDatasetWriter {
  public:
-  IndexedDatasetWriter(std::string prefix, IndexFormat format, ItemType type);  // IoError
+  // DiskFull, IoError; `files` outlives the writer.
+  IndexedDatasetWriter(FileSystem& files, std::string prefix, IndexBuilder index);
   ~IndexedDatasetWriter();
   IndexedDatasetWriter(const IndexedDatasetWriter&) = delete;  // owns the open file
   IndexedDatasetWriter& operator=(const IndexedDatasetWriter&) = delete;
 
+  // Tokens of the item that is being written; T is int32_t or int64_t. DataError when one does not
+  // fit the type.
+  template <class T>
+  void add_tokens(std::span<const T> tokens);
+  void end_item();  // DataError for an item that the index cannot hold
   void add_item(std::span<const int64_t> tokens);
   void end_document() { index_.end_document(); }
   void merge(const std::string& other_prefix);
-  void finish();  // flushes, fsyncs both files; IoError
+  void finish();  // makes both files durable
 
  private:
-  void append(std::span<const std::byte> bytes);
+  void flush();
 
+  FileSystem& files_;
   std::string prefix_;
-  ItemType type_;
   IndexBuilder index_;
-  int fd_ = -1;
+  std::unique_ptr<File> bin_;
   std::vector<std::byte> buffer_;
+  int64_t written_ = 0;  // bytes of the .bin
+  int64_t numel_ = 0;    // of the item that is being written
 };
 
 }  // namespace ds

@@ -1,9 +1,4 @@
 // Writing indexed data sets: the index bytes, token encoding and the two files.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <limits>
 
 #include "core/status/error.h"
@@ -38,31 +33,22 @@ void encode(std::span<const T> tokens, ItemType type, std::vector<std::byte>& ou
   }
 }
 
-std::string system_error(const char* what, const std::string& path) {
-  return fmt::format("indexed data set: cannot {} {}: {}", what, path, std::strerror(errno));
+// The code that stands for a type in an index.
+uint8_t code_of(ItemType type, TypeCodes codes) {
+  constexpr uint8_t kMegatronUint16 = 8;
+  if (codes == TypeCodes::kDeepSpeed || type <= ItemType::kInt64) return static_cast<uint8_t>(type);
+  if (type == ItemType::kUint16) return kMegatronUint16;
+  throw Unsupported(
+      fmt::format("indexed data set: Megatron-LM has no code for tokens of {}; "
+                  "expected uint8, int8, int16, uint16, int32 or int64",
+                  to_string(type)));
 }
 
-void write_fully(int fd, std::span<const std::byte> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw IoError(system_error("write", path));
-    bytes = bytes.subspan(to_size(written));
-  }
-}
+std::string unfinished(const std::string& path) { return path + ".unfinished"; }
 
-int create(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) throw IoError(system_error("create", path));
-  return fd;
-}
-
-void sync_and_close(int fd, const std::string& path) {
-  const int sync_result = ::fsync(fd);
-  const int sync_errno = errno;
-  const int close_result = ::close(fd);
-  if (sync_result != 0) errno = sync_errno;
-  if (sync_result != 0 || close_result != 0) throw IoError(system_error("flush", path));
+std::unique_ptr<File> create_anew(FileSystem& files, const std::string& path) {
+  if (files.exists(path)) files.remove(path);
+  return files.create(path);
 }
 
 }  // namespace
@@ -91,6 +77,9 @@ void append_tokens(std::span<const T> tokens, ItemType type, std::vector<std::by
 template void append_tokens(std::span<const int32_t>, ItemType, std::vector<std::byte>&);
 template void append_tokens(std::span<const int64_t>, ItemType, std::vector<std::byte>&);
 template void append_tokens(std::span<const uint64_t>, ItemType, std::vector<std::byte>&);
+
+IndexBuilder::IndexBuilder(IndexFormat format, ItemType type, TypeCodes codes)
+    : format_(format), type_(type), code_(code_of(type, codes)) {}
 
 void IndexBuilder::add_item(int64_t numel) {
   DS_CHECK(numel >= 0, "indexed data set: an item of {} tokens", numel);
@@ -122,7 +111,7 @@ std::vector<std::byte> IndexBuilder::serialize() const {
   if (format_ == IndexFormat::kMmap) {
     put_text(out, kMmapMagic);
     put(out, version);
-    put(out, static_cast<uint8_t>(type_));
+    put(out, code_);
     for (const int64_t count : {items, entries}) put(out, count);
     for (const int64_t numel : numels_) put(out, static_cast<int32_t>(numel));
     for (const int64_t numel : numels_) {
@@ -132,7 +121,7 @@ std::vector<std::byte> IndexBuilder::serialize() const {
   } else {
     put_text(out, kCachedMagic);
     for (const int64_t field :
-         {version, static_cast<int64_t>(type_), bytes_per_token(type_), items, items, entries})
+         {version, int64_t{code_}, bytes_per_token(type_), items, items, entries})
       put(out, field);
     for (int64_t i = 0; i <= items; ++i) put(out, i);
     put(out, position);
@@ -143,56 +132,76 @@ std::vector<std::byte> IndexBuilder::serialize() const {
   return out;
 }
 
-IndexedDatasetWriter::IndexedDatasetWriter(std::string prefix, IndexFormat format, ItemType type)
-    : prefix_(std::move(prefix)), type_(type), index_(format, type) {
-  const std::string idx = prefix_ + ".idx";
-  if (::unlink(idx.c_str()) != 0 && errno != ENOENT) throw IoError(system_error("remove", idx));
-  fd_ = create(prefix_ + ".bin");
-}
+IndexedDatasetWriter::IndexedDatasetWriter(FileSystem& files, std::string prefix,
+                                           IndexBuilder index)
+    : files_(files),
+      prefix_(std::move(prefix)),
+      index_(std::move(index)),
+      bin_(create_anew(files_, unfinished(prefix_ + ".bin"))) {}
 
 IndexedDatasetWriter::~IndexedDatasetWriter() {
-  if (fd_ >= 0) ::close(fd_);
+  if (bin_ == nullptr) return;
+  bin_.reset();
+  for (const char* ending : {".bin", ".idx"}) {
+    const std::string path = unfinished(prefix_ + ending);
+    try {
+      if (files_.exists(path)) files_.remove(path);
+    } catch (const std::exception&) {
+      return;  // the next writer of this prefix replaces it
+    }
+  }
 }
 
-void IndexedDatasetWriter::append(std::span<const std::byte> bytes) {
-  DS_CHECK(fd_ >= 0, "indexed data set: {} was finished already", prefix_);
-  write_fully(fd_, bytes, prefix_ + ".bin");
+void IndexedDatasetWriter::flush() {
+  bin_->write(written_, buffer_);
+  written_ += narrow<int64_t>(buffer_.size());
+  buffer_.clear();
 }
+
+template <class T>
+void IndexedDatasetWriter::add_tokens(std::span<const T> tokens) {
+  DS_CHECK(bin_ != nullptr, "indexed data set: {} was finished already", prefix_);
+  append_tokens(tokens, index_.type(), buffer_);
+  numel_ += narrow<int64_t>(tokens.size());
+  if (buffer_.size() >= kFlushBytes) flush();
+}
+template void IndexedDatasetWriter::add_tokens(std::span<const int32_t>);
+template void IndexedDatasetWriter::add_tokens(std::span<const int64_t>);
+
+void IndexedDatasetWriter::end_item() { index_.add_item(std::exchange(numel_, 0)); }
 
 void IndexedDatasetWriter::add_item(std::span<const int64_t> tokens) {
-  DS_CHECK(fd_ >= 0, "indexed data set: {} was finished already", prefix_);
-  append_tokens(tokens, type_, buffer_);
-  index_.add_item(narrow<int64_t>(tokens.size()));
-  if (buffer_.size() >= kFlushBytes) {
-    append(buffer_);
-    buffer_.clear();
-  }
+  add_tokens(tokens);
+  end_item();
 }
 
 void IndexedDatasetWriter::merge(const std::string& other_prefix) {
+  DS_CHECK(bin_ != nullptr && numel_ == 0, "indexed data set: {} is finished or within an item",
+           prefix_);
   const IndexedDataset other = IndexedDataset::open(other_prefix);
   index_.merge(other.index());
-  append(buffer_);
-  buffer_.clear();
-  for (int64_t i = 0; i < other.size(); ++i) append(other.bytes(i));
+  for (int64_t i = 0; i < other.size(); ++i) {
+    const std::span<const std::byte> bytes = other.bytes(i);
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    if (buffer_.size() >= kFlushBytes) flush();
+  }
 }
 
+// An index without its items is worse than no index, so the old one goes first.
 void IndexedDatasetWriter::finish() {
-  append(buffer_);
-  buffer_.clear();
-  const std::string idx = prefix_ + ".idx", unfinished = idx + ".unfinished";
-  sync_and_close(std::exchange(fd_, -1), prefix_ + ".bin");
-  const int fd = create(unfinished);
-  try {
-    write_fully(fd, index_.serialize(), unfinished);
-  } catch (const IoError&) {
-    ::close(fd);
-    ::unlink(unfinished.c_str());
-    throw;
-  }
-  sync_and_close(fd, unfinished);
-  if (::rename(unfinished.c_str(), idx.c_str()) != 0)
-    throw IoError(system_error("rename", unfinished));
+  DS_CHECK(bin_ != nullptr && numel_ == 0, "indexed data set: {} is finished or within an item",
+           prefix_);
+  const std::string bin = prefix_ + ".bin", idx = prefix_ + ".idx";
+  flush();
+  bin_->sync();
+  const std::unique_ptr<File> index = create_anew(files_, unfinished(idx));
+  index->write(0, index_.serialize());
+  index->sync();
+  if (files_.exists(idx)) files_.remove(idx);
+  files_.rename(unfinished(bin), bin);
+  files_.rename(unfinished(idx), idx);
+  files_.sync_directory(parent_directory(prefix_));
+  bin_.reset();
 }
 
 }  // namespace ds

@@ -27,8 +27,8 @@ std::shared_ptr<const TokenSource> in_memory(ByteStream& stream, const TextToEnc
   std::vector<T> tokens;
   int64_t documents = 0;
   ThreadPool caller(1);
-  encode_text(stream, text, {}, caller, [&](std::span<const int32_t> ids, const TextPlace& after) {
-    for (const int32_t id : ids) tokens.push_back(static_cast<T>(id));
+  encode_text(stream, text, {}, caller, [&](const IdsOfText& part, const TextPlace& after) {
+    for (const int32_t id : part.ids) tokens.push_back(static_cast<T>(id));
     documents = after.documents;
   });
   return std::make_shared<TokenList<T>>(text.path, std::move(tokens), documents);
@@ -101,6 +101,15 @@ class TextFile {
     return file_->size() * (compression_ == Compression::kNone ? 1 : 4);
   }
   TextsToKeep::Text to_keep() const { return {path_, compression_}; }
+
+  // Returns the bytes of the file.
+  int64_t encode(const FileEncoding& encoding) {
+    const int64_t bytes = file_->size();
+    const auto stream = open_byte_stream(std::move(file_), compression_, INT64_MAX);
+    encode_text(*stream, {path_, compression_, tokenizer_, options_, encoding.plain}, {},
+                encoding.pool, encoding.on_ids);
+    return bytes;
+  }
 
   // Ids in the file, or in memory.
   std::shared_ptr<const TokenSource> open() {
@@ -216,6 +225,10 @@ class TextOpener {
 TextLook look_at_text(FileSystem& file_system, const std::string& path,
                       const TextOptions& options) {
   return TextFile(file_system, path, ByteTokenizer(), options).look();
+}
+
+int64_t encode_text_file(FileSystem& files, const std::string& path, const FileEncoding& encoding) {
+  return TextFile(files, path, encoding.tokenizer, encoding.options).encode(encoding);
 }
 
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,

@@ -5,6 +5,7 @@
 
 #include "core/values/index.h"
 #include "data/indexed_dataset.h"
+#include "data/llmc_header.h"
 #include "data/text/data_notes.h"
 #include "data/text/path_pattern.h"
 #include "data/tokens/dataset.h"
@@ -109,10 +110,6 @@ class IndexedTokens final : public TokenSource {
   Offsets offsets_;
 };
 
-constexpr int64_t kLlmcHeaderInts = 256;
-constexpr int32_t kLlmcMagic16 = 20240520;
-constexpr int32_t kLlmcMagic32 = 20240801;
-
 std::optional<int32_t> first_word(FileSystem& file_system, const std::string& path) {
   const auto file = file_system.open(path);
   if (file->size() < 4) return std::nullopt;
@@ -123,7 +120,7 @@ std::optional<int32_t> first_word(FileSystem& file_system, const std::string& pa
 
 bool is_llmc_shard(FileSystem& file_system, const std::string& path) {
   const auto word = first_word(file_system, path);
-  return word == kLlmcMagic16 || word == kLlmcMagic32;
+  return std::ranges::any_of(kLlmcKinds, [&](const LlmcKind& kind) { return word == kind.magic; });
 }
 
 // The prefix of an indexed data set, if the path names one.
@@ -162,29 +159,31 @@ std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, i
 std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system,
                                                    const std::string& path) {
   auto file = file_system.open(path);
-  std::array<int32_t, kLlmcHeaderInts> header{};
+  LlmcHeader header{};
   if (file->size() < static_cast<int64_t>(sizeof(header))) {
     throw DataError(fmt::format("{}: {} bytes are too few for the {}-byte header of a token shard",
                                 path, file->size(), sizeof(header)));
   }
   file->read(0, std::as_writable_bytes(std::span(header)));
-  const bool narrow = header[0] == kLlmcMagic16 && header[1] == 1;
-  const bool wide = header[0] == kLlmcMagic32 && header[1] == 7;
-  if (!narrow && !wide) {
+  const auto* kind = std::ranges::find_if(kLlmcKinds, [&](const LlmcKind& k) {
+    return header[0] == k.magic && header[1] == k.version;
+  });
+  if (kind == kLlmcKinds.end()) {
     throw DataError(
-        fmt::format("{}: magic {} version {} is no token shard, expected {} version 1 or "
-                    "{} version 7",
-                    path, header[0], header[1], kLlmcMagic16, kLlmcMagic32));
+        fmt::format("{}: magic {} version {} is no token shard, expected {} version {} or "
+                    "{} version {}",
+                    path, header[0], header[1], kLlmcKinds[0].magic, kLlmcKinds[0].version,
+                    kLlmcKinds[1].magic, kLlmcKinds[1].version));
   }
-  const int token_bytes = narrow ? 2 : 4;
-  const int64_t expected = static_cast<int64_t>(sizeof(header)) + int64_t{header[2]} * token_bytes;
+  const int64_t expected =
+      static_cast<int64_t>(sizeof(header)) + int64_t{header[2]} * kind->token_bytes;
   if (header[2] < 0 || file->size() != expected) {
     throw DataError(
         fmt::format("{}: the header announces {} tokens, {} bytes in all, but the file has "
                     "{} bytes",
                     path, header[2], expected, file->size()));
   }
-  return open_raw_tokens(std::move(file), sizeof(header), token_bytes);
+  return open_raw_tokens(std::move(file), sizeof(header), kind->token_bytes);
 }
 
 std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix) {

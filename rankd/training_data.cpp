@@ -12,7 +12,6 @@ namespace {
 
 using Work = TokenizingProgress::Work;
 
-constexpr double kFirstWord = 2, kNextWord = 10;  // seconds
 constexpr double kNever = 1e300;
 
 std::string bytes_text(int64_t bytes) {
@@ -43,12 +42,12 @@ std::optional<std::string> TokenizingWords::after(const TokenizingProgress& p, d
     path_ = p.path;
     work_ = p.work;
     begun_s_ = now_s;
-    said_s_ = now_s + kFirstWord - kNextWord;
+    said_s_ = now_s + pace_.first_s - pace_.next_s;
     first_byte_ = p.done_bytes;
   }
   const double seconds = now_s - begun_s_;
   if (p.is_end) return end_text(p, seconds);
-  if (now_s - said_s_ < kNextWord) return std::nullopt;
+  if (now_s - said_s_ < pace_.next_s) return std::nullopt;
   said_s_ = now_s;
   if (p.work == Work::kWait) {
     said_s_ = kNever;

@@ -259,10 +259,10 @@ class TokenCache::Opening {
     const auto stream = open_byte_stream(std::move(watched), text.compression, INT64_MAX);
     const TextPlace from = is_alone ? next_ : TextPlace{};
     encode_text(*stream, {text.path, text.compression, kept_.tokenizer, kept_.options}, from, pool,
-                [&](std::span<const int32_t> ids, TextPlace after) {
+                [&](const IdsOfText& part, TextPlace after) {
                   if (!writer) writer.emplace(files_, path_of(segments_.size()), key_);
-                  writer->add(ids);
-                  progress_.tokens += narrow<int64_t>(ids.size());
+                  writer->add(part.ids);
+                  progress_.tokens += narrow<int64_t>(part.ids.size());
                   if (after.is_end && !is_alone && progress_.tokens == tokens) {
                     throw DataError(fmt::format("{}: there is no text in it", text.path));
                   }

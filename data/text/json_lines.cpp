@@ -15,6 +15,10 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
 class Lines {
  public:
   Lines(const std::string& path, const std::string& field,
@@ -26,7 +30,7 @@ class Lines {
 
   void take(std::string_view line) {
     if (++number_ == 1) line = without_mark(line);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    if (is_blank(line)) return;
     rapidjson::Document document;
     // Python's json.dumps writes NaN and Infinity; what is beside the text does not matter.
     constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
@@ -95,8 +99,35 @@ class Lines {
   bool has_text_ = false;
 };
 
+class PlainLines {
+ public:
+  PlainLines(const std::string& path,
+             const std::function<void(std::string_view text, int64_t line)>& on_text)
+      : path_(path), on_text_(on_text) {}
+
+  // Compressed text is known only now.
+  void begin(std::string_view head) const {
+    require_text(head.substr(0, kHeadBytes), SampleFrom::kBeginning, path_);
+  }
+  void take(std::string_view line) {
+    if (++number_ == 1) line = without_mark(line);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!is_blank(line)) on_text_(line, number_);
+  }
+  void refuse_length() const {
+    throw DataError(
+        fmt::format("{}:{}: the line has more than {} bytes", path_, number_ + 1, kLongestLine));
+  }
+
+ private:
+  const std::string& path_;
+  const std::function<void(std::string_view text, int64_t line)>& on_text_;
+  int64_t number_ = 0;
+};
+
 // Takes the lines of the stream until `enough`.
-void read_lines(ByteStream& stream, Lines& lines, const std::function<bool()>& enough) {
+template <class Taker>
+void read_lines(ByteStream& stream, Taker& lines, const std::function<bool()>& enough) {
   std::vector<char> chunk(kReadBytes);
   std::string unfinished;  // the beginning of a line that goes on in the next chunk
   for (bool is_first = true; const size_t count = stream.read(chunk); is_first = false) {
@@ -124,6 +155,12 @@ void read_lines(ByteStream& stream, Lines& lines, const std::function<bool()>& e
 void for_each_json_text(ByteStream& stream, const std::string& path, const std::string& field,
                         const std::function<void(std::string_view text, int64_t line)>& on_text) {
   Lines lines(path, field, on_text);
+  read_lines(stream, lines, [] { return false; });
+}
+
+void for_each_plain_line(ByteStream& stream, const std::string& path,
+                         const std::function<void(std::string_view text, int64_t line)>& on_text) {
+  PlainLines lines(path, on_text);
   read_lines(stream, lines, [] { return false; });
 }
 

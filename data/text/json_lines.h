@@ -1,5 +1,6 @@
-// Texts out of JSON lines: one object a line, whose text is in a field of the user's choice. Every
-// line counts or is an error with its number; only empty lines are passed over.
+// Texts that are a line each: in a field of the user's choice of JSON lines, one object a line, or
+// the line of a plain text. Every line counts or is an error with its number; only empty lines are
+// passed over.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,12 @@ inline constexpr size_t kLongestLine = size_t{256} << 20;
 void for_each_json_text(ByteStream& stream, const std::string& path, const std::string& field,
                         const std::function<void(std::string_view text, int64_t line)>& on_text);
 
-// The first of those texts, read without going further; "" where there is none.
+// Calls `on_text` with each line of a plain text that is not blank, without its line end. DataError
+// for what is no text, and for a line longer than kLongestLine.
+void for_each_plain_line(ByteStream& stream, const std::string& path,
+                         const std::function<void(std::string_view text, int64_t line)>& on_text);
+
+// The first of those JSON texts, read without going further; "" where there is none.
 std::string first_json_text(ByteStream& stream, const std::string& path, const std::string& field);
 
 }  // namespace ds

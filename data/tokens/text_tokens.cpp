@@ -32,7 +32,7 @@ std::vector<int32_t> ids_of_separator(const Tokenizer& tokenizer, const Separato
   return ids;
 }
 
-// JSON lines ------------------------------------------------------------------------------------
+// Lines -----------------------------------------------------------------------------------------
 // Documents that are encoded together, each by one thread.
 class DocumentBatch {
  public:
@@ -71,6 +71,7 @@ class DocumentBatch {
       for (int64_t i = begin; i < end; ++i) encode(documents_[to_size(i)]);
     });
     std::vector<int32_t> ids;
+    std::vector<int64_t> ends;
     for (const Document& document : documents_) {
       if (document.error != nullptr) std::rethrow_exception(document.error);
       if (!separator_) {  // what is wrong with a document is told before
@@ -78,11 +79,12 @@ class DocumentBatch {
       }
       ids.insert(ids.end(), document.ids.begin(), document.ids.end());
       ids.insert(ids.end(), separator_->begin(), separator_->end());
+      ends.push_back(narrow<int64_t>(ids.size()));
     }
     if (!documents_.empty()) lines_ = documents_.back().line;
     documents_.clear();
     bytes_ = 0;
-    on_ids_(ids, {.lines = lines_, .documents = count_, .is_end = is_end});
+    on_ids_({ids, ends}, {.lines = lines_, .documents = count_, .is_end = is_end});
   }
 
   const TextToEncode& text_;
@@ -112,8 +114,10 @@ class OneText {
       is_hard_ = taken == 0;
       wanted = is_hard_ ? 2 * std::max(buffer_.size(), size_t{1}) : buffer_bytes();
     }
-    on_ids_(ids_of_separator(text_.tokenizer, text_.options.after_text_file),
-            {.bytes = done_, .documents = 1, .is_end = true});
+    const std::vector<int32_t> last =
+        ids_of_separator(text_.tokenizer, text_.options.after_text_file);
+    const int64_t end = narrow<int64_t>(last.size());
+    on_ids_({last, std::span(&end, 1)}, {.bytes = done_, .documents = 1, .is_end = true});
   }
 
  private:
@@ -212,7 +216,7 @@ class OneText {
     for (const Part& part : all) {
       if (part.begin != taken) break;
       taken += part.taken;
-      on_ids_(part.ids, {.bytes = done_ + narrow<int64_t>(taken)});
+      on_ids_({.ids = part.ids}, {.bytes = done_ + narrow<int64_t>(taken)});
     }
     return taken;
   }
@@ -231,19 +235,24 @@ class OneText {
 
 void encode_text(ByteStream& stream, const TextToEncode& text, const TextPlace& from,
                  ThreadPool& pool, const OnIds& on_ids) {
-  if (layout_of(text.path) == TextLayout::kPlain) {
+  const bool is_plain = layout_of(text.path) == TextLayout::kPlain;
+  if (is_plain && text.plain == PlainText::kOneDocument) {
     OneText(stream, text, pool, on_ids).run(from);
     return;
   }
   DocumentBatch batch(text, pool, on_ids);
-  for_each_json_text(stream, text.path, text.options.field,
-                     [&](std::string_view document, int64_t line) {
-                       if (line > from.lines) {
-                         batch.add(document, line);
-                       } else {
-                         batch.pass_over();
-                       }
-                     });
+  const auto take = [&](std::string_view document, int64_t line) {
+    if (line > from.lines) {
+      batch.add(document, line);
+    } else {
+      batch.pass_over();
+    }
+  };
+  if (is_plain) {
+    for_each_plain_line(stream, text.path, take);
+  } else {
+    for_each_json_text(stream, text.path, text.options.field, take);
+  }
   batch.finish();
 }
 

@@ -11,6 +11,7 @@
 #include "data/tokenizer/tokenizer_frame.h"
 #include "generate/shown_text.h"
 #include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/token_files.h"
 #include "train/model_source.h"
 
 namespace ds {
@@ -93,6 +94,9 @@ int run_tokenize(const TokenizeArgs& args) {
   InputFiles files(real);
   const std::string name = tokenizer_place(files, args.tokenizer);
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, name);
+  if (!args.to_files.output.empty()) {
+    return write_token_files(args, {files, real, *tokenizer, name});
+  }
   TokenizerFrame frame;
   if (args.special_tokens) frame = read_frame(files, name, *tokenizer);
   for (const std::string& input : inputs_of(files, args)) {

@@ -176,7 +176,7 @@ TEST_CASE("an indexed data set is found by any of its names and read across item
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const std::string prefix = folder + "/corpus";
   {
-    IndexedDatasetWriter writer(prefix, IndexFormat::kMmap, ItemType::kUint16);
+    IndexedDatasetWriter writer(fs, prefix, {IndexFormat::kMmap, ItemType::kUint16});
     writer.add_item(std::vector<int64_t>{1, 2, 3});
     writer.add_item(std::vector<int64_t>{});
     writer.add_item(std::vector<int64_t>{4, 5});

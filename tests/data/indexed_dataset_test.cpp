@@ -13,6 +13,8 @@ using namespace ds;
 
 namespace {
 
+RealFileSystem files;  // has no state
+
 struct ScratchDir {
   std::filesystem::path path;
   ScratchDir() {
@@ -53,7 +55,7 @@ TEST_CASE("a data set written to files reads back the same in both forms", "[dat
   for (const IndexFormat format : {IndexFormat::kMmap, IndexFormat::kCached}) {
     for (const ItemType type : {ItemType::kUint8, ItemType::kInt16, ItemType::kUint16,
                                 ItemType::kInt32, ItemType::kUint32, ItemType::kInt64}) {
-      IndexedDatasetWriter writer(dir / "corpus", format, type);
+      IndexedDatasetWriter writer(files, dir / "corpus", {format, type});
       writer.add_item(std::vector<int64_t>{1, 2, 100});
       writer.add_item({});
       writer.end_document();
@@ -77,12 +79,12 @@ TEST_CASE("a data set written to files reads back the same in both forms", "[dat
 TEST_CASE("merging appends items and shifts the documents", "[data]") {
   const ScratchDir dir;
   for (const char* name : {"a", "b"}) {
-    IndexedDatasetWriter part(dir / name, IndexFormat::kMmap, ItemType::kUint16);
+    IndexedDatasetWriter part(files, dir / name, {IndexFormat::kMmap, ItemType::kUint16});
     part.add_item(std::vector<int64_t>{name[0], 5});
     part.end_document();
     part.finish();
   }
-  IndexedDatasetWriter whole(dir / "all", IndexFormat::kMmap, ItemType::kUint16);
+  IndexedDatasetWriter whole(files, dir / "all", {IndexFormat::kMmap, ItemType::kUint16});
   whole.merge(dir / "a");
   whole.merge(dir / "b");
   whole.finish();
@@ -90,16 +92,43 @@ TEST_CASE("merging appends items and shifts the documents", "[data]") {
   CHECK(tokens_of(data, 1) == std::vector<int64_t>{'b', 5});
   CHECK(data.document(1) == std::pair<int64_t, int64_t>{1, 2});
 
-  IndexedDatasetWriter other(dir / "other", IndexFormat::kMmap, ItemType::kInt32);
+  IndexedDatasetWriter other(files, dir / "other", {IndexFormat::kMmap, ItemType::kInt32});
   CHECK_THROWS_AS(other.merge(dir / "a"), DataError);
 }
 
-TEST_CASE("an unfinished data set cannot be opened", "[data]") {
+TEST_CASE("what is not finished leaves what was there, and nothing else", "[data]") {
   const ScratchDir dir;
-  { IndexedDatasetWriter(dir / "torn", IndexFormat::kMmap, ItemType::kInt32).end_document(); }
-  CHECK_THROWS_AS(IndexedDataset::open(dir / "torn"), InputMissing);
-  CHECK_THROWS_AS(IndexedDatasetWriter(dir / "no/such/dir", IndexFormat::kMmap, ItemType::kInt32),
-                  IoError);
+  const auto names = [&] {
+    std::vector<std::string> out;
+    for (const DirectoryEntry& entry : files.list(dir.path.string())) out.push_back(entry.name);
+    return out;
+  };
+  const IndexBuilder index(IndexFormat::kMmap, ItemType::kInt32);
+  { IndexedDatasetWriter(files, dir / "torn", index).end_document(); }
+  CHECK(names().empty());
+  IndexedDatasetWriter first(files, dir / "set", index);
+  first.add_item(std::vector<int64_t>{1, 2});
+  CHECK(names() == std::vector<std::string>{"set.bin.unfinished"});
+  first.finish();
+  {
+    IndexedDatasetWriter again(files, dir / "set", index);
+    again.add_item(std::vector<int64_t>{3});
+  }
+  CHECK(names() == std::vector<std::string>{"set.bin", "set.idx"});
+  CHECK(tokens_of(IndexedDataset::open(dir / "set"), 0) == std::vector<int64_t>{1, 2});
+  CHECK_THROWS_AS(IndexedDatasetWriter(files, dir / "no/such/dir", index), IoError);
+}
+
+TEST_CASE("a type has the code of the project that reads it", "[data]") {
+  const auto code = [](ItemType type, TypeCodes codes) {
+    return static_cast<int>(IndexBuilder(IndexFormat::kMmap, type, codes).serialize()[17]);
+  };
+  CHECK(code(ItemType::kUint16, TypeCodes::kDeepSpeed) == 6);
+  CHECK(code(ItemType::kUint16, TypeCodes::kMegatron) == 8);
+  CHECK(code(ItemType::kInt32, TypeCodes::kDeepSpeed) == 4);
+  CHECK(code(ItemType::kInt32, TypeCodes::kMegatron) == 4);
+  CHECK_THROWS_WITH(code(ItemType::kUint32, TypeCodes::kMegatron),
+                    Catch::Contains("no code for tokens of uint32"));
 }
 
 TEST_CASE("tokens outside the type are refused", "[data]") {

@@ -62,7 +62,8 @@ Made random_set(std::mt19937_64& random, ItemType type) {
 }
 
 void write(const std::string& prefix, const Made& made, IndexFormat format, ItemType type) {
-  IndexedDatasetWriter writer(prefix, format, type);
+  RealFileSystem files;
+  IndexedDatasetWriter writer(files, prefix, {format, type});
   size_t next_end = 0;
   for (size_t i = 0; i < made.items.size(); ++i) {
     writer.add_item(made.items[i]);
@@ -144,7 +145,8 @@ TEST_CASE("merged sets are the one behind the other", "[data]") {
     write(a, first, format, ItemType::kInt32);
     // The parts may be of different forms: only the types have to agree.
     write(b, second, IndexFormat::kMmap, ItemType::kInt32);
-    IndexedDatasetWriter writer(both, format, ItemType::kInt32);
+    RealFileSystem files;
+    IndexedDatasetWriter writer(files, both, {format, ItemType::kInt32});
     writer.merge(a);
     writer.merge(b);
     writer.finish();

@@ -1,0 +1,196 @@
+#include "data/token_output.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "data/indexed_dataset.h"
+#include "data/llmc_header.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kFlushBytes = size_t{1} << 20;
+
+[[noreturn]] void refuse_existing(const std::string& path) {
+  throw UsageError(
+      fmt::format("{} is there already: --force replaces it, --output names another", path));
+}
+
+void require_vocabulary(std::span<const int32_t> ids, int64_t vocab_size) {
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < vocab_size) continue;
+    throw DataError(fmt::format("token id {} is outside of the vocabulary of {}", id, vocab_size));
+  }
+}
+
+// An item of the data set is a document, as Megatron-LM's own preprocessing makes them.
+class IndexedOutput final : public TokenOutput {
+ public:
+  IndexedOutput(FileSystem& files, const TokenOutputOptions& options)
+      : options_(options),
+        writer_(files, options.prefix,
+                {IndexFormat::kMmap, best_item_type(options.vocab_size),
+                 options.format == TokenFormat::kMegatron ? TypeCodes::kMegatron
+                                                          : TypeCodes::kDeepSpeed}) {}
+
+  void add(std::span<const int32_t> ids) override {
+    require_vocabulary(ids, options_.vocab_size);
+    writer_.add_tokens(ids);
+  }
+  void end_document() override {
+    writer_.end_item();
+    writer_.end_document();
+  }
+  std::vector<std::string> finish() override {
+    writer_.finish();
+    return {options_.prefix + ".bin", options_.prefix + ".idx"};
+  }
+
+ private:
+  const TokenOutputOptions options_;
+  IndexedDatasetWriter writer_;
+};
+
+// PREFIX_000000.bin, PREFIX_000001.bin, ...
+class ShardNames {
+ public:
+  explicit ShardNames(std::string prefix) : prefix_(std::move(prefix)) {}
+  std::string of(size_t shard) const { return fmt::format("{}_{:06}.bin", prefix_, shard); }
+
+  // Returns those that are in the folder already.
+  std::vector<std::string> present(const FileSystem& files) const {
+    const std::string folder = parent_directory(prefix_);
+    std::vector<std::string> found;
+    if (!files.exists(folder)) return found;
+    for (const DirectoryEntry& entry : files.list(folder)) {
+      const std::string path =
+          prefix_.find('/') == std::string::npos ? entry.name : join_path(folder, entry.name);
+      if (is_shard(path)) found.push_back(path);
+    }
+    return found;
+  }
+
+ private:
+  bool is_shard(std::string_view path) const {
+    constexpr std::string_view kEnding = ".bin";
+    if (!path.starts_with(prefix_ + "_") || !path.ends_with(kEnding)) return false;
+    path.remove_prefix(prefix_.size() + 1);
+    if (path.size() < 6 + kEnding.size()) return false;
+    path.remove_suffix(kEnding.size());
+    return path.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+
+  std::string prefix_;
+};
+
+class ShardOutput final : public TokenOutput {
+ public:
+  ShardOutput(FileSystem& files, const TokenOutputOptions& options)
+      : files_(files),
+        options_(options),
+        names_(options.prefix),
+        type_(options.vocab_size <= 1 << 16 ? ItemType::kUint16 : ItemType::kUint32) {
+    DS_CHECK(options.shard_tokens > 0 && options.shard_tokens <= kMostShardTokens,
+             "token output: shards of {} tokens, expected 1 to {}", options.shard_tokens,
+             kMostShardTokens);
+    begin();  // a folder that cannot be written to is told before texts are read
+  }
+  // Of a set that did not become whole nothing stays, or what the next run with this prefix replaces.
+  ~ShardOutput() override {
+    file_.reset();
+    for (size_t i = 0; i < begun_ && !is_whole_; ++i) {
+      const std::string path = i < named_ ? names_.of(i) : unfinished(i);
+      try {
+        if (files_.exists(path)) files_.remove(path);
+      } catch (const std::exception&) {
+        return;
+      }
+    }
+  }
+
+  void add(std::span<const int32_t> ids) override {
+    require_vocabulary(ids, options_.vocab_size);
+    while (!ids.empty()) {
+      if (tokens_ == options_.shard_tokens) {
+        end();
+        begin();
+      }
+      const int64_t room = options_.shard_tokens - tokens_;
+      const auto part = ids.first(to_size(std::min(room, narrow<int64_t>(ids.size()))));
+      append_tokens(part, type_, buffer_);
+      tokens_ += narrow<int64_t>(part.size());
+      ids = ids.subspan(part.size());
+      if (buffer_.size() >= kFlushBytes) flush();
+    }
+  }
+  void end_document() override {}
+
+  std::vector<std::string> finish() override {
+    end();
+    for (const std::string& old : names_.present(files_)) files_.remove(old);
+    std::vector<std::string> made;
+    for (; named_ < begun_; ++named_) {
+      files_.rename(unfinished(named_), names_.of(named_));
+      made.push_back(names_.of(named_));
+    }
+    files_.sync_directory(parent_directory(options_.prefix));
+    is_whole_ = true;
+    return made;
+  }
+
+ private:
+  std::string unfinished(size_t shard) const { return names_.of(shard) + ".unfinished"; }
+
+  void begin() {
+    const std::string path = unfinished(begun_);
+    if (files_.exists(path)) files_.remove(path);
+    file_ = files_.create(path);
+    ++begun_;
+    tokens_ = written_ = 0;
+  }
+  void flush() {
+    file_->write(narrow<int64_t>(sizeof(LlmcHeader)) + written_, buffer_);
+    written_ += narrow<int64_t>(buffer_.size());
+    buffer_.clear();
+  }
+  void end() {
+    flush();
+    const LlmcHeader header = llmc_header(type_ == ItemType::kUint16 ? 2 : 4, tokens_);
+    file_->write(0, std::as_bytes(std::span(header)));
+    file_->sync();
+    file_.reset();
+  }
+
+  FileSystem& files_;
+  const TokenOutputOptions options_;
+  const ShardNames names_;
+  const ItemType type_;
+  std::unique_ptr<File> file_;
+  std::vector<std::byte> buffer_;
+  size_t begun_ = 0;  // shards
+  size_t named_ = 0;  // of them, that have their names
+  bool is_whole_ = false;
+  int64_t tokens_ = 0;   // of the shard that is being written
+  int64_t written_ = 0;  // bytes of them
+};
+
+}  // namespace
+
+std::unique_ptr<TokenOutput> create_token_output(FileSystem& files,
+                                                 const TokenOutputOptions& options) {
+  const bool is_sharded = options.format == TokenFormat::kLlmc;
+  if (!options.replaces) {
+    std::vector<std::string> paths{options.prefix + ".bin", options.prefix + ".idx"};
+    if (is_sharded) paths = ShardNames(options.prefix).present(files);
+    for (const std::string& path : paths) {
+      if (files.exists(path)) refuse_existing(path);
+    }
+  }
+  if (is_sharded) return std::make_unique<ShardOutput>(files, options);
+  return std::make_unique<IndexedOutput>(files, options);
+}
+
+}  // namespace ds
