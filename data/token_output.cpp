@@ -98,7 +98,7 @@ class ShardOutput final : public TokenOutput {
              kMostShardTokens);
     begin();  // a folder that cannot be written to is told before texts are read
   }
-  // Of a set that did not become whole nothing stays, or what the next run with this prefix replaces.
+  // Nothing stays of a set that did not become whole, or what the next run replaces.
   ~ShardOutput() override {
     file_.reset();
     for (size_t i = 0; i < begun_ && !is_whole_; ++i) {

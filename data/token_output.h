@@ -1,6 +1,6 @@
-// Token ids of documents, written into the files that training programs read: an indexed data set of
-// Megatron-LM or DeepSpeed (data/indexed_dataset.h), or shards of llm.c. All of the files have their
-// names from finish() on and none before; what is not finished is removed again.
+// Token ids of documents, written into the files that training programs read: an indexed data set
+// of Megatron-LM or DeepSpeed (data/indexed_dataset.h), or shards of llm.c. All of the files have
+// their names from finish() on and none before; what is not finished is removed again.
 #pragma once
 
 #include <cstdint>

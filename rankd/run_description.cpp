@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/values/number_text.h"
+#include "core/values/count_text.h"
 
 namespace ds {
 namespace {
@@ -17,11 +17,6 @@ std::string documents_text(int64_t count) {
 }
 
 }  // namespace
-
-std::string count_text(int64_t count) {
-  return count < 1000 ? std::to_string(count)
-                      : number_text(static_cast<double>(count), std::nullopt, 1);
-}
 
 std::vector<std::string> description(const RunOutline& f) {
   const auto share = [](int64_t part, int64_t whole) {

@@ -25,8 +25,6 @@ struct RunOutline {
   std::string tokenizer{};             // empty: the data are token ids
 };
 
-std::string count_text(int64_t count);  // "417", "2.5 M"
-
 // Lines without an end:
 // "model      gpt2, 124.4 M parameters, bf16, AdamW, ZeRO stage 2"
 // "data       2.5 M samples of 1024 tokens a pass (2.6 G tokens, 417 K documents), 20 K for

@@ -56,8 +56,9 @@ struct FileEncoding {
   ThreadPool& pool;
   OnIds on_ids = nullptr;
 };
-// As encode_text, once the file has been looked at as open_text does: DataError for what is no text,
-// Unsupported for what this build could read with another library. Returns the bytes of the file.
+// Does what encode_text does, once the file has been looked at as by open_text: DataError for what
+// is no text, Unsupported for what this build could read with another library. Returns the bytes of
+// the file.
 int64_t encode_text_file(FileSystem& files, const std::string& path, const FileEncoding& encoding);
 
 }  // namespace ds

@@ -13,13 +13,12 @@
 
 #include "cli/text/terminal_text.h"
 #include "core/files/watched_files.h"
-#include "core/values/number_text.h"
+#include "core/values/count_text.h"
 #include "data/text/path_pattern.h"
 #include "data/token_output.h"
 #include "data/tokens/text_tokens.h"
-#include "rankd/run_description.h"
-#include "rankd/training_data.h"
 #include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/tokenizing_words.h"
 #include "train/assemble.h"
 
 namespace ds {

@@ -9,7 +9,7 @@
 
 namespace ds {
 
-// Where it reads and writes, and the tokenizer with the place that it lies in.
+// The files that it reads and writes, and the tokenizer with the place that it lies in.
 struct TokenFilesPlace {
   FileSystem& inputs;
   FileSystem& outputs;
@@ -17,8 +17,8 @@ struct TokenFilesPlace {
   const std::string& tokenizer_name;
 };
 
-// Writes them and prints what they are; how far it is goes to standard error. Returns the exit code;
-// throws Error, and then no file is there that was not there before.
+// Writes them and prints what they are; how far it is goes to standard error. Returns the exit
+// code; throws Error, and then no file is there that was not there before.
 int write_token_files(const TokenizeArgs& args, const TokenFilesPlace& place);
 
 }  // namespace ds

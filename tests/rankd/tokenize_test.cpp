@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/status/error.h"
+#include "data/tokens/dataset.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/redirected_streams.h"
 
@@ -125,4 +126,95 @@ TEST_CASE("what a tokenizer puts around texts is shown only when it is asked for
   CHECK(tokenize(args) == "0 1\n");
   args.special_tokens = true;
   CHECK(tokenize(args) == "2 0 1\n");
+}
+
+// Files of token ids ----------------------------------------------------------------------------
+namespace {
+
+TokenizeArgs files_of(const TemporaryDirectory& here, std::vector<std::string> files) {
+  TokenizeArgs args;
+  args.tokenizer = "byte";
+  args.files = std::move(files);
+  args.to_files.output = here.path() / "ids";
+  args.to_files.threads = 2;
+  return args;
+}
+
+std::string text_of(const TokenSource& source) {
+  std::vector<int32_t> ids(static_cast<size_t>(source.size()));
+  source.read(0, ids);
+  return {ids.begin(), ids.end()};
+}
+
+}  // namespace
+
+TEST_CASE("files of token ids hold what training on the texts would read", "[rankd]") {
+  const TemporaryDirectory here;
+  const std::string lines =
+      added(here, "a.jsonl", "{\"text\": \"one\"}\n\n{\"text\": \"\"}\n{\"text\": \"two\"}\n");
+  const std::string plain = added(here, "b.txt", "three\r\n\nfour");
+  RealFileSystem files;
+  const std::vector<std::string> paths{lines, plain};
+  const auto trained = open_token_sources(files, paths, ByteTokenizer());
+  REQUIRE(trained.size() == 1);
+
+  TokenizeArgs args = files_of(here, paths);
+  CHECK(Catch::StartsWith(here.path() / "ids.bin, ").match(tokenize(args)));
+  const auto indexed = open_indexed(args.to_files.output);
+  CHECK(text_of(*indexed) == text_of(*trained[0]));
+  CHECK(text_of(*indexed) == "one\n\ntwo\nthree\r\n\nfour");
+  CHECK(indexed->documents() == 4);
+
+  args.to_files.format = "llmc";
+  args.to_files.shard_tokens = 10;
+  CHECK(Catch::Contains("ids_000002.bin (3 files): 4 documents, 23 tokens").match(tokenize(args)));
+  CHECK(text_of(*open_llmc_shard(files, here.path() / "ids_000001.bin")) == "hree\r\n\nfou");
+}
+
+TEST_CASE("with --lines the lines of a text are documents, and empty ones are told", "[rankd]") {
+  const TemporaryDirectory here;
+  TokenizeArgs args = files_of(here, {added(here, "a.txt",
+                                            "\xEF\xBB\xBF"
+                                            "one\r\n\n two\n")});
+  args.lines = true;
+  args.to_files.separator = "<>";
+  tokenize(args);
+  CHECK(text_of(*open_indexed(args.to_files.output)) == "one<> two<>");
+  args.lines = false;
+  args.files = {added(here, "b.jsonl", "{\"body\": \"\"}\n{\"body\": \"x\"}\n")};
+  args.to_files.field = "body";
+  args.to_files.separator = "";
+  args.to_files.force = true;
+  args.json = true;
+  const std::string told = tokenize(args);
+  CHECK(Catch::Contains("\"documents\":1,\"empty_documents\":1,\"tokens\":1,").match(told));
+  CHECK(text_of(*open_indexed(args.to_files.output)) == "x");
+}
+
+TEST_CASE("what cannot become token ids is refused, and no file stays", "[rankd]") {
+  const TemporaryDirectory here;
+  const auto names = [&] {
+    std::vector<std::string> out;
+    for (const DirectoryEntry& entry : RealFileSystem().list(here.path().string())) {
+      if (entry.name.starts_with("ids")) out.push_back(entry.name);
+    }
+    return out;
+  };
+  const std::string good = added(here, "good.txt", "text");
+  const std::string bad = added(here, "bad.jsonl", "{\"text\": \"a\"}\n{\"text\": 3}\n");
+  const std::string blank = added(here, "blank.jsonl", "{\"text\": \"\"}\n");
+  CHECK_THROWS_WITH(run_tokenize(files_of(here, {good, bad})),
+                    bad + ":2: the field \"text\" is no string");
+  CHECK(names().empty());
+  TokenizeArgs empty = files_of(here, {blank});
+  empty.to_files.separator = "";
+  CHECK_THROWS_WITH(run_tokenize(empty), blank + ": there is no text in it");
+  CHECK_THROWS_AS(run_tokenize(files_of(here, {here.path() / "none.txt"})), InputMissing);
+  CHECK(names().empty());
+
+  tokenize(files_of(here, {good}));
+  CHECK_THROWS_WITH(run_tokenize(files_of(here, {good})), Catch::Contains("--force replaces it"));
+  TokenizeArgs again = files_of(here, {here.path() / "ids.bin"});
+  again.to_files.output = here.path() / "more";
+  CHECK_THROWS_WITH(run_tokenize(again), Catch::Contains("holds token ids already"));
 }

@@ -1,5 +1,5 @@
 // What a user reads while a text is tokenised.
-#include "rankd/training_data.h"
+#include "rankd/verbs/tokenizing_words.h"
 
 #include "tests/support/catch.h"
 
