@@ -26,7 +26,7 @@ constexpr std::string_view kNoScript =
     "no script is started: model, data and optimizer stand in the configuration: `dslaunch "
     "train.json`; `dslaunch init` writes one";
 
-// What torchrun, deepspeed, accelerate and the Trainer of Hugging Face have.
+// What torchrun, deepspeed, accelerate, the Trainer of Hugging Face and Megatron-LM have.
 constexpr std::array kOptions{
     Row{"deepspeed",
         "every configuration is DeepSpeed's, and is the first word: `dslaunch ds_config.json`"},
@@ -57,6 +57,12 @@ constexpr std::array kOptions{
     Row{"no-ssh", kRendezvous},
     Row{"module", kNoScript},
     Row{"no-python", kNoScript},
+    Row{"output-prefix",
+        "it is --output: `dslaunch tokenize --tokenizer gpt2/ --file corpus.jsonl --output ids`"},
+    Row{"append-eod",
+        "`dslaunch tokenize --output` ends each document with the tokenizer's eos_token; "
+        "--separator gives another text"},
+    Row{"json-keys", "it is --field: `dslaunch tokenize --file corpus.jsonl --field body ...`"},
     Row{"elastic-training",
         "the world changes within --nodes: `dslaunch --hostfile hosts --nodes "
         "2:8 train.json`"},

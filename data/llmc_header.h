@@ -1,5 +1,5 @@
-// How a shard of llm.c begins: 256 int32, of which the first three are a magic number, a version and
-// the number of tokens, and the others 0. Version 1 has tokens of uint16, version 7 of uint32.
+// How a shard of llm.c begins: 256 int32, of which the first three are a magic number, a version
+// and the number of tokens, and the others 0. Version 1 has tokens of uint16, version 7 of uint32.
 #pragma once
 
 #include <array>
