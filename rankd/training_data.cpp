@@ -17,11 +17,13 @@ class TokenizingReport {
 
   void operator()(const TokenizingProgress& p) {
     constexpr int64_t kStep = int64_t{1} << 20;
-    const int64_t done = p.work == Work::kWait ? p.done_bytes : p.done_bytes / kStep;
+    const int64_t done =
+        p.work == TokenizingProgress::Work::kWait ? p.done_bytes : p.done_bytes / kStep;
     control_.report_progress({.step = 0, .micro_step = done, .phase = "tokenize"});
     const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
     const std::optional<std::string> line = description_.after(p, now.count());
-    if (line && (p.work != Work::kWait || rank_ == 0)) control_.report_text(*line);
+    if (line && (p.work != TokenizingProgress::Work::kWait || rank_ == 0))
+      control_.report_text(*line);
   }
 
  private:

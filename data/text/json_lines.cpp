@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 class Lines {
  public:
   Lines(const std::string& path, const std::string& field,

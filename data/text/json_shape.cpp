@@ -85,10 +85,6 @@ std::optional<Outline> outline_of(std::string_view text, Ends ends) {
   return outline;
 }
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
 // One that needs no quotes in a program of jq.
 bool is_plain_name(std::string_view name) {
   const auto is_letter = [](char c) {

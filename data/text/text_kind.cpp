@@ -128,6 +128,10 @@ constexpr std::array<std::string_view, 5> kJsonLinesEndings = {".jsonl", ".jsonl
 
 }  // namespace
 
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
 char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 size_t invalid_utf8_bytes(std::string_view sample) {

@@ -13,6 +13,8 @@ Compression compression_of(std::string_view head);
 
 char ascii_lower(char c);  // the small letter of a capital one, else the character itself
 
+bool is_blank(std::string_view line);  // nothing but spaces, tabs and line ends
+
 // The last ending of the file's name without .gz, .zst and the like, in small letters: ".jsonl";
 // empty where it has none.
 std::string ending_of(std::string_view path);
