@@ -64,7 +64,6 @@ class ShardNames {
   std::vector<std::string> present(const FileSystem& files) const {
     const std::string folder = parent_directory(prefix_);
     std::vector<std::string> found;
-    if (!files.exists(folder)) return found;
     for (const DirectoryEntry& entry : files.list(folder)) {
       const std::string path =
           prefix_.find('/') == std::string::npos ? entry.name : join_path(folder, entry.name);
@@ -181,6 +180,10 @@ class ShardOutput final : public TokenOutput {
 
 std::unique_ptr<TokenOutput> create_token_output(FileSystem& files,
                                                  const TokenOutputOptions& options) {
+  const std::string folder = parent_directory(options.prefix);
+  if (!files.exists(folder)) {
+    throw UsageError(fmt::format("--output {}: there is no folder {}", options.prefix, folder));
+  }
   const bool is_sharded = options.format == TokenFormat::kLlmc;
   if (!options.replaces) {
     std::vector<std::string> paths{options.prefix + ".bin", options.prefix + ".idx"};

@@ -36,7 +36,8 @@ struct TokenOutputOptions {
 
 inline constexpr int64_t kMostShardTokens = INT32_MAX;  // that the header of llm.c can say
 
-// UsageError where files of that prefix are there and are not to be replaced; DiskFull, IoError.
+// UsageError where files of that prefix are there and are not to be replaced, or its folder is not;
+// DiskFull, IoError.
 // `files` outlives what is returned.
 std::unique_ptr<TokenOutput> create_token_output(FileSystem& files,
                                                  const TokenOutputOptions& options);

@@ -76,9 +76,8 @@ class TokenFiles {
   // Refuses what is no text before anything is read through or written.
   void look_at(const std::vector<std::string>& named) {
     const std::span<const std::string> paths(named);
-    const DataLook look = look_at_token_sources(inner_, paths, options_, [](const Error& problem) {
-      throw Error(problem.exit_code(), problem.what());
-    });
+    const DataLook look =
+        look_at_token_sources(inner_, paths, options_, [](const Error&) { throw; });
     for (const std::string& note : look.notes) say(stderr, "note: {}\n", note);
     paths_ = expand_paths(inner_, paths);
     for (const std::string& path : paths_) {

@@ -116,7 +116,7 @@ TEST_CASE("what is not finished leaves what was there, and nothing else", "[data
   }
   CHECK(names() == std::vector<std::string>{"set.bin", "set.idx"});
   CHECK(tokens_of(IndexedDataset::open(dir / "set"), 0) == std::vector<int64_t>{1, 2});
-  CHECK_THROWS_AS(IndexedDatasetWriter(files, dir / "no/such/dir", index), IoError);
+  CHECK_THROWS_AS(IndexedDatasetWriter(files, dir / "no/such/dir", index), InputMissing);
 }
 
 TEST_CASE("a type has the code of the project that reads it", "[data]") {

@@ -90,6 +90,8 @@ TEST_CASE("files that are there are replaced only where that is asked for", "[da
   CHECK_THROWS_WITH(create_token_output(files, options),
                     "/d/set_000000.bin is there already: --force replaces it, --output names "
                     "another");
+  CHECK_THROWS_WITH(create_token_output(files, {.prefix = "/none/set", .vocab_size = 10}),
+                    "--output /none/set: there is no folder /none");
   files.create("/d/set_extra.bin");
   files.create("/d/set_0000001.bin");  // a shard by its name: of a million and more
   options.replaces = true;
