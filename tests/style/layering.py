@@ -43,7 +43,7 @@ FLOORS = {
     "offload": [["async_io"], ["", "handles"], ["tuning"]],
     "model": [["", "parallel"], ["pass"], ["exchange", "hf", "stores"], ["activations"], ["functions"], ["modules"],
               ["families", "layers"]],
-    "data": [["text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency"]],
+    "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency"]],
     "zero": [["peers"], ["layout"], ["state"], ["reduce", "zenflow"], [""]],
     "checkpoint": [["", "deepspeed"], ["hosts"]],
     "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["eigenvalue"], ["monitor", "plan"],
@@ -74,7 +74,8 @@ FENCES = {
     r"hwy/": [r"kernels/cpu/", r"kernels/\w+/\w+_cpu\.cpp$", r"kernels/matmul/gemm_(packed|vector)\.cpp$",
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
-    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/tokenizer/", r"data/text/json_(lines|shape)\.cpp$",
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat/", r"data/tokenizer/",
+                   r"data/text/json_(lines|shape)\.cpp$",
                    r"train/", r"generate/", r"rankd/", r"launcher/"],
 }
 
