@@ -34,6 +34,22 @@ void describe_files(VerbApp& app, TokenFileArgs& values) {
   app.add_flag("--force", values.force, "Replace files of that PREFIX");
 }
 
+void check_conversations(const TokenizeArgs& args) {
+  check_chat(args.chat);
+  if (args.chat.is_chat) {
+    if (!args.decode && !args.special_tokens && args.to_files.output.empty() &&
+        !(args.render && (args.count || args.json))) {
+      return;
+    }
+    throw UsageError(
+        "--chat excludes --decode, --special-tokens (the template writes them) and --output; "
+        "--render excludes --count and --json");
+  }
+  if (args.generation_prompt || args.render) {
+    throw UsageError("--generation-prompt and --render are about conversations: give --chat");
+  }
+}
+
 void check_files(const TokenizeArgs& args) {
   const TokenFileArgs& to = args.to_files;
   if (to.output.empty()) {
@@ -75,6 +91,12 @@ void describe_tokenize(VerbApp& app, TokenizeArgs& values) {
   app.add_flag("--count", values.count, "Only how many tokens each text has");
   app.add_flag("--json", values.json,
                "One object per text: ids, tokens and their number; with --output one of the files");
+  add_chat(
+      app, values.chat,
+      "Each text is a conversation: JSON messages, or an object with \"messages\", \"tools\" ...");
+  app.add_flag("--generation-prompt", values.generation_prompt,
+               "With --chat: until where a reply begins");
+  app.add_flag("--render", values.render, "With --chat: print the text and no ids");
   describe_files(app, values.to_files);
   app.footer(
       "Prints one line of ids per text. A text is taken as it is, with its line breaks.\n"
@@ -89,13 +111,16 @@ void describe_tokenize(VerbApp& app, TokenizeArgs& values) {
       "  echo 15496 11 995 | dslaunch tokenize --tokenizer tokenizer.json --decode\n"
       "  dslaunch tokenize --tokenizer gpt2/ --file 'corpus/*.jsonl' --output corpus_ids\n"
       "  dslaunch tokenize --tokenizer gpt2/ --file corpus.txt --lines --output train --format "
-      "llmc");
+      "llmc\n"
+      "  dslaunch tokenize --tokenizer qwen3/ --chat --render '[{\"role\": \"user\", \"content\": "
+      "\"Hi\"}]'");
   // CLI11's own rule would list the options in the help in the order of their addresses.
   app.final_callback([&values] {
     if (values.decode && (values.special_tokens || values.count)) {
       throw UsageError("--decode excludes --special-tokens and --count");
     }
     check_files(values);
+    check_conversations(values);
   });
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace ds {
+#include "cli/chat_options.h"
 
-class VerbApp;
+namespace ds {
 
 // Files of token ids that are written instead of what is printed.
 struct TokenFileArgs {
@@ -31,6 +31,9 @@ struct TokenizeArgs {
   bool count = false;              // only how many
   bool decode = false;             // from ids to texts
   bool json = false;
+  ChatArgs chat;
+  bool generation_prompt = false;  // the text goes on until where a reply begins
+  bool render = false;             // the text itself, and no ids
   TokenFileArgs to_files;
 };
 

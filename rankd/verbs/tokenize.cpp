@@ -8,6 +8,8 @@
 
 #include "cli/standard_input.h"
 #include "core/files/input_files.h"
+#include "data/chat_format.h"
+#include "data/text/text_kind.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "generate/shown_text.h"
 #include "rankd/verbs/input_texts.h"
@@ -52,40 +54,103 @@ std::vector<std::string> inputs_of(FileSystem& files, const TokenizeArgs& args) 
   return inputs;
 }
 
-std::string json_line(const std::string& text, const std::vector<int32_t>& ids,
-                      const Tokenizer& tokenizer, const TokenizeArgs& args) {
+// A text with its ids, from whichever of them it was made.
+struct Line {
+  std::string text{};
+  std::vector<int32_t> ids{};
+  std::vector<chat::TextRange> generation{};  // of a conversation: what the assistant said
+};
+
+void put_ranges(Writer& out, const std::vector<chat::TextRange>& ranges) {
+  out.StartArray();
+  for (const chat::TextRange& range : ranges) {
+    out.StartArray();
+    out.Uint64(range.begin);
+    out.Uint64(range.end);
+    out.EndArray();
+  }
+  out.EndArray();
+}
+
+std::string json_line(const Line& line, const Tokenizer& tokenizer, const TokenizeArgs& args) {
   rapidjson::StringBuffer buffer;
   Writer out(buffer);
   const auto put = [&](const std::string& value) {
     out.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
   };
   out.StartObject();
-  if (args.decode) {
+  if (args.decode || args.chat.is_chat) {
     out.Key("text");
-    put(text);
+    put(line.text);
+  }
+  if (args.chat.is_chat) {
+    out.Key("generation");
+    put_ranges(out, line.generation);
   }
   out.Key("count");
-  out.Uint64(ids.size());
+  out.Uint64(line.ids.size());
   if (!args.count) {
     out.Key("ids");
     out.StartArray();
-    for (const int32_t id : ids) out.Int(id);
+    for (const int32_t id : line.ids) out.Int(id);
     out.EndArray();
     out.Key("tokens");
     out.StartArray();
-    for (const int32_t id : ids) put(as_utf8(tokenizer.in_text(id)));
+    for (const int32_t id : line.ids) put(as_utf8(tokenizer.in_text(id)));
     out.EndArray();
   }
   out.EndObject();
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
-std::string plain_line(const std::string& text, const std::vector<int32_t>& ids,
-                       const TokenizeArgs& args) {
-  if (args.decode) return text + "\n";
-  if (args.count) return fmt::format("{}\n", ids.size());
-  return fmt::format("{}\n", fmt::join(ids, " "));
+std::string plain_line(const Line& line, const TokenizeArgs& args) {
+  if (args.decode || args.render) return line.text + "\n";
+  if (args.count) return fmt::format("{}\n", line.ids.size());
+  return fmt::format("{}\n", fmt::join(line.ids, " "));
 }
+
+// Makes lines of inputs, whichever way they are asked for.
+class LineMaker {
+ public:
+  LineMaker(FileSystem& files, const std::string& name, const TokenizeArgs& args)
+      : args_(args), tokenizer_(make_tokenizer(files, name)) {
+    if (args.special_tokens) frame_ = read_frame(files, name, *tokenizer_);
+    if (args.chat.is_chat) format_ = ChatFormat::read(files, name, args.chat.chat_template);
+  }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+
+  Line line_of(const std::string& input, size_t number) const {
+    if (args_.decode) {
+      std::vector<int32_t> ids = ids_in(input);
+      return {.text = as_utf8(tokenizer_->decode(ids)), .ids = std::move(ids)};
+    }
+    if (format_) {
+      RenderedChat chat =
+          format_->render(input, fmt::format("conversation {}", number), args_.generation_prompt);
+      if (chat.unplaced_generation_line > 0 && args_.json) refuse_unplaced(chat);
+      return {.text = chat.text,
+              .ids = args_.render ? std::vector<int32_t>{} : tokenizer_->encode(chat.text),
+              .generation = std::move(chat.generation)};
+    }
+    std::vector<int32_t> ids = tokenizer_->encode(input);
+    ids.insert(ids.begin(), frame_.before.begin(), frame_.before.end());
+    ids.insert(ids.end(), frame_.after.begin(), frame_.after.end());
+    return {.ids = std::move(ids)};
+  }
+
+ private:
+  [[noreturn]] static void refuse_unplaced(const RenderedChat& chat) {
+    throw Unsupported(fmt::format(
+        "the {{% generation %}} block of line {} of the chat template writes into a value, so that "
+        "its place in the text is not known; leave out --json",
+        chat.unplaced_generation_line));
+  }
+
+  const TokenizeArgs& args_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  TokenizerFrame frame_;
+  std::optional<ChatFormat> format_;
+};
 
 }  // namespace
 
@@ -93,18 +158,16 @@ int run_tokenize(const TokenizeArgs& args) {
   RealFileSystem real;
   InputFiles files(real);
   const std::string name = tokenizer_place(files, args.tokenizer);
-  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, name);
   if (!args.to_files.output.empty()) {
+    const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, name);
     return write_token_files(args, {files, real, *tokenizer, name});
   }
-  TokenizerFrame frame;
-  if (args.special_tokens) frame = read_frame(files, name, *tokenizer);
+  const LineMaker maker(files, name, args);
+  size_t number = 0;
   for (const std::string& input : inputs_of(files, args)) {
-    std::vector<int32_t> ids = args.decode ? ids_in(input) : tokenizer->encode(input);
-    ids.insert(ids.begin(), frame.before.begin(), frame.before.end());
-    ids.insert(ids.end(), frame.after.begin(), frame.after.end());
-    const std::string text = args.decode ? as_utf8(tokenizer->decode(ids)) : "";
-    print_now(args.json ? json_line(text, ids, *tokenizer, args) : plain_line(text, ids, args));
+    if (args.chat.is_chat && is_blank(input)) continue;
+    const Line line = maker.line_of(input, ++number);
+    print_now(args.json ? json_line(line, maker.tokenizer(), args) : plain_line(line, args));
   }
   return static_cast<int>(ExitCode::kDone);
 }

@@ -74,7 +74,7 @@ FENCES = {
     r"hwy/": [r"kernels/cpu/", r"kernels/\w+/\w+_cpu\.cpp$", r"kernels/matmul/gemm_(packed|vector)\.cpp$",
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
-    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat/", r"data/tokenizer/",
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat[/_]", r"data/tokenizer/",
                    r"data/text/json_(lines|shape)\.cpp$",
                    r"train/", r"generate/", r"rankd/", r"launcher/"],
 }

@@ -1,0 +1,204 @@
+#include "data/chat_format.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <ctime>
+#include <ranges>
+#include <vector>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "data/tokenizer/forms/forms.h"
+#include "data/tokenizer/forms/json_object.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kLargestConfig = int64_t{1} << 26;
+constexpr int64_t kLargestTemplate = int64_t{1} << 24;
+constexpr const char* kDefault = "default";
+constexpr const char* kForTools = "tool_use";
+constexpr std::array kRoles{"bos_token", "eos_token", "unk_token", "sep_token",
+                            "pad_token", "cls_token", "mask_token"};
+
+std::string text_of(const rapidjson::Value& value) {
+  return {value.GetString(), value.GetStringLength()};
+}
+
+// The time by the clock on the wall, as Python's datetime.now().
+std::tm local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm out{};
+  localtime_r(&now, &out);
+  return out;
+}
+
+// The conversation as the object that templates are given.
+rapidjson::Document variables_of(std::string_view conversation, const std::string& place) {
+  constexpr unsigned kFlags =
+      rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag;
+  rapidjson::Document document;
+  document.Parse<kFlags>(conversation.data(), conversation.size());
+  const auto refuse = [&](const std::string& why) {
+    return DataError(
+        fmt::format("{}: {}; expected [{{\"role\": \"user\", \"content\": \"...\"}}, ...] or "
+                    "{{\"messages\": [...], \"tools\": [...]}}",
+                    place, why));
+  };
+  if (document.HasParseError()) {
+    throw refuse(fmt::format("not valid JSON at byte {}", document.GetErrorOffset()));
+  }
+  auto& memory = document.GetAllocator();
+  if (document.IsArray()) {
+    rapidjson::Value messages = std::move(static_cast<rapidjson::Value&>(document));
+    document.SetObject();
+    document.AddMember("messages", messages, memory);
+  }
+  if (!document.IsObject()) throw refuse("the conversation is no list and no object");
+  const auto messages = document.FindMember("messages");
+  if (messages == document.MemberEnd() || !messages->value.IsArray()) {
+    throw refuse("there is no list \"messages\"");
+  }
+  int number = 0;
+  for (const rapidjson::Value& message : messages->value.GetArray()) {
+    ++number;
+    if (!message.IsObject()) throw refuse(fmt::format("message {} is no object", number));
+    const auto role = message.FindMember("role");
+    if (role == message.MemberEnd() || !role->value.IsString()) {
+      throw refuse(fmt::format("message {} has no \"role\"", number));
+    }
+  }
+  for (const char* const name : {"tools", "documents"}) {
+    if (!document.HasMember(name)) {
+      document.AddMember(rapidjson::StringRef(name), rapidjson::Value(), memory);
+    }
+  }
+  return document;
+}
+
+void put(rapidjson::Document& object, const std::string& key, rapidjson::Value value) {
+  auto& memory = object.GetAllocator();
+  const auto found = object.FindMember(key.c_str());
+  if (found != object.MemberEnd()) {
+    found->value = value;
+    return;
+  }
+  object.AddMember(rapidjson::Value(key.c_str(), memory), value, memory);
+}
+
+}  // namespace
+
+std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& files,
+                                                                  const std::string& folder) {
+  std::map<std::string, Named> found;
+  const auto add_file = [&](const std::string& name, const std::string& path) {
+    found[name] = {.source = files.read_text(path, kLargestTemplate), .path = path};
+  };
+  // One template, or a list of those with names.
+  const auto add_member = [&](const std::string& path) {
+    if (!files.exists(path)) return;
+    const rapidjson::Document document = read_json_object(files, path, kLargestConfig);
+    const auto member = document.FindMember("chat_template");
+    if (member == document.MemberEnd() || member->value.IsNull()) return;
+    const std::string place = path + ": chat_template";
+    if (member->value.IsString()) {
+      found.try_emplace(kDefault, Named{text_of(member->value), place});
+      return;
+    }
+    const auto refuse = [&] {
+      return DataError(place + " is no text and no list of {\"name\": ..., \"template\": ...}");
+    };
+    if (!member->value.IsArray()) throw refuse();
+    for (const rapidjson::Value& entry : member->value.GetArray()) {
+      if (!entry.IsObject()) throw refuse();
+      const auto name = entry.FindMember("name"), text = entry.FindMember("template");
+      const auto none = entry.MemberEnd();
+      if (name == none || text == none || !name->value.IsString() || !text->value.IsString()) {
+        throw refuse();
+      }
+      const std::string called = text_of(name->value);
+      found.try_emplace(called,
+                        Named{text_of(text->value), fmt::format("{} \"{}\"", place, called)});
+    }
+  };
+  const std::string main = join_path(folder, "chat_template.jinja");
+  const std::string others = join_path(folder, "additional_chat_templates");
+  if (files.exists(main)) add_file(kDefault, main);
+  if (files.exists(others)) {
+    for (const DirectoryEntry& entry : files.list(others)) {
+      constexpr std::string_view kEnding = ".jinja";
+      if (!entry.name.ends_with(kEnding)) continue;
+      add_file(entry.name.substr(0, entry.name.size() - kEnding.size()),
+               join_path(others, entry.name));
+    }
+  }
+  if (!found.empty()) return found;  // files win over what the configuration has
+  add_member(join_path(folder, "tokenizer_config.json"));
+  if (found.empty()) add_member(join_path(folder, "chat_template.json"));
+  return found;
+}
+
+ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
+                            const std::string& chosen) {
+  ChatFormat format;
+  for (const char* const role : kRoles) {
+    if (auto token = token_of_role(files, tokenizer, role)) format.tokens_[role] = *token;
+  }
+  if (!chosen.empty() && files.exists(chosen)) {
+    const std::string source = files.read_text(chosen, kLargestTemplate);
+    format.templates_.emplace(kDefault, ChatTemplate::parse(source, chosen));
+    return format;
+  }
+  const bool is_folder = tokenizer_file_in(files, tokenizer).has_value();
+  const std::string folder = is_folder ? tokenizer : parent_directory(tokenizer);
+  const std::map<std::string, Named> found = templates_of(files, folder);
+  std::vector<std::string> names;
+  for (const auto& [name, named] : found) names.push_back(name);
+  if (!chosen.empty() && !found.contains(chosen)) {
+    throw InputMissing(fmt::format(
+        "--chat-template {}: no such file, and none of the templates of {} ({})", chosen, folder,
+        names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  for (const auto& [name, named] : found) {
+    const bool is_used = chosen.empty() ? name == kDefault || name == kForTools : name == chosen;
+    if (!is_used) continue;
+    const std::string called = chosen.empty() ? name : kDefault;
+    format.templates_.emplace(called, ChatTemplate::parse(named.source, named.path));
+  }
+  if (!format.templates_.contains(kDefault)) {
+    throw InputMissing(fmt::format(
+        "{}: {}; --chat-template names a file with one", folder,
+        names.empty() ? "there is no chat template beside the tokenizer (chat_template.jinja, or "
+                        "chat_template in tokenizer_config.json)"
+                      : fmt::format("none of its chat templates is the default one: {}",
+                                    fmt::join(names, ", "))));
+  }
+  return format;
+}
+
+const ChatTemplate& ChatFormat::chosen_for(bool has_tools) const {
+  const auto for_tools = templates_.find(kForTools);
+  return has_tools && for_tools != templates_.end() ? for_tools->second : templates_.at(kDefault);
+}
+
+RenderedChat ChatFormat::render(std::string_view conversation, const std::string& place,
+                                bool replies) const {
+  rapidjson::Document variables = variables_of(conversation, place);
+  // What the conversation itself gives wins, as arguments of transformers' apply_chat_template do.
+  for (const auto& [role, token] : tokens_) {
+    if (variables.HasMember(role.c_str())) continue;
+    put(variables, role,
+        rapidjson::Value(token.data(), narrow<rapidjson::SizeType>(token.size()),
+                         variables.GetAllocator()));
+  }
+  put(variables, "add_generation_prompt", rapidjson::Value(replies));
+  try {
+    return chosen_for(!variables["tools"].IsNull()).render(variables, local_time);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
+}  // namespace ds
