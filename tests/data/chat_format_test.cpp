@@ -54,9 +54,12 @@ TEST_CASE("a conversation is written by the template beside the tokenizer", "[da
 
 TEST_CASE("files with templates win over the configuration", "[data]") {
   MemoryFileSystem files;
-  put_folder(files, R"("config")");
+  put_folder(files,
+             R"([{"name": "default", "template": "a"}, {"name": "extra", "template": "b"}])");
+  CHECK(rendered(files, kHello, false, "extra") == "b");
   put(files, "/m/chat_template.jinja", "file {{ eos_token }}{{ mask_token }}");
   CHECK(rendered(files, kHello) == "file </s>");
+  CHECK_THROWS_WITH(rendered(files, kHello, false, "extra"), Catch::Contains("/m (default)"));
   files.make_directory("/m/additional_chat_templates");
   put(files, "/m/additional_chat_templates/tool_use.jinja", "tools {{ tools | length }}");
   put(files, "/m/additional_chat_templates/rag.jinja", "rag {% unknown %}");

@@ -7,6 +7,7 @@
 #include "data/text/path_pattern.h"
 #include "data/text/text_kind.h"
 #include "data/tokens/dataset.h"
+#include "data/tokens/text_tokens.h"
 #include "tests/data/compressed.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
@@ -417,4 +418,28 @@ TEST_CASE("folders that lead in circles by a link are refused, not followed for 
       Catch::Contains("nested more than 32 deep") && Catch::Contains("symbolic link"));
   std::filesystem::create_symlink("self", folder.path() / "self");
   CHECK_THROWS_WITH(tokens_of(fs, {folder.path() / "s*"}), Catch::Contains("symbolic links"));
+}
+
+TEST_CASE("the documents of lines end after what separates them", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"two\"}\n");
+  put(fs, "/a.txt", "one\n\ntwo");
+  const ByteTokenizer bytes;
+  const TextOptions options{.after_json_line = {"<>"}, .after_text_file = {"!"}};
+  ThreadPool pool(2);
+  const auto ends_of = [&](const std::string& path, PlainText plain) {
+    std::vector<int64_t> ends;
+    int64_t before = 0;
+    const OnIds take = [&](const IdsOfText& text, const TextPlace&) {
+      for (const int64_t end : text.document_ends) ends.push_back(before + end);
+      before += std::ssize(text.ids);
+    };
+    encode_text_file(
+        fs, path,
+        {.tokenizer = bytes, .options = options, .plain = plain, .pool = pool, .on_ids = take});
+    return ends;
+  };
+  CHECK(ends_of("/a.jsonl", PlainText::kOneDocument) == std::vector<int64_t>{5, 7, 12});
+  CHECK(ends_of("/a.txt", PlainText::kOneDocument) == std::vector<int64_t>{9});
+  CHECK(ends_of("/a.txt", PlainText::kDocumentPerLine) == std::vector<int64_t>{5, 10});
 }
