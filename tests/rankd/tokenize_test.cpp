@@ -218,3 +218,38 @@ TEST_CASE("what cannot become token ids is refused, and no file stays", "[rankd]
   again.to_files.output = here.path() / "more";
   CHECK_THROWS_WITH(run_tokenize(again), Catch::Contains("holds token ids already"));
 }
+
+// Conversations ---------------------------------------------------------------------------------
+TEST_CASE("conversations are texts that the chat template makes", "[rankd]") {
+  const TemporaryDirectory here;
+  TokenizeArgs args;
+  args.tokenizer = "byte";
+  args.chat.is_chat = true;
+  args.chat.chat_template = added(
+      here, "turns.jinja",
+      "{% for m in messages %}{{ m.role[0] }}:{% if m.role == 'assistant' %}"
+      "{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %};"
+      "{% endfor %}{% if add_generation_prompt %}a:{% endif %}");
+  const std::string asked = R"([{"role": "user", "content": "\u00fc"}])";
+  const std::string answered =
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "yz"}]})";
+  args.texts = {asked};
+  args.generation_prompt = true;
+  CHECK(tokenize(args) == "117 58 195 188 59 97 58\n");
+  args.render = true;
+  CHECK(tokenize(args) == "u:\u00fc;a:\n");
+  args.render = args.generation_prompt = false;
+  args.json = true;
+  args.texts = {answered};
+  CHECK(Catch::StartsWith(R"({"text":"u:x;a:yz;","generation":[[6,8]],"count":9,"ids":[117,)")
+            .match(tokenize(args)));
+
+  args.json = false;
+  args.render = args.lines = true;
+  args.texts = {};
+  args.files = {added(here, "chats.jsonl", asked + "\n\n" + answered + "\n")};
+  CHECK(tokenize(args) == "u:\u00fc;\nu:x;a:yz;\n");
+  args.files = {added(here, "bad.jsonl", asked + "\n[{}]\n")};
+  CHECK_THROWS_WITH(run_tokenize(args),
+                    Catch::StartsWith("conversation 2: message 1 has no \"role\""));
+}
