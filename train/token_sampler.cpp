@@ -39,9 +39,14 @@ TokenSampler::TokenSampler(const SamplerOptions& options, std::vector<int32_t> n
       options.temperature >= 0 && options.top_k >= 0 && options.top_p > 0 && options.top_p <= 1,
       "token sampler: temperature {}, top_k {}, top_p {}", options.temperature, options.top_k,
       options.top_p);
+  DS_CHECK(options.min_p >= 0 && options.min_p <= 1 && options.repetition_penalty > 0,
+           "token sampler: min_p {}, repetition_penalty {}", options.min_p,
+           options.repetition_penalty);
 }
 
-int32_t TokenSampler::draw(std::span<float> logits, float uniform) {
+int32_t TokenSampler::draw(std::span<float> logits, float uniform,
+                           std::span<const int32_t> before) {
+  if (options_.repetition_penalty != 1) penalize(logits, before);
   for (const int32_t id : never_) {
     if (to_size(id) < logits.size()) nth(logits, id) = kNever;
   }
@@ -54,6 +59,7 @@ int32_t TokenSampler::draw(std::span<float> logits, float uniform) {
     weights_.push_back(std::exp((candidate.logit - highest) / options_.temperature));
   }
   if (options_.top_p < 1) keep_top_p();
+  if (options_.min_p > 0) keep_min_p();
   double left = uniform * std::reduce(weights_.begin(), weights_.end());
   size_t last = 0;
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -63,6 +69,17 @@ int32_t TokenSampler::draw(std::span<float> logits, float uniform) {
     if (left < 0) break;
   }
   return candidates_[last].id;
+}
+
+// All penalties are of logits as they were: a token that came twice has one.
+void TokenSampler::penalize(std::span<float> logits, std::span<const int32_t> before) {
+  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  penalized_.clear();
+  for (const int32_t id : before) {
+    const float logit = nth(logits, id);
+    penalized_.push_back(logit < 0 ? logit * penalty : logit / penalty);
+  }
+  for (size_t i = 0; i < before.size(); ++i) nth(logits, before[i]) = penalized_[i];
 }
 
 void TokenSampler::collect(std::span<const float> logits) {
@@ -90,6 +107,12 @@ void TokenSampler::keep_top_p() {
   size_t kept = 0;
   while (kept < weights_.size() && sum < wanted) sum += weights_[kept++];
   weights_.resize(kept);
+}
+
+void TokenSampler::keep_min_p() {
+  for (double& weight : weights_) {
+    if (weight < options_.min_p) weight = 0;
+  }
 }
 
 }  // namespace ds

@@ -1,12 +1,18 @@
-// Which token is drawn: each filter by itself and together, masks, and logits that allow none.
+// Which token is drawn: each filter by itself and together, ties, masks, and logits that allow
+// none; tests/golden/sampling has the distributions that transformers' formulas give.
 #include "train/token_sampler.h"
 
+#include <rapidjson/document.h>
+#include <rapidjson/istreamwrapper.h>
+
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <set>
 
 #include "core/status/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/golden.h"
 
 using namespace ds;
 
@@ -16,14 +22,34 @@ const std::vector<float> kLogits{0.0F, std::log(4.0F), std::log(2.0F), std::log(
                                  std::log(3.0F)};
 
 // Every token that some uniform number draws.
-std::set<int32_t> drawn(const SamplerOptions& options, std::vector<int32_t> never = {}) {
+std::set<int32_t> drawn(const SamplerOptions& options, std::vector<int32_t> never = {},
+                        const std::vector<int32_t>& before = {}) {
   TokenSampler sampler(options, std::move(never));
   std::set<int32_t> ids;
   for (int i = 0; i < 1000; ++i) {
     std::vector<float> logits = kLogits;
-    ids.insert(sampler.draw(logits, static_cast<float>(i) / 1000));
+    ids.insert(sampler.draw(logits, static_cast<float>(i) / 1000, before));
   }
   return ids;
+}
+
+template <class T>
+std::vector<T> numbers_of(const rapidjson::Value& list) {
+  std::vector<T> out;
+  for (const rapidjson::Value& item : list.GetArray()) out.push_back(item.Get<T>());
+  return out;
+}
+
+// What the golden file leaves out changes nothing.
+SamplerOptions options_of(const rapidjson::Value& settings) {
+  const auto number = [&](const char* name, double otherwise) {
+    return settings.HasMember(name) ? settings[name].GetDouble() : otherwise;
+  };
+  return {.temperature = number("temperature", 1),
+          .top_k = static_cast<int64_t>(number("top_k", 0)),
+          .top_p = number("top_p", 1),
+          .min_p = number("min_p", 0),
+          .repetition_penalty = number("repetition_penalty", 1)};
 }
 
 }  // namespace
@@ -66,6 +92,73 @@ TEST_CASE("tokens are drawn as often as their probability says", "[rankd]") {
   }
   const std::vector<int> expected{1000, 4000, 2000, 1000, 3000};
   for (size_t i = 0; i < counts.size(); ++i) CHECK(std::abs(counts[i] - expected[i]) <= 2);
+}
+
+TEST_CASE(
+    "each filter, and several in their order, leave the distributions of transformers' formulas",
+    "[rankd]") {
+  std::ifstream file(testing::source_directory() + "/tests/golden/sampling/distributions.json");
+  rapidjson::IStreamWrapper stream(file);
+  rapidjson::Document cases;
+  cases.ParseStream(stream);
+  REQUIRE(cases.IsArray());
+  REQUIRE(cases.Size() == 16);
+  constexpr int kDraws = 1 << 14;
+  for (const rapidjson::Value& golden : cases.GetArray()) {
+    TokenSampler sampler(options_of(golden["settings"]), {});
+    const auto logits = numbers_of<float>(golden["logits"]);
+    const auto before = numbers_of<int>(golden["before"]);
+    const auto expected = numbers_of<double>(golden["probabilities"]);
+    std::vector<int> counts(logits.size());
+    for (int i = 0; i < kDraws; ++i) {
+      std::vector<float> scores = logits;
+      const float uniform = (static_cast<float>(i) + 0.5F) / kDraws;
+      ++counts[static_cast<size_t>(sampler.draw(scores, uniform, before))];
+    }
+    for (size_t id = 0; id < counts.size(); ++id) {
+      CAPTURE(cases.Size(), &golden - cases.Begin(), id, expected[id], counts[id]);
+      CHECK((expected[id] > 0 || counts[id] == 0));
+      CHECK(std::abs(counts[id] - expected[id] * kDraws) < 1.1);
+    }
+  }
+}
+
+TEST_CASE("min-p keeps what is likely enough beside the likeliest, and what just is", "[rankd]") {
+  // 4/11, 3/11, 2/11 and two of 1/11.
+  CHECK(drawn({.temperature = 1, .top_k = 0, .min_p = 0.8}) == std::set<int32_t>{1});
+  CHECK(drawn({.temperature = 1, .top_k = 0, .min_p = 0.7}) == std::set<int32_t>{1, 4});
+  CHECK(drawn({.temperature = 1, .top_k = 0, .min_p = 0.4}) == std::set<int32_t>{1, 2, 4});
+  CHECK(drawn({.temperature = 1, .top_k = 0, .min_p = 1}) == std::set<int32_t>{1});
+  // After temperature: at 2 the shares are the square roots, of which 3/4 gives 0.87.
+  CHECK(drawn({.temperature = 2, .top_k = 0, .min_p = 0.8}) == std::set<int32_t>{1, 4});
+  TokenSampler sampler({.temperature = 1, .top_k = 0, .min_p = 1}, {});
+  std::set<int32_t> ids;
+  for (const float uniform : {0.1F, 0.5F, 0.9F}) {
+    std::vector<float> equal{5, 5, 4, 5};
+    ids.insert(sampler.draw(equal, uniform));
+  }
+  CHECK(ids == std::set<int32_t>{0, 1, 3});
+}
+
+TEST_CASE("the repetition penalty makes what came before less likely, whatever its sign",
+          "[rankd]") {
+  const std::vector<float> logits{2, -1, 1.5F, -0.9F};
+  const auto greedy = [&](double penalty, std::vector<int32_t> never,
+                          const std::vector<int32_t>& before) {
+    TokenSampler sampler({.temperature = 0, .repetition_penalty = penalty}, std::move(never));
+    std::vector<float> scores = logits;
+    return sampler.draw(scores, 0, before);
+  };
+  CHECK(greedy(1.5, {}, {}) == 0);
+  CHECK(greedy(1, {}, {0}) == 0);
+  CHECK(greedy(1.5, {}, {0}) == 2);        // 2 / 1.5 < 1.5
+  CHECK(greedy(1.2, {}, {0, 0, 0}) == 0);  // 2 / 1.2 > 1.5: once, however often it came
+  CHECK(greedy(1.2, {0, 2}, {3}) == 1);    // -0.9 * 1.2 < -1
+  CHECK(greedy(0.5, {0, 2}, {1}) == 1);    // -1 * 0.5 > -0.9
+  CHECK(drawn({.temperature = 1, .top_k = 0, .min_p = 0.9, .repetition_penalty = 2}, {}, {1}) ==
+        std::set<int32_t>{4});
+  // An id that is never drawn stays so, though it came before.
+  CHECK(greedy(0.5, {0}, {0}) == 2);
 }
 
 TEST_CASE("ids that the tokenizer does not know are never drawn", "[rankd]") {
