@@ -1,30 +1,18 @@
 #include "generate/continuation.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 
 #include "core/tasks/clock.h"
 #include "core/values/index.h"
+#include "generate/text_json.h"
 
 namespace ds {
-namespace {
-
-void write_text(rapidjson::Writer<rapidjson::StringBuffer>& out, const char* key,
-                const std::string& text) {
-  out.Key(key);
-  out.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
-}
-
-}  // namespace
-
-Continuation::Continuation(const GenerationTask& task, const GenerateArgs& args, int64_t prompt)
+Continuation::Continuation(const GenerationTask& task, const GenerateArgs& args, Place place)
     : task_(task),
       args_(args),
-      prompt_(prompt),
+      place_(place),
       shown_(args.stops),
-      all_(nth(task.prompts, prompt).ids),
+      all_(nth(task.prompts, place.prompt).ids),
       texts_(*task.tokenizer, all_) {}
 
 const char* Continuation::name_of(End end) {
@@ -57,17 +45,18 @@ Continuation::Input Continuation::next_input() {
   return input;
 }
 
-std::string Continuation::take(int32_t token) {
+std::string Continuation::take(const DrawnToken& token) {
   ++drawn_;
   std::string now;
-  if (std::ranges::find(task_.eos, token) != task_.eos.end()) {
+  if (std::ranges::find(task_.eos, token.id) != task_.eos.end()) {
     end_ = End::kEos;
   } else {
-    all_.push_back(token);
-    now = shown_.add(texts_.add(token));
+    all_.push_back(token.id);
+    if (args_.logprobs) tokens_.push_back(token);
+    now = shown_.add(texts_.add(token.id));
     if (shown_.has_stopped()) {
       end_ = End::kStop;
-    } else if (drawn_ == args_.max_tokens) {
+    } else if (drawn_ == task_.settings.max_tokens) {
       end_ = End::kLength;
     }
   }
@@ -81,29 +70,15 @@ std::string Continuation::take(int32_t token) {
 }
 
 std::string Continuation::to_json() const {
-  const Prompt& prompt = nth(task_.prompts, prompt_);
-  const std::span<const int32_t> ids = std::span(all_).subspan(prompt.ids.size());
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  out.StartObject();
-  write_text(out, "prompt", as_utf8(prompt.text));
-  write_text(out, "text", text_);
-  out.Key("prompt_tokens");
-  out.Uint64(prompt.ids.size());
-  out.Key("tokens");
-  out.Uint64(ids.size());
-  out.Key("ids");
-  out.StartArray();
-  for (const int32_t id : ids) out.Int(id);
-  out.EndArray();
-  out.Key("finish_reason");
-  out.String(name_of(end_));
-  out.Key("seconds");
-  out.Double(seconds_);
-  out.Key("tokens_per_s");
-  out.Double(static_cast<double>(ids.size()) / seconds_);
-  out.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  const Prompt& prompt = nth(task_.prompts, place_.prompt);
+  return text_json({.prompt = prompt,
+                    .text = text_,
+                    .ids = std::span(all_).subspan(prompt.ids.size()),
+                    .finish_reason = name_of(end_),
+                    .sample = place_.sample,
+                    .seconds = seconds_,
+                    .tokens = tokens_},
+                   task_, args_);
 }
 
 }  // namespace ds

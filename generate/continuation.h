@@ -1,4 +1,4 @@
-// One prompt and the text that follows it, token by token.
+// One prompt and a text that follows it, token by token.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/tokenizer/token_stream.h"
+#include "generate/logprobs.h"
 #include "generate/shown_text.h"
 #include "generate/task.h"
 
@@ -15,10 +16,14 @@ namespace ds {
 
 class Continuation {
  public:
+  struct Place {
+    int64_t prompt = 0;
+    int64_t sample = 0;  // of that prompt
+  };
   // Both outlive it.
-  Continuation(const GenerationTask& task, const GenerateArgs& args, int64_t prompt);
+  Continuation(const GenerationTask& task, const GenerateArgs& args, Place place);
 
-  int64_t prompt() const { return prompt_; }
+  Place place() const { return place_; }
   int64_t drawn() const { return drawn_; }  // tokens so far, one that ended the text included
 
   // What the model is to be shown next. It remembers what it was shown since the last `fresh` one:
@@ -32,7 +37,7 @@ class Continuation {
   Input next_input();
 
   // The next token. Returns what can be shown of the text now.
-  std::string take(int32_t token);
+  std::string take(const DrawnToken& token);
   bool has_ended() const { return end_ != End::kNone; }
   std::string to_json() const;  // of one that has ended, a line
 
@@ -42,10 +47,11 @@ class Continuation {
 
   const GenerationTask& task_;
   const GenerateArgs& args_;
-  const int64_t prompt_;
+  const Place place_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   ShownText shown_;
-  std::vector<int32_t> all_;  // the prompt's tokens and those after it
+  std::vector<int32_t> all_;        // the prompt's tokens and those after it
+  std::vector<DrawnToken> tokens_;  // after the prompt; where log-probabilities are wanted
   TokenStream texts_;
   int64_t seen_ = 0;  // positions that the model remembers
   int64_t drawn_ = 0;

@@ -58,10 +58,12 @@ class Generator {
         task_(task),
         args_(args),
         output_(output),
-        printed_(task.prompts.size(), output),
-        slots_(std::min(to_size(model.slots()), task.prompts.size())) {}
+        texts_(narrow<int64_t>(task.prompts.size()) * args.num_samples),
+        printed_(to_size(texts_), output),
+        slots_(std::min(to_size(model.slots()), to_size(texts_))) {}
 
   void run() {
+    for (const std::string& line : task_.settings.notes) output_.note(line);
     for (int slot = 0; slot < narrow<int>(slots_.size()); ++slot) begin(slot);
     while (!asked_.empty()) {
       const int slot = asked_.front();
@@ -69,12 +71,12 @@ class Generator {
       Continuation& text = *nth(slots_, slot);
       const std::string piece = text.take(model_.answer());
       output_.progress();
-      if (!args_.json) printed_.add(text.prompt(), piece);
+      if (!args_.json) printed_.add(nth(numbers_, slot), piece);
       if (!text.has_ended()) {
         ask(slot);
       } else {
-        printed_.add(text.prompt(), args_.json ? text.to_json() : "\n");
-        printed_.end(text.prompt());
+        printed_.add(nth(numbers_, slot), args_.json ? text.to_json() : "\n");
+        printed_.end(nth(numbers_, slot));
         begin(slot);
       }
     }
@@ -82,9 +84,13 @@ class Generator {
 
  private:
   void begin(int slot) {
-    if (next_prompt_ == narrow<int64_t>(task_.prompts.size())) return;
-    if (!args_.json) printed_.add(next_prompt_, as_utf8(nth(task_.prompts, next_prompt_).text));
-    nth(slots_, slot) = std::make_unique<Continuation>(task_, args_, next_prompt_++);
+    if (next_text_ == texts_) return;
+    const int64_t text = next_text_++;
+    const Continuation::Place place{.prompt = text / args_.num_samples,
+                                    .sample = text % args_.num_samples};
+    if (!args_.json) printed_.add(text, as_utf8(nth(task_.prompts, place.prompt).record.text));
+    nth(numbers_, slot) = text;
+    nth(slots_, slot) = std::make_unique<Continuation>(task_, args_, place);
     ask(slot);
   }
 
@@ -98,7 +104,8 @@ class Generator {
     }
     model_.ask({.slot = slot,
                 .fresh = input.fresh,
-                .prompt = text.prompt(),
+                .prompt = text.place().prompt,
+                .sample = text.place().sample,
                 .drawn = text.drawn(),
                 .tokens = input.tokens});
     asked_.push_back(slot);
@@ -108,10 +115,12 @@ class Generator {
   const GenerationTask& task_;
   const GenerateArgs& args_;
   const GenerationOutput& output_;
+  const int64_t texts_;  // the samples of the first prompt, then those of the next
   InOrder printed_;
   std::vector<std::unique_ptr<Continuation>> slots_;
+  std::vector<int64_t> numbers_ = std::vector<int64_t>(slots_.size());  // of their texts
   std::deque<int> asked_;  // slots, the oldest request first
-  int64_t next_prompt_ = 0;
+  int64_t next_text_ = 0;
   bool told_ = false;
 };
 

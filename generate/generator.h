@@ -1,5 +1,5 @@
-// Continues all prompts of a task, as many at once as the model takes, and prints them in their
-// order.
+// Continues all prompts of a task, each as often as there are samples, as many at once as the model
+// takes, and prints them in their order.
 #pragma once
 
 #include <functional>

@@ -24,16 +24,16 @@ class FirstStage final : public NextTokens {
 
   int slots() const override { return pipe_.size(); }
   void ask(const TokenRequest& request) override;
-  int32_t answer() override;
+  DrawnToken answer() override;
   void end();
 
  private:
-  int32_t receive();
+  DrawnToken receive();
 
   StageSteps& steps_;
   Communicator& pipe_;
   int under_way_ = 0;  // between the next stage and us
-  std::deque<int32_t> answers_;
+  std::deque<DrawnToken> answers_;
 };
 
 }  // namespace ds

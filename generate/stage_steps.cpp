@@ -11,11 +11,17 @@ namespace ds {
 namespace {
 
 // Texts that are longer go on from their last tokens.
-int64_t most_positions(const GenerationTask& task, const GenerateArgs& args) {
+int64_t most_positions(const GenerationTask& task) {
   int64_t prompt = 1;
   for (const Prompt& one : task.prompts) prompt = std::max(prompt, narrow<int64_t>(one.ids.size()));
-  return args.max_tokens < task.dims.positions - prompt ? prompt + args.max_tokens
-                                                        : task.dims.positions;
+  const int64_t most = task.settings.max_tokens;
+  return most < task.dims.positions - prompt ? prompt + most : task.dims.positions;
+}
+
+// Returns how many alternatives to a token are wanted: no more than there are tokens.
+std::optional<int64_t> wanted_logprobs(const GenerationTask& task, const GenerateArgs& args) {
+  if (!args.logprobs) return std::nullopt;
+  return std::min(*args.logprobs, task.dims.vocabulary);
 }
 
 StageSteps::Options all_of(const ModelSource& source, const ModelPlace& place) {
@@ -29,16 +35,19 @@ StageOrder order_of(const TokenRequest& request) {
           .fresh = request.fresh,
           .length = narrow<int64_t>(request.tokens.size()),
           .prompt = request.prompt,
+          .sample = request.sample,
           .drawn = request.drawn};
 }
 
 StageSteps::StageSteps(const ModelSource& source, const GenerationTask& task,
                        const GenerateArgs& args, const Options& options)
-    : dims_(task.dims),
-      capacity_(most_positions(task, args)),
+    : task_(task),
+      dims_(task.dims),
+      capacity_(most_positions(task)),
       loaded_(source, options.layers, generation_dtype(source, args), options.place),
-      sampler_({.temperature = args.temperature, .top_k = args.top_k, .top_p = args.top_p},
-               task.never),
+      texts_(to_size(options.slots)),
+      sampler_(task.settings.sampler, task.never),
+      logprobs_(wanted_logprobs(task, args)),
       rng_(args.seed, "generate") {
   for (int slot = 0; slot < options.slots; ++slot) {
     caches_.emplace_back(loaded_.stream(), dims_, loaded_.stage().dtype(),
@@ -78,12 +87,34 @@ Tensor StageSteps::next_logits(const StageOrder& order, Tensor in) {
   return loaded_.stage().next_logits(context, input_of(order, std::move(in)));
 }
 
-int32_t StageSteps::draw(const StageOrder& order, Tensor in) {
+DrawnToken StageSteps::draw(const StageOrder& order, Tensor in) {
   const Tensor logits = next_logits(order, std::move(in));
   std::vector<float> values(to_size(dims_.vocabulary));
   stream().copy(logits.address(), values.data(), logits.bytes());
+  const std::vector<float> own = logprobs_ ? values : std::vector<float>();
+  std::vector<int32_t>& before = text_before(order);
+  const int32_t token = sampler_.draw(values, uniform_for(order), before);
+  before.push_back(token);
+  return logprobs_ ? with_logprobs(token, own, *logprobs_, task_.never) : DrawnToken{.id = token};
+}
+
+// Each sample has a stream of its own, so that none depends on how many there are; the first has
+// that of the prompt.
+float StageSteps::uniform_for(const StageOrder& order) const {
   const Rng of_prompt = rng_.derive(static_cast<uint64_t>(order.prompt));
-  return sampler_.draw(values, of_prompt.uniform(static_cast<uint64_t>(order.drawn)));
+  const Rng rng =
+      order.sample == 0 ? of_prompt : of_prompt.derive(static_cast<uint64_t>(order.sample));
+  return rng.uniform(static_cast<uint64_t>(order.drawn));
+}
+
+std::vector<int32_t>& StageSteps::text_before(const StageOrder& order) {
+  std::vector<int32_t>& text = nth(texts_, order.slot);
+  if (task_.settings.sampler.repetition_penalty == 1) {
+    text.clear();
+  } else if (order.drawn == 0) {
+    text = nth(task_.prompts, order.prompt).ids;
+  }
+  return text;
 }
 
 // A whole text at once, and the position after it where there is one.

@@ -2,6 +2,8 @@
 // and, where the last layer is among them, the drawing of what comes next.
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/values/rng.h"
@@ -19,6 +21,7 @@ struct StageOrder {
   bool fresh = false;
   int64_t length = 0;  // positions
   int64_t prompt = 0;
+  int64_t sample = 0;
   int64_t drawn = 0;
 };
 StageOrder order_of(const TokenRequest& request);
@@ -41,20 +44,30 @@ class StageSteps {
   Tensor empty_boundary(int64_t length);
 
   // `in`: tokens on the first stage, a boundary on the others.
-  Tensor forward(const StageOrder& order, Tensor in);  // the boundary; not on the last stage
-  int32_t draw(const StageOrder& order, Tensor in);    // the next token; on the last stage
+  Tensor forward(const StageOrder& order, Tensor in);   // the boundary; not on the last stage
+  DrawnToken draw(const StageOrder& order, Tensor in);  // what comes next; on the last stage
+  // How many alternatives to a token have their log-probabilities told; nothing where none are
+  // wanted, not even the token's own.
+  std::optional<int64_t> logprobs() const { return logprobs_; }
   // On meta: all that the longest of the texts will take.
   void rehearse();
 
  private:
   StageInput input_of(const StageOrder& order, Tensor in);
   Tensor next_logits(const StageOrder& order, Tensor in);  // fp32 [vocabulary]
+  float uniform_for(const StageOrder& order) const;
+  // The tokens of the text so far, which the last stage knows since it drew them; none where no
+  // setting asks for them.
+  std::vector<int32_t>& text_before(const StageOrder& order);
 
+  const GenerationTask& task_;
   const ModelDimensions dims_;
   const int64_t capacity_;  // positions of a text at most
   LoadedStage loaded_;
-  std::vector<KvCache> caches_;  // by slot
+  std::vector<KvCache> caches_;              // by slot
+  std::vector<std::vector<int32_t>> texts_;  // by slot: text_before()
   TokenSampler sampler_;
+  const std::optional<int64_t> logprobs_;
   const Rng rng_;
 };
 
@@ -64,12 +77,12 @@ class OneStage final : public NextTokens {
   OneStage(const ModelSource& source, const GenerationTask& task, const GenerateArgs& args);
   int slots() const override { return 1; }
   void ask(const TokenRequest& request) override;
-  int32_t answer() override { return token_; }
+  DrawnToken answer() override { return std::move(token_); }
 
  private:
   const ModelDevice device_;
   StageSteps steps_;
-  int32_t token_ = -1;
+  DrawnToken token_;
 };
 
 }  // namespace ds

@@ -39,14 +39,15 @@ void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
 }  // namespace
 
 GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const ModelDimensions& dims,
-                       const std::optional<std::string>& folder, std::vector<std::string> texts) {
+                       const std::optional<std::string>& folder,
+                       std::vector<PromptRecord> prompts) {
   GenerationTask task{.tokenizer = make_tokenizer(files, tokenizer), .dims = dims};
   check_vocabulary(*task.tokenizer, tokenizer, dims.vocabulary);
   task.eos = eos_ids(files, folder, tokenizer, *task.tokenizer);
   const std::vector<int32_t> before = read_frame(files, tokenizer, *task.tokenizer).before;
-  for (std::string& text : texts) {
-    Prompt prompt{.text = std::move(text), .ids = before};
-    const std::vector<int32_t> ids = task.tokenizer->encode(prompt.text);
+  for (PromptRecord& record : prompts) {
+    Prompt prompt{.record = std::move(record), .ids = before};
+    const std::vector<int32_t> ids = task.tokenizer->encode(prompt.record.text);
     prompt.ids.insert(prompt.ids.end(), ids.begin(), ids.end());
     task.prompts.push_back(std::move(prompt));
   }
@@ -58,12 +59,14 @@ GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const Mo
 }
 
 GenerationTask generation_task(FileSystem& files, const ModelSource& source,
-                               const GenerateArgs& args, std::vector<std::string> texts) {
+                               const GenerateArgs& args, std::vector<PromptRecord> prompts) {
   require_causal(source.model, "generate");
   const std::string name =
       args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
   GenerationTask task =
-      task_of(files, name, dimensions(source.model), source.folder, std::move(texts));
+      task_of(files, name, dimensions(source.model), source.folder, std::move(prompts));
+  task.settings = generation_settings(
+      args, source.folder ? read_generation_defaults(files, *source.folder) : GenerationDefaults{});
   for (const Prompt& prompt : task.prompts) check_prompt(prompt, task.dims);
   return task;
 }

@@ -30,7 +30,7 @@ std::string why_no_text(const GenerationTask& task, int64_t length) {
 GenerationTask checked_task(const Engine& engine, FileSystem& files,
                             const TextSamples::Options& options) {
   GenerationTask task = task_of(files, options.tokenizer, dimensions(engine.options().model),
-                                options.folder, {options.prompt});
+                                options.folder, records_of({options.prompt}));
   const std::string why = why_no_text(task, engine.options().sample_length);
   if (!why.empty()) throw ConfigError(why);
   return task;
@@ -86,7 +86,7 @@ std::string TextSamples::draw_text(int64_t steps_done) {
   std::vector<float> logits(to_size(task_.dims.vocabulary));
   ShownText shown({});
   TokenStream texts(*task_.tokenizer, prompt);
-  std::string text = task_.prompts.front().text;
+  std::string text = task_.prompts.front().record.text;
   int32_t token = prompt.front();
   while (cache.length() < cache.capacity()) {
     const Tensor scores = compute(steps_done, told(engine_.host(), token), cache);

@@ -16,18 +16,44 @@
 namespace ds {
 namespace {
 
-GenerateArgs args_of(const std::string& bytes) {
+control::GenerationOrder parsed_order(const std::string& bytes) {
   control::GenerationOrder order;
   if (!order.ParseFromString(bytes)) {
     throw InternalError("generate: the launcher's order cannot be read");
   }
+  return order;
+}
+
+std::vector<PromptRecord> prompts_of(const control::GenerationOrder& order) {
+  std::vector<PromptRecord> prompts;
+  for (const auto& prompt : order.prompts()) {
+    PromptRecord& record = prompts.emplace_back();
+    record.text = prompt.text();
+    for (const auto& field : prompt.carried()) {
+      record.carried.push_back({.name = field.name(), .json = field.json()});
+    }
+  }
+  return prompts;
+}
+
+DrawingArgs drawing_of(const control::GenerationOrder::Drawing& order) {
+  DrawingArgs drawing;
+  if (order.has_temperature()) drawing.temperature = order.temperature();
+  if (order.has_top_k()) drawing.top_k = order.top_k();
+  if (order.has_top_p()) drawing.top_p = order.top_p();
+  if (order.has_min_p()) drawing.min_p = order.min_p();
+  if (order.has_repetition_penalty()) drawing.repetition_penalty = order.repetition_penalty();
+  return drawing;
+}
+
+// All but the prompts.
+GenerateArgs args_of(const control::GenerationOrder& order) {
   GenerateArgs args;
   args.source = order.source();
-  args.prompts.assign(order.prompts().begin(), order.prompts().end());
-  args.max_tokens = order.max_tokens();
-  args.temperature = order.temperature();
-  args.top_k = order.top_k();
-  args.top_p = order.top_p();
+  if (order.has_max_tokens()) args.max_tokens = order.max_tokens();
+  args.drawing = drawing_of(order.drawing());
+  args.num_samples = order.num_samples();
+  if (order.has_logprobs()) args.logprobs = order.logprobs();
   args.stops.assign(order.stops().begin(), order.stops().end());
   args.tokenizer = order.tokenizer();
   args.dtype = order.dtype();
@@ -56,10 +82,11 @@ struct Prepared {
   std::vector<LayerRange> stages;
 };
 
-Prepared prepare(FileSystem& files, const std::string& order, int ranks) {
+Prepared prepare(FileSystem& files, const std::string& bytes, int ranks) {
+  const control::GenerationOrder order = parsed_order(bytes);
   GenerateArgs args = args_of(order);
   ModelSource source = open_model_source(files, args.source);
-  GenerationTask task = generation_task(files, source, args, args.prompts);
+  GenerationTask task = generation_task(files, source, args, prompts_of(order));
   std::vector<LayerRange> stages = cut_in_stages(source.model, ranks);
   return {std::move(args), std::move(source), std::move(task), std::move(stages)};
 }

@@ -12,39 +12,123 @@
 namespace ds {
 namespace {
 
+constexpr int64_t kMostSamples = 1'000'000;
+constexpr int64_t kMostAlternatives = 1'000;
+
+void describe_prompts(VerbApp& app, GenerateArgs& values) {
+  app.add_option("--prompt", values.prompts,
+                 "Text to continue; -, or none: standard input. May be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  app.add_option("--prompts", values.prompt_file,
+                 "JSON lines, each with its text as \"prompt\" or \"text\"; other fields go to the "
+                 "output of --json. -: standard input")
+      ->type_name("FILE");
+  app.add_flag("--lines", values.lines, "Each line of standard input is a prompt of its own");
+  app.add_option("--num-samples", values.num_samples,
+                 "Texts for each prompt, each with random numbers of its own")
+      ->check(whole_check(1, kMostSamples))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
 void describe_drawing(VerbApp& app, GenerateArgs& values) {
-  app.add_option("--temperature", values.temperature, "0 takes the likeliest token")
+  DrawingArgs& drawing = values.drawing;
+  app.add_option("--temperature", drawing.temperature, "0 takes the likeliest token")
       ->check(number_check(0, std::numeric_limits<double>::max()))
       ->type_name("T")
-      ->capture_default_str();
-  app.add_option("--top-k", values.top_k, "Draw from the k likeliest tokens; 0: from all")
+      ->default_str(fmt::format("{}", DrawingArgs::kTemperature));
+  app.add_option("--top-k", drawing.top_k, "Draw from the k likeliest tokens; 0: from all")
       ->check(whole_check(0, std::numeric_limits<int64_t>::max()))
       ->type_name("K")
-      ->capture_default_str();
-  app.add_option("--top-p", values.top_p,
+      ->default_str(fmt::format("{}", DrawingArgs::kTopK));
+  app.add_option("--top-p", drawing.top_p,
                  "Draw from the likeliest tokens that make up the probability p; 1: from all")
       ->check(number_check(1e-9, 1.0))
       ->type_name("P")
-      ->capture_default_str();
+      ->default_str("1");
+  app.add_option("--min-p", drawing.min_p,
+                 "Draw from tokens with at least p times the probability of the likeliest; 0: from "
+                 "all")
+      ->check(number_check(0, 1.0))
+      ->type_name("P")
+      ->default_str("0");
+  app.add_option(
+         "--repetition-penalty", drawing.repetition_penalty,
+         "Make tokens of the prompt and of the text so far less likely, also at temperature "
+         "0; 1: none")
+      ->check(positive_number_check())
+      ->type_name("R")
+      ->default_str("1");
   app.add_option("--seed", values.seed, "Same seed, same text")
       ->check(seed_check())
       ->type_name("SEED")
       ->capture_default_str();
 }
 
+void describe_output(VerbApp& app, GenerateArgs& values) {
+  app.add_flag(
+      "--json", values.json,
+      "One object per text: text, ids, counts, why it ended, tokens per second, how it was "
+      "drawn");
+  app.add_option("--logprobs", values.logprobs,
+                 "With --json: the log-probability of each token, and the K likeliest in its place")
+      ->check(whole_check(0, kMostAlternatives))
+      ->type_name("K");
+}
+
+constexpr const char* kFooter =
+    "A text ends at the model's end-of-text tokens, before a --stop, or after --max-tokens.\n"
+    "What generation_config.json of a Hugging Face folder says of drawing is the default there; a\n"
+    "note tells it.\n"
+    "A model that is too large for one host is cut into stages, on ranks as a job has them; the "
+    "text\n"
+    "is the same to the letter. Stages work at the same time where there are several prompts.\n"
+    "\n"
+    "Examples:\n"
+    "  dslaunch generate runs/latest --prompt \"In the beginning\"\n"
+    "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --temperature 0\n"
+    "  dslaunch generate runs/latest --lines --top-p 0.9 --stop \".\" --json < prompts.txt\n"
+    "  dslaunch generate runs/latest --prompts prompts.jsonl --num-samples 4 --min-p 0.05 --json\n"
+    "  dslaunch generate runs/latest --prompt \"2 + 2 =\" --temperature 0 --json --logprobs 5\n"
+    "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --device cuda\n"
+    "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
+    "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt";
+
+void check_together(const GenerateArgs& args) {
+  if (args.prompt_file && !args.prompts.empty()) {
+    throw UsageError("generate: --prompts has the prompts; leave --prompt out, or --prompts");
+  }
+  const bool reads =
+      !args.prompt_file &&
+      (args.prompts.empty() || std::ranges::find(args.prompts, "-") != args.prompts.end());
+  if (args.lines && !reads) {
+    throw UsageError(
+        fmt::format("generate: --lines cuts standard input into prompts, but {} gives other texts",
+                    args.prompt_file ? "--prompts" : "--prompt"));
+  }
+  if (asks_for_ranks(args) && args.device != "cpu") {
+    throw UsageError(
+        fmt::format("generate: --device {}: the stages of a model that is cut compute on CPUs; "
+                    "leave it out, or the ranks and hosts",
+                    args.device));
+  }
+  if (std::ranges::find(args.stops, "") != args.stops.end())
+    throw UsageError("generate: --stop: the text is empty");
+  if (args.logprobs && !args.json) {
+    throw UsageError("generate: --logprobs: text has no place for them; add --json");
+  }
+}
+
 }  // namespace
 
 void describe_generate(VerbApp& app, GenerateArgs& values) {
   add_model_source(app, values.source);
-  app.add_option("--prompt", values.prompts,
-                 "Text to continue; -, or none: standard input. May be repeated")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
-  app.add_flag("--lines", values.lines, "Each line of standard input is a prompt of its own");
+  describe_prompts(app, values);
   app.add_option("--max-tokens", values.max_tokens, "Tokens to add at most")
       ->check(whole_check(1, std::numeric_limits<int64_t>::max()))
       ->type_name("N")
-      ->capture_default_str();
+      ->default_str(fmt::format("{}", GenerateArgs::kMaxTokens));
   app.add_option("--stop", values.stops, "The text ends before this one. May be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");
@@ -62,43 +146,18 @@ void describe_generate(VerbApp& app, GenerateArgs& values) {
                  "(default: 1; with hosts: their slots)")
       ->check(count_check())
       ->type_name("N");
-  app.add_flag("--json", values.json,
-               "One object per prompt: text, ids, counts, why it ended, tokens per second");
+  describe_output(app, values);
   describe_hosts(app, values.hosts);
-  app.footer(
-      "A text ends at the model's end-of-text tokens, before a --stop, or after --max-tokens.\n"
-      "A model that is too large for one host is cut into stages, on ranks as a job has them; the "
-      "text\n"
-      "is the same to the letter. Stages work at the same time where there are several prompts.\n"
-      "\n"
-      "Examples:\n"
-      "  dslaunch generate runs/latest --prompt \"In the beginning\"\n"
-      "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --temperature 0\n"
-      "  dslaunch generate runs/latest --lines --top-p 0.9 --stop \".\" --json < prompts.txt\n"
-      "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --device cuda\n"
-      "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
-      "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt");
+  app.footer(kFooter);
 }
 
 bool asks_for_ranks(const GenerateArgs& args) {
   return args.num_ranks.value_or(1) > 1 || args.hosts != HostOptions{};
 }
 
-std::vector<std::string> prompt_texts(const GenerateArgs& args) {
-  const bool reads =
-      args.prompts.empty() || std::ranges::find(args.prompts, "-") != args.prompts.end();
-  if (args.lines && !reads) {
-    throw UsageError(
-        "generate: --lines cuts standard input into prompts, but --prompt gives other texts");
-  }
-  if (asks_for_ranks(args) && args.device != "cpu") {
-    throw UsageError(
-        fmt::format("generate: --device {}: the stages of a model that is cut compute on CPUs; "
-                    "leave it out, or the ranks and hosts",
-                    args.device));
-  }
-  if (std::ranges::find(args.stops, "") != args.stops.end())
-    throw UsageError("generate: --stop: the text is empty");
+std::vector<PromptRecord> prompt_records(const GenerateArgs& args) {
+  check_together(args);
+  if (args.prompt_file) return read_prompt_file(*args.prompt_file);
   std::vector<std::string> texts;
   const auto take_input = [&] {
     const std::string input = read_standard_input("generate");
@@ -117,7 +176,7 @@ std::vector<std::string> prompt_texts(const GenerateArgs& args) {
   }
   if (args.prompts.empty()) take_input();
   if (texts.empty()) throw UsageError("generate: no line of standard input is a prompt");
-  return texts;
+  return records_of(std::move(texts));
 }
 
 }  // namespace ds

@@ -7,19 +7,35 @@
 #include <vector>
 
 #include "cli/hosts.h"
+#include "cli/verbs/prompts.h"
 
 namespace ds {
 
 class VerbApp;
 
+// How tokens are drawn. What is not given is what generation_config.json of the model's folder
+// says, else a default.
+struct DrawingArgs {
+  static constexpr double kTemperature = 0.8;
+  static constexpr int64_t kTopK = 40;
+
+  std::optional<double> temperature;         // 0 takes the likeliest token
+  std::optional<int64_t> top_k;              // 0 keeps the whole vocabulary
+  std::optional<double> top_p;               // 1 keeps it, too
+  std::optional<double> min_p;               // and so does 0
+  std::optional<double> repetition_penalty;  // 1: none
+};
+
 struct GenerateArgs {
+  static constexpr int64_t kMaxTokens = 128;
+
   std::string source;                // a checkpoint tag, a run directory, or a Hugging Face folder
   std::vector<std::string> prompts;  // "-", or none at all: standard input
-  bool lines = false;                // each line of standard input is a prompt of its own
-  int64_t max_tokens = 128;
-  double temperature = 0.8;        // 0 takes the likeliest token
-  int64_t top_k = 40;              // 0 keeps the whole vocabulary
-  double top_p = 1;                // 1 keeps it, too
+  std::optional<std::string> prompt_file;  // JSON lines; "-": standard input
+  bool lines = false;                      // each line of standard input is a prompt of its own
+  std::optional<int64_t> max_tokens;       // as with DrawingArgs
+  DrawingArgs drawing;
+  int64_t num_samples = 1;         // texts for each prompt
   std::vector<std::string> stops;  // texts that end the text, and are not part of it
   std::string tokenizer;           // empty: the model's own
   std::string dtype;               // empty: bf16 for folders whose weights are, else fp32
@@ -29,14 +45,15 @@ struct GenerateArgs {
   std::optional<int> num_ranks;  // stages of the model; none or 1: one process has all of it
   HostOptions hosts;             // where they are
   bool json = false;
+  std::optional<int64_t> logprobs;  // of each token, and of so many others; with json
 };
 
 // Whether ranks of a job have the model, and not this process.
 bool asks_for_ranks(const GenerateArgs& args);
 
-// The prompts, with those that standard input has. UsageError where there is none, or where
-// arguments do not go with each other.
-std::vector<std::string> prompt_texts(const GenerateArgs& args);
+// The prompts, from whichever source the arguments name. UsageError where there is none, or where
+// arguments do not go with each other; what read_prompt_file throws.
+std::vector<PromptRecord> prompt_records(const GenerateArgs& args);
 
 void describe_generate(VerbApp& app, GenerateArgs& values);
 

@@ -20,23 +20,44 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostPromptBytes = size_t{3} << 20;  // what a rank is told fits a message
 
+// Returns how many bytes they are.
+size_t add_prompts(control::GenerationOrder& order, const std::vector<PromptRecord>& prompts) {
+  size_t bytes = 0;
+  for (const PromptRecord& prompt : prompts) {
+    control::GenerationOrder::Prompt& added = *order.add_prompts();
+    added.set_text(prompt.text);
+    bytes += prompt.text.size();
+    for (const CarriedField& field : prompt.carried) {
+      control::GenerationOrder::CarriedField& carried = *added.add_carried();
+      carried.set_name(field.name);
+      carried.set_json(field.json);
+      bytes += field.name.size() + field.json.size();
+    }
+  }
+  return bytes;
+}
+
+void set_drawing(control::GenerationOrder::Drawing& order, const DrawingArgs& drawing) {
+  if (drawing.temperature) order.set_temperature(*drawing.temperature);
+  if (drawing.top_k) order.set_top_k(*drawing.top_k);
+  if (drawing.top_p) order.set_top_p(*drawing.top_p);
+  if (drawing.min_p) order.set_min_p(*drawing.min_p);
+  if (drawing.repetition_penalty) order.set_repetition_penalty(*drawing.repetition_penalty);
+}
+
 std::shared_ptr<const control::GenerationOrder> order_of(const GenerateArgs& args) {
   auto order = std::make_shared<control::GenerationOrder>();
   order->set_source(args.source);
-  size_t bytes = 0;
-  for (const std::string& text : prompt_texts(args)) {
-    order->add_prompts(text);
-    bytes += text.size();
-  }
+  const size_t bytes = add_prompts(*order, prompt_records(args));
   if (bytes > kMostPromptBytes) {
     throw UsageError(
         fmt::format("generate: prompts of {} bytes, ranks are told {} at most; give them in parts",
                     bytes, kMostPromptBytes));
   }
-  order->set_max_tokens(args.max_tokens);
-  order->set_temperature(args.temperature);
-  order->set_top_k(args.top_k);
-  order->set_top_p(args.top_p);
+  if (args.max_tokens) order->set_max_tokens(*args.max_tokens);
+  set_drawing(*order->mutable_drawing(), args.drawing);
+  order->set_num_samples(args.num_samples);
+  if (args.logprobs) order->set_logprobs(*args.logprobs);
   for (const std::string& stop : args.stops) order->add_stops(stop);
   order->set_tokenizer(args.tokenizer);
   order->set_dtype(args.dtype);

@@ -11,11 +11,11 @@ namespace ds {
 int run_generate(const GenerateArgs& args) {
   if (asks_for_ranks(args))
     throw UsageError("generate: rankd is one process; dslaunch starts ranks");
-  std::vector<std::string> texts = prompt_texts(args);
+  std::vector<PromptRecord> prompts = prompt_records(args);
   RealFileSystem real;
   InputFiles files(real);
   const ModelSource source = open_model_source(files, args.source);
-  const GenerationTask task = generation_task(files, source, args, std::move(texts));
+  const GenerationTask task = generation_task(files, source, args, std::move(prompts));
   OneStage model(source, task, args);
   generate(model, task, args, {.print = print_now, .note = [](const std::string& line) {
                                  say(stderr, "{}\n", line);

@@ -221,8 +221,9 @@ TEST_CASE("the ends of each range are taken", "[cli]") {
   CHECK(run_with({"--num-gpus", "65536"}).hosts.num_gpus == 65536);
   CHECK(run_with({"--max-restarts", "0"}).max_restarts == 0);
   CHECK(values_of<TailOptions>({"tail", "-n", "0"}).lines == 0);
-  CHECK(values_of<GenerateArgs>({"generate", "d", "--temperature", "0"}).temperature == 0);
-  CHECK(values_of<GenerateArgs>({"generate", "d", "--top-p", "1"}).top_p == 1);
+  CHECK(values_of<GenerateArgs>({"generate", "d", "--temperature", "0"}).drawing.temperature ==
+        0.0);
+  CHECK(values_of<GenerateArgs>({"generate", "d", "--top-p", "1"}).drawing.top_p == 1.0);
 }
 
 TEST_CASE("durations are taken with their units and refused without sense", "[cli]") {

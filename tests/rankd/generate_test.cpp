@@ -1,7 +1,11 @@
 // What generate makes of a model whose next byte is known.
 #include "rankd/verbs/generate.h"
 
+#include <rapidjson/document.h>
+
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "tests/rankd/table_model.h"
 #include "tests/support/catch.h"
@@ -27,7 +31,7 @@ GenerateArgs args_for(const TableModel& model, const std::vector<std::string>& p
   args.prompts = prompts;
   args.tokenizer = "byte";
   args.max_tokens = 5;
-  args.temperature = 0;
+  args.drawing.temperature = 0;
   args.threads = 1;
   return args;
 }
@@ -37,6 +41,13 @@ testing::Printed generate(const GenerateArgs& args, const std::string& input = "
   testing::Printed out = testing::printed_by([&] { code = run_generate(args); }, input);
   REQUIRE(code == 0);
   return out;
+}
+
+std::vector<std::string> lines_in(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace
@@ -53,7 +64,7 @@ TEST_CASE("a device that this build has not is said before anything is loaded", 
   args.device = "cuda:1";
   CHECK_THROWS_AS(run_generate(args), Unsupported);
   args.num_ranks = 2;
-  CHECK_THROWS_WITH(prompt_texts(args), Catch::Contains("compute on CPUs"));
+  CHECK_THROWS_WITH(prompt_records(args), Catch::Contains("compute on CPUs"));
 }
 
 TEST_CASE("prompts come from arguments, from standard input, or from each of its lines",
@@ -71,7 +82,7 @@ TEST_CASE("prompts come from arguments, from standard input, or from each of its
 TEST_CASE("the same seed draws the same text, and each prompt its own", "[rankd]") {
   const TableModel model(likely({{'a', 1}, {'b', 1}, {'c', 1}, {'d', 1}}));
   GenerateArgs args = args_for(model, {"x", "x"});
-  args.temperature = 1;
+  args.drawing.temperature = 1;
   args.max_tokens = 40;
   const std::string once = generate(args).out;
   CHECK(generate(args).out == once);
@@ -84,17 +95,139 @@ TEST_CASE("the same seed draws the same text, and each prompt its own", "[rankd]
 TEST_CASE("tokens are drawn as often as the model says", "[rankd]") {
   const TableModel model(likely({{'a', 1}, {'b', 3}}));
   GenerateArgs args = args_for(model, {"x"});
-  args.temperature = 1;
+  args.drawing.temperature = 1;
   args.max_tokens = 2000;
   const std::string text = generate(args).out;
   const auto share = static_cast<double>(std::ranges::count(text, 'b')) / 2000;
   CHECK(share == Approx(0.75).margin(0.05));  // five times the deviation of 2000 draws
-  args.top_k = 1;
+  args.drawing.top_k = 1;
   args.max_tokens = 20;
   CHECK(generate(args).out == "x" + std::string(20, 'b') + "\n");
-  args.top_k = 0;
-  args.top_p = 0.5;
+  args.drawing.top_k = 0;
+  args.drawing.top_p = 0.5;
   CHECK(generate(args).out == "x" + std::string(20, 'b') + "\n");
+}
+
+TEST_CASE("each sample of a prompt has its own text, whatever their number", "[rankd]") {
+  const TableModel model(likely({{'a', 1}, {'b', 1}, {'c', 1}, {'d', 1}}));
+  GenerateArgs args = args_for(model, {"x", "y"});
+  args.drawing.temperature = 1;
+  args.max_tokens = 30;
+  const std::vector<std::string> alone = lines_in(generate(args).out);
+  REQUIRE(alone.size() == 2);
+  args.num_samples = 3;
+  const std::vector<std::string> three = lines_in(generate(args).out);
+  REQUIRE(three.size() == 6);
+  CHECK(three[0] == alone[0]);
+  CHECK(three[3] == alone[1]);
+  CHECK(std::set<std::string>(three.begin(), three.end()).size() == 6);
+  args.num_samples = 2;
+  CHECK(lines_in(generate(args).out) ==
+        std::vector<std::string>{three[0], three[1], three[3], three[4]});
+  args.json = true;
+  const std::vector<std::string> objects = lines_in(generate(args).out);
+  REQUIRE(objects.size() == 4);
+  CHECK_THAT(objects[2], Catch::Contains(R"("prompt":"y")") && Catch::Contains(R"("sample":0)"));
+  CHECK_THAT(objects[3], Catch::Contains(R"("prompt":"y")") && Catch::Contains(R"("sample":1)"));
+}
+
+TEST_CASE("a repetition penalty is for the prompt and for what was drawn", "[rankd]") {
+  const TableModel model(likely({{'a', 8}, {'b', 6}, {'c', 5}}));
+  GenerateArgs args = args_for(model, {"x"});
+  args.drawing.repetition_penalty = 1.5;  // log 8 / 1.5 = log 4
+  args.max_tokens = 3;
+  CHECK(generate(args).out == "xabc\n");
+  args.prompts = {"a"};
+  CHECK(generate(args).out == "abca\n");
+  args.prompts = {"x", "a"};  // one after the other in the same place
+  CHECK(generate(args).out == "xabc\nabca\n");
+}
+
+TEST_CASE("min-p draws what is likely enough beside the likeliest", "[rankd]") {
+  const TableModel model(likely({{'a', 1}, {'b', 3}}));
+  GenerateArgs args = args_for(model, {"x"});
+  args.drawing.temperature = 1;
+  args.drawing.min_p = 0.5;
+  args.max_tokens = 40;
+  CHECK(generate(args).out == "x" + std::string(40, 'b') + "\n");
+}
+
+TEST_CASE("log-probabilities are the model's own, whatever is drawn by", "[rankd]") {
+  const TableModel model(likely({{'a', 1}, {'b', 3}}));
+  GenerateArgs args = args_for(model, {"b"});
+  args.json = true;
+  args.max_tokens = 1;
+  args.logprobs = 2;
+  args.drawing.repetition_penalty = 5;
+  rapidjson::Document line;
+  line.Parse(generate(args).out.c_str());
+  REQUIRE(line.IsObject());
+  const rapidjson::Value& list = line["logprobs"];
+  REQUIRE(list.Size() == 1);
+  CHECK(list[0]["id"].GetInt() == 'b');
+  CHECK(list[0]["text"] == "b");
+  CHECK_FALSE(list[0].HasMember("bytes"));
+  CHECK(list[0]["logprob"].GetDouble() == Approx(std::log(0.75)).margin(1e-5));
+  REQUIRE(list[0]["top"].Size() == 2);
+  CHECK(list[0]["top"][1]["id"].GetInt() == 'a');
+  CHECK(list[0]["top"][1]["logprob"].GetDouble() == Approx(std::log(0.25)).margin(1e-5));
+  args.logprobs.reset();
+  line.Parse(generate(args).out.c_str());
+  CHECK_FALSE(line.HasMember("logprobs"));
+}
+
+TEST_CASE("a token of a part of a character is told by its bytes", "[rankd]") {
+  TableModel::Logits logits = likely({});
+  logits[0xC3] = 0;
+  const TableModel model(logits);
+  GenerateArgs args = args_for(model, {"x"});
+  args.max_tokens = 1;
+  args.json = true;
+  args.logprobs = 0;
+  CHECK_THAT(
+      generate(args).out,
+      Catch::Contains("\"logprobs\":[{\"id\":195,\"text\":\"\xEF\xBF\xBD\",\"bytes\":[195],"));
+}
+
+TEST_CASE("prompts of JSON lines keep their order and carry their other fields", "[rankd]") {
+  const TableModel model(likely({{'a', 1}}));
+  GenerateArgs args = args_for(model, {});
+  args.max_tokens = 1;
+  args.prompt_file = model.add_file(
+      "p.jsonl", "{\"id\": 12345678901234567890123, \"prompt\": \"x\"}\n{\"text\": \"y\"}\n");
+  CHECK(generate(args).out == "xa\nya\n");
+  args.json = true;
+  args.num_samples = 2;
+  const std::vector<std::string> lines = lines_in(generate(args).out);
+  REQUIRE(lines.size() == 4);
+  CHECK_THAT(lines[1], Catch::EndsWith(R"(,"id":12345678901234567890123})"));
+  CHECK_THAT(lines[2], Catch::StartsWith(R"({"prompt":"y",)") && !Catch::Contains("\"id\":"));
+  args.prompt_file = "-";
+  args.json = false;
+  args.num_samples = 1;
+  CHECK(generate(args, "{\"prompt\": \"z\"}\n").out == "za\n");
+}
+
+TEST_CASE("generation_config.json of the folder says what no option does, in a note and in JSON",
+          "[rankd]") {
+  const TableModel model(likely({{'a', 1}, {'b', 3}}));
+  GenerateArgs args = args_for(model, {"x"});
+  args.drawing = {};
+  args.max_tokens.reset();
+  model.add_file("generation_config.json",
+                 R"({"do_sample": false, "max_new_tokens": 3, "num_beams": 2})");
+  testing::Printed printed = generate(args);
+  CHECK(printed.out == "xbbb\n");
+  CHECK(printed.error ==
+        "note: temperature 0 (do_sample false), max_new_tokens 3 from generation_config.json\n"
+        "note: not applied from generation_config.json: num_beams 2\n");
+  args.json = true;
+  args.max_tokens = 2;
+  printed = generate(args);
+  CHECK_THAT(printed.out,
+             Catch::Contains(R"("sampling":{"temperature":0.0,"top_k":40,"top_p":1.0,"min_p":0.0,)"
+                             R"("repetition_penalty":1.0,"max_tokens":2,"seed":1234,)"
+                             R"("from_generation_config":["temperature"]})"));
 }
 
 TEST_CASE("a text ends at a stop text, which is not shown", "[rankd]") {
@@ -164,6 +297,10 @@ TEST_CASE("what generate cannot do is one clear error", "[rankd]") {
       {[](GenerateArgs& a) { a.lines = true; }, "--lines cuts standard input into prompts"},
       {[](GenerateArgs& a) { a.lines = true, a.prompts = {}; },
        "no line of standard input is a prompt"},
+      {[](GenerateArgs& a) { a.prompt_file = "p.jsonl"; }, "--prompts has the prompts"},
+      {[](GenerateArgs& a) { a.lines = true, a.prompts = {}, a.prompt_file = "-"; },
+       "but --prompts gives other texts"},
+      {[](GenerateArgs& a) { a.logprobs = 1; }, "add --json"},
       {[](GenerateArgs& a) { a.source = "/nowhere"; }, "/nowhere is no run directory"},
   };
   for (const Case& bad : cases) {

@@ -2,6 +2,7 @@
 // order.
 #include <atomic>
 #include <map>
+#include <regex>
 
 #include "core/values/index.h"
 #include "generate/generator.h"
@@ -62,14 +63,14 @@ GenerateArgs args_of(std::vector<std::string> prompts) {
   GenerateArgs args;
   args.prompts = std::move(prompts);
   args.max_tokens = 12;
-  args.temperature = 1;
+  args.drawing.temperature = 1;
   args.threads = 1;
   return args;
 }
 
 Written by_one(const ModelSource& source, const GenerateArgs& args) {
   RealFileSystem files;
-  const GenerationTask task = generation_task(files, source, args, args.prompts);
+  const GenerationTask task = generation_task(files, source, args, records_of(args.prompts));
   OneStage model(source, task, args);
   Written out;
   generate(model, task, args, out.output());
@@ -81,7 +82,7 @@ Written by_stages(const ModelSource& source, const GenerateArgs& args, int stage
   std::atomic<int64_t> served = 0;
   test::run_ranks(stages, [&](Communicator& pipe) {
     RealFileSystem files;
-    const GenerationTask task = generation_task(files, source, args, args.prompts);
+    const GenerationTask task = generation_task(files, source, args, records_of(args.prompts));
     const LayerRange layers = nth(cut_model(source.model, "best", stages), pipe.rank());
     StageSteps steps(source, task, args, {.layers = layers, .slots = stages});
     if (pipe.rank() > 0) {
@@ -96,6 +97,10 @@ Written by_stages(const ModelSource& source, const GenerateArgs& args, int stage
   return out;
 }
 
+std::string without_times(const std::string& json) {
+  return std::regex_replace(json, std::regex("\"(seconds|tokens_per_s)\":[^,]*,"), "");
+}
+
 // Draws nothing and computes nothing: the token after a request is what a table says.
 class ScriptedTokens final : public NextTokens {
  public:
@@ -108,10 +113,10 @@ class ScriptedTokens final : public NextTokens {
     answers_.push_back(static_cast<unsigned char>(text.at(static_cast<size_t>(request.drawn))));
     most = std::max(most, narrow<int>(answers_.size()));
   }
-  int32_t answer() override {
+  DrawnToken answer() override {
     const int32_t token = answers_.front();
     answers_.pop_front();
-    return token;
+    return {.id = token};
   }
   std::vector<TokenRequest> asked;
   int most = 0;  // under way at once
@@ -139,6 +144,31 @@ TEST_CASE("stages say what one process says, to the byte", "[rankd]") {
       args.seed += 1;
       CHECK(by_stages(source, args, 2).text != one.text);
     }
+  }
+}
+
+TEST_CASE("samples, penalties and log-probabilities of stages are those of one process",
+          "[rankd]") {
+  const ModelSource source = drawn_model(small_gpt2(3));
+  GenerateArgs args = args_of({"one", "two two two"});
+  args.num_samples = 3;
+  args.drawing.repetition_penalty = 1.7;
+  args.drawing.min_p = 0.01;
+  const Written one = by_one(source, args);
+  for (const int stages : {2, 4}) {
+    CAPTURE(stages);
+    CHECK(by_stages(source, args, stages).text == one.text);
+  }
+  GenerateArgs plain = args;
+  plain.drawing.repetition_penalty = 1;
+  CHECK(by_stages(source, plain, 2).text != one.text);
+  args.json = true;
+  for (const int64_t alternatives : {0, 3, 999}) {
+    CAPTURE(alternatives);
+    args.logprobs = alternatives;
+    const std::string of_one = without_times(by_one(source, args).text);
+    CHECK_THAT(of_one, Catch::Contains("\"logprobs\":[{\"id\":"));
+    CHECK(without_times(by_stages(source, args, 3).text) == of_one);
   }
 }
 
@@ -184,7 +214,7 @@ TEST_CASE("texts that grow together are printed one after the other", "[rankd]")
   args.max_tokens = 6;
   args.stops = {"."};
   RealFileSystem files;
-  const GenerationTask task = generation_task(files, source, args, args.prompts);
+  const GenerationTask task = generation_task(files, source, args, records_of(args.prompts));
   ScriptedTokens model(3, {{0, "aaaaaa"}, {1, "b."}, {2, "cccc."}, {3, "dd."}});
   std::vector<std::string> pieces;
   generate(model, task, args,
@@ -204,20 +234,20 @@ TEST_CASE("texts that grow together are printed one after the other", "[rankd]")
 TEST_CASE("a stage that is lost ends the others with an error", "[rankd]") {
   const ModelSource source = drawn_model(small_gpt2(2));
   const GenerateArgs args = args_of({"ab", "cd", "ef"});
-  CHECK_THROWS_AS(test::run_ranks(3,
-                                  [&](Communicator& pipe) {
-                                    RealFileSystem files;
-                                    const GenerationTask task =
-                                        generation_task(files, source, args, args.prompts);
-                                    const LayerRange layers =
-                                        nth(cut_model(source.model, "best", 3), pipe.rank());
-                                    StageSteps steps(source, task, args,
-                                                     {.layers = layers, .slots = 3});
-                                    if (pipe.rank() == 1) throw CommError("rank 1 is gone");
-                                    if (pipe.rank() == 2) return serve_stage(steps, pipe, [] {});
-                                    FirstStage first(steps, pipe);
-                                    Written out;
-                                    generate(first, task, args, out.output());
-                                  }),
-                  CommError);
+  CHECK_THROWS_AS(
+      test::run_ranks(3,
+                      [&](Communicator& pipe) {
+                        RealFileSystem files;
+                        const GenerationTask task =
+                            generation_task(files, source, args, records_of(args.prompts));
+                        const LayerRange layers =
+                            nth(cut_model(source.model, "best", 3), pipe.rank());
+                        StageSteps steps(source, task, args, {.layers = layers, .slots = 3});
+                        if (pipe.rank() == 1) throw CommError("rank 1 is gone");
+                        if (pipe.rank() == 2) return serve_stage(steps, pipe, [] {});
+                        FirstStage first(steps, pipe);
+                        Written out;
+                        generate(first, task, args, out.output());
+                      }),
+      CommError);
 }

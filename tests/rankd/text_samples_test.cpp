@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "cli/verbs/generate.h"
 #include "comm/shm/comm.h"
 #include "config/reader/utf8.h"
 #include "data/tokenizer/tokenizer.h"
+#include "generate/settings.h"
 #include "rankd/training.h"
 #include "tests/rankd/deaf_control.h"
 #include "tests/support/catch.h"
@@ -142,11 +142,15 @@ TEST_CASE("where no text can be drawn a line says why, and training goes on", "[
 }
 
 TEST_CASE("samples are drawn as generate draws where nobody says how", "[rankd]") {
-  const GenerateArgs generate;
+  const SamplerOptions generated = generation_settings(GenerateArgs{}, {}).sampler;
   const SamplerOptions sample;
-  CHECK(sample.temperature == generate.temperature);
-  CHECK(sample.top_k == generate.top_k);
-  CHECK(sample.top_p == generate.top_p);
+  CHECK(sample.temperature == generated.temperature);
+  CHECK(sample.temperature == DrawingArgs::kTemperature);
+  CHECK(sample.top_k == generated.top_k);
+  CHECK(sample.top_k == DrawingArgs::kTopK);
+  CHECK(sample.top_p == 1);
+  CHECK(sample.min_p == 0);
+  CHECK(sample.repetition_penalty == 1);
 }
 
 TEST_CASE("a sample of text changes nothing of what is trained", "[rankd]") {

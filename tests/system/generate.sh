@@ -138,6 +138,38 @@ json 0 text b && json 1 text e && json 1 prompt d
 expect 0 generate plain --prompt a --prompt e --temperature 0 --max-tokens 1
 printf 'ab\nef\n' | cmp -s - out || fail "two prompts"
 
+# Prompts from a file, with what their lines carry, each several times; what each token was worth.
+printf '{"id": "first", "prompt": "a"}\n\n{"text": "d", "n_of": [1, 2.50]}\n' > prompts.jsonl
+expect 0 generate plain --prompts prompts.jsonl --temperature 0 --max-tokens 1 --json --logprobs 2
+json 0 text b && json 0 id first && json 1 text e && json 1 n_of '[1, 2.5]'
+python3 - <<'PY' || fail "log-probabilities are not those of the logits"
+import json, math
+line = json.loads(open("out").readline())
+high, low = 4 * math.sqrt(15), -4 / math.sqrt(15)  # as below, for eval
+(token,) = line["logprobs"]
+assert (token["id"], token["text"], token["top"][0]["id"], len(token["top"])) == (1, "b", 1, 2), token
+assert abs(token["logprob"] - (high - math.log(math.exp(high) + 9 * math.exp(low) + 6))) < 1e-3, token
+PY
+for more in "" "--num-ranks 2"; do
+  # shellcheck disable=SC2086
+  expect 0 generate plain --prompts prompts.jsonl --num-samples 2 --top-k 0 --temperature 3 --max-tokens 4 --json --logprobs 1 \
+    --repetition-penalty 1.3 --min-p 0.01 $more
+  json 1 sample 1 && json 1 prompt a && json 2 prompt d
+  sed -E 's/"(seconds|tokens_per_s)":[^,]*,//g' out > "samples$more"
+done
+cmp -s samples "samples--num-ranks 2" || fail "two ranks draw other samples"
+
+# What the model's folder says of drawing counts where no option does, and is told.
+cp -r plain says
+echo '{"do_sample": false, "max_new_tokens": 3, "top_p": 0.9, "num_beams": 4}' > says/generation_config.json
+expect 0 generate says --prompt a
+expect_text out abcd
+expect_text err "note: temperature 0 (do_sample false), max_new_tokens 3 from generation_config.json"
+expect_text err "note: not applied from generation_config.json: num_beams 4"
+expect 0 generate says --prompt a --max-tokens 2 --json --num-ranks 2
+json 0 text bc
+expect_text err "note: temperature 0 (do_sample false) from generation_config.json"
+
 # Errors are one line each.
 refused() { # refused <code> <text> <arguments...>
   local code=$1 words=$2
@@ -153,6 +185,12 @@ refused 2 "--stop: the text is empty" generate plain --prompt a --stop ""
 refused 2 "--lines" generate plain --prompt a --lines
 refused 78 "they do not belong together" generate plain --prompt a --tokenizer byte
 refused 78 "they do not belong together" eval plain --data text.txt --tokenizer byte
+echo '{"prompt": "a", "temperature": 1}' > hot.jsonl
+refused 65 "hot.jsonl:1: the field \"temperature\" is no option of one prompt" generate plain --prompts hot.jsonl
+refused 66 "missing.jsonl" generate plain --prompts missing.jsonl
+refused 2 "add --json" generate plain --prompt a --logprobs 1
+cp -r plain wrong && echo '{"top_p": 7}' > wrong/generation_config.json
+refused 65 "wrong/generation_config.json: \"top_p\" is 7" generate wrong --prompt a
 mkdir bare && cp plain/config.json plain/model.safetensors bare
 refused 66 "the folder holds no tokenizer" generate bare --prompt a
 [ -s out ] && fail "something was printed before the error"

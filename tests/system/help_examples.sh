@@ -10,6 +10,7 @@ unset DSLAUNCH_RANKD
 seq 1 4000 > corpus.txt
 head -200 corpus.txt > held_out.txt
 printf 'In the beginning\nAnd then\n' > prompts.txt
+printf '{"id": 1, "prompt": "In the beginning"}\n{"text": "And then"}\n' > prompts.jsonl
 mkdir shards
 for part in 1 2; do seq 1 500 | sed 's/.*/{"text": "line & of it"}/' > shards/$part.jsonl; done
 gzip -c shards/1.jsonl > docs.jsonl.gz
