@@ -1,5 +1,6 @@
 #include "cli/chat_options.h"
 
+#include "config/reader/json_values.h"
 #include "core/status/error.h"
 
 namespace ds {
@@ -15,6 +16,15 @@ void check_chat(const ChatArgs& values) {
   if (!values.chat_template.empty() && !values.is_chat) {
     throw UsageError("--chat-template is about conversations: give --chat");
   }
+}
+
+std::string json_of(const std::vector<ChatMessage>& messages) {
+  std::string out = "[";
+  for (const ChatMessage& message : messages) {
+    out += fmt::format("{}{{\"role\": {}, \"content\": {}}}", out.size() == 1 ? "" : ", ",
+                       json_quoted(message.role), json_quoted(message.content));
+  }
+  return out + "]";
 }
 
 }  // namespace ds

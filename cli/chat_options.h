@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/verb_app.h"
 
@@ -18,5 +19,12 @@ void add_chat(VerbApp& app, ChatArgs& values, const std::string& description);
 
 // UsageError for what goes with --chat alone.
 void check_chat(const ChatArgs& values);
+
+// A message of a conversation.
+struct ChatMessage {
+  std::string role, content;
+};
+// The conversation as JSON: [{"role": ..., "content": ...}, ...]. DataError for what is no UTF-8.
+std::string json_of(const std::vector<ChatMessage>& messages);
 
 }  // namespace ds

@@ -88,7 +88,8 @@ class Generator {
     const int64_t text = next_text_++;
     const Continuation::Place place{.prompt = text / args_.num_samples,
                                     .sample = text % args_.num_samples};
-    if (!args_.json) printed_.add(text, as_utf8(nth(task_.prompts, place.prompt).record.text));
+    if (!args_.json && !args_.chat.is_chat)
+      printed_.add(text, as_utf8(nth(task_.prompts, place.prompt).record.text));
     nth(numbers_, slot) = text;
     nth(slots_, slot) = std::make_unique<Continuation>(task_, args_, place);
     ask(slot);

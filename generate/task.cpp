@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/values/index.h"
+#include "data/chat_format.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "model/hf/generation.h"
 
@@ -36,6 +37,16 @@ void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
   }
 }
 
+// Conversations as texts that end where a reply begins.
+std::vector<PromptRecord> rendered(const ChatFormat& format, std::vector<PromptRecord> prompts) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::string place = fmt::format("conversation {}", i + 1);
+    prompts[i].text = format.render(prompts[i].text, place, true).text;
+    prompts[i].begins_itself = true;
+  }
+  return prompts;
+}
+
 }  // namespace
 
 GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const ModelDimensions& dims,
@@ -46,7 +57,8 @@ GenerationTask task_of(FileSystem& files, const std::string& tokenizer, const Mo
   task.eos = eos_ids(files, folder, tokenizer, *task.tokenizer);
   const std::vector<int32_t> before = read_frame(files, tokenizer, *task.tokenizer).before;
   for (PromptRecord& record : prompts) {
-    Prompt prompt{.record = std::move(record), .ids = before};
+    Prompt prompt{.record = std::move(record), .ids = {}};
+    if (!prompt.record.begins_itself) prompt.ids = before;
     const std::vector<int32_t> ids = task.tokenizer->encode(prompt.record.text);
     prompt.ids.insert(prompt.ids.end(), ids.begin(), ids.end());
     task.prompts.push_back(std::move(prompt));
@@ -63,6 +75,9 @@ GenerationTask generation_task(FileSystem& files, const ModelSource& source,
   require_causal(source.model, "generate");
   const std::string name =
       args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  if (args.chat.is_chat) {
+    prompts = rendered(ChatFormat::read(files, name, args.chat.chat_template), std::move(prompts));
+  }
   GenerationTask task =
       task_of(files, name, dimensions(source.model), source.folder, std::move(prompts));
   task.settings = generation_settings(

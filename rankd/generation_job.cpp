@@ -59,6 +59,7 @@ GenerateArgs args_of(const control::GenerationOrder& order) {
   args.dtype = order.dtype();
   args.seed = order.seed();
   args.json = order.json();
+  args.chat = {.is_chat = order.chat(), .chat_template = order.chat_template()};
   return args;
 }
 

@@ -12,6 +12,7 @@
 namespace ds {
 namespace {
 
+constexpr const char* kStandardInput = "standard input";
 constexpr int64_t kMostSamples = 1'000'000;
 constexpr int64_t kMostAlternatives = 1'000;
 
@@ -25,6 +26,11 @@ void describe_prompts(VerbApp& app, GenerateArgs& values) {
                  "output of --json. -: standard input")
       ->type_name("FILE");
   app.add_flag("--lines", values.lines, "Each line of standard input is a prompt of its own");
+  add_chat(app, values.chat,
+           "Reply: --prompt is what a user says, --prompts and standard input are conversations "
+           "(JSON messages); on a terminal without any: talk");
+  app.add_option("--system", values.system, "With --chat: the system's message before a --prompt")
+      ->type_name("TEXT");
   app.add_option("--num-samples", values.num_samples,
                  "Texts for each prompt, each with random numbers of its own")
       ->check(whole_check(1, kMostSamples))
@@ -92,8 +98,27 @@ constexpr const char* kFooter =
     "  dslaunch generate runs/latest --prompts prompts.jsonl --num-samples 4 --min-p 0.05 --json\n"
     "  dslaunch generate runs/latest --prompt \"2 + 2 =\" --temperature 0 --json --logprobs 5\n"
     "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --device cuda\n"
+    "  dslaunch generate path/to/huggingface/folder --chat\n"
+    "  dslaunch generate path/to/huggingface/folder --chat --prompts conversations.json --json\n"
     "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
     "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt";
+
+void check_conversations(const GenerateArgs& args) {
+  check_chat(args.chat);
+  if (args.system && !args.chat.is_chat) {
+    throw UsageError("generate: --system is about conversations: give --chat");
+  }
+  const bool are_whole = args.prompt_file || args.prompts.empty() ||
+                         std::ranges::find(args.prompts, "-") != args.prompts.end();
+  if (args.system && are_whole) {
+    throw UsageError(
+        "generate: --system goes before what --prompt says; conversations have such a message "
+        "themselves");
+  }
+  if (args.chat.is_chat && args.lines) {
+    throw UsageError("generate: --lines: conversations on lines are found without it");
+  }
+}
 
 void check_together(const GenerateArgs& args) {
   if (args.prompt_file && !args.prompts.empty()) {
@@ -155,9 +180,51 @@ bool asks_for_ranks(const GenerateArgs& args) {
   return args.num_ranks.value_or(1) > 1 || args.hosts != HostOptions{};
 }
 
+bool is_talk(const GenerateArgs& args, bool is_terminal) {
+  return args.chat.is_chat && args.prompts.empty() && !args.prompt_file && is_terminal;
+}
+
+std::vector<ChatMessage> first_messages(const GenerateArgs& args) {
+  if (!args.system) return {};
+  return {{.role = "system", .content = *args.system}};
+}
+
+namespace {
+
+// What --prompt says as conversations of one message of a user, or whole ones from standard input.
+std::vector<PromptRecord> conversations_of(const GenerateArgs& args) {
+  std::vector<PromptRecord> records;
+  const auto take_input = [&] {
+    for (PromptRecord& record :
+         records_of_conversations(read_standard_input("generate"), kStandardInput)) {
+      records.push_back(std::move(record));
+    }
+  };
+  for (const std::string& prompt : args.prompts) {
+    if (prompt == "-") {
+      take_input();
+      continue;
+    }
+    std::vector<ChatMessage> messages = first_messages(args);
+    messages.push_back({.role = "user", .content = prompt});
+    records.push_back({.text = json_of(messages), .carried = {}});
+  }
+  if (args.prompts.empty()) take_input();
+  return records;
+}
+
+}  // namespace
+
 std::vector<PromptRecord> prompt_records(const GenerateArgs& args) {
   check_together(args);
-  if (args.prompt_file) return read_prompt_file(*args.prompt_file);
+  check_conversations(args);
+  if (args.prompt_file) {
+    const std::string& path = *args.prompt_file;
+    const std::string source = path == "-" ? kStandardInput : path;
+    return args.chat.is_chat ? records_of_conversations(read_prompt_file(path), source)
+                             : records_of_json_lines(read_prompt_file(path), source);
+  }
+  if (args.chat.is_chat) return conversations_of(args);
   std::vector<std::string> texts;
   const auto take_input = [&] {
     const std::string input = read_standard_input("generate");

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/chat_options.h"
 #include "cli/hosts.h"
 #include "cli/verbs/prompts.h"
 
 namespace ds {
-
-class VerbApp;
 
 // How tokens are drawn. What is not given is what generation_config.json of the model's folder
 // says, else a default.
@@ -45,11 +44,19 @@ struct GenerateArgs {
   std::optional<int> num_ranks;  // stages of the model; none or 1: one process has all of it
   HostOptions hosts;             // where they are
   bool json = false;
-  std::optional<int64_t> logprobs;  // of each token, and of so many others; with json
+  std::optional<int64_t> logprobs;    // of each token, and of so many others; with json
+  ChatArgs chat;                      // prompts are conversations, and texts replies to them
+  std::optional<std::string> system;  // the message before the first of a user
 };
+
+// Whether messages are typed, and answered one by one: --chat without any prompt, on a terminal.
+bool is_talk(const GenerateArgs& args, bool is_terminal);
 
 // Whether ranks of a job have the model, and not this process.
 bool asks_for_ranks(const GenerateArgs& args);
+
+// The messages that a conversation of these arguments begins with.
+std::vector<ChatMessage> first_messages(const GenerateArgs& args);
 
 // The prompts, from whichever source the arguments name. UsageError where there is none, or where
 // arguments do not go with each other; what read_prompt_file throws.

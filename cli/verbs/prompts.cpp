@@ -6,11 +6,14 @@
 
 #include "cli/standard_input.h"
 #include "config/reader/json_members.h"
+#include "config/reader/json_values.h"
 #include "core/files/input_files.h"
 #include "core/status/error.h"
 
 namespace ds {
 namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Fields of the output (generate/continuation.cpp) beside the text.
 constexpr std::array<std::string_view, 9> kOutput = {"sample",       "prompt_tokens", "tokens",
@@ -87,7 +90,7 @@ std::vector<PromptRecord> records_of(std::vector<std::string> texts) {
 }
 
 std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std::string& source) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte-order mark
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<PromptRecord> records;
   for (int64_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -103,11 +106,22 @@ std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std
   return records;
 }
 
-std::vector<PromptRecord> read_prompt_file(const std::string& path) {
-  if (path == "-") return records_of_json_lines(read_standard_input("generate"), "standard input");
+std::vector<PromptRecord> records_of_conversations(std::string_view text,
+                                                   const std::string& source) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::vector<PromptRecord> records;
+  for (const JsonValueText& value : json_values(text, source)) {
+    records.push_back({.text = std::string(value.text), .carried = {}});
+  }
+  if (records.empty()) throw UsageError(fmt::format("generate: {} has no conversation", source));
+  return records;
+}
+
+std::string read_prompt_file(const std::string& path) {
+  if (path == "-") return read_standard_input("generate");
   RealFileSystem real;
   InputFiles files(real);
-  return records_of_json_lines(files.read_text(path, kLargestInput), path);
+  return files.read_text(path, kLargestInput);
 }
 
 }  // namespace ds

@@ -14,8 +14,9 @@ struct CarriedField {
 };
 
 struct PromptRecord {
-  std::string text;
+  std::string text;  // or a conversation, as JSON
   std::vector<CarriedField> carried;
+  bool begins_itself = false;  // with the tokens that begin a text, as those of chat templates do
 };
 
 // A text each, with nothing else.
@@ -28,7 +29,12 @@ std::vector<PromptRecord> records_of(std::vector<std::string> texts);
 // no line.
 std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std::string& source);
 
-// Reads them from a file, "-": standard input. InputMissing for a file that cannot be read.
-std::vector<PromptRecord> read_prompt_file(const std::string& path);
+// Conversations, one JSON value after the other. UsageError where there is none; DataError
+// "source:line: ..." for what is no JSON.
+std::vector<PromptRecord> records_of_conversations(std::string_view text,
+                                                   const std::string& source);
+
+// Reads a file, "-": standard input. InputMissing for a file that cannot be read.
+std::string read_prompt_file(const std::string& path);
 
 }  // namespace ds

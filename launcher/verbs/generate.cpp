@@ -63,6 +63,8 @@ std::shared_ptr<const control::GenerationOrder> order_of(const GenerateArgs& arg
   order->set_dtype(args.dtype);
   order->set_seed(args.seed);
   order->set_json(args.json);
+  order->set_chat(args.chat.is_chat);
+  order->set_chat_template(args.chat.chat_template);
   return order;
 }
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "cli/verbs/generate.h"
 #include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/temporary_directory.h"
@@ -70,8 +71,50 @@ TEST_CASE("prompts are read from a file, and one that is not there is named", "[
   const TemporaryDirectory here;
   const std::string path = (here.path() / "p.jsonl").string();
   std::ofstream(path) << "{\"prompt\": \"a\"}\n{\"prompt\": 1}\n";
-  CHECK_THROWS_WITH(read_prompt_file(path), Catch::Contains(path + ":2: the field"));
+  CHECK_THROWS_WITH(records_of_json_lines(read_prompt_file(path), path),
+                    Catch::Contains(path + ":2: the field"));
   std::ofstream(path) << "{\"prompt\": \"a\"}\n";
-  CHECK(read_prompt_file(path).at(0).text == "a");
+  CHECK(records_of_json_lines(read_prompt_file(path), path).at(0).text == "a");
   CHECK_THROWS_AS(read_prompt_file(path + "x"), InputMissing);
+}
+
+TEST_CASE("conversations are JSON values, on lines or over several", "[cli]") {
+  const auto texts = [](std::string_view text) {
+    std::vector<std::string> out;
+    for (const PromptRecord& record : records_of_conversations(text, "c.json")) {
+      out.push_back(record.text);
+    }
+    return out;
+  };
+  CHECK(texts("\xEF\xBB\xBF[\n {\"role\": 1}\n]\n") ==
+        std::vector<std::string>{"[\n {\"role\": 1}\n]"});
+  CHECK(texts("[1]\n\n{\"a\": 2}\n[3]") == std::vector<std::string>{"[1]", "{\"a\": 2}", "[3]"});
+  CHECK_THROWS_WITH(texts("[1]\n[2\n"), Catch::StartsWith("c.json:3: not valid JSON"));
+  CHECK_THROWS_AS(texts(" \n"), UsageError);
+}
+
+TEST_CASE("what --prompt says is a message of a user, after the system's", "[cli]") {
+  GenerateArgs args;
+  args.chat.is_chat = true;
+  args.prompts = {"a \"b\"", "c"};
+  args.system = "s\n";
+  const std::vector<PromptRecord> records = prompt_records(args);
+  REQUIRE(records.size() == 2);
+  CHECK(records[0].text ==
+        R"([{"role": "system", "content": "s\n"}, {"role": "user", "content": "a \"b\""}])");
+  CHECK(is_talk(args, true) == false);
+  args.prompts = {"\xff"};
+  CHECK_THROWS_AS(prompt_records(args), DataError);
+  args.prompts = {};
+  CHECK(is_talk(args, true));
+  CHECK(!is_talk(args, false));
+  args.prompt_file = "c.json";
+  CHECK_THROWS_WITH(prompt_records(args), Catch::Contains("--system goes before"));
+  args = {};
+  args.prompts = {"a"};
+  args.system = "s";
+  CHECK_THROWS_WITH(prompt_records(args), Catch::Contains("give --chat"));
+  args.system.reset();
+  args.chat.chat_template = "x";
+  CHECK_THROWS_WITH(prompt_records(args), Catch::Contains("give --chat"));
 }

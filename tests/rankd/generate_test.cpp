@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "rankd/verbs/talk.h"
 #include "tests/rankd/table_model.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/redirected_streams.h"
@@ -309,4 +310,70 @@ TEST_CASE("what generate cannot do is one clear error", "[rankd]") {
     bad.change(args);
     CHECK_THROWS_WITH(testing::printed_by([&] { run_generate(args); }), Catch::Contains(bad.words));
   }
+}
+
+TEST_CASE("replies go on from conversations as the chat template writes them", "[rankd]") {
+  const TableModel model(likely({{'z', 1}}));
+  GenerateArgs args = args_for(model, {"ab"});
+  args.chat = {.is_chat = true,
+               .chat_template = model.add_file(
+                   "turns.jinja",
+                   "{% for m in messages %}{{ m.role[0] }}{{ m.content }}{% endfor %}"
+                   "{% if add_generation_prompt %}>{% endif %}")};
+  args.max_tokens = 2;
+  CHECK(generate(args).out == "zz\n");
+  args.json = true;
+  args.prompts = {};
+  const std::string chats =
+      "[{\"role\": \"user\", \"content\": \"x\"}]\n"
+      "{\"messages\": [{\"role\": \"system\", \"content\": \"y\"}], \"tools\": []}\n";
+  const std::vector<std::string> lines = lines_in(generate(args, chats).out);
+  REQUIRE(lines.size() == 2);
+  CHECK_THAT(lines[0], Catch::Contains(R"("prompt":"ux>","text":"zz")"));
+  CHECK_THAT(lines[1], Catch::Contains(R"("prompt":"sy>","text":"zz")"));
+  CHECK_THROWS_WITH(generate(args, "[{}]"), Catch::StartsWith("conversation 1: message 1 has no"));
+  args.chat.chat_template.clear();
+  CHECK_THROWS_AS(generate(args, chats), InputMissing);
+}
+
+TEST_CASE("who talks with a model has the history told to it", "[rankd]") {
+  const TableModel model(likely({{'z', 1}}));
+  GenerateArgs args = args_for(model, {});
+  args.chat = {.is_chat = true,
+               .chat_template = model.add_file("turns.jinja",
+                                               "{% for m in messages %}{{ m.content }}{% endfor %}>"
+                                               "{{ raise_exception('no ' ~ messages[-1].content) "
+                                               "if 'bad' in messages[-1].content }}")};
+  args.system = "S";
+  args.max_tokens = 1;
+  std::vector<std::string> typed{"a",     "", "bad", "/new", "/what", "b", "toolongforit",
+                                 "/exit", "c"};
+  std::string shown;
+  const auto talked = [&] {
+    shown.clear();
+    RealFileSystem files;
+    size_t at = 0;
+    talk(files, args,
+         {.line = [&](const std::string& asking) -> std::optional<std::string> {
+            shown += asking;
+            if (at == typed.size()) return std::nullopt;
+            return typed[at++];
+          },
+          .print = [&](const std::string& text) { shown += text; },
+          .note =
+              [&](const std::string& line) {
+                shown += "(" + line.substr(0, line.find(';')).substr(0, 60) + ")";
+              }});
+    return shown;
+  };
+  CHECK(
+      talked().starts_with("(/new begins another conversation, /exit (or Ctrl-D) ends)> z\n> > "
+                           "(error: conversation 1: "));
+  CHECK(
+      shown.ends_with("> (/new begins another conversation, /exit (or Ctrl-D) ends)> z\n> (error: "
+                      "generate: the prompt is 15 tokens, the model has 8 positions)> "));
+  typed = {"a", "b"};
+  CHECK(talked().ends_with("> z\n> z\n> "));
+  args.json = true;
+  CHECK_THROWS_AS(talked(), UsageError);
 }
