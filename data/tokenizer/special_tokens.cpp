@@ -9,8 +9,9 @@ std::map<std::string, int32_t> special_tokens(FileSystem& files, const std::stri
   std::map<std::string, int32_t> found;
   if (name_or_path == "byte") return found;
   const std::string path = tokenizer_file_in(files, name_or_path).value_or(name_or_path);
-  if (!(path.ends_with(".json") || path.ends_with("vocab.txt")) || !files.exists(path))
-    return found;
+  const bool is_tokenizer =
+      path.ends_with(".json") || path.ends_with(tokenizer_file_name(path)) || stands_alone(path);
+  if (!is_tokenizer || !files.exists(path)) return found;
   const rapidjson::Document document = tokenizer_document(files, path);
   const auto list = document.FindMember("added_tokens");
   if (list == document.MemberEnd() || list->value.IsNull()) return found;

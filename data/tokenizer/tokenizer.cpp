@@ -113,7 +113,9 @@ class ReadTokenizer final : public Tokenizer {
           require_utf8(section, static_cast<size_t>(section.data() - text.data()));
           const bool begins = section.data() == text.data();
           if (normalizers_.empty()) return encode_section(section, of_section, begins, work, out);
-          const std::string changed = normalize(normalizers_, section, work.patterns);
+          const std::string changed =
+              normalize(normalizers_, section, work.patterns,
+                        begins ? PartOfText::kBeginning : PartOfText::kFurtherOn);
           encode_section(changed, {}, begins, work, out);
           return section.size();
         },

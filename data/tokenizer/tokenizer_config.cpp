@@ -1,5 +1,5 @@
-// tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a
-// document, and which one pads.
+// tokenizer_config.json and special_tokens_map.json of Hugging Face, or else the tokenizer itself:
+// which tokens begin and end a document, and which one pads.
 #include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/forms/json_object.h"
 #include "data/tokenizer/tokenizer.h"
@@ -35,12 +35,12 @@ std::optional<std::string> eos_token(FileSystem& file_system, const std::string&
 std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,
                                          const std::string& role) {
   if (name_or_path == "byte") return std::nullopt;
-  const bool is_folder = tokenizer_file_in(file_system, name_or_path).has_value();
-  const std::string folder = is_folder ? name_or_path : parent_directory(name_or_path);
+  const std::optional<std::string> inside = tokenizer_file_in(file_system, name_or_path);
+  const std::string folder = inside ? name_or_path : parent_directory(name_or_path);
   for (const char* const file : {"tokenizer_config.json", "special_tokens_map.json"}) {
     if (auto token = token_in(file_system, join_path(folder, file), role)) return token;
   }
-  return std::nullopt;
+  return token_of_form(file_system, inside.value_or(name_or_path), role);
 }
 
 }  // namespace ds

@@ -9,34 +9,12 @@
 namespace ds {
 namespace {
 
-constexpr const char* kConvert =
-    "write one with transformers, AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
-
-// A form that is not read, told by the name of its file.
-struct OtherForm {
-  const char* file;
-  const char* what;
-  const char* instead;
-};
-constexpr std::array kOtherForms{
-    OtherForm{"tokenizer.model", "a SentencePiece model", kConvert},
-    OtherForm{"spiece.model", "a SentencePiece model", kConvert},
-    OtherForm{"sentencepiece.bpe.model", "a SentencePiece model", kConvert},
-    OtherForm{"tekken.json", "a Tekken vocabulary", kConvert},
-};
-
-// What lies beside a tokenizer.json and speaks of it.
-constexpr std::array kCompanions{"tokenizer_config.json",
-                                 "special_tokens_map.json",
-                                 "added_tokens.json",
-                                 "chat_template.jinja",
-                                 "chat_template.json",
-                                 "tokenizer.model",
-                                 "spiece.model",
-                                 "sentencepiece.bpe.model",
-                                 "tekken.json",
-                                 "vocab.txt",
-                                 "vocab.json",
+// What lies beside a tokenizer and speaks of it.
+constexpr std::array kBeside{"tokenizer_config.json", "special_tokens_map.json",
+                             "added_tokens.json", "chat_template.jinja", "chat_template.json"};
+// The forms of one tokenizer that a folder may hold beside its tokenizer.json.
+constexpr std::array kCompanions{"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                 "tekken.json",     "vocab.txt",    "vocab.json",
                                  "merges.txt"};
 constexpr const char* kTemplates = "additional_chat_templates";
 
@@ -51,28 +29,16 @@ bool is_folder(FileSystem& file_system, const std::string& path) {
   }
 }
 
-[[noreturn]] void refuse(const std::string& where, const OtherForm& form) {
-  throw Unsupported(fmt::format(
-      "{}: its tokenizer is {} ({}), and this build reads tokenizer.json, vocab.txt, and "
-      "vocab.json with merges.txt; {}",
-      where, form.what, form.file, form.instead));
-}
-
 }  // namespace
 
 std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path) {
   if (name_or_path == "byte") return name_or_path;
   if (auto inside = tokenizer_file_in(file_system, name_or_path)) return *inside;
-  for (const OtherForm& form : kOtherForms) {
-    if (file_system.exists(join_path(name_or_path, form.file))) refuse(name_or_path, form);
-    if (name_in(name_or_path) == form.file && file_system.exists(name_or_path))
-      refuse(name_or_path, form);
-  }
   if (is_folder(file_system, name_or_path)) {
     throw InputMissing(
-        fmt::format("{}: the folder holds no tokenizer (tokenizer.json); name another one: a "
-                    "tokenizer.json, a folder with one, or \"byte\"",
-                    name_or_path));
+        fmt::format("{}: the folder holds no tokenizer ({}); name another one: such a file, a "
+                    "folder with one, or \"byte\"",
+                    name_or_path, kTokenizerFiles));
   }
   if (!file_system.exists(name_or_path)) {
     throw InputMissing(fmt::format("{}: there is no such file or folder; {}", name_or_path,
@@ -98,14 +64,23 @@ std::map<std::string, std::string> tokenizer_files(FileSystem& file_system,
   };
   const bool folder = is_folder(file_system, name_or_path);
   const std::string place = folder ? name_or_path : parent_directory(name_or_path);
-  // Beside a file of a name of its own may lie those of other tokenizers.
-  if (!folder && !is_tokenizer_file(name_in(name_or_path))) {
+  const auto add_beside = [&] {
+    for (const char* const name : kBeside) add(name, join_path(place, name));
+  };
+  // Beside a file that was named may lie those of other tokenizers, which would be taken for it.
+  if (!folder && stands_alone(name_or_path)) {
+    add(tokenizer_file_name(name_or_path), name_or_path);
+    add_beside();
+    return files;
+  }
+  if (!folder && tokenizer_file_name(name_or_path) != name_in(name_or_path)) {
     add("tokenizer.json", name_or_path);
     for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"})
       add(name, join_path(place, name));
     return files;
   }
   add("tokenizer.json", join_path(place, "tokenizer.json"));
+  add_beside();
   for (const char* const name : kCompanions) add(name, join_path(place, name));
   const std::string templates = join_path(place, kTemplates);
   if (!is_folder(file_system, templates)) return files;

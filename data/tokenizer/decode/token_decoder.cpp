@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "data/text/text_kind.h"
 #include "data/tokenizer/normalize/normalizer.h"
@@ -95,6 +96,53 @@ class DecodeByteTokens final : public TokenDecoder {
     end_run(true);
     tokens = std::move(out);
   }
+};
+
+class DecodeSentencePieces final : public TokenDecoder {
+ public:
+  explicit DecodeSentencePieces(SentencePieceDecoding how) : how_(std::move(how)) {}
+
+  void apply(std::vector<std::string>& tokens) const override {
+    std::string text, run;
+    bool strips = how_.strip != SentencePieceDecoding::Strip::kNone;
+    for (std::string& token : tokens) {
+      if (const auto byte = how_.bytes ? byte_of(token) : std::nullopt) {
+        run.push_back(*byte);
+        continue;
+      }
+      append_bytes(std::exchange(run, {}), text);
+      strips = strips && text.empty();
+      if (token == how_.unknown) {
+        text += how_.unknown_surface;
+        continue;
+      }
+      if (strips && token.starts_with(kSpaceSign)) {
+        token.erase(0, kSpaceSign.size());
+        strips = how_.strip == SentencePieceDecoding::Strip::kAll;
+      }
+      replace_all(token, kSpaceSign, " ");
+      text += token;
+    }
+    const std::string_view whole = whole_characters(run);
+    append_bytes(whole, text);
+    text += run.substr(whole.size());
+    tokens.assign(1, std::move(text));
+  }
+
+ private:
+  static constexpr std::string_view kSpaceSign = "\u2581";
+
+  static void append_bytes(std::string_view run, std::string& text) {
+    for (size_t at = first_invalid_utf8(run); at != std::string_view::npos;
+         at = first_invalid_utf8(run)) {
+      text += run.substr(0, at);
+      text += "\uFFFD";
+      run.remove_prefix(at + 1);
+    }
+    text += run;
+  }
+
+  SentencePieceDecoding how_;
 };
 
 class JoinTokens final : public TokenDecoder {
@@ -212,6 +260,9 @@ std::unique_ptr<TokenDecoder> decode_word_piece(std::string prefix, bool cleanup
 }
 std::unique_ptr<TokenDecoder> decode_suffix(std::string suffix) {
   return std::make_unique<DecodeSuffix>(std::move(suffix));
+}
+std::unique_ptr<TokenDecoder> decode_sentence_pieces(SentencePieceDecoding how) {
+  return std::make_unique<DecodeSentencePieces>(std::move(how));
 }
 
 }  // namespace ds

@@ -33,4 +33,15 @@ std::unique_ptr<TokenDecoder> decode_replace(std::shared_ptr<const Pattern> patt
 std::unique_ptr<TokenDecoder> decode_word_piece(std::string prefix, bool cleanup);
 std::unique_ptr<TokenDecoder> decode_suffix(std::string suffix);  // which ends words
 
+// SentencePiece's: signs become spaces, and those of bytes their bytes, of which each that is no
+// part of valid UTF-8 is U+FFFD, but for a character that the end of the text has cut.
+struct SentencePieceDecoding {
+  // How many signs go that a text begins with: what stands for its beginning.
+  enum class Strip { kNone, kOne, kAll };
+  Strip strip = Strip::kAll;
+  bool bytes = false;
+  std::string unknown = {}, unknown_surface = {};  // what is shown for the unknown piece
+};
+std::unique_ptr<TokenDecoder> decode_sentence_pieces(SentencePieceDecoding how);
+
 }  // namespace ds

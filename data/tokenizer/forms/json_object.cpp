@@ -4,17 +4,21 @@
 
 namespace ds {
 
-rapidjson::Document read_json_object(FileSystem& files, const std::string& path, int64_t largest) {
-  const std::string text = files.read_text(path, largest);
+rapidjson::Document parse_json_object(const std::string& text, const std::string& path) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(
       text.data(), text.size());
-  if (document.HasParseError() || !document.IsObject()) {
-    throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
-                                rapidjson::GetParseError_En(document.GetParseError()),
-                                document.GetErrorOffset()));
+  if (document.HasParseError()) {
+    throw DataError(fmt::format("{}: not valid JSON at byte {}: {}", path,
+                                document.GetErrorOffset(),
+                                rapidjson::GetParseError_En(document.GetParseError())));
   }
+  if (!document.IsObject()) throw DataError(path + ": not a JSON object");
   return document;
+}
+
+rapidjson::Document read_json_object(FileSystem& files, const std::string& path, int64_t largest) {
+  return parse_json_object(files.read_text(path, largest), path);
 }
 
 }  // namespace ds

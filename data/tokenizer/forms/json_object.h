@@ -1,4 +1,4 @@
-// The small JSON files beside a tokenizer: each is one object.
+// JSON files of which each is one object: a tokenizer's own and the small ones beside it.
 #pragma once
 
 #include <rapidjson/document.h>
@@ -9,8 +9,9 @@
 
 namespace ds {
 
-// DataError, with the place, for what is no JSON object and for a file of more than `largest`
-// bytes.
+// DataError, with the place, for what is no JSON object. `path`: the file that the text says it is.
+rapidjson::Document parse_json_object(const std::string& text, const std::string& path);
+// The same of a file, of at most `largest` bytes.
 rapidjson::Document read_json_object(FileSystem& files, const std::string& path, int64_t largest);
 
 }  // namespace ds

@@ -6,76 +6,13 @@
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "data/tokenizer/models/piece_encoder.h"
+#include "data/tokenizer/models/token_tree.h"
 #include "data/tokenizer/text/unicode.h"
 
 namespace ds {
 namespace {
 
 constexpr double kUnknownPenalty = 10;
-
-// The tokens as a tree of their bytes: what a text begins with is found in one walk.
-class TokenTree {
- public:
-  void build(const std::vector<ScoredToken>& tokens, const Vocabulary& ids) {
-    std::vector<std::string_view> sorted;
-    sorted.reserve(tokens.size());
-    for (const ScoredToken& token : tokens) sorted.push_back(token.token);
-    std::ranges::sort(sorted);
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    nodes_.assign(1, {});
-    // Breadth first, so that the children of a node lie beside each other.
-    struct Open {
-      size_t node, begin, end, depth;
-    };
-    std::vector<Open> open{{0, 0, sorted.size(), 0}};
-    for (size_t next = 0; next < open.size(); ++next) {
-      auto [node, begin, end, depth] = open[next];
-      if (begin < end && sorted[begin].size() == depth) {
-        nodes_[node].id = ids.find(sorted[begin])->second;
-        ++begin;
-      }
-      nodes_[node].first_child = narrow<int32_t>(std::ssize(nodes_));
-      while (begin < end) {
-        const char byte = sorted[begin][depth];
-        size_t same = begin;
-        while (same < end && sorted[same][depth] == byte) ++same;
-        open.push_back({nodes_.size(), begin, same, depth + 1});
-        nodes_.push_back({.byte = static_cast<unsigned char>(byte)});
-        ++nodes_[node].children;
-        begin = same;
-      }
-    }
-  }
-
-  // Calls `on_token` with the length and the id of each token that the text begins with.
-  template <class OnToken>
-  void for_each_prefix(std::string_view text, const OnToken& on_token) const {
-    const Node* node = nodes_.data();
-    for (size_t length = 0; length < text.size();) {
-      node = child(*node, static_cast<unsigned char>(text[length]));
-      if (node == nullptr) return;
-      ++length;
-      if (node->id >= 0) on_token(length, node->id);
-    }
-  }
-
- private:
-  struct Node {
-    int32_t first_child = 0;
-    int32_t id = -1;  // the token that ends here
-    uint16_t children = 0;
-    unsigned char byte = 0;
-  };
-  const Node* child(const Node& node, unsigned char byte) const {
-    const Node* first = nodes_.data() + node.first_child;
-    const Node* last = first + node.children;
-    const Node* found =
-        std::partition_point(first, last, [byte](const Node& n) { return n.byte < byte; });
-    return found != last && found->byte == byte ? found : nullptr;
-  }
-
-  std::vector<Node> nodes_;
-};
 
 class Unigram final : public PieceEncoder {
  public:
@@ -88,11 +25,7 @@ class Unigram final : public PieceEncoder {
       ++id;
     }
     unknown_score_ = least - kUnknownPenalty;
-    std::vector<ScoredToken> written;
-    for (const ScoredToken& token : tokens) {
-      if (!token.token.empty()) written.push_back(token);
-    }
-    tree_.build(written, ids_);
+    tree_ = TokenTree(ids_);
     if (form.byte_fallback) bytes_ = ByteTokens(ids_);
   }
 

@@ -115,10 +115,12 @@ class Replace final : public Normalizer {
 
 }  // namespace
 
-std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work) {
+std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work,
+                      PartOfText part) {
   std::string out(text);
   for (const auto& normalizer : normalizers) {
-    out = normalizer->apply(out, work);
+    out = part == PartOfText::kBeginning ? normalizer->apply(out, work)
+                                         : normalizer->apply_further_on(out, work);
     require_sane(out.size(), text.size());
   }
   return out;

@@ -19,11 +19,17 @@ class Normalizer {
   virtual ~Normalizer() = default;
   // `work`: what patterns may do to this text.
   virtual std::string apply(std::string_view text, PatternWork& work) const = 0;
+  // The same, where tokens that were found before stand ahead of this part of a text.
+  virtual std::string apply_further_on(std::string_view text, PatternWork& work) const {
+    return apply(text, work);
+  }
 };
 using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
 
-// The text after all of them, in turn.
-std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work);
+// The text after all of them, in turn. `part`: whether it is what a whole text begins with.
+enum class PartOfText { kBeginning, kFurtherOn };
+std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work,
+                      PartOfText part = PartOfText::kBeginning);
 
 std::unique_ptr<Normalizer> unicode_form(unicode::Form form);
 std::unique_ptr<Normalizer> lowercase();
@@ -44,10 +50,9 @@ struct BertNormalizing {
 };
 std::unique_ptr<Normalizer> bert_normalizer(BertNormalizing parts);
 
-// SentencePiece's table of replacements (`precompiled_charsmap`): a double array of prefixes, then
-// the replacements, each ended by a zero byte. DataError for a table that ends early or has places
-// beyond itself; whole characters of a person are looked up where they are shorter than six bytes,
-// as the reference does.
-std::unique_ptr<Normalizer> precompiled(std::string table);
+// A table of replacements by whole characters of a person, where those are shorter than six bytes,
+// as PyPI tokenizers looks them up. DataError for a table that ends early or has places beyond
+// itself.
+std::unique_ptr<Normalizer> precompiled(std::string_view table);
 
 }  // namespace ds

@@ -17,8 +17,16 @@
 
 namespace ds {
 
+// The precompiled_charsmap of a part; empty where it has none.
+std::string read_replacement_table(const JsonPart& part);
+
 Normalizers read_normalizers(const JsonPart& normalizer);
 TokenDecoders read_decoders(const JsonPart& decoder);
+
+// Parts of the type SentencePiece, which no tokenizer.json of others has: forms/ writes down so what
+// a model of SentencePiece says.
+std::unique_ptr<Normalizer> read_sentence_piece_normalizer(const JsonPart& part);
+std::unique_ptr<TokenDecoder> read_sentence_piece_decoder(const JsonPart& part);
 
 struct ReadSteps {
   std::vector<PreTokenizerStep> steps;
@@ -45,6 +53,9 @@ class TokenTexts {
   std::unordered_map<int32_t, std::string> texts_;
   int64_t vocab_size_ = 0;
 };
+
+std::unique_ptr<PieceEncoder> read_sentence_piece(const JsonPart& model, ReadSteps& pre_tokenizer,
+                                                  TokenTexts& texts);
 
 // May add steps that change nothing but the time that a model takes.
 std::unique_ptr<PieceEncoder> read_model(const JsonPart& model, ReadSteps& pre_tokenizer,

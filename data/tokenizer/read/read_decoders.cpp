@@ -37,6 +37,7 @@ constexpr std::array kDecoderKinds{
     DecoderKind{"WordPiece", &read_word_piece_decoder},
     DecoderKind{"Strip", &read_strip_decoder},
     DecoderKind{"Replace", &read_replace_decoder},
+    DecoderKind{"SentencePiece", &read_sentence_piece_decoder},
 };
 
 }  // namespace

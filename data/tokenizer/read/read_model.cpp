@@ -153,6 +153,7 @@ constexpr std::array kModelKinds{
     ModelKind{"WordPiece", &read_word_piece},
     ModelKind{"WordLevel", &read_word_level},
     ModelKind{"Unigram", &read_unigram},
+    ModelKind{"SentencePiece", &read_sentence_piece},
 };
 
 // Files of before 0.9 do not say what they hold.

@@ -6,29 +6,10 @@
 namespace ds {
 namespace {
 
-// The bytes of a text in base64 (RFC 4648).
-std::string decode_base64(const JsonPart& part, const std::string& text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : std::string_view(text).substr(0, text.find('='))) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) part.refuse("precompiled_charsmap is no base64");
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out.push_back(static_cast<char>(bits >> count & 0xffU));
-  }
-  return out;
-}
-
 std::unique_ptr<Normalizer> read_precompiled(const JsonPart& part) {
   if (!part.member("precompiled_charsmap")) return nullptr;
   try {
-    return precompiled(decode_base64(part, part.text("precompiled_charsmap")));
+    return precompiled(read_replacement_table(part));
   } catch (const DataError& error) {
     part.refuse(error.what());
   }
@@ -68,6 +49,7 @@ constexpr std::array kKinds{
     Kind{"Replace", &read_replace},
     Kind{"BertNormalizer", &read_bert},
     Kind{"Precompiled", &read_precompiled},
+    Kind{"SentencePiece", &read_sentence_piece_normalizer},
 };
 
 }  // namespace

@@ -174,11 +174,9 @@ TEST_CASE("the tokenizer of a folder is its tokenizer.json, or one error", "[dat
   CHECK_THROWS_AS(find_tokenizer(fs, "/none"), InputMissing);
   CHECK_THROWS_WITH(find_tokenizer(fs, "/none"),
                     Contains("/none: the folder holds no tokenizer") && Contains("\"byte\""));
-  for (const char* place : {"/piece", "/piece/tokenizer.model"}) {
-    CHECK_THROWS_AS(find_tokenizer(fs, place), Unsupported);
-    CHECK_THROWS_WITH(find_tokenizer(fs, place),
-                      Contains("SentencePiece") && Contains("save_pretrained"));
-  }
+  CHECK(find_tokenizer(fs, "/piece") == "/piece/tokenizer.model");
+  CHECK_THROWS_WITH(make_tokenizer(fs, "/piece"),
+                    Contains("/piece/tokenizer.model: no model of SentencePiece"));
   CHECK(find_tokenizer(fs, "/apart") == "/apart/vocab.json");
   CHECK_THROWS_AS(make_tokenizer(fs, "/nowhere"), InputMissing);
 }
