@@ -60,7 +60,7 @@ void add_model_source(VerbApp& app, std::string& source) {
 
 void add_tokenizer_of_model(VerbApp& app, std::string& tokenizer) {
   app.add_option("--tokenizer", tokenizer,
-                 "byte, tokenizer.json, or a folder with one (default: the model's)")
+                 "byte, a tokenizer's file, or a folder with one (default: the model's)")
       ->type_name("NAME");
 }
 

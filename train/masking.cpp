@@ -37,7 +37,7 @@ int32_t mask_token(const DataSection& data, const MaskedLmConfig& masked, int64_
   }
   throw ConfigError(fmt::format(
       "data.masked_lm.mask_token_id: the tokenizer's mask_token \"{}\" is no special token of its "
-      "tokenizer.json that the model has; give the id of one",
+      "vocabulary that the model has; give the id of one",
       *named));
 }
 

@@ -25,7 +25,7 @@ struct FolderFrame {
   DType dtype = DType::kF32;           // of the weights
 };
 // `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing,
-// a tokenizer.json, or a folder with one. InputMissing or DataError for what cannot be read.
+// a file of a tokenizer, or a folder with one. InputMissing or DataError for what cannot be read.
 FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
                          const std::optional<std::string>& source, const std::string& tokenizer,
                          DType dtype);

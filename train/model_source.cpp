@@ -8,6 +8,7 @@
 #include "config/load.h"
 #include "core/device/host_copy.h"
 #include "core/files/deepspeed_folder.h"
+#include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/tokenizer.h"
 #include "kernels/elementwise/elementwise.h"
 #include "model/families/zoo.h"
@@ -134,7 +135,7 @@ ModelSource open_model_source(FileSystem& files, const std::string& given) {
 
 std::string tokenizer_place(FileSystem& files, const std::string& given) {
   if (given == "byte" || given == "bytes") return "byte";
-  if (files.exists(join_path(given, "tokenizer.json"))) return given;
+  if (tokenizer_file_in(files, given)) return given;
   for (const char* const part : {"manifest.json", "checkpoints", "final"}) {
     if (files.exists(join_path(given, part))) return open_model_source(files, given).tokenizer;
   }

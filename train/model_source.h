@@ -22,7 +22,7 @@ namespace ds {
 struct ModelSource {
   std::string place;  // the folder or tag that was chosen
   ModelConfig model;
-  std::string tokenizer;              // "byte", a tokenizer.json, or a folder
+  std::string tokenizer;              // "byte", a file of a tokenizer, or a folder
   std::optional<std::string> folder;  // the Hugging Face folder, if it is one
   DType stored = DType::kF32;         // bf16 where all weights are; else fp32, which holds any
   // Fills every weight of the store, which may be those of some layers, converted to its type.
@@ -33,7 +33,7 @@ struct ModelSource {
 // training goes on from. Throws InputMissing if there is nothing of the kind.
 ModelSource open_model_source(FileSystem& files, const std::string& given);
 
-// In the words of make_tokenizer: "byte" (or "bytes"), a tokenizer.json, a folder with one, a run
+// In the words of make_tokenizer: "byte" (or "bytes"), its file, a folder with one, a run
 // directory or a tag.
 std::string tokenizer_place(FileSystem& files, const std::string& given);
 

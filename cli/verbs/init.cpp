@@ -15,7 +15,7 @@ void describe_init(VerbApp& app, InitOptions& options) {
       ->type_name("NAME");
   app.add_option(
          "--tokenizer", options.tokenizer,
-         "byte, a tokenizer.json or a folder with one (default: the model folder's, else byte)")
+         "byte, a tokenizer's file or a folder with one (default: the model folder's, else byte)")
       ->type_name("NAME");
   app.add_option("--sequence-length", options.sequence_length, "Tokens per sample")->type_name("N");
   app.add_option("--batch", options.batch, "Samples per step, over all ranks")->type_name("N");

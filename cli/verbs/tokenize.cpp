@@ -77,7 +77,7 @@ void describe_tokenize(VerbApp& app, TokenizeArgs& values) {
   app.add_option("text", values.texts, "Texts; without them and without --file: standard input")
       ->type_name("TEXT");
   app.add_option("--tokenizer", values.tokenizer,
-                 "byte, tokenizer.json, a folder with one, a run directory or tag")
+                 "byte, a tokenizer's file, a folder with one, a run directory or tag")
       ->type_name("NAME")
       ->required();
   app.add_option("--file", values.files, "A file with one text, also .gz and .zst. May be repeated")

@@ -22,7 +22,7 @@ struct TokenFileArgs {
 };
 
 struct TokenizeArgs {
-  std::string tokenizer;           // "byte", a tokenizer.json, a folder, a run or a tag
+  std::string tokenizer;           // "byte", a tokenizer's file, a folder, a run or a tag
   std::vector<std::string> texts;  // given as arguments
   std::vector<std::string> files;  // one text each, with `to_files` as `data.train` has them; with
                                    // neither: standard input

@@ -176,9 +176,9 @@ void fields(Visitor& v, DataSection& c) {
             {.meaning = "How tokens are masked for models that see both sides, such as bert.",
              .effect = Effect::kUsed});
   v.field("tokenizer", c.tokenizer,
-          {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. "
-                      "Where model.folder is "
-                      "given, that folder is the default.",
+          {.meaning = "\"byte\" (256 tokens), or a file of a tokenizer (tokenizer.json, "
+                      "tokenizer.model, tekken.json and others) or the folder that holds it. "
+                      "Where model.folder is given, that folder is the default.",
            .effect = Effect::kUsed});
   v.field("cache_folder", c.cache_folder,
           {.meaning = "The folder where token ids of text files of 16 MiB and more (compressed: 4 "

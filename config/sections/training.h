@@ -58,7 +58,7 @@ struct DataSection {
   bool eod_mask_loss = false;
   std::optional<MaskedLmConfig> masked_lm;
   std::string tokenizer =
-      "byte";  // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
+      "byte";  // "byte", a file of a tokenizer or a folder that holds one; silent: model.folder
   std::optional<std::string> cache_folder;  // of token ids; empty: none
   std::optional<int64_t> sequence_length;   // tokens per sample; the model's longest by default
   DataOrder order = DataOrder::kShuffled;

@@ -1,4 +1,4 @@
-// The tokens of a tokenizer.json that are no part of a text, such as those that begin, end or mask
+// The tokens of a tokenizer that are no part of a text, such as those that begin, end or mask
 // one. They are known also where the file describes a tokenizer that this build cannot run.
 #pragma once
 

@@ -1,6 +1,7 @@
-// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and whatever a
-// Hugging Face tokenizer.json describes (BPE, WordPiece, Unigram, words). Anything in the file that
-// would change the ids and is not implemented is refused by name, never skipped.
+// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and whatever a file
+// describes: a Hugging Face tokenizer.json (BPE, WordPiece, Unigram, words), or one of the forms
+// that forms/forms.h lists. Anything in the file that would change the ids and is not implemented
+// is refused by name, never skipped.
 #pragma once
 
 #include <cstdint>
@@ -53,16 +54,16 @@ class ByteTokenizer final : public Tokenizer {
   std::string in_text(int32_t id) const override;
 };
 
-// A tokenizer.json. InputMissing without the file, DataError for a malformed one, Unsupported for a
-// model or pre-tokenizer that is not implemented.
+// A file of a tokenizer, in the form that its name says. InputMissing without the file, DataError
+// for a malformed one, Unsupported for a model or pre-tokenizer that is not implemented.
 std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::string& path);
 
-// "byte", a tokenizer.json, or a folder with one: throws as find_tokenizer and load_tokenizer do.
+// "byte", a file of a tokenizer, or a folder with one: throws as find_tokenizer and load_tokenizer
+// do.
 std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::string& name_or_path);
 
-// What a name stands for: "byte", or the path of a tokenizer.json. Unsupported, with what to do
-// instead, where it is a tokenizer of another form or a folder with one; InputMissing for a folder
-// without any. Writes nothing.
+// What a name stands for: "byte", or the path of a file of a tokenizer. InputMissing, with what to
+// do instead, for a folder without any. Writes nothing.
 std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path);
 
 // The digest is of what decides about ids: equal for tokenizers that are read from equal files.
@@ -79,7 +80,7 @@ std::map<std::string, std::string> tokenizer_files(FileSystem& file_system,
                                                    const std::string& name_or_path);
 
 // The token that ends a document, of the tokenizer_config.json or else the special_tokens_map.json
-// beside a tokenizer.json; nothing where there is none.
+// beside a tokenizer, or else of a file that says so itself; nothing where there is none.
 std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path);
 // The same for another role: "bos_token", "pad_token".
 std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,

@@ -12,10 +12,6 @@ namespace {
 // What lies beside a tokenizer and speaks of it.
 constexpr std::array kBeside{"tokenizer_config.json", "special_tokens_map.json",
                              "added_tokens.json", "chat_template.jinja", "chat_template.json"};
-// The forms of one tokenizer that a folder may hold beside its tokenizer.json.
-constexpr std::array kCompanions{"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-                                 "tekken.json",     "vocab.txt",    "vocab.json",
-                                 "merges.txt"};
 constexpr const char* kTemplates = "additional_chat_templates";
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -79,9 +75,9 @@ std::map<std::string, std::string> tokenizer_files(FileSystem& file_system,
       add(name, join_path(place, name));
     return files;
   }
-  add("tokenizer.json", join_path(place, "tokenizer.json"));
   add_beside();
-  for (const char* const name : kCompanions) add(name, join_path(place, name));
+  for (const std::string& name : tokenizer_file_names()) add(name, join_path(place, name));
+  add("merges.txt", join_path(place, "merges.txt"));
   const std::string templates = join_path(place, kTemplates);
   if (!is_folder(file_system, templates)) return files;
   for (const DirectoryEntry& entry : file_system.list(templates)) {

@@ -135,8 +135,7 @@ void Chooser::choose_model() {
 }
 
 void Chooser::choose_tokenizer() {
-  Question question{"--tokenizer", "Tokenizer: byte, a tokenizer.json or a folder with one",
-                    "byte"};
+  Question question{"--tokenizer", "Tokenizer: byte, a file of one or a folder with it", "byte"};
   constexpr int64_t kBytes = 256;
   if (model_.tokenizer) {
     question.fallback = out_.model;
@@ -149,7 +148,7 @@ void Chooser::choose_tokenizer() {
     if (text != "byte") {
       require_path(text);
       ids = context_.look(text).tokenizer.value_or(0);
-      if (ids == 0) throw UsageError("the folder has no tokenizer.json");
+      if (ids == 0) throw UsageError("the folder has no tokenizer");
     }
     if (model_.vocabulary && ids > *model_.vocabulary) {
       throw UsageError(

@@ -6,7 +6,7 @@
 
 namespace ds {
 
-// Prints to standard output; returns 0. Throws what reading config.json and tokenizer.json throws.
+// Prints to standard output; returns 0. Throws what reading config.json and the tokenizer throws.
 int print_input_facts(const std::string& path);
 
 }  // namespace ds

@@ -5,6 +5,7 @@
 
 #include "data/tokenizer/forms/beside.h"
 #include "data/tokenizer/forms/json_object.h"
+#include "data/tokenizer/forms/ranked_bytes.h"
 #include "data/tokenizer/forms/sentence_pieces.h"
 #include "data/tokenizer/forms/vocabularies.h"
 
@@ -17,7 +18,12 @@ std::string text_as_it_is(FileSystem& files, const std::string& path) {
 
 std::string text_of_model(FileSystem& files, const std::string& path) {
   const std::string bytes = files.read_text(path, kLargestVocabulary);
-  return text_of_sentence_pieces(files, path, bytes);
+  return are_ranked_lines(bytes) ? text_of_tiktoken(files, path, bytes)
+                                 : text_of_sentence_pieces(files, path, bytes);
+}
+
+std::string text_of_ranks(FileSystem& files, const std::string& path) {
+  return text_of_tiktoken(files, path, files.read_text(path, kLargestVocabulary));
 }
 
 struct Form {
@@ -30,12 +36,20 @@ constexpr std::array kForms{
     Form{"tokenizer.json", &text_as_it_is},
     Form{"vocab.txt", &text_of_word_pieces},
     Form{"vocab.json", &text_of_byte_pairs},
+    Form{"tekken.json", &text_of_tekken, true},
     Form{"tokenizer.model", &text_of_model, true},
     Form{"spiece.model", &text_of_model, true},
     Form{"sentencepiece.bpe.model", &text_of_model, true},
+    Form{"tiktoken.model", &text_of_ranks, true},
+    Form{"qwen.tiktoken", &text_of_ranks, true},
+    Form{"cl100k_base.tiktoken", &text_of_ranks, true},
+    Form{"o200k_base.tiktoken", &text_of_ranks, true},
+    Form{"p50k_base.tiktoken", &text_of_ranks, true},
+    Form{"r50k_base.tiktoken", &text_of_ranks, true},
 };
 // The form of files with names of their own.
 constexpr Form kAnyModel{"tokenizer.model", &text_of_model, true};
+constexpr Form kAnyRanks{"tiktoken.model", &text_of_ranks, true};
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -44,7 +58,8 @@ const Form& form_of(const std::string& path) {
   for (const Form& form : kForms) {
     if (name == form.file) return form;
   }
-  return name.ends_with(".model") ? kAnyModel : kForms.front();
+  if (name.ends_with(".model")) return kAnyModel;
+  return name.ends_with(".tiktoken") ? kAnyRanks : kForms.front();
 }
 
 }  // namespace
@@ -55,6 +70,12 @@ std::optional<std::string> tokenizer_file_in(FileSystem& files, const std::strin
     if (files.exists(path)) return path;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> tokenizer_file_names() {
+  std::vector<std::string> out;
+  for (const Form& form : kForms) out.emplace_back(form.file);
+  return out;
 }
 
 std::string tokenizer_file_name(const std::string& path) { return form_of(path).file; }

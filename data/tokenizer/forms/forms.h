@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/files/file.h"
 
@@ -13,11 +14,15 @@ namespace ds {
 
 // What people are told that is read here.
 inline constexpr const char* kTokenizerFiles =
-    "tokenizer.json, vocab.txt, vocab.json with merges.txt, tokenizer.model";
+    "tokenizer.json, vocab.txt, vocab.json with merges.txt, tokenizer.model, tekken.json, "
+    "*.tiktoken";
 
 // The file of a folder that its tokenizer is read from, or nothing where none is known; the first
 // of several.
 std::optional<std::string> tokenizer_file_in(FileSystem& files, const std::string& folder);
+
+// The names by which such files are found, in the order in which they are looked for.
+std::vector<std::string> tokenizer_file_names();
 
 // What the file at `path` is called in a folder of its own, so that it is found there.
 std::string tokenizer_file_name(const std::string& path);

@@ -12,6 +12,7 @@
 #include "data/tokenizer/forms/beside.h"
 #include "data/tokenizer/forms/json_object.h"
 #include "data/tokenizer/forms/json_text.h"
+#include "data/tokenizer/forms/patterns.h"
 
 namespace ds {
 namespace {
@@ -42,9 +43,6 @@ constexpr std::array kWordPieceClasses{
                    false, true},
 };
 
-constexpr const char* kQwenPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::array kBytePairClasses{
     TokenizerClass{"GPT2", "<|endoftext|>", "", "", "", "", Frame::kNone},
     TokenizerClass{"Roberta", "<unk>", "<s>", "</s>", "<pad>", "<mask>"},

@@ -1,5 +1,6 @@
 #include "data/tokenizer/models/byte_pair.h"
 
+#include <algorithm>
 #include <queue>
 
 #include "core/status/error.h"
@@ -34,6 +35,7 @@ BytePairEncoder::BytePairEncoder(BytePairForm form, Vocabulary vocabulary)
     : form_(std::move(form)), ids_(std::move(vocabulary)) {
   byte_ids_.fill(kNone);
   for (const auto& [token, id] : ids_) {
+    longest_ = std::max(longest_, token.size());
     if (token.size() == 1) byte_ids_[static_cast<unsigned char>(token[0])] = id;
   }
   if (form_.byte_fallback) fallback_ = ByteTokens(ids_);
@@ -58,9 +60,15 @@ void BytePairEncoder::add_merge(const std::string& left, const std::string& righ
   if (form_.units == BytePairForm::Units::kCharacters) merged_.push_back(std::move(both));
 }
 
-const BytePairEncoder::Merge* BytePairEncoder::find(int32_t left, int32_t right) const {
+std::optional<BytePairEncoder::Merge> BytePairEncoder::find(int32_t left, int32_t right) const {
   const auto found = merges_.find(pair_key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
+  return found == merges_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<BytePairEncoder::Merge> BytePairEncoder::find_union(std::string_view bytes) const {
+  if (bytes.size() > longest_) return std::nullopt;
+  const auto id = find_token(ids_, bytes);
+  return id ? std::optional(Merge{*id, *id}) : std::nullopt;
 }
 
 bool BytePairEncoder::may_cut_before(std::string_view sign) const {
@@ -132,10 +140,21 @@ void BytePairEncoder::encode(std::string_view piece, std::vector<int32_t>& out) 
     }
   }
   const bool bytes = form_.units == BytePairForm::Units::kBytes;
-  merge(bytes ? bytes_of(piece) : characters_of(piece), out);
+  const std::vector<int32_t> ids = bytes ? bytes_of(piece) : characters_of(piece);
+  if (form_.joins == BytePairForm::Joins::kListed) {
+    merge(
+        ids, [&](int32_t a, int32_t b, size_t, size_t) { return find(a, b); }, out);
+    return;
+  }
+  const auto find_joined = [&](int32_t, int32_t, size_t begin, size_t end) {
+    return find_union(piece.substr(begin, end - begin));
+  };
+  merge(ids, find_joined, out);
 }
 
-void BytePairEncoder::merge(const std::vector<int32_t>& ids, std::vector<int32_t>& out) const {
+template <class Find>
+void BytePairEncoder::merge(const std::vector<int32_t>& ids, const Find& find,
+                            std::vector<int32_t>& out) const {
   const auto count = narrow<int32_t>(std::ssize(ids));
   std::vector<Symbol> symbols(ids.size());
   for (int32_t i = 0; i < count; ++i)
@@ -145,9 +164,10 @@ void BytePairEncoder::merge(const std::vector<int32_t>& ids, std::vector<int32_t
     if (left < 0 || nth(symbols, left).next < 0) return;
     const Symbol& a = nth(symbols, left);
     const Symbol& b = nth(symbols, a.next);
-    if (const Merge* merge = find(a.id, b.id)) {
-      queue.push({merge->rank, left, a.id, b.id, merge->id});
-    }
+    const int32_t end = b.next < 0 ? count : b.next;
+    const std::optional<Merge> merge =
+        find(a.id, b.id, static_cast<size_t>(left), static_cast<size_t>(end));
+    if (merge) queue.push({merge->rank, left, a.id, b.id, merge->id});
   };
   for (int32_t i = 0; i + 1 < count; ++i) consider(i);
   while (!queue.empty()) {

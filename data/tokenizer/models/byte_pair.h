@@ -14,8 +14,12 @@ struct BytePairForm {
   enum class Units { kBytes, kCharacters };
   // kLookUpFirst: a piece that is a token is that token.
   enum class WholePieces { kMerge, kLookUpFirst };
+  // Which neighbours are joined: those that merges list, by their order; or (bytes alone) those
+  // whose union is a token, by its id, as in tiktoken.
+  enum class Joins { kListed, kByUnion };
   Units units = Units::kBytes;
   WholePieces whole = WholePieces::kMerge;
+  Joins joins = Joins::kListed;
   // Written before every character of a piece but the first one, and behind the last one.
   std::string prefix = {}, suffix = {};
   // A character that is no token: its bytes' tokens, or else this one, once for a run of them
@@ -43,15 +47,19 @@ class BytePairEncoder final : public PieceEncoder {
   };
   static constexpr int32_t kNone = -1;
   int32_t id_of(const std::string& token) const;  // DataError
-  const Merge* find(int32_t left, int32_t right) const;
+  std::optional<Merge> find(int32_t left, int32_t right) const;
   std::vector<int32_t> bytes_of(std::string_view piece) const;
   std::vector<int32_t> characters_of(std::string_view piece) const;
-  void merge(const std::vector<int32_t>& ids, std::vector<int32_t>& out) const;
+  std::optional<Merge> find_union(std::string_view bytes) const;
+  // `find`: what two neighbours become, by their ids, where the first begins and the second ends.
+  template <class Find>
+  void merge(const std::vector<int32_t>& ids, const Find& find, std::vector<int32_t>& out) const;
 
   BytePairForm form_;
   std::array<int32_t, 256> byte_ids_{};
   ByteTokens fallback_;
   Vocabulary ids_;
+  size_t longest_ = 0;  // token, in bytes
   int32_t ranks_ = 0;
   std::vector<std::string> merged_;  // what merges make
   // Key: left id in the high word, right id in the low.

@@ -23,7 +23,7 @@ std::string read_replacement_table(const JsonPart& part);
 Normalizers read_normalizers(const JsonPart& normalizer);
 TokenDecoders read_decoders(const JsonPart& decoder);
 
-// Parts of the type SentencePiece, which no tokenizer.json of others has: forms/ writes down so what
+// Parts of the type SentencePiece, which no tokenizer.json of others has: forms/ writes so what
 // a model of SentencePiece says.
 std::unique_ptr<Normalizer> read_sentence_piece_normalizer(const JsonPart& part);
 std::unique_ptr<TokenDecoder> read_sentence_piece_decoder(const JsonPart& part);

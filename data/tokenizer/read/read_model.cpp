@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "core/status/error.h"
 #include "core/values/index.h"
@@ -111,6 +112,25 @@ std::unique_ptr<PieceEncoder> read_byte_pair(const JsonPart& model, ReadSteps& p
   return encoder;
 }
 
+// What forms/ writes of a file that tiktoken reads: tokens in GPT-2's letters, whose ids are in the
+// order of their ranks.
+std::unique_ptr<PieceEncoder> read_ranked_bytes(const JsonPart& model, ReadSteps& pre_tokenizer,
+                                                TokenTexts& texts) {
+  Vocabulary vocabulary;
+  for (const auto& [letters, id] : read_vocabulary(model, texts)) {
+    auto bytes = from_byte_letters(letters);
+    if (!bytes || bytes->empty())
+      model.refuse("token '" + letters + "' is not written in the letters of bytes");
+    vocabulary[std::move(*bytes)] = id;
+  }
+  if (!std::exchange(pre_tokenizer.ends_in_byte_letters, false))
+    model.refuse("the pre-tokenizer of RankedBytes does not end in ByteLevel");
+  return std::make_unique<BytePairEncoder>(
+      BytePairForm{.whole = BytePairForm::WholePieces::kLookUpFirst,
+                   .joins = BytePairForm::Joins::kByUnion},
+      std::move(vocabulary));
+}
+
 std::unique_ptr<PieceEncoder> read_word_piece(const JsonPart& model, ReadSteps&,
                                               TokenTexts& texts) {
   const WordPieceForm form{.unknown = model.text("unk_token", "[UNK]"),
@@ -154,6 +174,7 @@ constexpr std::array kModelKinds{
     ModelKind{"WordLevel", &read_word_level},
     ModelKind{"Unigram", &read_unigram},
     ModelKind{"SentencePiece", &read_sentence_piece},
+    ModelKind{"RankedBytes", &read_ranked_bytes},
 };
 
 // Files of before 0.9 do not say what they hold.

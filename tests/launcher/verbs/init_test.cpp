@@ -97,7 +97,7 @@ TEST_CASE("an option that cannot be is named with its value", "[launcher]") {
              Catch::Contains("--model smal") && Catch::Contains("did you mean small?"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .model = "empty"}), Catch::Contains("no config.json"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .tokenizer = "empty"}),
-             Catch::Contains("no tokenizer.json"));
+             Catch::Contains("the folder has no tokenizer"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare", .tokenizer = "bpe"}),
              Catch::Contains("1000 tokens, the model 300"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare"}),

@@ -71,56 +71,61 @@ def rules():
     return proto.normalizer_spec.precompiled_charsmap
 
 
-OWN = dict(user_defined_symbols=["[own]", "ther", "the▁w", "own", "  "], control_symbols=["<c>"])
-RULES = rules()
-models = {
-    "unigram": trained("unigram", 150),
-    "unigram_own": trained("unigram", 150, **OWN),
-    "unigram_bytes": trained("unigram", 400, byte_fallback=True),
-    "unigram_ties": changed(trained("unigram", 150), with_ties),
-    "unigram_unused": changed(trained("unigram", 150), with_unused),
-    "unigram_rules": changed(trained("unigram", 140, **OWN), with_rules),
-    "unigram_suffix": trained("unigram", 140, treat_whitespace_as_suffix=True, unk_surface="?", bos_piece="<B>", pad_id=3),
-    "bpe": trained("bpe", 180),
-    "llama": trained("bpe", 430, byte_fallback=True, remove_extra_whitespaces=False, split_digits=True),
-    "gemma": trained("bpe", 430, byte_fallback=True, remove_extra_whitespaces=False, add_dummy_prefix=False,
-                     allow_whitespace_only_pieces=True, pad_id=0, eos_id=1, bos_id=2, unk_id=3, **OWN),
-    "bpe_own": trained("bpe", 180, **OWN),
-    "bpe_ties": changed(trained("bpe", 180), with_ties),
-    "bpe_unused": changed(trained("bpe", 180), with_unused),
-    "bpe_rules": changed(trained("bpe", 140, remove_extra_whitespaces=False, **OWN), with_rules),
-    "char": trained("char", 90, **OWN),
-    "char_suffix": trained("char", 90, treat_whitespace_as_suffix=True, remove_extra_whitespaces=False),
-    "word": trained("word", 60, **OWN),
-    "word_spaces": trained("word", 60, remove_extra_whitespaces=False, add_dummy_prefix=False),
-}
-if len(sys.argv) > 2:  # too large to be kept
-    models["nmt_nfkc"] = trained("unigram", 150, normalization_rule_name="nmt_nfkc")
-    models["nfkc_cf"] = trained("bpe", 150, normalization_rule_name="nfkc_cf", **OWN)
+def main():
+    global RULES
+    OWN = dict(user_defined_symbols=["[own]", "ther", "the▁w", "own", "  "], control_symbols=["<c>"])
+    RULES = rules()
+    models = {
+        "unigram": trained("unigram", 150),
+        "unigram_own": trained("unigram", 150, **OWN),
+        "unigram_bytes": trained("unigram", 400, byte_fallback=True),
+        "unigram_ties": changed(trained("unigram", 150), with_ties),
+        "unigram_unused": changed(trained("unigram", 150), with_unused),
+        "unigram_rules": changed(trained("unigram", 140, **OWN), with_rules),
+        "unigram_suffix": trained("unigram", 140, treat_whitespace_as_suffix=True, unk_surface="?", bos_piece="<B>", pad_id=3),
+        "bpe": trained("bpe", 180),
+        "llama": trained("bpe", 430, byte_fallback=True, remove_extra_whitespaces=False, split_digits=True),
+        "gemma": trained("bpe", 430, byte_fallback=True, remove_extra_whitespaces=False, add_dummy_prefix=False,
+                         allow_whitespace_only_pieces=True, pad_id=0, eos_id=1, bos_id=2, unk_id=3, **OWN),
+        "bpe_own": trained("bpe", 180, **OWN),
+        "bpe_ties": changed(trained("bpe", 180), with_ties),
+        "bpe_unused": changed(trained("bpe", 180), with_unused),
+        "bpe_rules": changed(trained("bpe", 140, remove_extra_whitespaces=False, **OWN), with_rules),
+        "char": trained("char", 90, **OWN),
+        "char_suffix": trained("char", 90, treat_whitespace_as_suffix=True, remove_extra_whitespaces=False),
+        "word": trained("word", 60, **OWN),
+        "word_spaces": trained("word", 60, remove_extra_whitespaces=False, add_dummy_prefix=False),
+    }
+    if len(sys.argv) > 2:  # too large to be kept
+        models["nmt_nfkc"] = trained("unigram", 150, normalization_rule_name="nmt_nfkc")
+        models["nfkc_cf"] = trained("bpe", 150, normalization_rule_name="nfkc_cf", **OWN)
 
 
-def digest(ids, text):  # FNV-1a, 64 bits
-    out = 0xCBF29CE484222325
-    for byte in (",".join(map(str, ids)) + "|").encode() + text:
-        out = (out ^ byte) * 0x100000001B3 % 2**64
-    return f"{out:016x}"
+    def digest(ids, text):  # FNV-1a, 64 bits
+        out = 0xCBF29CE484222325
+        for byte in (",".join(map(str, ids)) + "|").encode() + text:
+            out = (out ^ byte) * 0x100000001B3 % 2**64
+        return f"{out:016x}"
 
 
-count, seed = (int(sys.argv[2]), int(sys.argv[3])) if len(sys.argv) > 2 else (130, 7)
-rng = random.Random(seed)
-texts = ["", " ", "a", "  a  b ", TEXT, "x" * 150, "é" * 120, "▁", "▁▁ a▁"] + [strange_text(rng) for _ in range(count)]
-texts = [text for text in texts if not any(role in text for role in ("<s>", "</s>", "<c>", "<B>", "<pad>"))]
-with open(f"{sys.argv[1]}/pieces.jsonl", "w") as out:
-    out.write(json.dumps({"texts": [text.encode().hex() for text in texts]}) + "\n")
-    for name, model in models.items():
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        normal = [i for i in range(processor.vocab_size()) if not processor.is_control(i)]
-        found, decoded = [], []
-        for text in texts:
-            ids = processor.encode(text)
-            found.append(digest(ids, processor.decode(ids).encode()))
-        for _ in range(40):  # pieces in an order that no text has
-            ids = [rng.choice(normal) for _ in range(rng.randint(1, 9))]
-            decoded.append([ids, processor.decode(ids)])
-        out.write(json.dumps({"name": name, "model": base64.b64encode(model).decode(), "digests": found, "decoded": decoded},
-                             ensure_ascii=False, separators=(",", ":")) + "\n")
+    count, seed = (int(sys.argv[2]), int(sys.argv[3])) if len(sys.argv) > 2 else (130, 7)
+    rng = random.Random(seed)
+    texts = ["", " ", "a", "  a  b ", TEXT, "x" * 150, "é" * 120, "▁", "▁▁ a▁"] + [strange_text(rng) for _ in range(count)]
+    texts = [text for text in texts if not any(role in text for role in ("<s>", "</s>", "<c>", "<B>", "<pad>"))]
+    with open(f"{sys.argv[1]}/pieces.jsonl", "w") as out:
+        out.write(json.dumps({"texts": [text.encode().hex() for text in texts]}) + "\n")
+        for name, model in models.items():
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            normal = [i for i in range(processor.vocab_size()) if not processor.is_control(i)]
+            found, decoded = [], []
+            for text in texts:
+                ids = processor.encode(text)
+                found.append(digest(ids, processor.decode(ids).encode()))
+            for _ in range(40):  # pieces in an order that no text has
+                ids = [rng.choice(normal) for _ in range(rng.randint(1, 9))]
+                decoded.append([ids, processor.decode(ids)])
+            out.write(json.dumps({"name": name, "model": base64.b64encode(model).decode(), "digests": found, "decoded": decoded},
+                                 ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__": main()
