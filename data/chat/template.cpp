@@ -14,7 +14,7 @@
 namespace ds {
 namespace {
 
-constexpr size_t kLargestSource = size_t{4} << 20;
+constexpr size_t kLargestSource = size_t{1} << 20;
 
 std::string at_line(const std::string& name, int line, const char* what) {
   return fmt::format("{}: line {}: {}", name, line, what);

@@ -16,7 +16,7 @@ Value no_attribute(const Value& value, std::string_view name) {
   return Value::undefined(fmt::format("'{}' has no attribute '{}'", value.type_name(), name));
 }
 
-Value attribute_of_loop(Context& context, const Value& value, std::string_view name) {
+Value attribute_of_loop(const Value& value, std::string_view name) {
   Loop& loop = *value.shared<Loop>();
   if (name == "index") return Value(loop.index0 + 1);
   if (name == "index0") return Value(loop.index0);
@@ -32,7 +32,6 @@ Value attribute_of_loop(Context& context, const Value& value, std::string_view n
   }
   if (name == "nextitem")
     return loop.peek() ? *loop.peek() : Value::undefined("there is no next item");
-  (void)context;
   return Value::absent();
 }
 
@@ -49,9 +48,11 @@ Value python_attribute(Context& context, const Value& value, std::string_view na
     }
     return Value(std::make_shared<const Function>(Function{method, value}));
   }
-  if (value.is(Kind::kLoop)) return attribute_of_loop(context, value, name);
+  if (value.is(Kind::kLoop)) return attribute_of_loop(value, name);
   if (value.is(Kind::kNamespace)) {
-    const Value* found = value.shared<Namespace>()->find(name);
+    Namespace& space = *value.shared<Namespace>();
+    context.budget().spend(space.names.size() / 64);
+    const Value* found = space.find(name);
     return found != nullptr ? *found : Value::absent();
   }
   if (value.is(Kind::kMacro) && name == "name")
@@ -95,7 +96,9 @@ std::optional<Value> python_item(Context& context, const Value& value, const Val
     case Kind::kTuple:
       return element_of(value.items(), key);
     case Kind::kDict: {
-      const Value* found = value.as_dict().find(key);
+      const Dict& dict = value.as_dict();
+      context.budget().spend((dict.items.size() - dict.index.size()) / 64);
+      const Value* found = dict.find(key);
       return found != nullptr ? std::optional(*found) : std::nullopt;
     }
     case Kind::kRange: {
@@ -163,13 +166,14 @@ Value item_of(Context& context, const Value& value, const Value& key) {
 
 Value slice_of(Context& context, const Value& value, const Value& from, const Value& to,
                const Value& step) {
-  if (value.is(Kind::kUndefined)) throw Fault(value.undefined_message());
   const auto fits = [](const Value& v) {
     return !v.given() || v.is(Kind::kNone) || v.is_integer();
   };
   const bool sliced = value.is(Kind::kText) || value.is_sequence() || value.is(Kind::kRange);
-  if (!sliced || !fits(from) || !fits(to) || !fits(step))
-    return Value::undefined(fmt::format("{} has no element of that kind", value.type_name()));
+  if (!sliced) refuse_type("a slice", value);
+  for (const Value* bound : {&from, &to, &step}) {
+    if (!fits(*bound)) refuse_type("a bound of a slice", *bound);
+  }
   if (value.is(Kind::kText)) {
     context.budget().spend_on(8 * value.as_text().size());
     const std::u32string characters = characters_of(value.as_text());

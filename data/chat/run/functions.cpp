@@ -60,7 +60,8 @@ Value make_namespace(Context& context, const Value&, const Arguments& arguments)
     const std::string& name = text_of("namespace", key);
     if (name.starts_with('_'))
       throw Fault(fmt::format("a namespace holds no attribute that begins with _: '{}'", name));
-    context.budget().spend(1);
+    context.budget().spend(1 + out->names.size() / 64);
+    context.budget().take(name.size() + sizeof(Value));
     if (Value* known = out->find(name)) {
       *known = std::move(value);
     } else {

@@ -113,8 +113,10 @@ std::function<std::optional<Value>()> Interpreter::drawer(const Node& node, cons
     };
   } else {
     Values items = items_of(*this, source);
+    auto room = std::make_shared<Charge>(&budget(), items.size() * sizeof(Value));
     if (node.parts[1] == nullptr) loop.length = static_cast<int64_t>(items.size());
-    next = [items = std::move(items), at = size_t{0}]() mutable -> std::optional<Value> {
+    next = [room = std::move(room), items = std::move(items),
+            at = size_t{0}]() mutable -> std::optional<Value> {
       return at < items.size() ? std::optional(items[at++]) : std::nullopt;
     };
   }
@@ -207,11 +209,9 @@ void Interpreter::execute_generation(const Node& node) {
 void Interpreter::define_macro(const Node& node) { scope_->set(node.name, make_macro(node)); }
 
 Value Interpreter::make_macro(const Node& node) {
-  if (kept_scopes_.empty() || kept_scopes_.back() != scope_) {
-    constexpr size_t kBytes = 64;
-    budget().take(kBytes);
-    kept_scopes_.push_back(scope_);
-  }
+  constexpr size_t kBytes = 128;
+  budget().take(kBytes + node.name.size());  // given back when the rendering ends
+  if (kept_scopes_.empty() || kept_scopes_.back() != scope_) kept_scopes_.push_back(scope_);
   return Value(std::make_shared<const Macro>(Macro{&node, scope_, node.name}));
 }
 
@@ -221,7 +221,10 @@ void Interpreter::call_block(const Node& node) {
 }
 
 void Interpreter::assign(const Node& target, Value value) {
-  if (target.kind == NodeKind::kName) return scope_->set(target.name, std::move(value));
+  if (target.kind == NodeKind::kName) {
+    budget().spend(scope_->names.size() / 64);
+    return scope_->set(target.name, std::move(value));
+  }
   if (target.kind == NodeKind::kTuple) return unpack(target, value);
   const Value* found = scope_->find(target.name);
   if (found == nullptr || !found->is(Kind::kNamespace))
@@ -230,9 +233,11 @@ void Interpreter::assign(const Node& target, Value value) {
   if (name.starts_with('_'))
     throw Fault(fmt::format("a namespace holds no attribute that begins with _: '{}'", name));
   Namespace& space = *found->shared<Namespace>();
+  budget().spend(space.names.size() / 64);
   if (Value* known = space.find(name)) {
     *known = std::move(value);
   } else {
+    budget().take(name.size() + sizeof(Value));
     space.names.emplace_back(name, std::move(value));
   }
 }
@@ -270,6 +275,7 @@ void Interpreter::bind_macro(const Node& node, Arguments arguments, Scope& scope
     arguments.named.erase(found);
     return value;
   };
+  budget().spend(node.parameters.size() * (node.parameters.size() + arguments.named.size()) / 64);
   Values& given = arguments.positional;
   Values bound;
   for (size_t i = 0; i < node.parameters.size(); ++i)

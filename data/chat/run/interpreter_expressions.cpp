@@ -65,6 +65,10 @@ Value Interpreter::evaluate(const Node& node) {
 }
 
 Value Interpreter::evaluate_name(const Node& node) {
+  size_t names = 0;
+  for (const Scope* scope = scope_.get(); scope != nullptr; scope = scope->parent.get())
+    names += scope->names.size();
+  budget().spend(names / 64);
   if (const Value* found = scope_->find(node.name)) {
     if (found->given()) return *found;
     return Value::undefined(fmt::format("'{}' is undefined", node.name));
@@ -193,6 +197,7 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
   Arguments out;
   for (const Argument& argument : node.arguments) {
     Value value = evaluate(*argument.value);
+    budget().spend(out.named.size() / 64);
     switch (argument.form) {
       case Argument::Form::kPositional:
         out.positional.push_back(std::move(value));
@@ -217,6 +222,7 @@ void Interpreter::unpack_dict(const Value& value, Arguments& out) {
   if (!value.is(Kind::kDict)) refuse_type("** in a call", value);
   for (const auto& [key, item] : value.as_dict().items) {
     const std::string& name = text_of("** in a call", key);
+    budget().spend(1 + out.named.size() / 64);
     if (out.find(name) != nullptr) throw Fault(fmt::format("the argument '{}' comes twice", name));
     out.named.emplace_back(name, item);
   }

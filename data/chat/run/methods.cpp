@@ -10,8 +10,9 @@
 namespace ds::chat {
 namespace {
 
-Value get(Context&, const Value& self, const Arguments& arguments) {
+Value get(Context& context, const Value& self, const Arguments& arguments) {
   check_hashable(arguments[0]);
+  context.budget().spend((self.as_dict().items.size() - self.as_dict().index.size()) / 64);
   const Value* found = self.as_dict().find(arguments[0]);
   if (found != nullptr) return *found;
   return arguments.has(1) ? arguments[1] : Value();
@@ -52,7 +53,7 @@ Value cycle(Context&, const Value& self, const Arguments& arguments) {
   return arguments[static_cast<size_t>(self.shared<Loop>()->index0 % count)];
 }
 
-Value changed(Context& context, const Value& self, const Arguments& arguments) {
+Value has_changed(Context& context, const Value& self, const Arguments& arguments) {
   Loop& loop = *self.shared<Loop>();
   Value now = context.tuple(arguments.positional);
   if (loop.last_changed && equal(&context.budget(), *loop.last_changed, now)) return Value(false);
@@ -90,7 +91,7 @@ constexpr std::array kTupleMethods{
 };
 
 constexpr std::array kLoopMethods{
-    Native{"changed", "...", changed},
+    Native{"changed", "...", has_changed},
     Native{"cycle", "...", cycle},
 };
 

@@ -222,6 +222,7 @@ bool contains(Context& context, const Value& whole, const Value& part) {
       return text_contains(context, whole.as_text(), part.as_text());
     case Kind::kDict:
       check_hashable(part);
+      context.budget().spend((whole.as_dict().items.size() - whole.as_dict().index.size()) / 64);
       return whole.as_dict().find(part) != nullptr;
     case Kind::kRange:
       return range_contains(context, whole.as_range(), part);

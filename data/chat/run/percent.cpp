@@ -30,7 +30,9 @@ class PercentFormatter {
       }
       if (out_.size() > context_.budget().limits().bytes) context_.budget().take(out_.size());
     }
-    const bool takes_any = values_.is(Kind::kDict) || by_name_;
+    // Python takes whatever has [] for a source of names, of which none need be used.
+    const bool takes_any = values_.is(Kind::kDict) || values_.is(Kind::kList) ||
+                           values_.is(Kind::kRange) || values_.is(Kind::kUndefined) || by_name_;
     const size_t given = values_.is(Kind::kTuple) ? values_.items().size() : 1;
     if (!takes_any && used_ < given) throw Fault("%: not all values are used by the format");
     return std::move(out_);

@@ -155,7 +155,7 @@ Value sum(Context& context, const Value& self, const Arguments& arguments) {
   return out;
 }
 
-Value join(Context& context, const Value& self, const Arguments& arguments) {
+Value join_items(Context& context, const Value& self, const Arguments& arguments) {
   const std::string between = arguments.has(0) ? context.str(arguments[0]) : "";
   std::string out;
   bool first = true;
@@ -186,7 +186,10 @@ Value last(Context& context, const Value& self, const Arguments&) {
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
 
-Value length(Context&, const Value& self, const Arguments&) { return Value(length_of(self)); }
+Value length(Context& context, const Value& self, const Arguments&) {
+  if (self.is(Kind::kText)) context.budget().spend(self.as_text().size() / 256);
+  return Value(length_of(self));
+}
 
 Value to_list(Context& context, const Value& self, const Arguments&) {
   return context.list(items_of(context, self));
@@ -297,14 +300,14 @@ Value select(Context& context, const Value& self, const Arguments& arguments) {
   return context.iterator(std::move(out));
 }
 
-constexpr std::array kFilters{
+constexpr std::array kSequenceFilters{
     Native{"batch", "linecount,fill_with=", batch},
     Native{"count", "", length},
     Native{"dictsort", "case_sensitive=,by=,reverse=", dict_sort},
     Native{"first", "", first},
     Native{"groupby", "attribute,default=,case_sensitive=", group_by},
     Native{"items", "", items},
-    Native{"join", "d=,attribute=", join},
+    Native{"join", "d=,attribute=", join_items},
     Native{"last", "", last},
     Native{"length", "", length},
     Native{"list", "", to_list},
@@ -324,6 +327,6 @@ constexpr std::array kFilters{
 
 }  // namespace
 
-std::span<const Native> sequence_filters() { return kFilters; }
+std::span<const Native> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace ds::chat

@@ -16,7 +16,7 @@ namespace ds::chat {
 namespace {
 
 template <std::string (*kChange)(std::string_view)>
-Value changed(Context& context, const Value& self, const Arguments&) {
+Value with_changed_letters(Context& context, const Value& self, const Arguments&) {
   const std::string text = context.str(self);
   context.budget().spend_on(4 * text.size());
   return self.is_markup() ? make_markup(&context.budget(), kChange(text))
@@ -48,7 +48,7 @@ Value escape_again(Context& context, const Value& self, const Arguments&) {
   return make_markup(&context.budget(), escaped(context.str(self)));
 }
 
-Value replace(Context& context, const Value& self, const Arguments& arguments) {
+Value replace_in(Context& context, const Value& self, const Arguments& arguments) {
   Arguments plain;
   for (size_t i = 0; i < 2; ++i)
     plain.positional.push_back(context.text(context.str(arguments[i])));
@@ -58,7 +58,7 @@ Value replace(Context& context, const Value& self, const Arguments& arguments) {
   return context.call(method, std::move(plain));
 }
 
-Value format(Context& context, const Value& self, const Arguments& arguments) {
+Value format_values(Context& context, const Value& self, const Arguments& arguments) {
   const std::string text = context.str(self);
   if (!arguments.named.empty() && !arguments.positional.empty())
     throw Fault("format: positional and named arguments stand together");
@@ -244,10 +244,10 @@ Value json(Context& context, const Value& self, const Arguments& arguments) {
   return context.text(to_json(context.budget(), self, json_style(arguments)));
 }
 
-constexpr std::array kFilters{
+constexpr std::array kTextFilters{
     Native{"abs", "", absolute},
     Native{"attr", "name", attribute},
-    Native{"capitalize", "", changed<capitalized>},
+    Native{"capitalize", "", with_changed_letters<capitalized>},
     Native{"center", "width=", center},
     Native{"d", "default_value=,boolean=", default_of},
     Native{"default", "default_value=,boolean=", default_of},
@@ -255,24 +255,24 @@ constexpr std::array kFilters{
     Native{"escape", "", escape},
     Native{"float", "default=", to_float},
     Native{"forceescape", "", escape_again},
-    Native{"format", "...", format},
+    Native{"format", "...", format_values},
     Native{"indent", "width=,first=,blank=", indent},
     Native{"int", "default=,base=", to_int},
-    Native{"lower", "", changed<lower>},
-    Native{"replace", "old,new,count=", replace},
+    Native{"lower", "", with_changed_letters<lower>},
+    Native{"replace", "old,new,count=", replace_in},
     Native{"round", "precision=,method=", round},
     Native{"safe", "", safe},
     Native{"string", "", to_text},
-    Native{"title", "", changed<word_titled>},
+    Native{"title", "", with_changed_letters<word_titled>},
     Native{"tojson", "ensure_ascii=,indent=,separators=,sort_keys=", json},
     Native{"trim", "chars=", trim},
     Native{"truncate", "length=,killwords=,end=,leeway=", truncate},
-    Native{"upper", "", changed<upper>},
+    Native{"upper", "", with_changed_letters<upper>},
     Native{"wordcount", "", word_count},
 };
 
 }  // namespace
 
-std::span<const Native> text_filters() { return kFilters; }
+std::span<const Native> text_filters() { return kTextFilters; }
 
 }  // namespace ds::chat

@@ -35,12 +35,14 @@ Value cased(Context& context, const Value& self, const Arguments&) {
 
 bool is_alphanumeric(char32_t c) { return is_letter(c) || is_numeric(c); }
 
-Value is_ascii(Context&, const Value& self, const Arguments&) {
+Value is_ascii(Context& context, const Value& self, const Arguments&) {
+  context.budget().spend_on(self.as_text().size());
   return Value(std::ranges::all_of(self.as_text(),
                                    [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
 }
 
-Value is_title(Context&, const Value& self, const Arguments&) {
+Value is_title(Context& context, const Value& self, const Arguments&) {
+  context.budget().spend_on(self.as_text().size());
   const std::u32string characters = characters_of(self.as_text());
   bool any = false, behind = false;
   for (const char32_t c : characters) {
@@ -128,7 +130,7 @@ Value count(Context& context, const Value& self, const Arguments& arguments) {
 
 template <bool (*kMatches)(std::string_view, std::string_view)>
 Value matches(Context& context, const Value& self, const Arguments& arguments) {
-  context.budget().spend(1);
+  context.budget().spend(1 + self.as_text().size() / 256);
   const Part part = part_of(self.as_text(), arguments, 1);
   const auto matches_one = [&](const Value& affix) {
     return kMatches(part.text, text_of("startswith or endswith", affix)) && part.exists;
@@ -307,7 +309,7 @@ Value padded(Context& context, const Value& self, const Arguments& arguments) {
   if (length_of(std::string_view(with)) != 1) throw Fault("a fill is one character");
   const size_t length = length_of(std::string_view(self.as_text()));
   const size_t missing = width > length ? width - length : 0;
-  context.budget().spend_on(missing);
+  context.budget().spend_on(missing + self.as_text().size());
   const size_t left = kWhere == Padding::kLeft    ? missing
                       : kWhere == Padding::kRight ? 0
                                                   : missing / 2 + (missing & width & 1);
@@ -323,7 +325,7 @@ Value with_zeros(Context& context, const Value& self, const Arguments& arguments
   std::string text = self.as_text();
   const size_t width = size_of("zfill", arguments[0]);
   const size_t length = length_of(std::string_view(text));
-  context.budget().spend_on(width);
+  context.budget().spend_on(width + text.size());
   const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
   if (width > length) text.insert(sign, width - length, '0');
   return context.text(std::move(text));

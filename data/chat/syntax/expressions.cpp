@@ -457,6 +457,7 @@ std::vector<Parameter> ExpressionParser::signature() {
 }
 
 void ExpressionParser::declare(const std::string& name) {
+  if (name != "caller" && name != "varargs" && name != "kwargs") return;
   for (OpenMacro& macro : open_macros_) macro.declared.push_back(name);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "data/chat/syntax/expressions.h"
+#include "data/chat/syntax/scopes.h"
 
 namespace ds::chat {
 namespace {
@@ -198,7 +199,9 @@ class Parser {
 }  // namespace
 
 std::unique_ptr<Tree> parse_template(std::string_view source, const Vocabulary& vocabulary) {
-  return Parser(source, vocabulary).run();
+  std::unique_ptr<Tree> tree = Parser(source, vocabulary).run();
+  find_hidden_names(*tree);
+  return tree;
 }
 
 }  // namespace ds::chat

@@ -5,10 +5,11 @@
 namespace ds::chat {
 namespace {
 
-constexpr int kDeepest = 256;
+constexpr int kDeepestJson = 256;
 
 Value converted(const rapidjson::Value& json, int depth) {
-  if (depth > kDeepest) throw Fault(fmt::format("JSON nested deeper than {} levels", kDeepest));
+  if (depth > kDeepestJson)
+    throw Fault(fmt::format("JSON nested deeper than {} levels", kDeepestJson));
   if (json.IsNull()) return Value();
   if (json.IsBool()) return Value(json.GetBool());
   if (json.IsString()) return make_text(nullptr, {json.GetString(), json.GetStringLength()});

@@ -68,11 +68,11 @@ void append_items(Budget& budget, const Value& value, int depth, std::string& ou
 }
 
 // Values deeper than this are those of a namespace that lies in itself.
-constexpr int kDeepest = 600;
+constexpr int kDeepestPrinted = 600;
 
 void append_repr(Budget& budget, const Value& value, int depth, std::string& out) {
   budget.spend(1);
-  if (depth > kDeepest) throw Fault("the value holds itself, and so has no text");
+  if (depth > kDeepestPrinted) throw Fault("the value holds itself, and so has no text");
   switch (value.kind()) {
     case Kind::kUndefined:
       out += "Undefined";

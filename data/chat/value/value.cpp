@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/reader/utf8.h"
 #include "data/chat/value/value_compare.h"
 #include "data/chat/value/value_objects.h"
 
@@ -12,6 +13,7 @@ namespace ds::chat {
 namespace {
 
 // What a value takes besides its text: the value itself and the block that holds its data.
+constexpr size_t kLongestMessage = 200;
 constexpr size_t kTextBytes = 96;
 constexpr size_t kSequenceBytes = 96;
 constexpr size_t kItemBytes = sizeof(Value);
@@ -29,6 +31,7 @@ int depth_over(Budget* budget, const Values& items) {
 }
 
 Value new_text(Budget* budget, std::string bytes, bool markup) {
+  if (budget != nullptr) budget->spend(bytes.size() / 256);
   const size_t size = bytes.size() + kTextBytes;
   return std::shared_ptr<const Text>(new Text{std::move(bytes), markup, {budget, size}});
 }
@@ -41,6 +44,10 @@ int64_t Range::size() const {
 }
 
 Value Value::undefined(std::string message) {
+  if (message.size() > kLongestMessage) {  // a name in it may be any text
+    message.resize(kLongestMessage);
+    message = as_utf8(message) + "...";
+  }
   return Value(Data(Undefined{std::make_shared<const std::string>(std::move(message))}));
 }
 
@@ -210,6 +217,7 @@ void check_hashable(const Value& key) {
 
 void DictMaker::set(Value key, Value value) {
   check_hashable(key);
+  if (budget_ != nullptr) budget_->spend((dict_->items.size() - dict_->index.size()) / 64);
   if (const Value* known = dict_->find(key)) {
     *const_cast<Value*>(known) = std::move(value);
     return;
