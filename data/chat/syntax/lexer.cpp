@@ -49,6 +49,8 @@ class Lexer {
     return std::move(tokens_);
   }
 
+  int line() const { return line_; }
+
  private:
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   bool sees(std::string_view text) const { return rest().starts_with(text); }
@@ -248,6 +250,15 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokens_of(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokens_of(std::string_view source) {
+  Lexer lexer(source);
+  try {
+    return lexer.run();
+  } catch (const SyntaxFault&) {
+    throw;
+  } catch (const Fault& fault) {  // of a literal, which knows no line
+    throw SyntaxFault(lexer.line(), fault.what());
+  }
+}
 
 }  // namespace ds::chat
