@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kLargestConfig = int64_t{1} << 26;
 constexpr int64_t kLargestTemplate = int64_t{1} << 24;
+constexpr int kDeepest = 200;
 constexpr const char* kDefault = "default";
 constexpr const char* kForTools = "tool_use";
 constexpr std::array kRoles{"bos_token", "eos_token", "unk_token", "sep_token",
@@ -32,6 +33,55 @@ std::tm local_time() {
   const std::time_t now = std::time(nullptr);
   std::tm out{};
   localtime_r(&now, &out);
+  return out;
+}
+
+// Whether brackets of valid JSON lie deeper in one another than that.
+bool is_deeper(std::string_view json, int levels) {
+  int depth = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      in_text = c != '"';
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > levels) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+// A message as templates are given it by transformers: without members that are null, and with its
+// reasoning by the names that templates read.
+rapidjson::Value normalized(const rapidjson::Value& message,
+                            rapidjson::Document::AllocatorType& memory) {
+  constexpr std::array kReasoning{"reasoning_content", "thinking", "reasoning"};
+  const rapidjson::Value* reasoning = nullptr;
+  for (const char* const name : kReasoning) {
+    const auto found = message.FindMember(name);
+    if (reasoning == nullptr && found != message.MemberEnd() && !found->value.IsNull()) {
+      reasoning = &found->value;
+    }
+  }
+  rapidjson::Value out(rapidjson::kObjectType);
+  const auto put = [&](const rapidjson::Value& name, const rapidjson::Value& value) {
+    const auto found = out.FindMember(name);
+    if (found != out.MemberEnd()) {
+      found->value.CopyFrom(value, memory);
+    } else {
+      out.AddMember(rapidjson::Value(name, memory), rapidjson::Value(value, memory), memory);
+    }
+  };
+  if (reasoning != nullptr) put(rapidjson::Value(rapidjson::StringRef(kReasoning[1])), *reasoning);
+  for (const auto& member : message.GetObject()) {
+    if (!member.value.IsNull()) put(member.name, member.value);
+  }
+  if (reasoning != nullptr) put(rapidjson::Value(rapidjson::StringRef(kReasoning[0])), *reasoning);
   return out;
 }
 
@@ -50,6 +100,10 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
   if (document.HasParseError()) {
     throw refuse(fmt::format("not valid JSON at byte {}", document.GetErrorOffset()));
   }
+  // What is copied below costs stack.
+  if (is_deeper(conversation, kDeepest)) {
+    throw refuse(fmt::format("nested deeper than {} levels", kDeepest));
+  }
   auto& memory = document.GetAllocator();
   if (document.IsArray()) {
     rapidjson::Value messages = std::move(static_cast<rapidjson::Value&>(document));
@@ -61,14 +115,16 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
   if (messages == document.MemberEnd() || !messages->value.IsArray()) {
     throw refuse("there is no list \"messages\"");
   }
+  if (messages->value.Empty()) throw refuse("the conversation is empty");
   int number = 0;
-  for (const rapidjson::Value& message : messages->value.GetArray()) {
+  for (rapidjson::Value& message : messages->value.GetArray()) {
     ++number;
     if (!message.IsObject()) throw refuse(fmt::format("message {} is no object", number));
     const auto role = message.FindMember("role");
     if (role == message.MemberEnd() || !role->value.IsString()) {
       throw refuse(fmt::format("message {} has no \"role\"", number));
     }
+    message = normalized(message, memory);
   }
   for (const char* const name : {"tools", "documents"}) {
     if (!document.HasMember(name)) {

@@ -52,6 +52,19 @@ TEST_CASE("a conversation is written by the template beside the tokenizer", "[da
                  true) == "![user]x[assistant]");
 }
 
+TEST_CASE("messages are told to templates as transformers tells them", "[data]") {
+  MemoryFileSystem files;
+  put_folder(files, R"("{{ messages | tojson }}")");
+  CHECK(rendered(files, R"([{"role": "user", "content": null, "name": "n"},
+                            {"role": "assistant", "reasoning": "r"}])") ==
+        R"([{"role": "user", "name": "n"}, {"thinking": "r", "role": "assistant", )"
+        R"("reasoning": "r", "reasoning_content": "r"}])");
+  CHECK(rendered(files, R"([{"role": "assistant", "thinking": "t", "reasoning_content": "c"}])") ==
+        R"([{"thinking": "t", "role": "assistant", "reasoning_content": "c"}])");
+  CHECK(rendered(files, R"([{"role": "assistant", "thinking": "t", "reasoning_content": null}])") ==
+        R"([{"thinking": "t", "role": "assistant", "reasoning_content": "t"}])");
+}
+
 TEST_CASE("files with templates win over the configuration", "[data]") {
   MemoryFileSystem files;
   put_folder(files,
@@ -64,9 +77,10 @@ TEST_CASE("files with templates win over the configuration", "[data]") {
   put(files, "/m/additional_chat_templates/tool_use.jinja", "tools {{ tools | length }}");
   put(files, "/m/additional_chat_templates/rag.jinja", "rag {% unknown %}");
   put(files, "/m/additional_chat_templates/README", "{% unknown %}");
-  CHECK(rendered(files, R"({"messages": [], "tools": null})") == "file </s>");
-  CHECK(rendered(files, R"({"messages": [], "tools": [{}, {}]})") == "tools 2");
-  CHECK(rendered(files, R"({"messages": [], "tools": [{}]})", false, "tool_use") == "tools 1");
+  CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": null})") == "file </s>");
+  CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": [{}, {}]})") == "tools 2");
+  CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": [{}]})", false, "tool_use") ==
+        "tools 1");
   CHECK_THROWS_WITH(rendered(files, kHello, false, "rag"), Catch::Contains("rag.jinja"));
 }
 
@@ -75,8 +89,8 @@ TEST_CASE("one of several templates of a configuration is meant", "[data]") {
   put_folder(files, R"([{"name": "default", "template": "a"}, {"name": "rag", "template": "b"},
                         {"name": "tool_use", "template": "c"}])");
   CHECK(rendered(files, kHello) == "a");
-  CHECK(rendered(files, R"({"messages": [], "tools": [1]})") == "c");
-  CHECK(rendered(files, R"({"messages": [], "tools": [1]})", false, "rag") == "b");
+  CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": [1]})") == "c");
+  CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": [1]})", false, "rag") == "b");
   put(files, "/mine.jinja", "mine");
   CHECK(rendered(files, kHello, false, "/mine.jinja") == "mine");
   CHECK_THROWS_WITH(rendered(files, kHello, false, "other"),
@@ -112,6 +126,11 @@ TEST_CASE("what is no conversation is refused with its place", "[data]") {
   refused("[", "not valid JSON at byte 1");
   refused("3", "the conversation is no list and no object");
   refused(R"({"prompt": "x"})", "there is no list \"messages\"");
+  refused("[]", "the conversation is empty");
+  const std::string brackets(100'000, '[');
+  refused(brackets + std::string(brackets.size(), ']'), "nested deeper than 200 levels");
+  const std::string in_text = "[{\"role\": \"user\", \"content\": \"\\\"" + brackets + "\"}]";
+  CHECK(rendered(files, in_text).ends_with("[["));
   refused(R"({"messages": "x"})", "there is no list \"messages\"");
   refused(R"([{"role": "user"}, 3])", "message 2 is no object");
   refused(R"([{"from": "user"}])", "message 1 has no \"role\"");
