@@ -362,7 +362,7 @@ TEST_CASE("who talks with a model has the history told to it", "[rankd]") {
           .print = [&](const std::string& text) { shown += text; },
           .note =
               [&](const std::string& line) {
-                shown += "(" + line.substr(0, line.find(';')).substr(0, 60) + ")";
+                shown += "(" + line.substr(0, line.find(';')).substr(0, 80) + ")";
               }});
     return shown;
   };
@@ -371,7 +371,7 @@ TEST_CASE("who talks with a model has the history told to it", "[rankd]") {
                            "(error: conversation 1: "));
   CHECK(
       shown.ends_with("> (/new begins another conversation, /exit (or Ctrl-D) ends)> z\n> (error: "
-                      "generate: the prompt is 15 tokens, the model has 8 positions)> "));
+                      "generate: the prompt is 16 tokens, the model has 8 positions)> "));
   typed = {"a", "b"};
   CHECK(talked().ends_with("> z\n> z\n> "));
   args.json = true;
