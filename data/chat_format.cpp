@@ -17,7 +17,7 @@ namespace ds {
 namespace {
 
 constexpr int64_t kLargestConfig = int64_t{1} << 26;
-constexpr int64_t kLargestTemplate = int64_t{1} << 24;
+constexpr int64_t kLargestTemplate = int64_t{1} << 20;  // as ChatTemplate::parse takes it
 constexpr int kDeepest = 200;
 constexpr const char* kDefault = "default";
 constexpr const char* kForTools = "tool_use";
@@ -202,14 +202,15 @@ ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
   for (const char* const role : kRoles) {
     if (auto token = token_of_role(files, tokenizer, role)) format.tokens_[role] = *token;
   }
-  if (!chosen.empty() && files.exists(chosen)) {
+  const bool is_folder = tokenizer_file_in(files, tokenizer).has_value();
+  const std::string folder = is_folder ? tokenizer : parent_directory(tokenizer);
+  std::map<std::string, Named> found;
+  if (tokenizer != "byte") found = templates_of(files, folder);
+  if (!chosen.empty() && !found.contains(chosen) && files.exists(chosen)) {
     const std::string source = files.read_text(chosen, kLargestTemplate);
     format.templates_.emplace(kDefault, ChatTemplate::parse(source, chosen));
     return format;
   }
-  const bool is_folder = tokenizer_file_in(files, tokenizer).has_value();
-  const std::string folder = is_folder ? tokenizer : parent_directory(tokenizer);
-  const std::map<std::string, Named> found = templates_of(files, folder);
   std::vector<std::string> names;
   for (const auto& [name, named] : found) names.push_back(name);
   if (!chosen.empty() && !found.contains(chosen)) {

@@ -154,6 +154,8 @@ class IndexBuilder {
 template <class T>
 void append_tokens(std::span<const T> tokens, ItemType type, std::vector<std::byte>& out);
 
+inline constexpr const char* kUnfinished = ".unfinished";  // ends names of files until then
+
 // Writes a data set as its tokens arrive. Both files have their names from finish() on and not
 // before: until then they end with ".unfinished", and the files of another run that was killed are
 // replaced. What is not finished is removed again. Confined to one thread.
@@ -179,6 +181,7 @@ class IndexedDatasetWriter {
   void flush();
 
   FileSystem& files_;
+  bool lacks_index_ = false;  // the .bin has its name already
   std::string prefix_;
   IndexBuilder index_;
   std::unique_ptr<File> bin_;

@@ -44,7 +44,7 @@ uint8_t code_of(ItemType type, TypeCodes codes) {
                   to_string(type)));
 }
 
-std::string unfinished(const std::string& path) { return path + ".unfinished"; }
+std::string unfinished(const std::string& path) { return path + kUnfinished; }
 
 std::unique_ptr<File> create_anew(FileSystem& files, const std::string& path) {
   if (files.exists(path)) files.remove(path);
@@ -142,8 +142,9 @@ IndexedDatasetWriter::IndexedDatasetWriter(FileSystem& files, std::string prefix
 IndexedDatasetWriter::~IndexedDatasetWriter() {
   if (bin_ == nullptr) return;
   bin_.reset();
-  for (const char* ending : {".bin", ".idx"}) {
-    const std::string path = unfinished(prefix_ + ending);
+  const std::string bin = prefix_ + ".bin";
+  for (const std::string& path :
+       {lacks_index_ ? bin : unfinished(bin), unfinished(prefix_ + ".idx")}) {
     try {
       if (files_.exists(path)) files_.remove(path);
     } catch (const std::exception&) {
@@ -199,7 +200,9 @@ void IndexedDatasetWriter::finish() {
   index->sync();
   if (files_.exists(idx)) files_.remove(idx);
   files_.rename(unfinished(bin), bin);
+  lacks_index_ = true;
   files_.rename(unfinished(idx), idx);
+  lacks_index_ = false;
   files_.sync_directory(parent_directory(prefix_));
   bin_.reset();
 }

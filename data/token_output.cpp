@@ -30,7 +30,8 @@ void require_vocabulary(std::span<const int32_t> ids, int64_t vocab_size) {
 class IndexedOutput final : public TokenOutput {
  public:
   IndexedOutput(FileSystem& files, const TokenOutputOptions& options)
-      : options_(options),
+      : files_(files),
+        options_(options),
         writer_(files, options.prefix,
                 {IndexFormat::kMmap, best_item_type(options.vocab_size),
                  options.format == TokenFormat::kMegatron ? TypeCodes::kMegatron
@@ -45,11 +46,16 @@ class IndexedOutput final : public TokenOutput {
     writer_.end_document();
   }
   std::vector<std::string> finish() override {
+    for (const char* const ending : {".bin", ".idx"}) {  // another run may have been quicker
+      const std::string path = options_.prefix + ending;
+      if (!options_.replaces && files_.exists(path)) refuse_existing(path);
+    }
     writer_.finish();
     return {options_.prefix + ".bin", options_.prefix + ".idx"};
   }
 
  private:
+  FileSystem& files_;
   const TokenOutputOptions options_;
   IndexedDatasetWriter writer_;
 };
@@ -60,28 +66,15 @@ class ShardNames {
   explicit ShardNames(std::string prefix) : prefix_(std::move(prefix)) {}
   std::string of(size_t shard) const { return fmt::format("{}_{:06}.bin", prefix_, shard); }
 
-  // Returns those that are in the folder already.
-  std::vector<std::string> present(const FileSystem& files) const {
-    const std::string folder = parent_directory(prefix_);
-    std::vector<std::string> found;
-    for (const DirectoryEntry& entry : files.list(folder)) {
-      const std::string path =
-          prefix_.find('/') == std::string::npos ? entry.name : join_path(folder, entry.name);
-      if (is_shard(path)) found.push_back(path);
-    }
-    return found;
+  // Returns how many follow each other without a gap. A file behind a gap is none of ours: others
+  // have numbers in their names, too, such as a date.
+  size_t present(const FileSystem& files) const {
+    size_t count = 0;
+    while (files.exists(of(count))) ++count;
+    return count;
   }
 
  private:
-  bool is_shard(std::string_view path) const {
-    constexpr std::string_view kEnding = ".bin";
-    if (!path.starts_with(prefix_ + "_") || !path.ends_with(kEnding)) return false;
-    path.remove_prefix(prefix_.size() + 1);
-    if (path.size() < 6 + kEnding.size()) return false;
-    path.remove_suffix(kEnding.size());
-    return path.find_first_not_of("0123456789") == std::string_view::npos;
-  }
-
   std::string prefix_;
 };
 
@@ -129,19 +122,21 @@ class ShardOutput final : public TokenOutput {
 
   std::vector<std::string> finish() override {
     end();
-    for (const std::string& old : names_.present(files_)) files_.remove(old);
+    const size_t old = names_.present(files_);
+    if (old > 0 && !options_.replaces) refuse_existing(names_.of(0));
     std::vector<std::string> made;
     for (; named_ < begun_; ++named_) {
       files_.rename(unfinished(named_), names_.of(named_));
       made.push_back(names_.of(named_));
     }
+    for (size_t i = begun_; i < old; ++i) files_.remove(names_.of(i));
     files_.sync_directory(parent_directory(options_.prefix));
     is_whole_ = true;
     return made;
   }
 
  private:
-  std::string unfinished(size_t shard) const { return names_.of(shard) + ".unfinished"; }
+  std::string unfinished(size_t shard) const { return names_.of(shard) + kUnfinished; }
 
   void begin() {
     const std::string path = unfinished(begun_);
@@ -185,11 +180,15 @@ std::unique_ptr<TokenOutput> create_token_output(FileSystem& files,
     throw UsageError(fmt::format("--output {}: there is no folder {}", options.prefix, folder));
   }
   const bool is_sharded = options.format == TokenFormat::kLlmc;
-  if (!options.replaces) {
-    std::vector<std::string> paths{options.prefix + ".bin", options.prefix + ".idx"};
-    if (is_sharded) paths = ShardNames(options.prefix).present(files);
-    for (const std::string& path : paths) {
-      if (files.exists(path)) refuse_existing(path);
+  std::vector<std::string> paths{options.prefix + ".bin", options.prefix + ".idx"};
+  if (is_sharded) paths = {ShardNames(options.prefix).of(0)};
+  for (const std::string& path : paths) {
+    if (options.replaces) break;
+    if (files.exists(path)) refuse_existing(path);
+    if (files.exists(path + kUnfinished)) {
+      throw UsageError(fmt::format(
+          "{} is there: another run is writing it, or was killed; --force replaces what is there",
+          path + kUnfinished));
     }
   }
   if (is_sharded) return std::make_unique<ShardOutput>(files, options);

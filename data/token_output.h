@@ -1,6 +1,7 @@
 // Token ids of documents, written into the files that training programs read: an indexed data set
 // of Megatron-LM or DeepSpeed (data/indexed_dataset.h), or shards of llm.c. All of the files have
-// their names from finish() on and none before; what is not finished is removed again.
+// their names from finish() on and none before; what is not finished is removed again. A set
+// that is replaced stays until then, and is lost where the disk fails while the new one is named.
 #pragma once
 
 #include <cstdint>

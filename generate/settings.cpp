@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 
 namespace ds {
+
+static_assert(DrawingArgs::kLeastPenalty == kLeastRepetitionPenalty &&
+              DrawingArgs::kMostPenalty == kMostRepetitionPenalty);
 namespace {
 
 constexpr const char* kFile = "generation_config.json";

@@ -16,7 +16,7 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 int32_t likeliest(std::span<const float> logits) {
   size_t best = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) {
+    if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity()) {
       throw ValidationError(
           fmt::format("generate: the model's logit of token {} is not a number; its weights are "
                       "damaged or too large for their type",

@@ -63,7 +63,7 @@ void describe_drawing(VerbApp& app, GenerateArgs& values) {
          "--repetition-penalty", drawing.repetition_penalty,
          "Make tokens of the prompt and of the text so far less likely, also at temperature "
          "0; 1: none")
-      ->check(positive_number_check())
+      ->check(number_check(DrawingArgs::kLeastPenalty, DrawingArgs::kMostPenalty))
       ->type_name("R")
       ->default_str("1");
   app.add_option("--seed", values.seed, "Same seed, same text")

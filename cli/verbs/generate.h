@@ -17,6 +17,8 @@ namespace ds {
 struct DrawingArgs {
   static constexpr double kTemperature = 0.8;
   static constexpr int64_t kTopK = 40;
+  // Repetition penalties beyond these leave no number of a logit.
+  static constexpr double kLeastPenalty = 1e-6, kMostPenalty = 1e6;
 
   std::optional<double> temperature;         // 0 takes the likeliest token
   std::optional<int64_t> top_k;              // 0 keeps the whole vocabulary

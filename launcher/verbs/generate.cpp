@@ -1,5 +1,7 @@
 #include "launcher/verbs/generate.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -48,6 +50,11 @@ void set_drawing(control::GenerationOrder::Drawing& order, const DrawingArgs& dr
 std::shared_ptr<const control::GenerationOrder> order_of(const GenerateArgs& args) {
   auto order = std::make_shared<control::GenerationOrder>();
   order->set_source(args.source);
+  if (is_talk(args, isatty(STDIN_FILENO) == 1)) {
+    throw UsageError(
+        "generate --chat: ranks and hosts take conversations from --prompt, --prompts or standard "
+        "input; talk with the model in one process");
+  }
   const size_t bytes = add_prompts(*order, prompt_records(args));
   if (bytes > kMostPromptBytes) {
     throw UsageError(

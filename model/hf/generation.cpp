@@ -63,8 +63,11 @@ std::optional<std::vector<int32_t>> ids_of(FileSystem& files, const std::string&
   return ids;
 }
 
-// For people: as JSON, without the end of long ones.
+// For people: as JSON, without the end of long ones. What others nest as deep as they like is named
+// alone: writing it costs stack.
 std::string excerpt(const Json& value) {
+  if (value.IsArray()) return "a list";
+  if (value.IsObject()) return "an object";
   constexpr size_t kLongest = 40;
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>,
@@ -219,7 +222,9 @@ GenerationDefaults read_generation_defaults(FileSystem& files, const std::string
       "top_p", {.least = kSmallest, .most = 1, .says = "a number above 0 and up to 1"});
   out.min_p = values.number("min_p", {.most = 1, .says = "a number from 0 to 1"});
   out.repetition_penalty =
-      values.number("repetition_penalty", {.least = kSmallest, .says = "a finite number above 0"});
+      values.number("repetition_penalty", {.least = kLeastRepetitionPenalty,
+                                           .most = kMostRepetitionPenalty,
+                                           .says = "a number from 1e-6 to 1e6"});
   out.max_new_tokens = values.whole("max_new_tokens", 1);
   for (const auto& member : document.GetObject()) {
     const std::string key(member.name.GetString(), member.name.GetStringLength());

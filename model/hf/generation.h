@@ -10,6 +10,9 @@
 
 namespace ds {
 
+// Bounds of a repetition penalty: beyond them it leaves no number of a logit.
+inline constexpr double kLeastRepetitionPenalty = 1e-6, kMostRepetitionPenalty = 1e6;
+
 // The tokens that end a text: generation_config.json where it says so, else config.json. An id may
 // be one number, a list, or null. Nothing where neither file speaks of it (or says null). DataError
 // for what is no id.

@@ -74,16 +74,16 @@ class Talk {
   // Keys and values of all positions of a model that reads a million of them fit no memory, so the
   // room grows with the conversation; the weights are read again then.
   void make_room() {
-    const auto needed =
-        narrow<int64_t>(task_.prompts.front().ids.size()) + task_.settings.max_tokens;
     const int64_t most = task_.dims.positions;
+    const int64_t added = std::min(task_.settings.max_tokens, most);
+    const int64_t needed = narrow<int64_t>(task_.prompts.front().ids.size()) + added;
     if (model_ != nullptr && std::min(needed, most) <= room_) return;
     int64_t room = std::max(kFirstRoom, room_);
     while (room < needed && room < most) room *= 2;
     room_ = std::min(room, most);
     model_.reset();
     const std::vector<Prompt> prompts = task_.prompts;
-    const int64_t longest = std::max<int64_t>(1, room_ - task_.settings.max_tokens);
+    const int64_t longest = std::max<int64_t>(1, room_ - added);
     task_.prompts.front().ids.assign(to_size(longest), 0);  // by which room is made
     model_ = std::make_unique<OneStage>(source_, task_, args_);
     task_.prompts = prompts;
@@ -102,10 +102,10 @@ class Talk {
 }  // namespace
 
 void talk(FileSystem& files, const GenerateArgs& args, const TalkPlace& place) {
-  if (args.json || args.logprobs || args.num_samples > 1 || !args.stops.empty()) {
+  if (args.json || args.logprobs || args.num_samples > 1 || args.lines || asks_for_ranks(args)) {
     throw UsageError(
-        "generate --chat: without prompts on a terminal you talk with the model; --json, "
-        "--logprobs, --num-samples and --stop need --prompt or --prompts");
+        "generate --chat: without prompts on a terminal you talk with the model in one process; "
+        "--json, --logprobs, --num-samples, --lines, ranks and hosts need --prompt or --prompts");
   }
   Talk(files, args, place).run();
 }

@@ -114,6 +114,7 @@ TEST_CASE("a folder without a template, or with none that is meant, is refused",
     CHECK_THROWS_WITH(rendered(files, kHello),
                       Catch::StartsWith("/m/tokenizer_config.json: chat_template is no text"));
   }
+  put(files, "chat_template.jinja", "of this folder");
   CHECK_THROWS_WITH(ChatFormat::read(files, "byte", ""), Catch::Contains("no chat template"));
 }
 

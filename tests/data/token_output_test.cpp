@@ -93,14 +93,14 @@ TEST_CASE("files that are there are replaced only where that is asked for", "[da
   CHECK_THROWS_WITH(create_token_output(files, {.prefix = "/none/set", .vocab_size = 10}),
                     "--output /none/set: there is no folder /none");
   files.create("/d/set_extra.bin");
-  files.create("/d/set_0000001.bin");  // a shard by its name: of a million and more
+  files.create("/d/set_20240101.bin");  // no shard of ours: there are not so many
   options.replaces = true;
   options.shard_tokens = 5;
   const auto second = create_token_output(files, options);
   put_documents(*second);
   CHECK(second->finish().size() == 2);
-  CHECK(names_in(files, "/d") ==
-        std::vector<std::string>{"set_000000.bin", "set_000001.bin", "set_extra.bin"});
+  CHECK(names_in(files, "/d") == std::vector<std::string>{"set_000000.bin", "set_000001.bin",
+                                                          "set_20240101.bin", "set_extra.bin"});
 }
 
 TEST_CASE("an id outside of the vocabulary is refused, and leaves no file", "[data]") {
@@ -134,14 +134,27 @@ TEST_CASE("whichever call fails, a set is whole or not there", "[data]") {
           output->finish();
           is_done = true;
         } catch (const IoError&) {
-          CAPTURE(call, names_in(disk, "/d"));
-          const bool is_set = disk.exists("/d/set.idx") || disk.exists("/d/set_000000.bin");
-          // After the last rename the set is whole, and may have been told as not durable.
-          CHECK((!is_set || disk.exists("/d/set.bin")));
+          // At the last call the set is whole, and may be told as not durable.
+          const std::vector<std::string> names = names_in(disk, "/d");
+          CAPTURE(call, names);
+          CHECK((names.empty() || (names.size() == 2 && call + 1 == files.call_count())));
         }
         if (is_done) CHECK(names_in(disk, "/d").size() == 2);
         REQUIRE(call < 100);
       }
     }
+  }
+}
+
+TEST_CASE("what another run writes or has written is not touched", "[data]") {
+  for (const TokenFormat format : {TokenFormat::kMegatron, TokenFormat::kLlmc}) {
+    MemoryFileSystem files;
+    files.make_directory("/d");
+    const TokenOutputOptions options{.prefix = "/d/set", .format = format, .vocab_size = 10};
+    const auto first = create_token_output(files, options);
+    CHECK_THROWS_WITH(create_token_output(files, options), Catch::Contains("another run"));
+    put_documents(*first);
+    files.create(format == TokenFormat::kLlmc ? "/d/set_000000.bin" : "/d/set.idx");
+    CHECK_THROWS_WITH(first->finish(), Catch::Contains("is there already"));
   }
 }

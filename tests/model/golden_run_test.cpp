@@ -234,8 +234,8 @@ TEST_CASE("families compute what Hugging Face's models compute", "[model][device
   std::vector<int32_t> generated = run.generated();
   if (testing::test_device().is_emulated) generated.resize(8);  // for the sake of time, too
   CHECK(continuation(run.trainer(), run.tokens(2), generated.size()) == generated);
-  // Sums in another order differ by 1e-6 from CPU to CPU, and AdamW moves a weight whose gradient is
-  // near 0 by a whole rate, in either direction: with the vectors of some CPUs (AVX-512 without
+  // Sums in another order differ by 1e-6 from CPU to CPU, and AdamW moves a weight whose gradient
+  // is near 0 by a whole rate, in either direction: with the vectors of some CPUs (AVX-512 without
   // bf16) SmolLM3 ends 2.3e-5 away and ModernBERT's last loss is off by 1.3e-6.
   for (int step = 0; step < run.steps(); ++step) {
     const auto got = run.step(step, 1);

@@ -11,7 +11,9 @@ seq 1 4000 > corpus.txt
 head -200 corpus.txt > held_out.txt
 printf 'In the beginning\nAnd then\n' > prompts.txt
 printf '{"id": 1, "prompt": "In the beginning"}\n{"text": "And then"}\n' > prompts.jsonl
-mkdir shards
+echo '[{"role": "user", "content": "Hello"}]' > conversations.json
+mkdir shards corpus
+printf '{"text": "one"}\n{"text": "two"}\n' > corpus/a.jsonl
 for part in 1 2; do seq 1 500 | sed 's/.*/{"text": "line & of it"}/' > shards/$part.jsonl; done
 gzip -c shards/1.jsonl > docs.jsonl.gz
 cat > train.json <<'JSON'
@@ -28,6 +30,9 @@ dslaunch folder.json --num-ranks 1 --run-dir runs/folder > out 2> err || fail "t
 mkdir -p path/to/huggingface
 cp -rL runs/folder/final path/to/huggingface/folder
 cp gpt2/tokenizer.json .
+echo '{% for m in messages %}{{ m.role }}: {{ m.content }}
+{% endfor %}' > path/to/huggingface/folder/chat_template.jinja
+cp -r path/to/huggingface/folder qwen3
 dslaunch train.json --run-dir runs/mine > out 2> err || fail "the run that the examples look at"
 
 # What a verb needs beyond that.
@@ -56,7 +61,7 @@ put_back() {
   esac
 }
 
-# `dslaunch init` asks on a terminal: the data, and the defaults of everything else.
+# `dslaunch init` asks on a terminal: the data, and the defaults of everything else; a talk with a model is ended.
 cat > answering.py <<'PY'
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -71,6 +76,8 @@ while True:
     if not got:
         break
     sys.stdout.write(got.decode())
+    if got.endswith(b"> "):
+        os.write(terminal, b"/exit\n")
     if got.rstrip(b" ").endswith(b":"):
         os.write(terminal, answers.pop() if answers else b"\n")
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -82,7 +89,7 @@ here() {  # an example's command line as it is run
   line=${line//15496 11 995/72 11 99}
   case $line in
     "dslaunch --hostfile"*) line+=" --dry-run" ;;
-    "dslaunch init") line="python3 $scratch/answering.py $line" ;;
+    "dslaunch init" | *" --chat") line="python3 $scratch/answering.py $line" ;;
   esac
   [[ $1 == "dslaunch init"* ]] && line="rm -rf new && mkdir new && cd new && ln -s ../corpus.txt ../shards ../path . && $line"
   echo "$line"
