@@ -7,6 +7,21 @@
 #include "core/status/error.h"
 
 namespace ds {
+namespace {
+
+// CLI11 cuts words such as [a,b] into pieces where a place takes several words, and there a text may
+// begin and end with such signs. A sign behind the word keeps it whole until it has its place.
+constexpr std::string_view kGuarded = "]\x1a";
+
+std::string guarded(const std::string& word) {
+  return word.starts_with('[') && word.ends_with(']') ? word + kGuarded.back() : word;
+}
+std::string unguarded(std::string word) {
+  if (word.starts_with('[') && word.ends_with(kGuarded)) word.pop_back();
+  return word;
+}
+
+}  // namespace
 
 ValueCheck::ValueCheck(Complaint complaint, const std::string& says)
     : validator_(std::make_shared<const CLI::Validator>(std::move(complaint), says)) {}
@@ -96,7 +111,9 @@ VerbOption* VerbApp::added(CLI::Option* option) { return &options_.emplace_back(
 template <OptionValue Value>
 VerbOption* VerbApp::add_option(const std::string& names, Value& value,
                                 const std::string& description) {
-  return added(app_->add_option(names, value, description));
+  CLI::Option* const option = app_->add_option(names, value, description);
+  option->transform(unguarded, "");
+  return added(option);
 }
 
 template VerbOption* VerbApp::add_option(const std::string&, std::string&, const std::string&);
@@ -119,7 +136,9 @@ template VerbOption* VerbApp::add_option(const std::string&, std::optional<doubl
 VerbOption* VerbApp::add_option(const std::string& names,
                                 const std::function<void(const std::string&)>& take,
                                 const std::string& description) {
-  return added(app_->add_option_function<std::string>(names, take, description));
+  CLI::Option* const option = app_->add_option_function<std::string>(names, take, description);
+  option->transform(unguarded, "");
+  return added(option);
 }
 
 VerbOption* VerbApp::add_flag(const std::string& names, bool& value,
@@ -146,6 +165,7 @@ void VerbApp::rewrite_values(std::span<const std::string_view> types,
 void VerbApp::final_callback(const std::function<void()>& check) { app_->final_callback(check); }
 
 VerbApp::Outcome VerbApp::parse(std::vector<std::string> words) {
+  std::ranges::transform(words, words.begin(), guarded);
   std::ranges::reverse(words);  // CLI11 takes them from the back
   try {
     app_->parse(words);
@@ -157,7 +177,11 @@ VerbApp::Outcome VerbApp::parse(std::vector<std::string> words) {
   return Outcome::kValues;
 }
 
-std::vector<std::string> VerbApp::remaining() const { return app_->remaining(); }
+std::vector<std::string> VerbApp::remaining() const {
+  std::vector<std::string> words = app_->remaining();
+  std::ranges::transform(words, words.begin(), unguarded);
+  return words;
+}
 std::string VerbApp::help() const { return app_->help(); }
 
 const VerbOption* VerbApp::find_option(const std::string& name) const {

@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
 #include <ranges>
 #include <vector>
@@ -56,6 +58,34 @@ bool is_deeper(std::string_view json, int levels) {
   return false;
 }
 
+// The first integer of valid JSON that 64 bits cannot hold, which the parser would make a number
+// with a fraction; empty: there is none.
+std::string_view too_large_integer(std::string_view json) {
+  constexpr size_t kMostDigits = 18;  // that any 64 bits hold
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (c == '-' || (c >= '0' && c <= '9'))) {
+      const size_t end = std::min(json.find_first_not_of("+-.0123456789Ee", i), json.size());
+      const std::string_view number = json.substr(i, end - i);
+      int64_t narrow = 0;
+      uint64_t wide = 0;
+      const char* const last = number.data() + number.size();
+      if (number.size() > kMostDigits && number.find_first_of(".Ee") == std::string_view::npos &&
+          std::from_chars(number.data(), last, narrow).ec != std::errc() &&
+          std::from_chars(number.data(), last, wide).ec != std::errc()) {
+        return number;
+      }
+      i = end - 1;
+    }
+  }
+  return {};
+}
+
 // A message as templates are given it by transformers: without members that are null, and with its
 // reasoning by the names that templates read.
 rapidjson::Value normalized(const rapidjson::Value& message,
@@ -103,6 +133,9 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
   // What is copied below costs stack.
   if (is_deeper(conversation, kDeepest)) {
     throw refuse(fmt::format("nested deeper than {} levels", kDeepest));
+  }
+  if (const std::string_view number = too_large_integer(conversation); !number.empty()) {
+    throw refuse(fmt::format("the integer {} has more than 64 bits", number.substr(0, 40)));
   }
   auto& memory = document.GetAllocator();
   if (document.IsArray()) {

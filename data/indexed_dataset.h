@@ -29,6 +29,7 @@
 #include "core/files/file.h"
 #include "core/files/mapped_file.h"
 #include "core/values/index.h"
+#include "data/text/path_pattern.h"
 
 namespace ds {
 
@@ -153,8 +154,6 @@ class IndexBuilder {
 // fit.
 template <class T>
 void append_tokens(std::span<const T> tokens, ItemType type, std::vector<std::byte>& out);
-
-inline constexpr const char* kUnfinished = ".unfinished";  // ends names of files until then
 
 // Writes a data set as its tokens arrive. Both files have their names from finish() on and not
 // before: until then they end with ".unfinished", and the files of another run that was killed are

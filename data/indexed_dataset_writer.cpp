@@ -44,7 +44,7 @@ uint8_t code_of(ItemType type, TypeCodes codes) {
                   to_string(type)));
 }
 
-std::string unfinished(const std::string& path) { return path + kUnfinished; }
+std::string unfinished(const std::string& path) { return path + std::string(kUnfinished); }
 
 std::unique_ptr<File> create_anew(FileSystem& files, const std::string& path) {
   if (files.exists(path)) files.remove(path);

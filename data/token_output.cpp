@@ -136,7 +136,7 @@ class ShardOutput final : public TokenOutput {
   }
 
  private:
-  std::string unfinished(size_t shard) const { return names_.of(shard) + kUnfinished; }
+  std::string unfinished(size_t shard) const { return names_.of(shard) + std::string(kUnfinished); }
 
   void begin() {
     const std::string path = unfinished(begun_);
@@ -185,10 +185,11 @@ std::unique_ptr<TokenOutput> create_token_output(FileSystem& files,
   for (const std::string& path : paths) {
     if (options.replaces) break;
     if (files.exists(path)) refuse_existing(path);
-    if (files.exists(path + kUnfinished)) {
+    const std::string unfinished = path + std::string(kUnfinished);
+    if (files.exists(unfinished)) {
       throw UsageError(fmt::format(
           "{} is there: another run is writing it, or was killed; --force replaces what is there",
-          path + kUnfinished));
+          unfinished));
     }
   }
   if (is_sharded) return std::make_unique<ShardOutput>(files, options);

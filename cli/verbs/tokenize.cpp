@@ -37,7 +37,7 @@ void describe_files(VerbApp& app, TokenFileArgs& values) {
 void check_conversations(const TokenizeArgs& args) {
   check_chat(args.chat);
   if (args.chat.is_chat) {
-    if (!args.decode && !args.special_tokens && args.to_files.output.empty() &&
+    if (!args.decode && !args.special_tokens && !args.to_files.output &&
         !(args.render && (args.count || args.json))) {
       return;
     }
@@ -50,9 +50,23 @@ void check_conversations(const TokenizeArgs& args) {
   }
 }
 
+void check_prefix(const std::string& prefix) {
+  const std::string name = prefix.substr(prefix.rfind('/') + 1);
+  if (name.empty() || name == "." || name == "..") {
+    throw UsageError(fmt::format(
+        "--output \"{}\" is no beginning of names of files; expected one such as data/corpus",
+        prefix));
+  }
+  for (const std::string_view ending : {".bin", ".idx"}) {
+    if (!name.ends_with(ending)) continue;
+    throw UsageError(
+        fmt::format("--output {}: leave {} out, it is put behind PREFIX", prefix, ending));
+  }
+}
+
 void check_files(const TokenizeArgs& args) {
   const TokenFileArgs& to = args.to_files;
-  if (to.output.empty()) {
+  if (!to.output) {
     if (to.format || to.field || to.separator || to.shard_tokens || to.threads || to.force) {
       throw UsageError(
           "--format, --field, --separator, --shard-tokens, --num-threads and --force are about the "
@@ -60,6 +74,7 @@ void check_files(const TokenizeArgs& args) {
     }
     return;
   }
+  check_prefix(*to.output);
   if (args.decode || args.count || args.special_tokens) {
     throw UsageError("--output excludes --decode, --count and --special-tokens");
   }

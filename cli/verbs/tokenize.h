@@ -12,7 +12,7 @@ namespace ds {
 
 // Files of token ids that are written instead of what is printed.
 struct TokenFileArgs {
-  std::string output;                    // the prefix of their names; empty: none
+  std::optional<std::string> output;     // the prefix of their names
   std::optional<std::string> format;     // megatron, deepspeed or llmc
   std::optional<std::string> field;      // of JSON lines
   std::optional<std::string> separator;  // after each document

@@ -25,7 +25,9 @@ std::optional<std::vector<DirectoryEntry>> entries_of(const FileSystem& file_sys
   return std::nullopt;
 }
 
-bool is_hidden(const std::string& name) { return name.starts_with('.') || name.starts_with('_'); }
+bool is_hidden(const std::string& name) {
+  return name.starts_with('.') || name.starts_with('_') || name.ends_with(kUnfinished);
+}
 
 void add_folder(const FileSystem& file_system, const std::string& path, int depth,
                 std::vector<std::string>& out) {

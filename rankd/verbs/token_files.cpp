@@ -209,7 +209,7 @@ int write_token_files(const TokenizeArgs& args, const TokenFilesPlace& place) {
                    to.threads.value_or(cores));
   texts.look_at(args.files);
   const std::string format = to.format.value_or("megatron");
-  TokenOutputOptions options{.prefix = to.output,
+  TokenOutputOptions options{.prefix = to.output.value(),
                              .format = kFormats.at(format),
                              .vocab_size = place.tokenizer.vocab_size(),
                              .replaces = to.force};

@@ -158,7 +158,7 @@ int run_tokenize(const TokenizeArgs& args) {
   RealFileSystem real;
   InputFiles files(real);
   const std::string name = tokenizer_place(files, args.tokenizer);
-  if (!args.to_files.output.empty()) {
+  if (args.to_files.output) {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, name);
     return write_token_files(args, {files, real, *tokenizer, name});
   }

@@ -97,6 +97,10 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"eval", "folder", "--data", "a.txt", "--stride", "0"},
            {"tokenize", "text"},
            {"tokenize", "--tokenizer", "byte", "--count", "--decode"},
+           {"tokenize", "--tokenizer", "byte", "--file", "f", "--output", ""},
+           {"tokenize", "--tokenizer", "byte", "--file", "f", "--output", "d/"},
+           {"tokenize", "--tokenizer", "byte", "--file", "f", "--output", "d/.."},
+           {"tokenize", "--tokenizer", "byte", "--file", "f", "--output", "x.idx"},
            {"agent", "stray"},
            {"ctl"},
            {"ctl", "dance"},
@@ -150,6 +154,11 @@ TEST_CASE("texts and files may be given several times, each with its own flag", 
       values_of<TokenizeArgs>({"tokenize", "--tokenizer", "byte", "--file", "f", "one", "two"});
   CHECK(tokenize.texts == std::vector<std::string>{"one", "two"});
   CHECK(tokenize.files == std::vector<std::string>{"f"});
+  const std::vector<std::string> lists{"[a,b]", "[]", "[[1], [2]]"};
+  CHECK(values_of<TokenizeArgs>({"tokenize", "--tokenizer", "[t]", "[a,b]", "[]", "[[1], [2]]"})
+            .texts == lists);
+  CHECK(values_of<TokenizeArgs>({"tokenize", "--tokenizer", "[t]", "--file", "[f]"}).tokenizer ==
+        "[t]");
 }
 
 TEST_CASE("verbs about the configuration have their own options", "[cli]") {

@@ -160,7 +160,7 @@ TEST_CASE("files of token ids hold what training on the texts would read", "[ran
 
   TokenizeArgs args = files_of(here, paths);
   CHECK(Catch::StartsWith(here.path() / "ids.bin, ").match(tokenize(args)));
-  const auto indexed = open_indexed(args.to_files.output);
+  const auto indexed = open_indexed(*args.to_files.output);
   CHECK(text_of(*indexed) == text_of(*trained[0]));
   CHECK(text_of(*indexed) == "one\n\ntwo\nthree\r\n\nfour");
   CHECK(indexed->documents() == 4);
@@ -179,7 +179,7 @@ TEST_CASE("with --lines the lines of a text are documents, and empty ones are to
   args.lines = true;
   args.to_files.separator = "<>";
   tokenize(args);
-  CHECK(text_of(*open_indexed(args.to_files.output)) == "one<> two<>");
+  CHECK(text_of(*open_indexed(*args.to_files.output)) == "one<> two<>");
   args.lines = false;
   args.files = {added(here, "b.jsonl", "{\"body\": \"\"}\n{\"body\": \"x\"}\n")};
   args.to_files.field = "body";
@@ -188,7 +188,7 @@ TEST_CASE("with --lines the lines of a text are documents, and empty ones are to
   args.json = true;
   const std::string told = tokenize(args);
   CHECK(Catch::Contains("\"documents\":1,\"empty_documents\":1,\"tokens\":1,").match(told));
-  CHECK(text_of(*open_indexed(args.to_files.output)) == "x");
+  CHECK(text_of(*open_indexed(*args.to_files.output)) == "x");
 }
 
 TEST_CASE("what cannot become token ids is refused, and no file stays", "[rankd]") {
