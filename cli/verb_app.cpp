@@ -9,8 +9,8 @@
 namespace ds {
 namespace {
 
-// CLI11 cuts words such as [a,b] into pieces where a place takes several words, and there a text may
-// begin and end with such signs. A sign behind the word keeps it whole until it has its place.
+// CLI11 cuts words such as [a,b] into pieces where a place takes several words, and there a text
+// may begin and end with such signs. A sign behind the word keeps it whole until it has its place.
 constexpr std::string_view kGuarded = "]\x1a";
 
 std::string guarded(const std::string& word) {
