@@ -232,10 +232,9 @@ std::string text_of_tiktoken(FileSystem& files, const std::string& path, std::st
     JsonText json;
     json.out().StartObject();
     write_steps(json, known.pattern, known.composes);
-    if (known.bos[0] != '\0') {
-      const std::string& bos = roles.at("bos_token");
-      write_template(json, FrameToken{bos, added.at(bos).id}, std::nullopt);
-    }
+    // "bos_token": "" means that nothing is put before a text.
+    if (const auto bos = roles.find("bos_token"); known.bos[0] != '\0' && bos != roles.end())
+      write_template(json, FrameToken{bos->second, added.at(bos->second).id}, std::nullopt);
     write_added_tokens(json, added);
     write_roles(json, roles);
     tokens.write(json);

@@ -158,6 +158,11 @@ TEST_CASE("what is beside ranks says how they are read", "[data]") {
                            R"({"tokenizer_class": "LlamaTokenizer", "eos_token": "<none>"})");
   CHECK_THROWS_WITH(make_tokenizer(fs, "/m"), Contains("its eos_token \"<none>\""));
   fs.write_text_atomically("/m/tokenizer_config.json",
+                           R"({"tokenizer_class": "LlamaTokenizer", "bos_token": ""})");
+  const auto without_bos = make_tokenizer(fs, "/m");
+  CHECK(without_bos->encode("the") == Ids{257});
+  CHECK(read_frame(fs, "/m", *without_bos).before.empty());
+  fs.write_text_atomically("/m/tokenizer_config.json",
                            R"({"tokenizer_class": "Phi3SmallTokenizer"})");
   CHECK_THROWS_WITH(make_tokenizer(fs, "/m"), Contains("of \"Phi3SmallTokenizer\""));
 
