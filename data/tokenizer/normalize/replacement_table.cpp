@@ -13,6 +13,10 @@ constexpr uint32_t kLabel = (uint32_t{1} << 31) | 0xff;
 constexpr uint32_t kValue = (uint32_t{1} << 31) - 1;
 constexpr uint32_t kHasValue = uint32_t{1} << 8;
 
+// Keys are some characters long, and a table that leads back into itself must not make a text cost
+// more than this for each of its bytes.
+constexpr size_t kLongestKey = 128;  // bytes
+
 uint32_t offset(uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
 
 }  // namespace
@@ -40,7 +44,8 @@ uint32_t ReplacementTable::unit(uint32_t at) const {
 
 // A double array (Aoe 1989) in the layout of Darts-clone: from the unit at `node`, the unit of the
 // next byte lies at the exclusive or of the node, its offset and the byte, and carries the byte as
-// its label. No walk is longer than the text, wherever the offsets lead.
+// its label. No walk is longer than the text, or than kLongestKey, wherever the offsets
+// lead.
 template <class OnPrefix>
 void ReplacementTable::for_each_prefix(std::string_view text, const OnPrefix& on_prefix) const {
   uint32_t node = offset(unit(0));
@@ -50,6 +55,10 @@ void ReplacementTable::for_each_prefix(std::string_view text, const OnPrefix& on
     node ^= byte;
     const uint32_t here = unit(node);
     if ((here & kLabel) != byte) return;
+    if (length > kLongestKey) {
+      throw DataError("tokenizer: precompiled_charsmap has a key of more than " +
+                      std::to_string(kLongestKey) + " bytes");
+    }
     node ^= offset(here);
     if ((here & kHasValue) != 0 && !on_prefix(length, unit(node) & kValue)) return;
   }

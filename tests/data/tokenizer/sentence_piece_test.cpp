@@ -306,7 +306,11 @@ TEST_CASE("a hostile table of replacements ends, wherever it leads", "[data]") {
     return loaded(kSmall + bytes(3, bytes(2, table)));
   };
   // Every unit leads back to a unit that says so again.
-  CHECK(with(std::vector<uint32_t>(256, 0x61))->encode(std::string(1000, 'a')).size() == 1000);
+  const auto endless = with(std::vector<uint32_t>(256, 0x61));
+  CHECK(endless->encode(std::string(128, 'a')).size() == 128);
+  CHECK_THROWS_AS(endless->encode(std::string(129, 'a')), DataError);
+  CHECK_THROWS_WITH(endless->encode(std::string(size_t{1} << 20, 'a')),
+                    Contains("precompiled_charsmap has a key of more than 128 bytes"));
   CHECK_THROWS_WITH(with({0x80000000U << 1 | 1U << 30})->encode("a"),
                     Contains("precompiled_charsmap leads beyond its end"));
 }
