@@ -13,8 +13,13 @@ namespace ds {
 // Thread-safe once built.
 class TokenTree {
  public:
-  TokenTree() : nodes_(1) {}                     // of no token
-  explicit TokenTree(const Vocabulary& tokens);  // none of them empty
+  // The bytes of all tokens together are bounded, since each may take a node: some ten times as
+  // many as the largest vocabularies have.
+  static constexpr size_t kMostBytes = size_t{1} << 24;
+
+  TokenTree() : nodes_(1) {}  // of no token
+  // No text begins with an empty token. DataError for tokens of more than kMostBytes.
+  explicit TokenTree(const Vocabulary& tokens);
 
   // Calls `on_token` with the length and the id of each token that the text begins with, shortest
   // first.

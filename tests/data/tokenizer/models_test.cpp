@@ -1,6 +1,7 @@
 // Models other than byte pairs, and byte pairs of characters.
 #include "core/status/error.h"
 #include "data/tokenizer/models/byte_pair.h"
+#include "data/tokenizer/models/token_tree.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
@@ -56,6 +57,31 @@ TEST_CASE("of all cuts into tokens the likeliest is taken", "[data]") {
   CHECK(encode(*model, "éa") == Ids{0, 1});
   CHECK(encode(*model, "<unk>") == Ids{0});
   CHECK_THROWS_WITH(encode(*unigram({{"a", -1}}, {}), "ab"), Catch::Contains("model.unk_id"));
+}
+
+TEST_CASE("a tree of tokens finds what a text begins with", "[data]") {
+  const auto found = [](const TokenTree& tree, std::string_view text) {
+    std::vector<std::pair<size_t, int32_t>> out;
+    tree.for_each_prefix(text, [&](size_t length, int32_t id) { out.emplace_back(length, id); });
+    return out;
+  };
+  using Found = std::vector<std::pair<size_t, int32_t>>;
+  const TokenTree tree({{"", 9}, {"a", 1}, {"abc", 2}, {"b", 3}, {"ba", 4}, {"\xff", 5}});
+  CHECK(found(tree, "abcd") == Found{{1, 1}, {3, 2}});
+  CHECK(found(tree, "ba") == Found{{1, 3}, {2, 4}});
+  CHECK(found(tree, "\xff") == Found{{1, 5}});
+  CHECK(found(tree, "c").empty());  // not even the empty token
+  CHECK(tree.longest_prefix("abab") == 1);
+  CHECK(tree.longest_prefix("") == 0);
+  CHECK(found(TokenTree({{"", 9}}), "a").empty());
+  CHECK(TokenTree().longest_prefix("a") == 0);
+}
+
+TEST_CASE("tokens that are too many bytes together are refused", "[data]") {
+  const std::string half(TokenTree::kMostBytes / 2, 'a');
+  const auto build = [&] { TokenTree({{half, 0}, {"b" + half, 1}}); };
+  CHECK_THROWS_AS(build(), DataError);
+  CHECK_THROWS_WITH(build(), Catch::Contains("16777217 bytes together, expected at most 16777216"));
 }
 
 TEST_CASE("what has no token is its bytes, where all of them are tokens", "[data]") {
