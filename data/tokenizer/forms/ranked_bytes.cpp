@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "core/status/error.h"
@@ -18,6 +19,7 @@ namespace {
 // Joining costs as much as the longest token is long.
 constexpr size_t kLongestToken = 4096;             // bytes
 constexpr int64_t kMostTokens = int64_t{1} << 21;  // ten times as many as there are in use
+constexpr int64_t kLargestRank = std::numeric_limits<int32_t>::max();
 
 struct Special {
   std::string token;
@@ -164,6 +166,10 @@ Tokens read_lines(std::string_view bytes) {
         std::from_chars(written.data(), written.data() + written.size(), rank);
     if (!token || error != std::errc() || end != written.data() + written.size() || rank < 0)
       throw DataError(fmt::format("line {} is not a token in base64 and its rank", number));
+    if (rank > kLargestRank) {
+      throw DataError(fmt::format("line {} has rank {}, which is out of range, expected 0 to {}",
+                                  number, rank, kLargestRank));
+    }
     out.add(std::move(*token), rank);
   }
   return out;

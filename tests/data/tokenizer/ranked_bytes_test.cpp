@@ -191,7 +191,10 @@ TEST_CASE("ranks that are none are refused", "[data]") {
   CHECK_THAT(with("YQ== 0\nYQ== 1\n"), Contains("token 1 is the same as token 0"));
   CHECK_THAT(with("YQ== 0\nYg== 0\n"), Contains("token id 0 is given to two tokens"));
   CHECK_THAT(with(to_base64(std::string(4097, 'a')) + " 0\n"), Contains("has 4097 bytes"));
-  CHECK_THAT(with("YQ== 99999999999\n"), Contains("out of range"));
+  CHECK_THAT(with("YQ== 99999999999\n"), Contains("line 1 has rank 99999999999, which is out of"));
+  CHECK_THAT(with("YQ== 2147483648\n"), Contains("expected 0 to 2147483647"));
+  CHECK_THAT(with("YQ== 9223372036854775807\n"), Contains("line 1 has rank 9223372036854775807"));
+  CHECK_THAT(with("YQ== 2147483647\n"), Contains("token id 2147483647 is out of range"));
 }
 
 TEST_CASE("a tekken.json that is none is refused", "[data]") {
