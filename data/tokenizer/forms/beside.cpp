@@ -1,6 +1,8 @@
 #include "data/tokenizer/forms/beside.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 #include "data/text/text_kind.h"
 #include "data/tokenizer/forms/json_object.h"
@@ -14,25 +16,29 @@ constexpr const char* kWriteOne =
     "write a tokenizer.json with transformers, "
     "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
 
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+constexpr const char* kModelConfig = "config.json";
+constexpr const char* kAddedTokens = "added_tokens.json";
+constexpr const char* kDecoder = "added_tokens_decoder";
+
+constexpr const char* kWantedId = "an id, expected 0 to 2147483647";
+bool is_id(int64_t number) { return number >= 0 && number <= std::numeric_limits<int32_t>::max(); }
+
+std::string string_of(const Value& text) { return {text.GetString(), text.GetStringLength()}; }
+
 }  // namespace
 
 Beside::Beside(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {
-  config_ = object_at("tokenizer_config.json");
+  config_ = object_at(kTokenizerConfig);
 }
 
 std::optional<std::string> Beside::tokenizer_class() const {
-  const rapidjson::Document model = object_at("config.json");
-  const Value* named = member(config_, "tokenizer_class");
-  if (named == nullptr) named = member(model, "tokenizer_class");
-  if (named == nullptr || !named->IsString()) return std::nullopt;
-  return named->GetString();
+  const auto named = text_of(config_, kTokenizerConfig, "tokenizer_class");
+  return named ? named : text_of(object_at(kModelConfig), kModelConfig, "tokenizer_class");
 }
 
 std::optional<std::string> Beside::model_type() const {
-  const rapidjson::Document model = object_at("config.json");
-  const Value* named = member(model, "model_type");
-  if (named == nullptr || !named->IsString()) return std::nullopt;
-  return named->GetString();
+  return text_of(object_at(kModelConfig), kModelConfig, "model_type");
 }
 
 std::optional<std::string> Beside::named_class() const {
@@ -52,45 +58,89 @@ void Beside::refuse_role(const char* role, const std::string& token) const {
 }
 
 bool Beside::flag(const char* key, bool fallback) const {
-  const Value* value = member(config_, key);
-  return value != nullptr && value->IsBool() ? value->GetBool() : fallback;
+  return flag_of(config_, key, key).value_or(fallback);
 }
 
 std::optional<int64_t> Beside::count(const char* key) const {
   const Value* value = member(config_, key);
-  if (value == nullptr || !value->IsInt64()) return std::nullopt;
+  if (value == nullptr) return std::nullopt;
+  if (!value->IsInt64()) refuse_value(kTokenizerConfig, key, "an integer");
   return value->GetInt64();
 }
 
 std::string Beside::token(const char* role, const char* fallback) const {
   const Value* value = member(config_, role);
-  if (value != nullptr && value->IsObject()) value = member(*value, "content");
-  return value != nullptr && value->IsString() ? value->GetString() : fallback;
+  if (value == nullptr) return fallback;
+  if (value->IsObject()) value = member(*value, "content");
+  if (value == nullptr || !value->IsString())
+    refuse_value(kTokenizerConfig, role, "a text, or an object whose \"content\" is one");
+  return string_of(*value);
 }
 
 std::map<std::string, AddedBeside> Beside::added() const {
   std::map<std::string, AddedBeside> out;
-  const rapidjson::Document apart = object_at("added_tokens.json");
+  const rapidjson::Document apart = object_at(kAddedTokens);
   for (const auto& item : apart.GetObject()) {
-    if (item.value.IsInt64()) out[item.name.GetString()] = {.id = item.value.GetInt64()};
+    const std::string token = string_of(item.name);
+    if (!item.value.IsInt64() || !is_id(item.value.GetInt64()))
+      refuse_value(kAddedTokens, token, kWantedId);
+    out[token] = {.id = item.value.GetInt64()};
   }
-  const Value* list = member(config_, "added_tokens_decoder");
-  if (list == nullptr || !list->IsObject()) return out;
+  const Value* list = member(config_, kDecoder);
+  if (list == nullptr) return out;
+  if (!list->IsObject()) refuse_value(kTokenizerConfig, kDecoder, "an object");
   for (const auto& item : list->GetObject()) {
+    const std::string id = string_of(item.name), key = fmt::format("{}.{}", kDecoder, id);
     const Value* content = item.value.IsObject() ? member(item.value, "content") : nullptr;
-    if (content == nullptr || !content->IsString()) continue;
-    AddedBeside& token = out[content->GetString()];
-    token.id = std::strtoll(item.name.GetString(), nullptr, 10);
+    if (content == nullptr || !content->IsString())
+      refuse_value(kTokenizerConfig, key, "an object whose \"content\" is a text");
+    AddedBeside& token = out[string_of(*content)];
+    token.id = parse_id(id, key);
     for (size_t i = 0; i < kAddedFlags.size(); ++i) {
-      const Value* value = member(item.value, kAddedFlags.at(i));
-      if (value != nullptr && value->IsBool()) token.flags.at(i) = value->GetBool();
+      const char* const name = kAddedFlags.at(i);
+      const auto said = flag_of(item.value, name, fmt::format("{}.{}", key, name));
+      if (said) token.flags.at(i) = said;
     }
   }
   return out;
 }
 
+int64_t Beside::parse_id(const std::string& text, const std::string& key) const {
+  int64_t id = -1;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, id);
+  if (error != std::errc() || end != last || !is_id(id))
+    throw DataError(
+        fmt::format("{}: the key \"{}\" is not {}", beside(kTokenizerConfig), key, kWantedId));
+  return id;
+}
+
+std::optional<bool> Beside::flag_of(const Value& object, const char* name,
+                                    const std::string& key) const {
+  const Value* value = member(object, name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->IsBool()) refuse_value(kTokenizerConfig, key, "true or false");
+  return value->GetBool();
+}
+
+std::optional<std::string> Beside::text_of(const Value& object, const char* file,
+                                           const char* key) const {
+  const Value* value = member(object, key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->IsString()) refuse_value(file, key, "a text");
+  return string_of(*value);
+}
+
+void Beside::refuse_value(const char* file, const std::string& key, const char* wanted) const {
+  throw DataError(fmt::format("{}: \"{}\" is not {}", beside(file), key, wanted));
+}
+
+std::string Beside::beside(const char* name) const {
+  return join_path(parent_directory(path_), name);
+}
+
 rapidjson::Document Beside::object_at(const char* name) const {
-  const std::string file = join_path(parent_directory(path_), name);
+  const std::string file = beside(name);
   if (files_.exists(file)) return read_json_object(files_, file, kLargestVocabulary);
   rapidjson::Document none;
   none.SetObject();

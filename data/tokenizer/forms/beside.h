@@ -24,6 +24,8 @@ struct AddedBeside {
   std::array<std::optional<bool>, kAddedFlags.size()> flags = {};
 };
 
+// A value that is absent or null is not said; one of another kind than a key has is a DataError that
+// names the file and the key.
 class Beside {
  public:
   // `path`: the vocabulary's. DataError for a file beside it that is no JSON object.
@@ -48,6 +50,15 @@ class Beside {
  private:
   static const rapidjson::Value* member(const rapidjson::Value& object, const char* key);
   rapidjson::Document object_at(const char* name) const;
+  std::string beside(const char* name) const;  // the path of the file of that name
+  [[noreturn]] void refuse_value(const char* file, const std::string& key,
+                                 const char* wanted) const;
+  int64_t parse_id(const std::string& text, const std::string& key) const;
+  // `key`: what a refusal calls it.
+  std::optional<bool> flag_of(const rapidjson::Value& object, const char* name,
+                              const std::string& key) const;
+  std::optional<std::string> text_of(const rapidjson::Value& object, const char* file,
+                                     const char* key) const;
 
   FileSystem& files_;
   std::string path_;

@@ -264,6 +264,61 @@ TEST_CASE("added tokens of a model of SentencePiece, and what begins behind them
   CHECK_FALSE(special_tokens(fs, "/m").contains("new"));
 }
 
+TEST_CASE("what the files beside a model say in the wrong way is refused", "[data]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  put(fs, "/m/tokenizer.model", kSmall);
+  const auto with = [&](const std::string& file, const std::string& text) -> std::string {
+    fs.write_text_atomically("/m/" + file, text);
+    std::string out = "taken";
+    try {
+      make_tokenizer(fs, "/m");
+    } catch (const DataError& error) {
+      out = error.what();
+    }
+    fs.write_text_atomically("/m/" + file, "{}");
+    return out;
+  };
+  const auto decoder = [&](const std::string& list) {
+    return with("tokenizer_config.json", R"({"added_tokens_decoder": )" + list + "}");
+  };
+  CHECK(decoder("null") == "taken");
+  CHECK(decoder(R"({"8": {"content": "<x>", "special": null}})") == "taken");
+  for (const char* key : {"x", "", "8x", " 8", "+8", "-1", "2147483648", "99999999999999999999"}) {
+    CAPTURE(key);
+    CHECK_THAT(
+        decoder(fmt::format(R"({{"{}": {{"content": "<x>"}}}})", key)),
+        Contains(fmt::format("/m/tokenizer_config.json: the key \"added_tokens_decoder.{}\" is not "
+                             "an id, expected 0 to 2147483647",
+                             key)));
+  }
+  CHECK_THAT(decoder("[]"), Contains("\"added_tokens_decoder\" is not an object"));
+  for (const char* token : {R"("<x>")", "{}", R"({"content": 5})"}) {
+    CAPTURE(token);
+    CHECK_THAT(decoder(fmt::format(R"({{"8": {}}})", token)),
+               Contains("\"added_tokens_decoder.8\" is not an object whose \"content\" is a text"));
+  }
+  CHECK_THAT(decoder(R"({"8": {"content": "<x>", "lstrip": "no"}})"),
+             Contains("\"added_tokens_decoder.8.lstrip\" is not true or false"));
+  CHECK_THAT(with("tokenizer_config.json", R"({"legacy": "no"})"),
+             Contains("/m/tokenizer_config.json: \"legacy\" is not true or false"));
+  CHECK_THAT(
+      with("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 2.5})"),
+      Contains("/m/tokenizer_config.json: \"extra_ids\" is not an integer"));
+  CHECK_THAT(with("tokenizer_config.json", R"({"eos_token": 2})"),
+             Contains("\"eos_token\" is not a text, or an object whose"));
+  CHECK_THAT(with("tokenizer_config.json", R"({"tokenizer_class": 5})"),
+             Contains("\"tokenizer_class\" is not a text"));
+  CHECK_THAT(with("config.json", R"({"model_type": []})"),
+             Contains("/m/config.json: \"model_type\" is not a text"));
+  CHECK(with("added_tokens.json", R"({"<x>": 8})") == "taken");
+  for (const char* id : {"\"8\"", "8.0", "-1", "2147483648"}) {
+    CAPTURE(id);
+    CHECK_THAT(with("added_tokens.json", fmt::format(R"({{"<x>": {}}})", id)),
+               Contains("/m/added_tokens.json: \"<x>\" is not an id, expected 0 to 2147483647"));
+  }
+}
+
 TEST_CASE("what is no model of SentencePiece is refused", "[data]") {
   CHECK(refusal_of(kSmall) == "taken");
   CHECK(refusal_of(kSmall + number(9, 5) + bytes(200, "x")) == "taken");  // what others add
