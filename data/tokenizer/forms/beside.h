@@ -24,8 +24,8 @@ struct AddedBeside {
   std::array<std::optional<bool>, kAddedFlags.size()> flags = {};
 };
 
-// A value that is absent or null is not said; one of another kind than a key has is a DataError that
-// names the file and the key.
+// A value that is absent or null is not said. One of another kind than its key has is a DataError
+// that names the file and the key.
 class Beside {
  public:
   // `path`: the vocabulary's. DataError for a file beside it that is no JSON object.
