@@ -78,16 +78,19 @@ Value indent(Context& context, const Value& self, const Arguments& arguments) {
   const bool first = arguments.has(1) && arguments[1].is_true();
   const bool blank = arguments.has(2) && arguments[2].is_true();
   const std::string closed = text + '\n';
-  const auto lines = lines_of(closed, false);
+  size_t lines = 0;
+  for_each_line(closed, false, [&](std::string_view) { ++lines; });
   const size_t limit = context.budget().limits().bytes;
-  if (by.size() > 0 && lines.size() > limit / by.size()) context.budget().take(limit + 1);
-  context.budget().spend_on(text.size() + lines.size() * by.size());
+  if (by.size() > 0 && lines > limit / by.size()) context.budget().take(limit + 1);
+  context.budget().spend_on(text.size() + lines * by.size());
   std::string out;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0) out += '\n';
-    if (i == 0 ? first : blank || !lines[i].empty()) out += by;
-    out += lines[i];
-  }
+  bool begins = true;
+  for_each_line(closed, false, [&](std::string_view line) {
+    if (!begins) out += '\n';
+    if (begins ? first : blank || !line.empty()) out += by;
+    out += line;
+    begins = false;
+  });
   return self.is_markup() ? make_markup(&context.budget(), std::move(out))
                           : context.text(std::move(out));
 }
@@ -102,7 +105,7 @@ Value truncate(Context& context, const Value& self, const Arguments& arguments) 
   const auto end_length = static_cast<int64_t>(length_of(std::string_view(end)));
   if (length < end_length || leeway < 0) throw Fault("truncate: the length is too small");
   context.budget().spend_on(text.size());
-  if (static_cast<int64_t>(length_of(std::string_view(text))) <= length + leeway) return self;
+  if (static_cast<int64_t>(length_of(std::string_view(text))) - leeway <= length) return self;
   std::string kept = text.substr(0, offset_of(text, static_cast<size_t>(length - end_length)));
   if (const size_t space = kept.rfind(' '); !inside_words && space != kept.npos) kept.resize(space);
   return context.text(kept + end);
@@ -175,13 +178,23 @@ Value absolute(Context&, const Value& self, const Arguments&) {
 
 // An integer to a power of ten, halves to the even one.
 int64_t rounded_integer(int64_t value, int64_t digits) {
-  if (digits > 18) return 0;
+  constexpr int64_t kHalfOfLargestUnit = 5'000'000'000'000'000'000;  // of 10 to the power of 19
+  const auto fault = [] {
+    return Fault("round: the number has more than 64 bits, which are not supported");
+  };
+  if (digits > 19) return 0;
+  if (digits == 19) {
+    if (value > kHalfOfLargestUnit || value < -kHalfOfLargestUnit) throw fault();
+    return 0;
+  }
   int64_t unit = 1;
   for (int64_t i = 0; i < digits; ++i) unit *= 10;
-  const int64_t rest = ((value % unit) + unit) % unit;
-  int64_t down = value - rest;
-  const bool up = rest * 2 > unit || (rest * 2 == unit && (down / unit) % 2 != 0);
-  return down + (up ? unit : 0);
+  const int64_t rest = std::abs(value % unit);
+  int64_t units = value / unit;
+  if (rest * 2 > unit || (rest * 2 == unit && units % 2 != 0)) units += value < 0 ? -1 : 1;
+  int64_t out = 0;
+  if (__builtin_mul_overflow(units, unit, &out)) throw fault();
+  return out;
 }
 
 double rounded_float(double value, int64_t precision) {
@@ -201,8 +214,9 @@ Value round(Context&, const Value& self, const Arguments& arguments) {
   if (!self.is_number()) refuse_type("round", self);
   if (method == "common") {
     if (self.is_integer())
-      return precision >= 0 ? Value(self.as_int())
-                            : Value(rounded_integer(self.as_int(), -precision));
+      return precision >= 0
+                 ? Value(self.as_int())
+                 : Value(rounded_integer(self.as_int(), -std::max<int64_t>(precision, -20)));
     return Value(rounded_float(self.as_double(), precision));
   }
   if (method != "ceil" && method != "floor")
@@ -210,6 +224,7 @@ Value round(Context&, const Value& self, const Arguments& arguments) {
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = self.as_double() * unit;
   if (!std::isfinite(scaled)) throw Fault("round: the number is too large");
+  if (unit == 0) throw Fault("round: the precision is too small");
   return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
 }
 

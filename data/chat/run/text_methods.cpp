@@ -151,12 +151,17 @@ size_t places_of(std::string_view text, std::string_view sought, int64_t at_most
   return at_most < 0 ? found : std::min(found, static_cast<size_t>(at_most));
 }
 
+// The most that a method may replace or cut; -1: all.
+int64_t limit_of(std::string_view operation, const Value& value) {
+  return std::max<int64_t>(int_of(operation, value), -1);
+}
+
 Value replace(Context& context, const Value& self, const Arguments& arguments) {
   const std::string& from = text_of("replace", arguments[0]);
   std::string to = text_of("replace", arguments[1]);
   if (self.is_markup() && !arguments[1].is_markup()) to = escaped(to);
   const std::string source = self.is_markup() ? escaped(from) : from;
-  const int64_t at_most = arguments.has(2) ? int_of("replace", arguments[2]) : -1;
+  const int64_t at_most = arguments.has(2) ? limit_of("replace", arguments[2]) : -1;
   spend_on_search(context, self, from);
   const size_t places = places_of(self.as_text(), source, at_most);
   if (to.size() > source.size()) {  // what comes out may be far larger than what goes in
@@ -185,16 +190,26 @@ Value remove_suffix(Context& context, const Value& self, const Arguments& argume
 Value lines(Context& context, const Value& self, const Arguments& arguments) {
   context.budget().spend_on(self.as_text().size());
   Values out;
-  for (const auto line : lines_of(self.as_text(), arguments.has(0) && arguments[0].is_true()))
-    out.push_back(context.text(line));
+  for_each_line(self.as_text(), arguments.has(0) && arguments[0].is_true(),
+                [&](std::string_view line) { out.push_back(context.text(line)); });
   return context.list(std::move(out));
 }
 
-using Pieces = std::vector<std::string_view>;
+// What a text is cut into. Each piece counts as a value at once: there may be as many as bytes.
+class Pieces {
+ public:
+  explicit Pieces(Context& context) : context_(context) {}
+  void push_back(std::string_view piece) { values_.push_back(context_.text(piece)); }
+  void reverse() { std::ranges::reverse(values_); }
+  Value take() { return context_.list(std::move(values_)); }
+
+ private:
+  Context& context_;
+  Values values_;
+};
 
 // Words between runs of white space; what is left behind the last cut keeps its own.
-Pieces words_from_left(std::string_view text, int64_t cuts) {
-  Pieces out;
+void words_from_left(std::string_view text, int64_t cuts, Pieces& out) {
   for (text = stripped(text, Side::kLeft); !text.empty(); text = stripped(text, Side::kLeft)) {
     size_t end = 0;
     while (end < text.size() && !is_space(first_character(text.substr(end)).code))
@@ -206,11 +221,9 @@ Pieces words_from_left(std::string_view text, int64_t cuts) {
     out.push_back(text.substr(0, end));
     text.remove_prefix(end);
   }
-  return out;
 }
 
-Pieces words_from_right(std::string_view text, int64_t cuts) {
-  Pieces out;
+void words_from_right(std::string_view text, int64_t cuts, Pieces& out) {
   for (text = stripped(text, Side::kRight); !text.empty(); text = stripped(text, Side::kRight)) {
     if (cuts-- == 0) {
       out.push_back(text);
@@ -226,52 +239,47 @@ Pieces words_from_right(std::string_view text, int64_t cuts) {
     out.push_back(text.substr(begin));
     text = text.substr(0, begin);
   }
-  std::ranges::reverse(out);
-  return out;
+  out.reverse();
 }
 
-Pieces pieces_from_left(std::string_view text, std::string_view by, int64_t cuts) {
-  Pieces out;
+void pieces_from_left(std::string_view text, std::string_view by, int64_t cuts, Pieces& out) {
   for (size_t found; cuts-- != 0 && (found = text.find(by)) != text.npos;) {
     out.push_back(text.substr(0, found));
     text.remove_prefix(found + by.size());
   }
   out.push_back(text);
-  return out;
 }
 
-Pieces pieces_from_right(std::string_view text, std::string_view by, int64_t cuts) {
-  Pieces out;
+void pieces_from_right(std::string_view text, std::string_view by, int64_t cuts, Pieces& out) {
   for (size_t found; cuts-- != 0 && (found = text.rfind(by)) != text.npos;) {
     out.push_back(text.substr(found + by.size()));
     text = text.substr(0, found);
   }
   out.push_back(text);
-  std::ranges::reverse(out);
-  return out;
+  out.reverse();
 }
 
 template <bool kFromRight>
 Value split(Context& context, const Value& self, const Arguments& arguments) {
-  const int64_t cuts = arguments.has(1) ? int_of("split", arguments[1]) : -1;
+  const int64_t cuts = arguments.has(1) ? limit_of("split", arguments[1]) : -1;
   const std::string& text = self.as_text();
-  Pieces pieces;
+  Pieces pieces(context);
   if (!arguments.has(0) || arguments[0].is(Kind::kNone)) {
     context.budget().spend_on(4 * text.size());
     // From the right a word is found by going over all before it, so few are cut off so.
     if (kFromRight && cuts >= 0)
       context.budget().spend_on(text.size() *
                                 static_cast<size_t>(std::min<int64_t>(cuts, 1 << 20)));
-    pieces = kFromRight && cuts >= 0 ? words_from_right(text, cuts) : words_from_left(text, cuts);
+    kFromRight&& cuts >= 0 ? words_from_right(text, cuts, pieces)
+                           : words_from_left(text, cuts, pieces);
   } else {
     const std::string& by = text_of("split", arguments[0]);
     if (by.empty()) throw Fault("split: an empty separator");
     spend_on_search(context, self, by);
-    pieces = kFromRight ? pieces_from_right(text, by, cuts) : pieces_from_left(text, by, cuts);
+    kFromRight ? pieces_from_right(text, by, cuts, pieces)
+               : pieces_from_left(text, by, cuts, pieces);
   }
-  Values out;
-  for (const auto piece : pieces) out.push_back(context.text(piece));
-  return context.list(std::move(out));
+  return pieces.take();
 }
 
 template <bool kFromRight>

@@ -238,8 +238,8 @@ std::string_view stripped(std::string_view text, std::string_view of, Side side)
   return stripped_of(text, side, [&](char32_t c) { return characters.find(c) != characters.npos; });
 }
 
-std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
-  std::vector<std::string_view> lines;
+void for_each_line(std::string_view text, bool keep_ends,
+                   const std::function<void(std::string_view)>& run) {
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const Utf8Character first = first_character(text.substr(at));
@@ -247,11 +247,10 @@ std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
     at += first.length;
     if (!is_line_end(first.code)) continue;
     if (first.code == '\r' && at < text.size() && text[at] == '\n') ++at;
-    lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+    run(text.substr(begin, (keep_ends ? at : end) - begin));
     begin = at;
   }
-  if (begin < text.size()) lines.push_back(text.substr(begin));
-  return lines;
+  if (begin < text.size()) run(text.substr(begin));
 }
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to,

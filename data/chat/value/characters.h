@@ -1,9 +1,9 @@
 // Characters of texts, as Python's str counts and classes them (pure).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "config/reader/utf8.h"
 
@@ -36,7 +36,8 @@ std::string text_of(std::u32string_view characters);
 enum class Side { kLeft, kRight, kBoth };
 std::string_view stripped(std::string_view text, Side side);
 std::string_view stripped(std::string_view text, std::string_view of, Side side);
-std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends);
+void for_each_line(std::string_view text, bool keep_ends,
+                   const std::function<void(std::string_view)>& run);
 
 // `at_most` replacements; below 0: all.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to,
