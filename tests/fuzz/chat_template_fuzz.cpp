@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ds::fuzz::expect_refusal_or_success([&] {
     const std::string source(reinterpret_cast<const char*>(data), size);
     const ds::ChatTemplate chat = ds::ChatTemplate::parse(source, "input");
-    const ds::RenderLimits limits{.steps = 20'000, .depth = 64, .bytes = size_t{4} << 20};
+    // They are large enough for chains of values that deep recursion could not let go of.
+    const ds::RenderLimits limits{.steps = 400'000, .depth = 64, .bytes = size_t{64} << 20};
     chat.render(
         variables, [] { return std::tm{}; }, limits);
   });

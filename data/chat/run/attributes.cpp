@@ -46,7 +46,7 @@ Value python_attribute(Context& context, const Value& value, std::string_view na
           fmt::format("access to attribute '{}' of '{}' is unsafe: it changes the object", name,
                       value.type_name()));
     }
-    return Value(std::make_shared<const Function>(Function{method, value}));
+    return make_function(&context.budget(), method, value);
   }
   if (value.is(Kind::kLoop)) return attribute_of_loop(value, name);
   if (value.is(Kind::kNamespace)) {
@@ -186,7 +186,11 @@ Value slice_of(Context& context, const Value& value, const Value& from, const Va
   const int64_t size = length_of(value);
   if (value.is(Kind::kRange)) {
     const std::vector<size_t> indices = picked(context, size, from, to, step);
-    Range out{0, 0, value.as_range().step * (step.is_integer() ? step.as_int() : 1)};
+    Range out;
+    if (__builtin_mul_overflow(value.as_range().step, step.is_integer() ? step.as_int() : 1,
+                               &out.step) ||
+        out.step > Range::kFarthest || out.step < -Range::kFarthest)
+      throw Fault("the step of a slice of a range is too large");
     if (!indices.empty()) {
       out.start = value.as_range().at(static_cast<int64_t>(indices.front()));
       out.stop = out.start + static_cast<int64_t>(indices.size()) * out.step;
@@ -203,6 +207,7 @@ Value path_of(Context& context, const Value& value, const Value& path) {
   Value out = value;
   std::string_view rest = path.as_text();
   for (bool more = true; more;) {
+    context.budget().spend(1);
     const size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);
     more = dot != rest.npos;

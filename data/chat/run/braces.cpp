@@ -15,6 +15,7 @@ class BraceFormatter {
       : context_(context), format_(format), arguments_(arguments) {}
 
   std::string run() {
+    context_.budget().spend_on(format_.size());
     while (at_ < format_.size()) {
       const char c = format_[at_++];
       if ((c == '{' || c == '}') && at_ < format_.size() && format_[at_] == c) {
@@ -74,6 +75,7 @@ class BraceFormatter {
     size_t end = std::min(field.find('.'), field.find('['));
     Value value = argument(field.substr(0, end));
     while (end < field.size()) {
+      context_.budget().spend(1);
       if (field[end] == '[') {
         const size_t close = field.find(']', end);
         if (close == field.npos) throw Fault("format: a '[' without its ']'");
@@ -83,8 +85,7 @@ class BraceFormatter {
                                        : context_.text(key));
         end = close + 1;
       } else if (field[end] == '.') {
-        const size_t next =
-            std::min({field.find('.', end + 1), field.find('[', end + 1), field.size()});
+        const size_t next = std::min(field.find_first_of(".[", end + 1), field.size());
         value = attribute_of(context_, value, field.substr(end + 1, next - end - 1));
         end = next;
       } else {

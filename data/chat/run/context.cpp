@@ -54,7 +54,11 @@ Arguments bound(const Native& native, Arguments arguments) {
   return arguments;
 }
 
+// Steps for values that come all at once.
+void spend_on_items(Context& context, size_t count) { context.budget().spend(1 + count / 8); }
+
 Values characters_as_values(Context& context, std::string_view text) {
+  spend_on_items(context, text.size());
   Values out;
   for (size_t at = 0; at < text.size();) {
     const size_t length = first_character(text.substr(at)).length;
@@ -65,6 +69,7 @@ Values characters_as_values(Context& context, std::string_view text) {
 }
 
 Values items_of_view(Context& context, const View& view) {
+  spend_on_items(context, view.dict->items.size());
   Values out;
   for (const auto& [key, value] : view.dict->items) {
     switch (view.part) {
@@ -82,7 +87,8 @@ Values items_of_view(Context& context, const View& view) {
   return out;
 }
 
-Values take_all(Iterator& iterator) {
+Values take_all(Context& context, Iterator& iterator) {
+  spend_on_items(context, iterator.items.size() - iterator.next);
   const auto begin = iterator.items.begin() + static_cast<ptrdiff_t>(iterator.next);
   iterator.next = iterator.items.size();
   return {begin, iterator.items.end()};
@@ -130,24 +136,25 @@ void refuse_type(std::string_view operation, const Value& value) {
 }
 
 Values items_of(Context& context, const Value& value) {
-  context.budget().spend(1);
   switch (value.kind()) {
     case Kind::kUndefined:
+      spend_on_items(context, 0);
       return {};
     case Kind::kText:
       return characters_as_values(context, value.as_text());
     case Kind::kList:
     case Kind::kTuple:
-      context.budget().spend(value.items().size() / 8);
+      spend_on_items(context, value.items().size());
       return value.items();
     case Kind::kDict:
       return items_of_view(context, {value.shared<const Dict>(), View::Part::kKeys});
     case Kind::kView:
       return items_of_view(context, value.as_view());
     case Kind::kIterator:
-      return take_all(*value.shared<Iterator>());
+      return take_all(context, *value.shared<Iterator>());
     case Kind::kRange: {
       const Range& range = value.as_range();
+      spend_on_items(context, static_cast<size_t>(range.size()));
       Values out;
       for (int64_t i = 0; i < range.size(); ++i) out.emplace_back(range.at(i));
       return out;

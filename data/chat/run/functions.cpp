@@ -14,9 +14,9 @@ Value range(Context&, const Value&, const Arguments& arguments) {
   Range out{0, first, 1};
   if (arguments.has(1)) out = {first, int_of("range", arguments[1]), 1};
   if (arguments.has(2)) out.step = int_of("range", arguments[2]);
-  constexpr int64_t kFarthest = int64_t{1} << 61;
   for (const int64_t bound : {out.start, out.stop, out.step}) {
-    if (bound > kFarthest || bound < -kFarthest) throw Fault("range: a bound is too large");
+    if (bound > Range::kFarthest || bound < -Range::kFarthest)
+      throw Fault("range: a bound is too large");
   }
   if (out.step == 0) throw Fault("range: the step is 0");
   if (out.size() > kLongest) throw Fault(fmt::format("range: more than {} numbers", kLongest));

@@ -12,15 +12,21 @@ Interpreter::Interpreter(const Tree& tree, const Dict& variables, Budget& budget
                          const ChatClock& clock)
     : Context(budget, clock), tree_(tree), variables_(variables) {}
 
-// Namespaces and scopes may hold one another in a circle, or in a chain that would be let go of by
-// deep recursion: each is emptied by itself.
+// Namespaces, loops and scopes may hold one another in a circle, or in a chain that would be let go
+// of by deep recursion: each is emptied by itself.
 Interpreter::~Interpreter() {
+  const auto empty = [](Scope* scope) {
+    for (; scope != nullptr; scope = scope->parent.get()) scope->names.clear();
+  };
   for (const Value& value : kept_) {
     if (value.is(Kind::kNamespace)) value.shared<Namespace>()->names.clear();
-    if (value.is(Kind::kLoop)) value.shared<Loop>()->last_changed.reset();
+    if (value.is(Kind::kLoop)) {
+      value.shared<Loop>()->last_changed.reset();
+      empty(value.shared<Loop>()->scope.get());
+    }
   }
-  for (const ScopePtr& scope : kept_scopes_) scope->names.clear();
-  if (scope_) scope_->names.clear();
+  for (const ScopePtr& scope : kept_scopes_) empty(scope.get());
+  empty(scope_.get());
 }
 
 std::string Interpreter::run() {
@@ -132,7 +138,7 @@ std::function<std::optional<Value>()> Interpreter::drawer(const Node& node, cons
 }
 
 Interpreter::Flow Interpreter::execute_for(const Node& node, const Value& items, int depth0) {
-  auto loop = std::make_shared<Loop>();
+  auto loop = std::make_shared<Loop>(&budget());
   budget().check_depth(items.depth());
   loop->depth = items.depth() + 1;
   loop->depth0 = depth0;
@@ -140,6 +146,7 @@ Interpreter::Flow Interpreter::execute_for(const Node& node, const Value& items,
   loop->scope = scope_;
   loop->draw = drawer(node, items, *loop);
   const Flow flow = run_loop(node, loop);
+  if (loop.use_count() > 1) keep(Value(loop));  // a namespace, say, holds it beyond its end
   if (flow != Flow::kNext || node.branches[1].empty()) return Flow::kNext;
   const Inside inside(*this, new_scope(scope_, {}));
   return execute(node.branches[1]);

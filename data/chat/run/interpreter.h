@@ -66,7 +66,7 @@ class Interpreter final : public Context {
   Value evaluate_dict(const Node& node);
   Values evaluate_all(const std::vector<const Node*>& nodes);
   Value evaluate_filter(const Node& node, const Value& value);
-  Value evaluate_filters(const Node* node, Value innermost);
+  Value evaluate_filters(const Node* outermost, Value value);
   Value evaluate_call(const Node& node, const Value* caller);
   Arguments evaluate_arguments(const Node& node);
   void unpack_dict(const Value& value, Arguments& out);

@@ -75,7 +75,7 @@ Value Interpreter::evaluate_name(const Node& node) {
   }
   if (const Value* found = variables_.find(node.name)) return *found;
   if (const Native* function = find_function(node.name))
-    return Value(std::make_shared<const Function>(Function{function, Value()}));
+    return make_function(&budget(), function, Value());
   return Value::undefined(fmt::format("'{}' is undefined", node.name));
 }
 
@@ -164,9 +164,12 @@ Value Interpreter::evaluate_filter(const Node& node, const Value& value) {
 }
 
 // A chain of filters behind what a block wrote.
-Value Interpreter::evaluate_filters(const Node* node, Value innermost) {
-  if (node == nullptr) return innermost;
-  return evaluate_filter(*node, evaluate_filters(node->parts[0], std::move(innermost)));
+Value Interpreter::evaluate_filters(const Node* outermost, Value value) {
+  std::vector<const Node*> chain;
+  for (const Node* node = outermost; node != nullptr; node = node->parts[0]) chain.push_back(node);
+  for (auto node = chain.rbegin(); node != chain.rend(); ++node)
+    value = evaluate_filter(**node, value);
+  return value;
 }
 
 Value Interpreter::filter(std::string_view name, const Value& value, Arguments arguments) {

@@ -229,7 +229,9 @@ bool contains(Context& context, const Value& whole, const Value& part) {
     case Kind::kView:
       if (whole.as_view().part == View::Part::kKeys) {
         check_hashable(part);
-        return whole.as_view().dict->find(part) != nullptr;
+        const Dict& dict = *whole.as_view().dict;
+        context.budget().spend((dict.items.size() - dict.index.size()) / 64);
+        return dict.find(part) != nullptr;
       }
       [[fallthrough]];
     default: {

@@ -83,7 +83,6 @@ struct Parameter {
 struct Node {
   NodeKind kind = NodeKind::kConstant;
   int line = 0;
-  int height = 1;  // levels of nodes below and including it
   std::string name;
   Value value;
   std::vector<const Node*> parts;

@@ -12,8 +12,9 @@
 namespace ds::chat {
 namespace {
 
-// What a value takes besides its text: the value itself and the block that holds its data.
 constexpr size_t kLongestMessage = 200;
+
+// What a value takes besides its text: the value itself and the block that holds its data.
 constexpr size_t kTextBytes = 96;
 constexpr size_t kSequenceBytes = 96;
 constexpr size_t kItemBytes = sizeof(Value);

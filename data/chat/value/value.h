@@ -53,6 +53,7 @@ struct Undefined {
   std::shared_ptr<const std::string> message;
 };
 struct Range {
+  static constexpr int64_t kFarthest = int64_t{1} << 61;  // what its numbers and steps may be
   int64_t start = 0, stop = 0, step = 1;
   int64_t size() const;
   int64_t at(int64_t index) const { return start + index * step; }

@@ -19,6 +19,7 @@ bool equal_sequences(Budget* budget, const Values& a, const Values& b) {
 bool equal_dicts(Budget* budget, const Dict& a, const Dict& b) {
   if (a.items.size() != b.items.size()) return false;
   return std::ranges::all_of(a.items, [&](const auto& item) {
+    if (budget != nullptr) budget->spend((b.items.size() - b.index.size()) / 64);
     const Value* other = b.find(item.first);
     return other != nullptr && equal(budget, item.second, *other);
   });

@@ -2,17 +2,30 @@
 
 namespace ds::chat {
 
+Value make_function(Budget* budget, const Native* native, Value self) {
+  constexpr size_t kBytes = sizeof(Function) + 32;
+  return std::shared_ptr<const Function>(new Function{native, std::move(self), {budget, kBytes}});
+}
+
+std::optional<Value> Loop::drawn() {
+  if (drawing_) throw Fault("the condition of a loop goes through the loop itself");
+  drawing_ = true;  // an error below ends the rendering, so nothing draws after it
+  std::optional<Value> item = draw();
+  drawing_ = false;
+  return item;
+}
+
 bool Loop::advance() {
-  std::optional<Value> drawn = next ? std::exchange(next, std::nullopt) : draw();
-  if (!drawn) return false;
+  std::optional<Value> item = next ? std::exchange(next, std::nullopt) : drawn();
+  if (!item) return false;
   ++index0;
   previous = std::move(current);
-  current = std::move(drawn);
+  current = std::move(item);
   return true;
 }
 
 const std::optional<Value>& Loop::peek() {
-  if (!next) next = draw();
+  if (!next) next = drawn();
   return next;
 }
 
@@ -20,7 +33,7 @@ int64_t Loop::count() {
   if (length) return *length;
   Values left;
   if (next) left.push_back(*next);
-  while (auto drawn = draw()) left.push_back(std::move(*drawn));
+  while (auto item = drawn()) left.push_back(std::move(*item));
   length = index0 + 1 + static_cast<int64_t>(left.size());
   if (next) left.erase(left.begin());
   draw = [items = std::move(left), at = size_t{0}]() mutable -> std::optional<Value> {

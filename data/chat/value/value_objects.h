@@ -14,7 +14,9 @@ struct Scope;   // the same
 struct Function {
   const Native* native = nullptr;
   Value self;
+  Charge charge;
 };
+Value make_function(Budget* budget, const Native* native, Value self);
 
 struct Macro {
   const Node* node = nullptr;
@@ -24,6 +26,8 @@ struct Macro {
 
 // The state of a `for`, which its body sees as `loop`.
 struct Loop {
+  explicit Loop(Budget* budget) : charge_(budget, kBytes) {}
+
   std::function<std::optional<Value>()> draw;  // the next item, if there is one
   std::optional<int64_t> length;               // if it is known beforehand
   std::optional<Value> previous, current, next;
@@ -37,6 +41,13 @@ struct Loop {
   bool advance();
   const std::optional<Value>& peek();
   int64_t count();  // draws all that is left if the length is unknown
+
+ private:
+  static constexpr size_t kBytes = 512;  // of itself and of what its functions hold
+  // Fault while an item is being drawn: a condition of the loop asks for what it decides itself.
+  std::optional<Value> drawn();
+  bool drawing_ = false;
+  Charge charge_;
 };
 
 }  // namespace ds::chat
