@@ -34,12 +34,32 @@ TEST_CASE("doubling values end at the limit of bytes", "[data][chat]") {
               "endfor %}") == fmt::format("t: line 2: {}", kBytes));
 }
 
+TEST_CASE("the bytes of values and of output add up", "[data][chat]") {
+  const std::string once = "{{ 'a' * 20000000 }}";
+  CHECK(error(once + once).empty());
+  CHECK(error(once + once + once) == fmt::format("t: line 1: {}", kBytes));
+  CHECK(error("{% set x = 'a' * 30000000 %}{% set y = 'a' * 30000000 %}\n" + once) ==
+        fmt::format("t: line 2: {}", kBytes));
+}
+
+TEST_CASE("loops and functions that are kept take bytes", "[data][chat]") {
+  CHECK(error("{% set n = namespace() %}{% for i in range(90000) %}{% for x in [1] %}"
+              "{% set n.l = loop %}{% endfor %}{% endfor %}",
+              "{}", {.bytes = 20'000'000}) ==
+        "t: line 1: the template takes more than 20000000 bytes of memory");
+  CHECK(
+      error("{% set x = [" + nested("''.join,", "", "", 1000) + "] %}", "{}", {.bytes = 60'000}) ==
+      "t: line 1: the template takes more than 60000 bytes of memory");
+}
+
 TEST_CASE("one large step ends at the limit before it takes memory", "[data][chat]") {
   for (const std::string_view large :
        {"{{ 'a' * 100000000000 }}", "{{ [1] * 100000000000 }}",
         "{{ 'x' | center(60000000) | center(67000000) }}",
         "{{ ('a' * 60000) | replace('a', 'b' * 60000) }}", "{{ ('\\n' * 60000) | indent(60000) }}",
-        "{{ [1] | batch(60000000, 0) | list }}",
+        "{{ [1] | batch(60000000, 0) | list }}", "{{ ('a' * 33000000).split('a') }}",
+        "{{ ('a' * 33000000).rsplit('a') }}", "{{ ('a ' * 16000000).split() }}",
+        "{{ ('\\n' * 33000000).splitlines() }}",
         "{% for i in range(100000) %}{{ 'a' * 1000 }}{% endfor %}"}) {
     CAPTURE(large);
     CHECK(error(large).find("the template takes more than") != std::string::npos);
@@ -49,9 +69,28 @@ TEST_CASE("one large step ends at the limit before it takes memory", "[data][cha
 TEST_CASE("loops without end end at the limit of steps", "[data][chat]") {
   CHECK(error("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}") ==
         fmt::format("t: line 1: {}", kSteps));
+  for (const std::string_view items : {"range(100000)", "('a' * 60000)"}) {
+    CHECK(error("{% for i in range(1000) %}{{ " + std::string(items) + " | last }}{% endfor %}",
+                "{}",
+                {.steps = 100'000}) == "t: line 1: the template takes more than 100000 steps");
+  }
   CHECK(error("{{ range(100001) | list }}").find("more than 100000 numbers") != std::string::npos);
   CHECK(error("{% for i in range(9) %}{% endfor %}", "{}", {.steps = 8}) ==
         "t: line 1: the template takes more than 8 steps");
+}
+
+TEST_CASE("every part of a path is a step", "[data][chat]") {
+  CHECK(error("{% set n = namespace() %}{% set n.n = n %}{{ [n, n] | map(attribute='n' + '.n' * "
+              "600000) | list }}") == fmt::format("t: line 1: {}", kSteps));
+  CHECK(error("{% set n = namespace() %}{% set n.n = n %}{{ ('{0' + '.n' * 2000000 + "
+              "'}').format(n) }}") == fmt::format("t: line 1: {}", kSteps));
+}
+
+TEST_CASE("dicts whose keys are no texts are compared by many steps", "[data][chat]") {
+  const std::string made = "{% set a = dict(range(2000) | batch(2)) %}";
+  CHECK(testing::text(made + "{{ a == dict(a) }}") == "True");
+  CHECK(error(made + "{% for i in range(10) %}{{ a == a }}{% endfor %}", "{}",
+              {.steps = 100'000}) == "t: line 1: the template takes more than 100000 steps");
 }
 
 TEST_CASE("a value that holds itself many times over is not printed without end", "[data][chat]") {
@@ -84,6 +123,12 @@ TEST_CASE("depth is limited, in templates and in values", "[data][chat]") {
         "t: line 1: nested deeper than 64 levels");
   CHECK(error("{{ x" + nested("|upper", "", "", 90000) + " }}").find("nested too deeply") !=
         std::string::npos);
+  CHECK(testing::text("{% set x" + nested("|e", "", "", 500) + " %}<{% endset %}{{ x }}") ==
+        "&lt;");
+  CHECK(error("{% set x" + nested("|e", "", "", 500'000) + " %}<{% endset %}", "{}",
+              {.steps = 100'000}) == "t: line 1: the template takes more than 100000 steps");
+  CHECK(error("{% filter e" + nested("|e", "", "", 500'000) + " %}<{% endfilter %}", "{}",
+              {.steps = 100'000}) == "t: line 1: the template takes more than 100000 steps");
   CHECK(error("{% set n = namespace(x=1) %}{% for i in range(99) %}{% set n.x = [n.x] %}{% endfor "
               "%}") == "t: line 1: nested deeper than 64 levels");
   CHECK(error("{{ x }}", "{\"x\": " + nested("[", "", "]", 5000) + "}")
@@ -105,4 +150,24 @@ TEST_CASE("values in a circle are let go of", "[data][chat]") {
   CHECK(testing::text("{% set n = namespace() %}{% for i in range(20000) %}{% set p = n.m %}{% "
                       "macro m() %}{% endmacro %}"
                       "{% set n.m = m %}{% set n.s = namespace(s=n.s) %}{% endfor %}x") == "x");
+}
+
+TEST_CASE("loops in a circle and in a chain are let go of", "[data][chat]") {
+  CHECK(testing::text("{% set n = namespace() %}{% for i in [1] %}{% for x in [1] %}"
+                      "{% set n.l = loop %}{% endfor %}{% set keep = n.l %}{% endfor %}x") == "x");
+  const RenderLimits large{.steps = 10'000'000, .bytes = size_t{1} << 30};
+  const std::string head = "{% set n = namespace(l=none) %}{% for i in range(60000) %}";
+  for (const std::string_view body :
+       {"{% set p = n.l %}{% for x in [1] %}{% set n.l = loop %}{% endfor %}",
+        "{% with p = n.l %}{% if true %}{% filter e %}{% for x in [1] %}{% set n.l = loop %}"
+        "{% endfor %}{% endfilter %}{% endif %}{% endwith %}",
+        "{% with p = n.l %}{% for x in [1] %}{% macro m() %}{% endmacro %}{% set n.l = m %}"
+        "{% endfor %}{% endwith %}"}) {
+    CAPTURE(body);
+    for (const std::string_view end : {"", "{% set n.l = none %}"}) {
+      CHECK(testing::render(head + std::string(body) + "{% endfor %}" + std::string(end) + "x",
+                            "{}", large)
+                .text == "x");
+    }
+  }
 }

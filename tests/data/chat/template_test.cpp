@@ -13,6 +13,7 @@ TEST_CASE("a line that holds a block alone leaves nothing", "[data][chat]") {
   CHECK(text("a {% if true %}b{% endif %}\nc") == "a bc");
   CHECK(text("  {{ 1 }}\n") == "  1");
   CHECK(text("a\n  {# x #}\nb") == "a\nb");
+  CHECK(text("  {% if true %}\n  {% endif %}\nc") == "c");
 }
 
 TEST_CASE("signs in tags take white space away or keep it", "[data][chat]") {
@@ -58,6 +59,27 @@ TEST_CASE("what is not defined prints nothing, and has no attribute", "[data][ch
 TEST_CASE("a loop's names end with a round, a namespace's stay", "[data][chat]") {
   CHECK(text("{% set x = 0 %}{% set n = namespace(x=0) %}{% for i in [1, 2] %}{% set x = i %}"
              "{% set n.x = i %}{% endfor %}{{ x }}{{ n.x }}") == "02");
+}
+
+TEST_CASE("filters of blocks come one behind the other", "[data][chat]") {
+  CHECK(text("{% filter upper | replace('A', 'b') | indent(1, true) %}a{% endfilter %}") == " b");
+  CHECK(text("{% set x | upper | replace('A', 'b') %}a{% endset %}{{ x }}") == "b");
+}
+
+TEST_CASE("a loop of unknown length counts what is left of it", "[data][chat]") {
+  CHECK(text("{% for x in [1, 2, 3] if x %}{{ loop.last }}{{ loop.length }} {% endfor %}") ==
+        "False3 False3 True3 ");
+  CHECK(text("{% for x in [1, 2, 3] | map('string') %}{{ loop.length }}{{ loop.nextitem }} "
+             "{% endfor %}") == "32 33 3 ");
+}
+
+TEST_CASE("a loop's condition may not go through the loop itself", "[data][chat]") {
+  for (const std::string_view asked : {"length", "last", "nextitem", "revindex"}) {
+    CAPTURE(asked);
+    CHECK(error("{% set n = namespace(l=none) %}{% for x in [1, 2, 3] if n.l is none or not n.l." +
+                std::string(asked) + " %}{% set n.l = loop %}{% endfor %}") ==
+          "t: line 1: the condition of a loop goes through the loop itself");
+  }
 }
 
 TEST_CASE("a name that is set later hides a variable from loops and macros before",
@@ -167,6 +189,32 @@ TEST_CASE("integers of more than 64 bits are refused, not rounded", "[data][chat
   CHECK(error("{{ x }}", R"({"x": 18446744073709551615})").find("in the variables") !=
         std::string::npos);
   CHECK(text("{{ -9223372036854775807 - 1 }}") == "-9223372036854775808");
+}
+
+TEST_CASE("integers at the end of their range are counted with exactly", "[data][chat]") {
+  const std::string lowest = "-9223372036854775807 - 1";
+  CHECK(text("{{ 'abc' | truncate(9223372036854775807) }}") == "abc");
+  CHECK(text("{{ 'abcdefgh' | truncate(5, true, '...', 9223372036854775807) }}") == "abcdefgh");
+  CHECK(error("{{ 9223372036854775807 | round(-1) }}").find("64 bits") != std::string::npos);
+  CHECK(error("{{ 9223372036854775807 | round(-19) }}").find("64 bits") != std::string::npos);
+  CHECK(text("{{ -9223372036854775807 | round(-18) }}") == "-9000000000000000000");
+  CHECK(text("{{ (" + lowest + ") | round(-2) }}") == "-9223372036854775800");
+  CHECK(text("{{ 1 | round(" + lowest + ") }}{{ 4999999999999999999 | round(-19) }}") == "00");
+  CHECK(text("{{ [15, 25, -15, -25, 16, -16] | map('round', -1) | join(' ') }}") ==
+        "20 20 -20 -20 20 -20");
+  CHECK(error("{{ 1 | round(-400, 'ceil') }}") == "t: line 1: round: the precision is too small");
+  const char* far = "t: line 1: the step of a slice of a range is too large";
+  CHECK(error("{{ range(0, 10, 3)[::9223372036854775807] }}") == far);
+  CHECK(error("{% set n = namespace(r=range(10)) %}{% for i in range(64) %}"
+              "{% set n.r = n.r[::1000] %}{% endfor %}") == far);
+  CHECK(text("{{ range(0, 10, 3)[::-2] | list }}") == "[9, 3]");
+  for (const std::string cut :
+       {"'a b'.split(' ', ", "'a b'.split(none, ", "'a b'.rsplit(' ', ", "'a b'.rsplit(none, "}) {
+    CAPTURE(cut);
+    CHECK(text("{{ " + cut + lowest + ") }}") == "['a', 'b']");
+  }
+  CHECK(text("{{ 'aXa'.replace('a', 'b', " + lowest + ") }}{{ 'X'.replace('', 'b', " + lowest +
+             ") }}") == "bXbbXb");
 }
 
 TEST_CASE("letters and strings go by characters", "[data][chat]") {
