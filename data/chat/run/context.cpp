@@ -105,6 +105,12 @@ Value call_native(Context& context, const Native& native, const Value& self, Arg
   if (native.run == nullptr)
     throw Fault(fmt::format("the method '{}' is not supported", native.name));
   if (native.signature != "...") arguments = bound(native, std::move(arguments));
+  // It may read every text that it is given, letter by letter.
+  size_t bytes = self.is(Kind::kText) ? self.as_text().size() : 0;
+  for (const Value& argument : arguments.positional) {
+    if (argument.is(Kind::kText)) bytes += argument.as_text().size();
+  }
+  context.budget().spend(bytes / 64);
   return native.run(context, self, arguments);
 }
 

@@ -79,6 +79,15 @@ TEST_CASE("loops without end end at the limit of steps", "[data][chat]") {
         "t: line 1: the template takes more than 8 steps");
 }
 
+TEST_CASE("a function that is given a long text takes more than one step", "[data][chat]") {
+  for (const char* const work : {"s | int", "s | wordcount", "s.isalpha()", "'a'.startswith(s)"}) {
+    CAPTURE(work);
+    CHECK(error(fmt::format("{{% set s = 'x' * 1000000 %}}{{% for i in range(9000) %}}"
+                            "{{% set q = {} %}}{{% endfor %}}",
+                            work)) == fmt::format("t: line 1: {}", kSteps));
+  }
+}
+
 TEST_CASE("every part of a path is a step", "[data][chat]") {
   CHECK(error("{% set n = namespace() %}{% set n.n = n %}{{ [n, n] | map(attribute='n' + '.n' * "
               "600000) | list }}") == fmt::format("t: line 1: {}", kSteps));
