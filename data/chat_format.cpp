@@ -196,6 +196,15 @@ std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& fi
       found.try_emplace(kDefault, Named{text_of(member->value), place});
       return;
     }
+    if (member->value.IsObject()) {  // by their names
+      for (const auto& entry : member->value.GetObject()) {
+        const std::string called = text_of(entry.name);
+        if (!entry.value.IsString()) throw DataError(place + ": \"" + called + "\" is no text");
+        found.try_emplace(called,
+                          Named{text_of(entry.value), fmt::format("{} \"{}\"", place, called)});
+      }
+      return;
+    }
     const auto refuse = [&] {
       return DataError(place + " is no text and no list of {\"name\": ..., \"template\": ...}");
     };

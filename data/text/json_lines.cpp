@@ -44,9 +44,9 @@ class Lines {
     }
     const auto found = document.FindMember(field_.c_str());
     if (found == document.MemberEnd()) {
-      refuse_layout(
-          fmt::format("there is no field \"{}\"; data.field chooses another (there are: {})",
-                      field_, names_in(document)));
+      refuse_layout(fmt::format(
+          "there is no field \"{}\"; data.field, or --field, chooses another (there are: {})",
+          field_, names_in(document)));
     }
     if (!found->value.IsString()) refuse(fmt::format("the field \"{}\" is no string", field_));
     on_text_({found->value.GetString(), found->value.GetStringLength()}, number_);

@@ -26,11 +26,12 @@ rapidjson::Document object_in(FileSystem& files, const std::string& path) {
   const std::string text = files.read_text(path, kLargestFile);
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(text.data(),
                                                                                   text.size());
-  if (document.HasParseError() || !document.IsObject()) {
+  if (document.HasParseError()) {
     throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
                                 rapidjson::GetParseError_En(document.GetParseError()),
                                 document.GetErrorOffset()));
   }
+  if (!document.IsObject()) throw DataError(path + ": no JSON object, but another JSON value");
   return document;
 }
 

@@ -91,6 +91,13 @@ TEST_CASE("one of several templates of a configuration is meant", "[data]") {
   CHECK(rendered(files, kHello) == "a");
   CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": [1]})") == "c");
   CHECK(rendered(files, R"({"messages": [{"role": "user"}], "tools": [1]})", false, "rag") == "b");
+  put_folder(files, R"({"default": "A", "rag": "B"})");
+  CHECK(rendered(files, kHello) == "A");
+  CHECK(rendered(files, kHello, false, "rag") == "B");
+  put_folder(files, R"({"default": 3})");
+  CHECK_THROWS_WITH(rendered(files, kHello), Catch::EndsWith("\"default\" is no text"));
+  put_folder(files, R"([{"name": "default", "template": "a"}, {"name": "rag", "template": "b"},
+                        {"name": "tool_use", "template": "c"}])");
   put(files, "/mine.jinja", "mine");
   CHECK(rendered(files, kHello, false, "/mine.jinja") == "mine");
   CHECK_THROWS_WITH(rendered(files, kHello, false, "other"),

@@ -97,12 +97,14 @@ TEST_CASE("only the field of the line itself counts", "[data]") {
 }
 
 TEST_CASE("a line without the field lists some that it has", "[data]") {
-  CHECK(refusal_of("{}") ==
-        "f:1: there is no field \"text\"; data.field chooses another (there are: none)");
+  CHECK(
+      refusal_of("{}") ==
+      "f:1: there is no field \"text\"; data.field, or --field, chooses another (there are: none)");
   std::string many = "{";
   for (char c = 'a'; c <= 'j'; ++c) many += fmt::format("{}\"{}\": 1", c == 'a' ? "" : ", ", c);
   CHECK(refusal_of("\n" + many + "}\n", "Text") ==
-        "f:2: there is no field \"Text\"; data.field chooses another (there are: a, b, c, d, e, f, "
+        "f:2: there is no field \"Text\"; data.field, or --field, chooses another (there are: a, "
+        "b, c, d, e, f, "
         "g, h, ...)");
 }
 
