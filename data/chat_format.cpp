@@ -58,8 +58,8 @@ bool is_deeper(std::string_view json, int levels) {
   return false;
 }
 
-// The first integer of valid JSON that 64 bits cannot hold, which the parser would make a number
-// with a fraction; empty: there is none.
+// The first integer of valid JSON that 64 bits with a sign cannot hold, which the parser would make
+// a number with a fraction; empty: there is none.
 std::string_view too_large_integer(std::string_view json) {
   constexpr size_t kMostDigits = 18;  // that any 64 bits hold
   bool in_text = false;
@@ -72,12 +72,9 @@ std::string_view too_large_integer(std::string_view json) {
     } else if (!in_text && (c == '-' || (c >= '0' && c <= '9'))) {
       const size_t end = std::min(json.find_first_not_of("+-.0123456789Ee", i), json.size());
       const std::string_view number = json.substr(i, end - i);
-      int64_t narrow = 0;
-      uint64_t wide = 0;
-      const char* const last = number.data() + number.size();
+      int64_t value = 0;
       if (number.size() > kMostDigits && number.find_first_of(".Ee") == std::string_view::npos &&
-          std::from_chars(number.data(), last, narrow).ec != std::errc() &&
-          std::from_chars(number.data(), last, wide).ec != std::errc()) {
+          std::from_chars(number.data(), number.data() + number.size(), value).ec != std::errc()) {
         return number;
       }
       i = end - 1;
