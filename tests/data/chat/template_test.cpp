@@ -211,10 +211,11 @@ TEST_CASE("integers at the end of their range are counted with exactly", "[data]
   for (const std::string cut :
        {"'a b'.split(' ', ", "'a b'.split(none, ", "'a b'.rsplit(' ', ", "'a b'.rsplit(none, "}) {
     CAPTURE(cut);
-    CHECK(text("{{ " + cut + lowest + ") }}") == "['a', 'b']");
+    CHECK(text(fmt::format("{{{{ {}{}) }}}}", cut, lowest)) == "['a', 'b']");
   }
-  CHECK(text("{{ 'aXa'.replace('a', 'b', " + lowest + ") }}{{ 'X'.replace('', 'b', " + lowest +
-             ") }}") == "bXbbXb");
+  CHECK(text(fmt::format(
+            "{{{{ 'aXa'.replace('a', 'b', {0}) }}}}{{{{ 'X'.replace('', 'b', {0}) }}}}", lowest)) ==
+        "bXbbXb");
 }
 
 TEST_CASE("letters and strings go by characters", "[data][chat]") {
