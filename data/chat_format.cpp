@@ -196,7 +196,8 @@ std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& fi
     if (member->value.IsObject()) {  // by their names
       for (const auto& entry : member->value.GetObject()) {
         const std::string called = text_of(entry.name);
-        if (!entry.value.IsString()) throw DataError(place + ": \"" + called + "\" is no text");
+        if (!entry.value.IsString())
+          throw DataError(fmt::format("{}: \"{}\" is no text", place, called));
         found.try_emplace(called,
                           Named{text_of(entry.value), fmt::format("{} \"{}\"", place, called)});
       }
