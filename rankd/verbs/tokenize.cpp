@@ -121,8 +121,9 @@ class LineMaker {
 
   Line line_of(const std::string& input, size_t number) const {
     if (args_.decode) {
-      std::vector<int32_t> ids = ids_in(input);
-      return {.text = as_utf8(tokenizer_->decode(ids)), .ids = std::move(ids)};
+      Line line{.ids = ids_in(input)};
+      line.text = as_utf8(tokenizer_->decode(line.ids));
+      return line;
     }
     if (format_) {
       RenderedChat chat =
