@@ -19,7 +19,6 @@ namespace ds {
 namespace {
 
 constexpr int64_t kLargestConfig = int64_t{1} << 26;
-constexpr int64_t kLargestTemplate = int64_t{1} << 20;  // as ChatTemplate::parse takes it
 constexpr int kDeepest = 200;
 constexpr const char* kDefault = "default";
 constexpr const char* kForTools = "tool_use";
@@ -38,30 +37,21 @@ std::tm local_time() {
   return out;
 }
 
-// Whether brackets of valid JSON lie deeper in one another than that.
-bool is_deeper(std::string_view json, int levels) {
-  int depth = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      in_text = c != '"';
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > levels) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
+// Whether an integer has more than 64 bits with a sign: the parser makes it a number with a
+// fraction.
+bool is_too_large(std::string_view number) {
+  constexpr size_t kMostDigits = 18;  // that any 64 bits hold
+  if (number.size() <= kMostDigits || number.find_first_of(".Ee") != std::string_view::npos) {
+    return false;
   }
-  return false;
+  int64_t value = 0;
+  return std::from_chars(number.data(), number.data() + number.size(), value).ec != std::errc();
 }
 
-// The first integer of valid JSON that 64 bits with a sign cannot hold, which the parser would make
-// a number with a fraction; empty: there is none.
-std::string_view too_large_integer(std::string_view json) {
-  constexpr size_t kMostDigits = 18;  // that any 64 bits hold
+// What of valid JSON templates are not given; empty: nothing. Levels are bounded because copying
+// values costs stack.
+std::string beyond_limits(std::string_view json) {
+  int depth = 0;
   bool in_text = false;
   for (size_t i = 0; i < json.size(); ++i) {
     const char c = json[i];
@@ -69,18 +59,33 @@ std::string_view too_large_integer(std::string_view json) {
       ++i;
     } else if (c == '"') {
       in_text = !in_text;
-    } else if (!in_text && (c == '-' || (c >= '0' && c <= '9'))) {
+    } else if (in_text) {
+      continue;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepest) return fmt::format("nested deeper than {} levels", kDeepest);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    } else if (c == '-' || (c >= '0' && c <= '9')) {
       const size_t end = std::min(json.find_first_not_of("+-.0123456789Ee", i), json.size());
       const std::string_view number = json.substr(i, end - i);
-      int64_t value = 0;
-      if (number.size() > kMostDigits && number.find_first_of(".Ee") == std::string_view::npos &&
-          std::from_chars(number.data(), number.data() + number.size(), value).ec != std::errc()) {
-        return number;
+      if (is_too_large(number)) {
+        return fmt::format("the integer {} has more than 64 bits", number.substr(0, 40));
       }
       i = end - 1;
     }
   }
-  return {};
+  return "";
+}
+
+// In the place of a member of that name, or behind the others.
+void put(rapidjson::Value& object, const rapidjson::Value& name, const rapidjson::Value& value,
+         rapidjson::Document::AllocatorType& memory) {
+  const auto found = object.FindMember(name);
+  if (found != object.MemberEnd()) {
+    found->value.CopyFrom(value, memory);
+  } else {
+    object.AddMember(rapidjson::Value(name, memory), rapidjson::Value(value, memory), memory);
+  }
 }
 
 // A message as templates are given it by transformers: without members that are null, and with its
@@ -96,19 +101,15 @@ rapidjson::Value normalized(const rapidjson::Value& message,
     }
   }
   rapidjson::Value out(rapidjson::kObjectType);
-  const auto put = [&](const rapidjson::Value& name, const rapidjson::Value& value) {
-    const auto found = out.FindMember(name);
-    if (found != out.MemberEnd()) {
-      found->value.CopyFrom(value, memory);
-    } else {
-      out.AddMember(rapidjson::Value(name, memory), rapidjson::Value(value, memory), memory);
-    }
-  };
-  if (reasoning != nullptr) put(rapidjson::Value(rapidjson::StringRef(kReasoning[1])), *reasoning);
-  for (const auto& member : message.GetObject()) {
-    if (!member.value.IsNull()) put(member.name, member.value);
+  if (reasoning != nullptr) {
+    put(out, rapidjson::Value(rapidjson::StringRef(kReasoning[1])), *reasoning, memory);
   }
-  if (reasoning != nullptr) put(rapidjson::Value(rapidjson::StringRef(kReasoning[0])), *reasoning);
+  for (const auto& member : message.GetObject()) {
+    if (!member.value.IsNull()) put(out, member.name, member.value, memory);
+  }
+  if (reasoning != nullptr) {
+    put(out, rapidjson::Value(rapidjson::StringRef(kReasoning[0])), *reasoning, memory);
+  }
   return out;
 }
 
@@ -127,13 +128,7 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
   if (document.HasParseError()) {
     throw refuse(fmt::format("not valid JSON at byte {}", document.GetErrorOffset()));
   }
-  // What is copied below costs stack.
-  if (is_deeper(conversation, kDeepest)) {
-    throw refuse(fmt::format("nested deeper than {} levels", kDeepest));
-  }
-  if (const std::string_view number = too_large_integer(conversation); !number.empty()) {
-    throw refuse(fmt::format("the integer {} has more than 64 bits", number.substr(0, 40)));
-  }
+  if (const std::string why = beyond_limits(conversation); !why.empty()) throw refuse(why);
   auto& memory = document.GetAllocator();
   if (document.IsArray()) {
     rapidjson::Value messages = std::move(static_cast<rapidjson::Value&>(document));
@@ -164,60 +159,52 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
   return document;
 }
 
-void put(rapidjson::Document& object, const std::string& key, rapidjson::Value value) {
-  auto& memory = object.GetAllocator();
-  const auto found = object.FindMember(key.c_str());
-  if (found != object.MemberEnd()) {
-    found->value = value;
-    return;
-  }
-  object.AddMember(rapidjson::Value(key.c_str(), memory), value, memory);
-}
-
 }  // namespace
 
-std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& files,
-                                                                  const std::string& folder) {
-  std::map<std::string, Named> found;
-  const auto add_file = [&](const std::string& name, const std::string& path) {
-    found[name] = {.source = files.read_text(path, kLargestTemplate), .path = path};
+// The templates of a member: a text, texts by their names, or a list of those with names.
+void ChatFormat::add_templates(const rapidjson::Value& member, const std::string& place,
+                               std::map<std::string, Named>& found) {
+  const auto refuse = [&] {
+    return DataError(place + " is no text and no list of {\"name\": ..., \"template\": ...}");
   };
-  // One template, or a list of those with names.
-  const auto add_member = [&](const std::string& path) {
-    if (!files.exists(path)) return;
-    const rapidjson::Document document = read_json_object(files, path, kLargestConfig);
-    const auto member = document.FindMember("chat_template");
-    if (member == document.MemberEnd() || member->value.IsNull()) return;
-    const std::string place = path + ": chat_template";
-    if (member->value.IsString()) {
-      found.try_emplace(kDefault, Named{text_of(member->value), place});
-      return;
-    }
-    if (member->value.IsObject()) {  // by their names
-      for (const auto& entry : member->value.GetObject()) {
-        const std::string called = text_of(entry.name);
-        if (!entry.value.IsString())
-          throw DataError(fmt::format("{}: \"{}\" is no text", place, called));
-        found.try_emplace(called,
-                          Named{text_of(entry.value), fmt::format("{} \"{}\"", place, called)});
-      }
-      return;
-    }
-    const auto refuse = [&] {
-      return DataError(place + " is no text and no list of {\"name\": ..., \"template\": ...}");
-    };
-    if (!member->value.IsArray()) throw refuse();
-    for (const rapidjson::Value& entry : member->value.GetArray()) {
+  const auto add = [&](const rapidjson::Value& name, const rapidjson::Value& text) {
+    const std::string called = text_of(name);
+    const std::string where = fmt::format("{} \"{}\"", place, called);
+    if (!text.IsString()) throw DataError(fmt::format("{}: \"{}\" is no text", place, called));
+    found.try_emplace(called, Named{text_of(text), where});
+  };
+  if (member.IsString()) {
+    found.try_emplace(kDefault, Named{text_of(member), place});
+  } else if (member.IsObject()) {
+    for (const auto& entry : member.GetObject()) add(entry.name, entry.value);
+  } else if (member.IsArray()) {
+    for (const rapidjson::Value& entry : member.GetArray()) {
       if (!entry.IsObject()) throw refuse();
       const auto name = entry.FindMember("name"), text = entry.FindMember("template");
       const auto none = entry.MemberEnd();
       if (name == none || text == none || !name->value.IsString() || !text->value.IsString()) {
         throw refuse();
       }
-      const std::string called = text_of(name->value);
-      found.try_emplace(called,
-                        Named{text_of(text->value), fmt::format("{} \"{}\"", place, called)});
+      add(name->value, text->value);
     }
+  } else {
+    throw refuse();
+  }
+}
+
+std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& files,
+                                                                  const std::string& folder) {
+  std::map<std::string, Named> found;
+  const auto add_file = [&](const std::string& name, const std::string& path) {
+    found[name] = {.source = files.read_text(path, ChatTemplate::kLargestSource), .path = path};
+  };
+  const auto add_member = [&](const std::string& name) {
+    const std::string path = join_path(folder, name);
+    if (!files.exists(path)) return;
+    const rapidjson::Document document = read_json_object(files, path, kLargestConfig);
+    const auto member = document.FindMember("chat_template");
+    if (member == document.MemberEnd() || member->value.IsNull()) return;
+    add_templates(member->value, path + ": chat_template", found);
   };
   const std::string main = join_path(folder, "chat_template.jinja");
   const std::string others = join_path(folder, "additional_chat_templates");
@@ -231,8 +218,8 @@ std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& fi
     }
   }
   if (!found.empty()) return found;  // files win over what the configuration has
-  add_member(join_path(folder, "tokenizer_config.json"));
-  if (found.empty()) add_member(join_path(folder, "chat_template.json"));
+  add_member("tokenizer_config.json");
+  if (found.empty()) add_member("chat_template.json");
   return found;
 }
 
@@ -242,12 +229,11 @@ ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
   for (const char* const role : kRoles) {
     if (auto token = token_of_role(files, tokenizer, role)) format.tokens_[role] = *token;
   }
-  const bool is_folder = tokenizer_file_in(files, tokenizer).has_value();
-  const std::string folder = is_folder ? tokenizer : parent_directory(tokenizer);
+  const std::string folder = tokenizer_folder(files, tokenizer);
   std::map<std::string, Named> found;
   if (tokenizer != "byte") found = templates_of(files, folder);
   if (!chosen.empty() && !found.contains(chosen) && files.exists(chosen)) {
-    const std::string source = files.read_text(chosen, kLargestTemplate);
+    const std::string source = files.read_text(chosen, ChatTemplate::kLargestSource);
     format.templates_.emplace(kDefault, ChatTemplate::parse(source, chosen));
     return format;
   }
@@ -283,14 +269,15 @@ const ChatTemplate& ChatFormat::chosen_for(bool has_tools) const {
 RenderedChat ChatFormat::render(std::string_view conversation, const std::string& place,
                                 bool replies) const {
   rapidjson::Document variables = variables_of(conversation, place);
+  auto& memory = variables.GetAllocator();
   // What the conversation itself gives wins, as arguments of transformers' apply_chat_template do.
   for (const auto& [role, token] : tokens_) {
     if (variables.HasMember(role.c_str())) continue;
-    put(variables, role,
-        rapidjson::Value(token.data(), narrow<rapidjson::SizeType>(token.size()),
-                         variables.GetAllocator()));
+    variables.AddMember(
+        rapidjson::Value(role.c_str(), memory),
+        rapidjson::Value(token.data(), narrow<rapidjson::SizeType>(token.size()), memory), memory);
   }
-  put(variables, "add_generation_prompt", rapidjson::Value(replies));
+  put(variables, rapidjson::Value("add_generation_prompt"), rapidjson::Value(replies), memory);
   try {
     return chosen_for(!variables["tools"].IsNull()).render(variables, local_time);
   } catch (const DataError& error) {

@@ -31,6 +31,8 @@ class ChatFormat {
   struct Named {  // by its name; "default" where a folder has one alone
     std::string source, path;
   };
+  static void add_templates(const rapidjson::Value& member, const std::string& place,
+                            std::map<std::string, Named>& found);
   static std::map<std::string, Named> templates_of(FileSystem& files, const std::string& folder);
   const ChatTemplate& chosen_for(bool has_tools) const;
 

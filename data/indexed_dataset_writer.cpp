@@ -1,6 +1,7 @@
 // Writing indexed data sets: the index bytes, token encoding and the two files.
 #include <limits>
 
+#include "core/files/create_anew.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "data/indexed_dataset.h"
@@ -45,11 +46,6 @@ uint8_t code_of(ItemType type, TypeCodes codes) {
 }
 
 std::string unfinished(const std::string& path) { return path + std::string(kUnfinished); }
-
-std::unique_ptr<File> create_anew(FileSystem& files, const std::string& path) {
-  if (files.exists(path)) files.remove(path);
-  return files.create(path);
-}
 
 }  // namespace
 

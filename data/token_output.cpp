@@ -1,9 +1,9 @@
 #include "data/token_output.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "core/files/create_anew.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "data/indexed_dataset.h"
@@ -14,9 +14,38 @@ namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20;
 
-[[noreturn]] void refuse_existing(const std::string& path) {
-  throw UsageError(
-      fmt::format("{} is there already: --force replaces it, --output names another", path));
+// PREFIX_000000.bin, PREFIX_000001.bin, ...
+std::string shard_name(const std::string& prefix, size_t shard) {
+  return fmt::format("{}_{:06}.bin", prefix, shard);
+}
+
+std::string unfinished(const std::string& path) { return path + std::string(kUnfinished); }
+
+// The files by which a set is known to be there.
+std::vector<std::string> signs_of(const TokenOutputOptions& options) {
+  if (options.format == TokenFormat::kLlmc) return {shard_name(options.prefix, 0)};
+  return {options.prefix + ".bin", options.prefix + ".idx"};
+}
+
+// Another run may be quicker, so this is asked again before the files are named.
+void refuse_existing(const FileSystem& files, const TokenOutputOptions& options) {
+  if (options.replaces) return;
+  for (const std::string& path : signs_of(options)) {
+    if (!files.exists(path)) continue;
+    throw UsageError(
+        fmt::format("{} is there already: --force replaces it, --output names another", path));
+  }
+}
+
+void refuse_unfinished(const FileSystem& files, const TokenOutputOptions& options) {
+  if (options.replaces) return;
+  for (const std::string& sign : signs_of(options)) {
+    const std::string path = unfinished(sign);
+    if (!files.exists(path)) continue;
+    throw UsageError(fmt::format(
+        "{} is there: another run is writing it, or was killed; --force replaces what is there",
+        path));
+  }
 }
 
 void require_vocabulary(std::span<const int32_t> ids, int64_t vocab_size) {
@@ -46,12 +75,9 @@ class IndexedOutput final : public TokenOutput {
     writer_.end_document();
   }
   std::vector<std::string> finish() override {
-    for (const char* const ending : {".bin", ".idx"}) {  // another run may have been quicker
-      const std::string path = options_.prefix + ending;
-      if (!options_.replaces && files_.exists(path)) refuse_existing(path);
-    }
+    refuse_existing(files_, options_);
     writer_.finish();
-    return {options_.prefix + ".bin", options_.prefix + ".idx"};
+    return signs_of(options_);
   }
 
  private:
@@ -60,30 +86,11 @@ class IndexedOutput final : public TokenOutput {
   IndexedDatasetWriter writer_;
 };
 
-// PREFIX_000000.bin, PREFIX_000001.bin, ...
-class ShardNames {
- public:
-  explicit ShardNames(std::string prefix) : prefix_(std::move(prefix)) {}
-  std::string of(size_t shard) const { return fmt::format("{}_{:06}.bin", prefix_, shard); }
-
-  // Returns how many follow each other without a gap. A file behind a gap is none of ours: others
-  // have numbers in their names, too, such as a date.
-  size_t present(const FileSystem& files) const {
-    size_t count = 0;
-    while (files.exists(of(count))) ++count;
-    return count;
-  }
-
- private:
-  std::string prefix_;
-};
-
 class ShardOutput final : public TokenOutput {
  public:
   ShardOutput(FileSystem& files, const TokenOutputOptions& options)
       : files_(files),
         options_(options),
-        names_(options.prefix),
         type_(options.vocab_size <= 1 << 16 ? ItemType::kUint16 : ItemType::kUint32) {
     DS_CHECK(options.shard_tokens > 0 && options.shard_tokens <= kMostShardTokens,
              "token output: shards of {} tokens, expected 1 to {}", options.shard_tokens,
@@ -94,7 +101,7 @@ class ShardOutput final : public TokenOutput {
   ~ShardOutput() override {
     file_.reset();
     for (size_t i = 0; i < begun_ && !is_whole_; ++i) {
-      const std::string path = i < named_ ? names_.of(i) : unfinished(i);
+      const std::string path = i < named_ ? name_of(i) : unfinished(name_of(i));
       try {
         if (files_.exists(path)) files_.remove(path);
       } catch (const std::exception&) {
@@ -122,26 +129,32 @@ class ShardOutput final : public TokenOutput {
 
   std::vector<std::string> finish() override {
     end();
-    const size_t old = names_.present(files_);
-    if (old > 0 && !options_.replaces) refuse_existing(names_.of(0));
+    refuse_existing(files_, options_);
+    const size_t old = shards_that_are_there();
     std::vector<std::string> made;
     for (; named_ < begun_; ++named_) {
-      files_.rename(unfinished(named_), names_.of(named_));
-      made.push_back(names_.of(named_));
+      files_.rename(unfinished(name_of(named_)), name_of(named_));
+      made.push_back(name_of(named_));
     }
-    for (size_t i = begun_; i < old; ++i) files_.remove(names_.of(i));
+    for (size_t i = begun_; i < old; ++i) files_.remove(name_of(i));
     files_.sync_directory(parent_directory(options_.prefix));
     is_whole_ = true;
     return made;
   }
 
  private:
-  std::string unfinished(size_t shard) const { return names_.of(shard) + std::string(kUnfinished); }
+  std::string name_of(size_t shard) const { return shard_name(options_.prefix, shard); }
+
+  // Counts those that follow each other without a gap. A file behind a gap is none of ours: others
+  // have numbers in their names, too, such as a date.
+  size_t shards_that_are_there() const {
+    size_t count = 0;
+    while (files_.exists(name_of(count))) ++count;
+    return count;
+  }
 
   void begin() {
-    const std::string path = unfinished(begun_);
-    if (files_.exists(path)) files_.remove(path);
-    file_ = files_.create(path);
+    file_ = create_anew(files_, unfinished(name_of(begun_)));
     ++begun_;
     tokens_ = written_ = 0;
   }
@@ -160,7 +173,6 @@ class ShardOutput final : public TokenOutput {
 
   FileSystem& files_;
   const TokenOutputOptions options_;
-  const ShardNames names_;
   const ItemType type_;
   std::unique_ptr<File> file_;
   std::vector<std::byte> buffer_;
@@ -179,20 +191,9 @@ std::unique_ptr<TokenOutput> create_token_output(FileSystem& files,
   if (!files.exists(folder)) {
     throw UsageError(fmt::format("--output {}: there is no folder {}", options.prefix, folder));
   }
-  const bool is_sharded = options.format == TokenFormat::kLlmc;
-  std::vector<std::string> paths{options.prefix + ".bin", options.prefix + ".idx"};
-  if (is_sharded) paths = {ShardNames(options.prefix).of(0)};
-  for (const std::string& path : paths) {
-    if (options.replaces) break;
-    if (files.exists(path)) refuse_existing(path);
-    const std::string unfinished = path + std::string(kUnfinished);
-    if (files.exists(unfinished)) {
-      throw UsageError(fmt::format(
-          "{} is there: another run is writing it, or was killed; --force replaces what is there",
-          unfinished));
-    }
-  }
-  if (is_sharded) return std::make_unique<ShardOutput>(files, options);
+  refuse_existing(files, options);
+  refuse_unfinished(files, options);
+  if (options.format == TokenFormat::kLlmc) return std::make_unique<ShardOutput>(files, options);
   return std::make_unique<IndexedOutput>(files, options);
 }
 

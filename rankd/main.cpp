@@ -48,7 +48,11 @@ int on_cores(const VerbLine& line) {
   return kCarryOut(args);
 }
 
-int tokenize(const VerbLine& line) { return run_tokenize(line.values<TokenizeArgs>()); }
+int tokenize(const VerbLine& line) {
+  TokenizeArgs args = line.values<TokenizeArgs>();
+  if (!args.to_files.threads) args.to_files.threads = cores();
+  return run_tokenize(args);
+}
 
 int io(const VerbLine& line) { return run_io(line.values<IoArgs>()); }
 

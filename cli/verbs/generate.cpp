@@ -1,6 +1,7 @@
 #include "cli/verbs/generate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "cli/number_checks.h"
@@ -103,14 +104,17 @@ constexpr const char* kFooter =
     "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
     "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt";
 
+// Whether prompts come from standard input, where no file has them.
+bool reads_input(const GenerateArgs& args) {
+  return args.prompts.empty() || std::ranges::find(args.prompts, "-") != args.prompts.end();
+}
+
 void check_conversations(const GenerateArgs& args) {
   check_chat(args.chat);
   if (args.system && !args.chat.is_chat) {
     throw UsageError("generate: --system is about conversations: give --chat");
   }
-  const bool are_whole = args.prompt_file || args.prompts.empty() ||
-                         std::ranges::find(args.prompts, "-") != args.prompts.end();
-  if (args.system && are_whole) {
+  if (args.system && (args.prompt_file || reads_input(args))) {
     throw UsageError(
         "generate: --system goes before what --prompt says; conversations have such a message "
         "themselves");
@@ -124,10 +128,7 @@ void check_together(const GenerateArgs& args) {
   if (args.prompt_file && !args.prompts.empty()) {
     throw UsageError("generate: --prompts has the prompts; leave --prompt out, or --prompts");
   }
-  const bool reads =
-      !args.prompt_file &&
-      (args.prompts.empty() || std::ranges::find(args.prompts, "-") != args.prompts.end());
-  if (args.lines && !reads) {
+  if (args.lines && (args.prompt_file || !reads_input(args))) {
     throw UsageError(
         fmt::format("generate: --lines cuts standard input into prompts, but {} gives other texts",
                     args.prompt_file ? "--prompts" : "--prompt"));
@@ -191,26 +192,17 @@ std::vector<ChatMessage> first_messages(const GenerateArgs& args) {
 
 namespace {
 
-// What --prompt says as conversations of one message of a user, or whole ones from standard input.
-std::vector<PromptRecord> conversations_of(const GenerateArgs& args) {
-  std::vector<PromptRecord> records;
-  const auto take_input = [&] {
-    for (PromptRecord& record :
-         records_of_conversations(read_standard_input("generate"), kStandardInput)) {
-      records.push_back(std::move(record));
-    }
-  };
-  for (const std::string& prompt : args.prompts) {
-    if (prompt == "-") {
-      take_input();
-      continue;
-    }
-    std::vector<ChatMessage> messages = first_messages(args);
-    messages.push_back({.role = "user", .content = prompt});
-    records.push_back({.text = json_of(messages), .carried = {}});
-  }
-  if (args.prompts.empty()) take_input();
-  return records;
+std::vector<PromptRecord> records_of_prompt(const GenerateArgs& args, const std::string& prompt) {
+  if (!args.chat.is_chat) return records_of({prompt});
+  std::vector<ChatMessage> messages = first_messages(args);
+  messages.push_back({.role = "user", .content = prompt});
+  return records_of({json_of(messages)});
+}
+
+std::vector<PromptRecord> records_of_input(const GenerateArgs& args) {
+  const std::string input = read_standard_input("generate");
+  if (args.chat.is_chat) return records_of_conversations(input, kStandardInput);
+  return records_of(args.lines ? lines_of(input) : std::vector{without_last_break(input)});
 }
 
 }  // namespace
@@ -224,26 +216,16 @@ std::vector<PromptRecord> prompt_records(const GenerateArgs& args) {
     return args.chat.is_chat ? records_of_conversations(read_prompt_file(path), source)
                              : records_of_json_lines(read_prompt_file(path), source);
   }
-  if (args.chat.is_chat) return conversations_of(args);
-  std::vector<std::string> texts;
-  const auto take_input = [&] {
-    const std::string input = read_standard_input("generate");
-    if (!args.lines) {
-      texts.push_back(without_last_break(input));
-      return;
-    }
-    for (std::string& line : lines_of(input)) texts.push_back(std::move(line));
+  std::vector<PromptRecord> records;
+  const auto add = [&](std::vector<PromptRecord> more) {
+    std::ranges::move(more, std::back_inserter(records));
   };
   for (const std::string& prompt : args.prompts) {
-    if (prompt == "-") {
-      take_input();
-    } else {
-      texts.push_back(prompt);
-    }
+    add(prompt == "-" ? records_of_input(args) : records_of_prompt(args, prompt));
   }
-  if (args.prompts.empty()) take_input();
-  if (texts.empty()) throw UsageError("generate: no line of standard input is a prompt");
-  return records_of(std::move(texts));
+  if (args.prompts.empty()) add(records_of_input(args));
+  if (records.empty()) throw UsageError("generate: no line of standard input is a prompt");
+  return records;
 }
 
 }  // namespace ds

@@ -13,6 +13,7 @@
 #include "core/files/watched_files.h"
 #include "core/values/index.h"
 #include "data/cache/source_digest.h"
+#include "data/text/path_pattern.h"
 #include "data/tokens/token_parts.h"
 
 namespace ds {
@@ -31,10 +32,7 @@ Digest digest_of(const std::string& text) { return xxh3_128(std::as_bytes(std::s
 
 // One text by its path.
 std::string name_of(const TextsToKeep& kept) {
-  const std::string& first = kept.texts.front().path;
-  return kept.texts.size() == 1
-             ? first
-             : fmt::format("{} to {} ({} files)", first, kept.texts.back().path, kept.texts.size());
+  return called(kept.texts.front().path, kept.texts.back().path, kept.texts.size());
 }
 
 // Returns a stamp that changes, for several files, with the stamp of each; nothing if one has none.

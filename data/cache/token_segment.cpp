@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/files/create_anew.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -94,9 +95,7 @@ std::shared_ptr<const TokenSource> open_segment(FileSystem& files, const std::st
 
 SegmentWriter::SegmentWriter(FileSystem& files, std::string path, const TokenKey& key)
     : files_(files), path_(std::move(path)), key_(key) {
-  const std::string unfinished = path_ + ".part";
-  if (files_.exists(unfinished)) files_.remove(unfinished);
-  file_ = files_.create(unfinished);
+  file_ = create_anew(files_, path_ + ".part");
   const std::array<std::byte, sizeof(Header)> room{};
   file_->write(0, room);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "config/reader/utf8.h"
 #include "core/status/error.h"
@@ -13,8 +14,6 @@
 
 namespace ds {
 namespace {
-
-constexpr size_t kLargestSource = size_t{1} << 20;
 
 std::string at_line(const std::string& name, int line, const char* what) {
   return fmt::format("{}: line {}: {}", name, line, what);
@@ -33,7 +32,7 @@ chat::Value converted(const rapidjson::Value& variables, const std::string& name
 }  // namespace
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string name) {
-  if (source.size() > kLargestSource)
+  if (std::cmp_greater(source.size(), kLargestSource))
     throw DataError(fmt::format("{}: a template of more than {} bytes", name, kLargestSource));
   if (const size_t invalid = first_invalid_utf8(source); invalid != std::string_view::npos)
     throw DataError(fmt::format("{}: invalid UTF-8 at byte {}", name, invalid));

@@ -5,6 +5,7 @@
 
 #include <rapidjson/document.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ struct RenderedChat {
 // Immutable, so that threads may render by one together.
 class ChatTemplate {
  public:
+  static constexpr int64_t kLargestSource = int64_t{1} << 20;  // bytes of a template
   // `name` stands in messages. DataError, with the line, for what is no template; Unsupported for a
   // statement, filter or test that Jinja has and this program does not.
   static ChatTemplate parse(std::string_view source, std::string name);

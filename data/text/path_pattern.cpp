@@ -144,4 +144,8 @@ std::vector<std::string> expand_paths(const FileSystem& file_system,
   return out;
 }
 
+std::string called(const std::string& first, const std::string& last, size_t count) {
+  return count == 1 ? first : fmt::format("{} to {} ({} files)", first, last, count);
+}
+
 }  // namespace ds

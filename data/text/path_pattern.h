@@ -22,4 +22,8 @@ inline constexpr std::string_view kUnfinished = ".unfinished";
 std::vector<std::string> expand_paths(const FileSystem& file_system,
                                       std::span<const std::string> paths);
 
+// What these files are called in messages: a single one by its name, several by the first, the last
+// and how many they are. There is one at least.
+std::string called(const std::string& first, const std::string& last, size_t count);
+
 }  // namespace ds

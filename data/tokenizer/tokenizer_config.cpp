@@ -35,11 +35,11 @@ std::optional<std::string> eos_token(FileSystem& file_system, const std::string&
 std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,
                                          const std::string& role) {
   if (name_or_path == "byte") return std::nullopt;
-  const std::optional<std::string> inside = tokenizer_file_in(file_system, name_or_path);
-  const std::string folder = inside ? name_or_path : parent_directory(name_or_path);
+  const std::string folder = tokenizer_folder(file_system, name_or_path);
   for (const char* const file : {"tokenizer_config.json", "special_tokens_map.json"}) {
     if (auto token = token_in(file_system, join_path(folder, file), role)) return token;
   }
+  const std::optional<std::string> inside = tokenizer_file_in(file_system, name_or_path);
   return token_of_form(file_system, inside.value_or(name_or_path), role);
 }
 

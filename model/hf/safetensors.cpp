@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/files/create_anew.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/hub_name.h"
 #include "core/values/index.h"
@@ -414,8 +415,7 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& file_system, std::string path,
     start.push_back(static_cast<char>(header.size() >> shift & 0xff));
   }
   start += header;
-  if (file_system_.exists(temporary_path_)) file_system_.remove(temporary_path_);
-  file_ = file_system_.create(temporary_path_);
+  file_ = create_anew(file_system_, temporary_path_);
   try {
     file_->allocate(offset);
     file_->write(0, std::as_bytes(std::span(start)));

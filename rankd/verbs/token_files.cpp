@@ -3,13 +3,10 @@
 #include <fmt/ranges.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <map>
-#include <thread>
 
 #include "cli/text/terminal_text.h"
 #include "core/files/watched_files.h"
@@ -18,6 +15,7 @@
 #include "data/token_output.h"
 #include "data/tokens/text_tokens.h"
 #include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/live_line.h"
 #include "rankd/verbs/tokenizing_words.h"
 #include "train/assemble.h"
 
@@ -30,28 +28,21 @@ using Work = TokenizingProgress::Work;
 // One line that is rewritten on a terminal, a line now and then elsewhere.
 class ShownProgress {
  public:
-  ShownProgress() = default;
-  ~ShownProgress() { erase(); }
-  ShownProgress(const ShownProgress&) = delete;  // one writer of the line
-  ShownProgress& operator=(const ShownProgress&) = delete;
-
   void operator()(const TokenizingProgress& progress) {
     const std::chrono::duration<double> now = Clock::now().time_since_epoch();
-    const std::optional<std::string> line = words_.after(progress, now.count());
-    if (!line) return;
-    erase();
-    say(stderr, "{}{}", *line, is_live_ ? "" : "\n");
-    std::fflush(stderr);
+    const std::optional<std::string> text = words_.after(progress, now.count());
+    if (!text) return;
+    if (line_.is_live()) {
+      line_.show(*text);
+    } else {
+      line_.say_between(*text);
+    }
   }
 
  private:
-  void erase() const {
-    if (is_live_) steer_terminal(stderr, "\r\x1b[K");
-  }
-
-  const bool is_live_ = isatty(STDERR_FILENO) == 1;
-  TokenizingWords words_{is_live_ ? TokenizingPace{.first_s = 0.3, .next_s = 0.2}
-                                  : TokenizingPace{}};
+  LiveLine line_;
+  TokenizingWords words_{line_.is_live() ? TokenizingPace{.first_s = 0.3, .next_s = 0.2}
+                                         : TokenizingPace{}};
 };
 
 struct Written {
@@ -87,9 +78,7 @@ class TokenFiles {
       }
       progress_.total_bytes += inner_.open(path)->size();
     }
-    progress_.path = paths_.size() == 1 ? paths_.front()
-                                        : fmt::format("{} to {} ({} files)", paths_.front(),
-                                                      paths_.back(), paths_.size());
+    progress_.path = called(paths_.front(), paths_.back(), paths_.size());
   }
 
   Written write(TokenOutput& output, PlainText plain) {
@@ -177,9 +166,8 @@ std::string json_line(const Written& written, const std::string& format) {
 
 std::string plain_lines(const Written& written) {
   const std::vector<std::string>& files = written.files;
-  const std::string names = files.size() <= 2 ? fmt::format("{}", fmt::join(files, ", "))
-                                              : fmt::format("{} to {} ({} files)", files.front(),
-                                                            files.back(), files.size());
+  const std::string names = files.size() == 2 ? fmt::format("{}", fmt::join(files, ", "))
+                                              : called(files.front(), files.back(), files.size());
   const double bytes_a_second =
       static_cast<double>(written.bytes) / std::max(written.seconds, 1e-9);
   const ScaledBytes rate = scale_bytes(bytes_a_second);
@@ -204,9 +192,8 @@ int write_token_files(const TokenizeArgs& args, const TokenFilesPlace& place) {
   data.tokenizer = place.tokenizer_name;
   if (to.field) data.field = *to.field;
   data.separator = to.separator;
-  const int cores = std::max(1, narrow<int>(std::thread::hardware_concurrency()));
   TokenFiles texts(place.inputs, place.tokenizer, text_options(data, place.tokenizer, place.inputs),
-                   to.threads.value_or(cores));
+                   to.threads.value());
   texts.look_at(args.files);
   const std::string format = to.format.value_or("megatron");
   TokenOutputOptions options{.prefix = to.output.value(),

@@ -72,6 +72,10 @@ std::optional<std::string> tokenizer_file_in(FileSystem& files, const std::strin
   return std::nullopt;
 }
 
+std::string tokenizer_folder(FileSystem& files, const std::string& name_or_path) {
+  return tokenizer_file_in(files, name_or_path) ? name_or_path : parent_directory(name_or_path);
+}
+
 std::vector<std::string> tokenizer_file_names() {
   std::vector<std::string> out;
   for (const Form& form : kForms) out.emplace_back(form.file);

@@ -21,6 +21,9 @@ inline constexpr const char* kTokenizerFiles =
 // of several.
 std::optional<std::string> tokenizer_file_in(FileSystem& files, const std::string& folder);
 
+// The folder in which a tokenizer's files lie: that folder, or the one of that file.
+std::string tokenizer_folder(FileSystem& files, const std::string& name_or_path);
+
 // The names by which such files are found, in the order in which they are looked for.
 std::vector<std::string> tokenizer_file_names();
 

@@ -116,37 +116,40 @@ class SentencePieceEncoder : public PieceEncoder {
   PieceTables tables_;
 };
 
-class Characters final : public SentencePieceEncoder {
+// Cuts units off the beginning of the text, each by itself.
+class Units : public SentencePieceEncoder {
  public:
   using SentencePieceEncoder::SentencePieceEncoder;
 
  private:
-  std::vector<Part> cut(std::string_view text) const override {
+  std::vector<Part> cut(std::string_view text) const final {
     std::vector<Part> out;
     while (!text.empty()) {
-      const std::string_view unit = text.substr(0, tables().unit(text));
+      const std::string_view unit = text.substr(0, unit_bytes(text));
       out.push_back({unit, tables().id_of(unit)});
       text.remove_prefix(unit.size());
     }
     return out;
   }
+  // The bytes of the first unit; beyond the text: all of it.
+  virtual size_t unit_bytes(std::string_view text) const = 0;
+};
+
+class Characters final : public Units {
+ public:
+  using Units::Units;
+
+ private:
+  size_t unit_bytes(std::string_view text) const override { return tables().unit(text); }
 };
 
 // A word begins with each sign of a space.
-class Words final : public SentencePieceEncoder {
+class Words final : public Units {
  public:
-  using SentencePieceEncoder::SentencePieceEncoder;
+  using Units::Units;
 
  private:
-  std::vector<Part> cut(std::string_view text) const override {
-    std::vector<Part> out;
-    while (!text.empty()) {
-      const std::string_view word = text.substr(0, text.find("\u2581", 1));
-      out.push_back({word, tables().id_of(word)});
-      text.remove_prefix(word.size());
-    }
-    return out;
-  }
+  size_t unit_bytes(std::string_view text) const override { return text.find("\u2581", 1); }
 };
 
 // Again and again joins the two neighbours whose union has the best score, leftmost first. Unused

@@ -13,41 +13,31 @@
 #include "core/status/error.h"
 #include "offload/tuning/speed_run.h"
 #include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/live_line.h"
 #include "rankd/verbs/storage/io_device.h"
 #include "rankd/verbs/storage/tune_files.h"
 
 namespace ds {
 namespace {
 
-constexpr std::string_view kEraseLine = "\r\x1b[K";
 constexpr size_t kRowsShown = 10;
 constexpr int64_t kLongestSweep = 1 << 20;  // bytes of a sweep file
 
 // One line that is rewritten on a terminal, a line for each trial elsewhere.
 class TrialProgress {
  public:
-  explicit TrialProgress(size_t budget) : budget_(budget), live_(isatty(STDERR_FILENO) == 1) {}
-  ~TrialProgress() {
-    if (live_) steer_terminal(stderr, kEraseLine);
-  }
-  TrialProgress(const TrialProgress&) = delete;  // one writer of the line
-  TrialProgress& operator=(const TrialProgress&) = delete;
+  explicit TrialProgress(size_t budget) : budget_(budget) {}
 
-  void begin(size_t number, const IoSetting& setting) {
-    if (!live_) return;
-    steer_terminal(stderr, kEraseLine);
-    say(stderr, "trial {}/{}  {}", number, budget_, to_text(setting));
-    std::fflush(stderr);
+  void begin(size_t number, const IoSetting& setting) const {
+    line_.show(fmt::format("trial {}/{}  {}", number, budget_, to_text(setting)));
   }
-  void end(size_t number, const IoTrial& trial) {
-    if (live_) return;
-    say(stderr, "trial {}/{}  {}  {}\n", number, budget_, speeds(trial), to_text(trial.setting));
+  void end(size_t number, const IoTrial& trial) const {
+    if (line_.is_live()) return;
+    line_.say_between(
+        fmt::format("trial {}/{}  {}  {}", number, budget_, speeds(trial), to_text(trial.setting)));
   }
   // Between the others.
-  void line(std::string_view text) {
-    if (live_) steer_terminal(stderr, kEraseLine);
-    say(stderr, "{}\n", text);
-  }
+  void line(std::string_view text) const { line_.say_between(text); }
 
   static std::string speeds(const IoTrial& trial) {
     std::vector<std::string> words;
@@ -58,7 +48,7 @@ class TrialProgress {
 
  private:
   const size_t budget_;
-  const bool live_;
+  LiveLine line_;
 };
 
 // Minutes later it would be too late to hear of it.
