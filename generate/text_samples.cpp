@@ -68,8 +68,10 @@ void TextSamples::after(int64_t steps_done) {
 }
 
 Tensor TextSamples::compute(int64_t steps_done, int32_t token, KvCache& cache) {
-  reports_.report_progress(
-      {.step = steps_done, .micro_step = cache.length() + 1, .phase = "sample"});
+  reports_.report_progress({.step = steps_done,
+                            .micro_step = cache.length() + 1,
+                            .phase = "sample",
+                            .total = engine_.options().sample_length});
   return engine_.next_logits(token, cache);
 }
 

@@ -17,13 +17,14 @@ class TokenizingReport {
 
   void operator()(const TokenizingProgress& p) {
     constexpr int64_t kStep = int64_t{1} << 20;
-    const int64_t done =
-        p.work == TokenizingProgress::Work::kWait ? p.done_bytes : p.done_bytes / kStep;
-    control_.report_progress({.step = 0, .micro_step = done, .phase = "tokenize"});
+    const bool waits = p.work == TokenizingProgress::Work::kWait;
+    control_.report_progress({.step = 0,
+                              .micro_step = waits ? p.done_bytes : p.done_bytes / kStep,
+                              .phase = "tokenize",
+                              .total = waits ? 0 : p.total_bytes / kStep});
     const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
     const std::optional<std::string> line = description_.after(p, now.count());
-    if (line && (p.work != TokenizingProgress::Work::kWait || rank_ == 0))
-      control_.report_text(*line);
+    if (line && (!waits || rank_ == 0)) control_.report_text(*line);
   }
 
  private:

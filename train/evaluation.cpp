@@ -28,7 +28,8 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   if (!due(steps_done)) return;
   const auto progress = [&](int64_t batches) {
-    reports_.report_progress({.step = steps_done, .micro_step = batches, .phase = "evaluate"});
+    reports_.report_progress(
+        {.step = steps_done, .micro_step = batches, .phase = "evaluate", .total = batches_});
   };
   progress(0);
   DS_FAILPOINT("train.evaluate");

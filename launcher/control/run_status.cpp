@@ -61,6 +61,7 @@ std::string one_rank_json(const RankStatus& rank) {
       .text("state", rank.state)
       .raw("step", of_step(rank.progress.step))
       .raw("micro_step", of_step(rank.progress.micro_step))
+      .raw("micro_step_total", json_or_null(rank.progress.total))
       .text("phase", rank.progress.phase)
       .number("silent_s", rank.silent_s)
       .raw("collective", collective_json(rank.progress.collective))
@@ -178,6 +179,7 @@ RankStatus read_rank(const rapidjson::Value& value) {
   rank.state = in.text("state");
   rank.progress.step = in.integer("step");
   rank.progress.micro_step = in.integer("micro_step");
+  rank.progress.total = in.integer("micro_step_total");
   rank.progress.phase = in.text("phase");
   rank.silent_s = in.number("silent_s");
   if (const rapidjson::Value* collective = in.find("collective")) {

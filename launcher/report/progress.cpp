@@ -98,9 +98,7 @@ std::optional<std::string> phase_line(const RankProgress& progress,
   if (found == kWords.end()) return std::nullopt;
   std::string line = last ? fmt::format("step {}/{}  ", last->step, last->total_steps) : "";
   line += found->text;
-  if (progress.micro_step > 0) {
-    line += fmt::format(", {} {}", counted_in(progress.phase), progress.micro_step);
-  }
+  if (const std::string count = count_of(progress); !count.empty()) line += ", " + count;
   return line;
 }
 

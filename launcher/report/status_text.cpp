@@ -177,9 +177,7 @@ std::string place_text(const RankStatus& rank) {
 std::string doing_text(const RankStatus& rank) {
   if (!rank.progress.knows_step() || rank.state != "alive") return place_text(rank);
   std::string text = rank.progress.phase + collective_text(rank);
-  if (rank.progress.micro_step > 0) {
-    text += fmt::format(", {} {}", counted_in(rank.progress.phase), rank.progress.micro_step);
-  }
+  if (const std::string count = count_of(rank.progress); !count.empty()) text += ", " + count;
   return text;
 }
 

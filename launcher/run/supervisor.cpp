@@ -22,7 +22,8 @@ RankProgress to_progress(const control::Progress& in) {
   return {in.step(),
           in.micro_step(),
           in.phase(),
-          {last.number(), last.group(), last.sequence(), last.op(), last.inside()}};
+          {last.number(), last.group(), last.sequence(), last.op(), last.inside()},
+          in.total()};
 }
 
 std::vector<CutLink> to_links(const control::Progress& in) {

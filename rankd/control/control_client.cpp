@@ -105,6 +105,7 @@ class GrpcControlClient final : public ControlClient {
     standing_.progress.set_step(progress.step);
     standing_.progress.set_micro_step(progress.micro_step);
     standing_.progress.set_phase(progress.phase);
+    standing_.progress.set_total(progress.total);
   }
 
   void report_moved(int64_t bytes) override {

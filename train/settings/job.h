@@ -72,6 +72,7 @@ struct Progress {
   int64_t step = 0;        // optimizer steps done
   int64_t micro_step = 0;  // micro-steps done inside the running step
   std::string phase;       // "load", "train", "evaluate", "save", ...
+  int64_t total = 0;       // what `micro_step` comes to by the end of the phase; 0: not known
 };
 
 // A checkpoint tag whose manifest is on the disk.

@@ -5,6 +5,7 @@
 
 #include "core/status/failpoint.h"
 #include "core/tasks/clock.h"
+#include "train/engine_pieces.h"
 #include "train/measure/step_note.h"
 
 namespace ds {
@@ -52,7 +53,8 @@ void TagSaver::save_and_go_on() {
 }
 
 void TagSaver::save() {
-  progress("save");
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  progress("save", (owned_bytes(engine_) + kMiB - 1) / kMiB);
   DS_FAILPOINT("train.before_save");
   const auto before = std::chrono::steady_clock::now();
   // What was said last goes with the state: it may be lost with this rank before the launcher hears
@@ -79,8 +81,9 @@ void TagSaver::insist(const std::function<void()>& part) {
   }
 }
 
-void TagSaver::progress(const char* phase) {
-  reports_.report_progress({.step = engine_.step(), .micro_step = 0, .phase = phase});
+void TagSaver::progress(const char* phase, int64_t total) {
+  reports_.report_progress(
+      {.step = engine_.step(), .micro_step = 0, .phase = phase, .total = total});
 }
 
 void TagSaver::warn(const std::string& what) {

@@ -47,7 +47,7 @@ class TagSaver final : public StepObserver {
   void save();
   void require_updates() const;
   void insist(const std::function<void()>& part);
-  void progress(const char* phase);
+  void progress(const char* phase, int64_t total = 0);
   void warn(const std::string& what);
 
   Engine& engine_;

@@ -26,6 +26,14 @@ std::string_view counted_in(std::string_view phase) {
   return phase == "evaluate" ? "batch" : "micro-step";
 }
 
+std::string count_of(const RankProgress& progress) {
+  if (progress.micro_step == 0) return "";
+  std::string out = fmt::format("{} {}", counted_in(progress.phase), progress.micro_step);
+  // Files are a little longer than the numbers in them, which alone are foreseen.
+  if (progress.total >= progress.micro_step) out += fmt::format(" of {}", progress.total);
+  return out;
+}
+
 std::string place_of(const RankProgress& progress) {
   if (progress.phase.empty()) return "joined";
   if (!progress.knows_step()) return progress.phase;

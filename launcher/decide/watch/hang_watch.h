@@ -31,6 +31,7 @@ struct RankProgress {
   int64_t micro_step = 0;
   std::string phase;
   LastCollective collective{};
+  int64_t total = 0;  // what `micro_step` comes to by the end of the phase; 0: not known
   // Not before it has loaded: what it goes on from is in its checkpoint.
   bool knows_step() const { return !phase.empty() && phase != "plan" && phase != "load"; }
   bool operator==(const RankProgress&) const = default;
@@ -38,6 +39,8 @@ struct RankProgress {
 
 // What `micro_step` counts in this phase: "micro-step", "batch", "MiB" (read and written).
 std::string_view counted_in(std::string_view phase);
+// "batch 3 of 10", "MiB 12"; empty before anything is counted.
+std::string count_of(const RankProgress& progress);
 
 std::string place_of(const RankProgress& progress);  // "at step 6.0 train", "load", "joined"
 std::string describe(

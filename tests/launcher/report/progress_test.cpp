@@ -119,6 +119,14 @@ TEST_CASE("on a terminal is seen what a rank does that makes no steps", "[launch
   CHECK(line("load", 300, false) == "loading, MiB 300");
   CHECK(line("save", 7) == "step 400/2000  saving, MiB 7");
   CHECK(line("export", 1) == "step 400/2000  writing the model, MiB 1");
+  const auto known = [&](std::string phase, int64_t count, int64_t total) {
+    return phase_line({.step = 400, .micro_step = count, .phase = std::move(phase), .total = total},
+                      last);
+  };
+  CHECK(known("evaluate", 12, 40) == "step 400/2000  evaluating, batch 12 of 40");
+  CHECK(known("save", 0, 40) == "step 400/2000  saving");
+  CHECK(known("save", 40, 40) == "step 400/2000  saving, MiB 40 of 40");
+  CHECK(known("save", 41, 40) == "step 400/2000  saving, MiB 41");  // beside numbers stand words
   CHECK_FALSE(line("train", 3));
   CHECK_FALSE(line("", 0, false));
 }

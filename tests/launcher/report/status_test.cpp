@@ -112,10 +112,15 @@ TEST_CASE("what is not known of a run is null, absent or a dash, and never 0", "
     CHECK_THAT(json, Catch::Contains(fmt::format("\"{}\": null", key)));
   }
   // A rank that loads does not know yet from which step it goes on.
-  CHECK_THAT(json, Catch::Contains(R"("pid": 101, "state": "alive", "step": null, )"
-                                   R"("micro_step": null, "phase": "load", "silent_s": 0.5)"));
-  CHECK_THAT(json, Catch::Contains(R"("pid": null, "state": "absent", "step": null, )"
-                                   R"("micro_step": null, "phase": "", "silent_s": null)"));
+  CHECK_THAT(
+      json,
+      Catch::Contains(
+          R"("pid": 101, "state": "alive", "step": null, )"
+          R"("micro_step": null, "micro_step_total": null, "phase": "load", "silent_s": 0.5)"));
+  CHECK_THAT(json,
+             Catch::Contains(
+                 R"("pid": null, "state": "absent", "step": null, )"
+                 R"("micro_step": null, "micro_step_total": null, "phase": "", "silent_s": null)"));
   CHECK(status_json(parse_status(json)) == json);
   CHECK(status_text(status) ==
         "run r\nkilled\nstep 12  loss 2.5000\n"
