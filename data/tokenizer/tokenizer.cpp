@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "data/text/stream_digest.h"
+#include "data/text/text_kind.h"
 #include "data/tokenizer/forms/forms.h"
+#include "data/tokenizer/normalize/rewriting.h"
 #include "data/tokenizer/read/parts.h"
 
 namespace ds {
@@ -82,7 +84,10 @@ class ReadTokenizer final : public Tokenizer {
         model_(std::move(parts.model)),
         decoders_(std::move(parts.decoders)),
         continues_(std::move(parts.continues)),
-        notes_(std::move(parts.notes)) {}
+        notes_(std::move(parts.notes)),
+        begins_anywhere_(normalizers_.empty() && verbatim_.begins_anywhere() &&
+                         normalized_.begins_anywhere() && pre_tokenizer_.begins_anywhere()),
+        places_(find_places()) {}
 
   int64_t vocab_size() const override { return texts_.vocab_size(); }
   bool knows(int32_t id) const override { return texts_.find(id) != nullptr; }
@@ -99,27 +104,20 @@ class ReadTokenizer final : public Tokenizer {
 
   size_t encode_part(std::string_view text, const TextPart& part,
                      std::vector<int32_t>& out) const override {
-    TextPart wanted = part;
-    if (!begins_anywhere()) {
-      if (part.goes_on) return 0;
-      wanted = {};
-    }
     const WorkPool::Lease lease(work_, text.size());
     Work& work = lease.get();
-    const auto on_token = [&](int32_t id) { out.push_back(id); };
-    return verbatim_.split(
-        text, wanted,
-        [&](std::string_view section, const TextPart& of_section) {
-          require_utf8(section, static_cast<size_t>(section.data() - text.data()));
-          const bool begins = section.data() == text.data();
-          if (normalizers_.empty()) return encode_section(section, of_section, begins, work, out);
-          const std::string changed =
-              normalize(normalizers_, section, work.patterns,
-                        begins ? PartOfText::kBeginning : PartOfText::kFurtherOn);
-          encode_section(changed, {}, begins, work, out);
-          return section.size();
-        },
-        on_token);
+    if (begins_anywhere_ || !part.is_cut()) return encode_sections(text, part, work, out);
+    const size_t taken = encode_to_place(text, part, work, out);
+    if (taken > 0 || part.goes_on) return taken;
+    return encode_sections(text, {.continues = part.continues}, work, out);
+  }
+
+  size_t next_cut(std::string_view text, size_t from) const override {
+    return begins_anywhere_ ? Tokenizer::next_cut(text, from) : places_.next(text, from);
+  }
+
+  bool encodes_in_parts() const override {
+    return begins_anywhere_ || places_.kind() != CutPlaces::Kind::kNone;
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
@@ -139,10 +137,81 @@ class ReadTokenizer final : public Tokenizer {
   }
 
  private:
-  // Whether a text that is cut between two tokens has the tokens of its parts.
-  bool begins_anywhere() const {
-    return normalizers_.empty() && verbatim_.begins_anywhere() && normalized_.begins_anywhere() &&
-           pre_tokenizer_.begins_anywhere();
+  // The kind at which words of a text in lines are cut where pieces meet.
+  CutPlaces find_places() const {
+    using Kind = CutPlaces::Kind;
+    constexpr std::string_view kLines = "one two three\nfour five six\nseven eight nine\n";
+    for (const Kind kind : {Kind::kBehindLines, Kind::kBeforeSpaces}) {
+      const auto may_be_cut = [&](const auto& normalizer) { return normalizer->may_be_cut(kind); };
+      // A token that is a word may begin with the space at which a text is cut behind a letter.
+      const bool is_open = kind == Kind::kBehindLines ||
+                           (verbatim_.begins_anywhere() && normalized_.begins_anywhere());
+      if (!is_open || !pre_tokenizer_.goes_on_anywhere() ||
+          !std::ranges::all_of(normalizers_, may_be_cut))
+        continue;
+      const CutPlaces places(kind);
+      const size_t place = places.next(kLines, 8);
+      PatternWork work(kLines.size());
+      std::string text = normalize(normalizers_, kLines.substr(0, place), work);
+      const size_t stop = text.size();
+      text += normalize(normalizers_, kLines.substr(place), work, PartOfText::kBehindCut);
+      if (pre_tokenizer_.split(text, {.stop = stop, .goes_on = true}, true, work).taken == stop)
+        return places;
+    }
+    return CutPlaces(Kind::kNone);
+  }
+
+  // Ends at a place of the text that its normalized form can be cut at, if pieces meet there; a few
+  // are tried. 0, with nothing appended, where they do at none.
+  size_t encode_to_place(std::string_view text, const TextPart& part, Work& work,
+                         std::vector<int32_t>& out) const {
+    constexpr size_t kBeyond = size_t{4} << 10;  // bytes by which pieces are told, and added tokens
+    constexpr int kTries = 8;
+    const bool is_stopped = part.stop != std::string_view::npos;
+    size_t from = part.stop;
+    if (!is_stopped) from = text.size() > 2 * kBeyond ? text.size() - 2 * kBeyond : text.size() / 2;
+    for (int tried = 0; tried < kTries; ++tried) {
+      const size_t place = places_.next(text, from);
+      if (place == std::string_view::npos) {
+        if (is_stopped || from == 0) return 0;
+        from = 0;
+        continue;
+      }
+      if (encode_up_to(text, place, part, kBeyond, work, out)) return place;
+      from = is_stopped ? place + 1 : from / 2;
+    }
+    return 0;
+  }
+
+  // What becomes a space only now may belong to one on the other side.
+  bool is_kept_apart(std::string_view text, size_t place, PatternWork& work) const {
+    constexpr size_t kBeside = 64;
+    size_t begin = place - std::min(place, kBeside);
+    while (is_continuation(text[begin])) ++begin;
+    const std::string_view around = whole_characters(text.substr(begin, place - begin + kBeside));
+    const auto written = [&](std::string_view part) {
+      return normalize(normalizers_, part, work, PartOfText::kBehindCut);
+    };
+    return written(around) ==
+           written(around.substr(0, place - begin)) + written(around.substr(place - begin));
+  }
+
+  bool encode_up_to(std::string_view text, size_t place, const TextPart& part, size_t beyond,
+                    Work& work, std::vector<int32_t>& out) const {
+    size_t end = places_.next(text, place + beyond);
+    if (end == std::string_view::npos) end = text.size();
+    if (part.goes_on && end == text.size()) end = places_.next(text, place + 1);
+    if (end == std::string_view::npos) return false;
+    const bool goes_on = part.goes_on || end < text.size();
+    if (!is_kept_apart(text, place, work.patterns)) return false;
+    const size_t known = out.size();
+    const TextPart how{.stop = place, .goes_on = goes_on, .continues = part.continues};
+    // What stands behind a token begins, and does not continue.
+    bool at_token = false;
+    if (encode_sections(text.substr(0, end), how, work, out, &at_token) == place && !at_token)
+      return true;
+    out.resize(known);
+    return false;
   }
 
   static void require_utf8(std::string_view section, size_t begin) {
@@ -150,6 +219,44 @@ class ReadTokenizer final : public Tokenizer {
     if (invalid == std::string_view::npos) return;
     throw DataError(
         fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", begin + invalid));
+  }
+
+  // `at_token`: where not null, whether what is taken ends with an added token.
+  size_t encode_sections(std::string_view text, const TextPart& part, Work& work,
+                         std::vector<int32_t>& out, bool* at_token = nullptr) const {
+    return verbatim_.split(
+        text, part,
+        [&](std::string_view section, const TextPart& of_section) {
+          require_utf8(section, static_cast<size_t>(section.data() - text.data()));
+          if (at_token != nullptr) *at_token = false;
+          PartOfText where = PartOfText::kFurtherOn;
+          if (section.data() == text.data())
+            where = part.continues ? PartOfText::kBehindCut : PartOfText::kBeginning;
+          const bool begins = where == PartOfText::kBeginning;
+          if (normalizers_.empty()) return encode_section(section, of_section, begins, work, out);
+          return encode_normalized(section, of_section, where, work, out);
+        },
+        [&](int32_t id) {
+          out.push_back(id);
+          if (at_token != nullptr) *at_token = true;
+        });
+  }
+
+  // A section that goes on beyond the stop is taken up to there, or not at all.
+  size_t encode_normalized(std::string_view section, const TextPart& part, PartOfText where,
+                           Work& work, std::vector<int32_t>& out) const {
+    const bool begins = where == PartOfText::kBeginning;
+    const size_t end = std::min(part.stop, section.size());
+    std::string changed = normalize(normalizers_, section.substr(0, end), work.patterns, where);
+    if (end == section.size() && !part.goes_on) {
+      encode_section(changed, {}, begins, work, out);
+      return end;
+    }
+    const size_t stop = changed.size();
+    if (stop == 0) return 0;  // nothing is left, and what follows would be the beginning
+    changed += normalize(normalizers_, section.substr(end), work.patterns, PartOfText::kBehindCut);
+    const TextPart how{.stop = stop, .goes_on = part.goes_on};
+    return encode_section(changed, how, begins, work, out) == stop ? end : 0;
   }
 
   size_t encode_section(std::string_view text, const TextPart& part, bool begins, Work& work,
@@ -186,6 +293,8 @@ class ReadTokenizer final : public Tokenizer {
   TokenDecoders decoders_;
   std::optional<std::string> continues_;
   std::vector<std::string> notes_;
+  bool begins_anywhere_;  // a text that is cut between two tokens has the tokens of its parts
+  CutPlaces places_;      // where it is not so
   mutable WorkPool work_;
 };
 
@@ -198,6 +307,24 @@ void normalize_added(const Normalizers& normalizers, std::vector<AddedToken>& to
   std::erase_if(tokens, [](const AddedToken& token) {
     return token.content.empty() || token.content.size() > AddedTokens::kLongest;
   });
+}
+
+// A first step that writes over all of a text is one of the normalizers, and cuts at what no text
+// has by then are none: so texts can be encoded in parts.
+void simplify(Parts& parts) {
+  while (parts.normalized.empty() && !parts.steps.empty()) {
+    PreTokenizerStep& first = parts.steps.front();
+    const auto literal = first.pattern ? first.pattern->literal() : std::nullopt;
+    if (first.rewrite != nullptr) {
+      parts.normalizers.push_back(rewriting(std::exchange(first.rewrite, nullptr)));
+    } else if (first.pattern == nullptr ||
+               (literal && !first.invert && !parts.normalizers.empty() &&
+                parts.normalizers.back()->replaces(*literal))) {
+      parts.steps.erase(parts.steps.begin());
+    } else {
+      return;
+    }
+  }
 }
 
 // What cuts or fills each text for a batch of sentences is no part of what its tokens are.
@@ -227,6 +354,7 @@ Parts read_parts(const JsonPart& document) {
   parts.verbatim = std::move(added.verbatim);
   parts.normalized = std::move(added.normalized);
   normalize_added(parts.normalizers, parts.normalized);
+  simplify(parts);
   if (const auto part = document.member("decoder")) {
     parts.decoders = read_decoders(*part);
     if (part->type() == "WordPiece") parts.continues = part->text("prefix", "##");
@@ -242,6 +370,11 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> ids;
   encode_part(text, {}, ids);
   return ids;
+}
+
+size_t Tokenizer::next_cut(std::string_view text, size_t from) const {
+  const size_t line_end = text.find('\n', from);
+  return line_end == std::string_view::npos ? line_end : line_end + 1;
 }
 
 size_t ByteTokenizer::encode_part(std::string_view text, const TextPart& part,

@@ -29,10 +29,15 @@ class Tokenizer {
   // recognised.
   std::vector<int32_t> encode(std::string_view text) const;
   // Appends the ids of the beginning of the text, and says how many bytes they stand for: what is
-  // left, and follows, has the same ids as if nothing had come before. 0 where more text has to be
-  // known, which may be all of it. Without a stop, of a text that does not go on: all of it.
+  // left, and follows, has the ids that it has as a part that continues. 0 where more text has to
+  // be known, which may be all of it. Without a stop, of a text that does not go on: all of it.
   virtual size_t encode_part(std::string_view text, const TextPart& part,
                              std::vector<int32_t>& ids) const = 0;
+  // The next place at which a text is likely to be cut, at `from` bytes or behind them: a part with
+  // this stop most often ends there. npos where no place is seen.
+  virtual size_t next_cut(std::string_view text, size_t from) const;
+  // Whether that is anywhere, so that texts of any length take little memory.
+  virtual bool encodes_in_parts() const { return true; }
   // The text of these tokens, which may end inside a UTF-8 character. What a token becomes may
   // depend on those before it: see TokenStream for texts that come by and by. DataError for an
   // unknown id.

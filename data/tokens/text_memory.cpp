@@ -1,10 +1,15 @@
 #include "data/tokens/text_memory.h"
 
+#include <algorithm>
+
 namespace ds {
 namespace {
 
 // A part of the text, what stands behind it, and its ids.
 constexpr int64_t kTokenizingBytesOfThread = int64_t{16} << 20;
+// Bytes for each byte of a text that is encoded whole: a buffer that has doubled, what the
+// normalizers made of it, its pieces, its ids. All plain texts are counted as if they were one.
+constexpr int64_t kBytesOfWholeText = 12;
 
 struct Shares {
   int64_t held = 0;  // text
@@ -26,7 +31,11 @@ TextMemory memory_of_texts(std::span<const TextBytes> runs, const TextReaders& r
   for (const TextBytes& run : runs) {
     const Shares shares = shares_of(run, readers);
     out.held_bytes += shares.held * (readers.takes_bytes ? 1 : 4);
-    if (shares.is_tokenized) out.tokenizing_bytes = readers.threads * kTokenizingBytesOfThread;
+    if (!shares.is_tokenized) continue;
+    const int64_t whole =
+        readers.holds_texts ? kBytesOfWholeText * (run.large_plain + run.small_plain) : 0;
+    out.tokenizing_bytes =
+        std::max(out.tokenizing_bytes, readers.threads * kTokenizingBytesOfThread + whole);
   }
   return out;
 }

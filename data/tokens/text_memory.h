@@ -20,6 +20,7 @@ struct TextReaders {
   bool has_cache = true;
   bool takes_bytes = false;     // the tokenizer is "byte"
   bool reads_in_place = false;  // and nothing is put between plain texts
+  bool holds_texts = false;     // the tokenizer encodes no text in parts
   int threads = 1;              // that tokenise, of one host
 };
 

@@ -161,7 +161,7 @@ class OneText {
     if (done_ > 0 || known > 0) return;
     const size_t mark = size - without_mark(buffer_).size();
     buffer_.erase(0, mark);
-    done_ += narrow<int64_t>(mark);
+    done_ = begins_at_ = narrow<int64_t>(mark);
   }
 
   // Plain files are looked at before; what comes out of compressed ones is known only now.
@@ -171,23 +171,29 @@ class OneText {
     require_text(text, is_first ? SampleFrom::kBeginning : SampleFrom::kInside, text_.path);
   }
 
-  // After the first line end from here on; npos where there is none near.
-  size_t cut_after(size_t from) const {
-    const size_t found = std::string_view(buffer_).substr(from, kBeyondPart).find('\n');
-    return found == std::string_view::npos ? std::string_view::npos : from + found + 1;
+  // A place at which a part may end, at this byte or a little behind it; npos where there is none.
+  // A little of what stands before decides, too.
+  size_t cut_near(size_t from) const {
+    constexpr size_t kLongestCharacter = 4;
+    const size_t first = from - kLongestCharacter;
+    const size_t found = text_.tokenizer.next_cut(
+        std::string_view(buffer_).substr(first, kBeyondPart), kLongestCharacter);
+    return found == std::string_view::npos ? found : first + found;
   }
 
   std::vector<Part> parts() const {
     const size_t size = is_read_ ? buffer_.size() : whole_characters(buffer_).size();
     std::vector<Part> out(1);
+    out.back().how.continues = done_ > begins_at_;
     for (size_t at = kPartBytes; !is_hard_ && at + kBeyondPart < size; at += kPartBytes) {
-      const size_t cut = cut_after(at);
+      const size_t cut = cut_near(at);
       if (cut == std::string_view::npos || cut >= size) continue;
       Part& before = out.back();
-      before.how = {.stop = cut - before.begin, .goes_on = true};
+      before.how.stop = cut - before.begin;
+      before.how.goes_on = true;
       before.end = std::min(size, cut + kBeyondPart);
       before.end = whole_characters(std::string_view(buffer_).substr(0, before.end)).size();
-      out.push_back({.begin = cut});
+      out.push_back({.begin = cut, .how = {.continues = true}});
     }
     out.back().end = size;
     out.back().how.goes_on = !is_read_;
@@ -225,8 +231,9 @@ class OneText {
   const TextToEncode& text_;
   ThreadPool& pool_;
   const OnIds& on_ids_;
-  std::string buffer_;  // from `done_` on
-  int64_t done_ = 0;    // bytes whose ids are told
+  std::string buffer_;     // from `done_` on
+  int64_t done_ = 0;       // bytes whose ids are told
+  int64_t begins_at_ = 0;  // behind a byte order mark
   bool is_read_ = false;
   bool is_hard_ = false;
 };

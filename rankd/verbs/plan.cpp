@@ -137,7 +137,8 @@ std::vector<std::vector<std::string>> opened_together(const DataSection& data) {
   return out;
 }
 
-// Nothing if one of the texts cannot be looked at: a plan is made without them, too.
+// Nothing if one of the texts, or the tokenizer, cannot be looked at: a plan is made without them,
+// too.
 std::optional<TextMemory> texts_of(const PlanArgs& args, const DataSection& data,
                                    FileSystem& files) {
   std::vector<TextBytes> runs;
@@ -149,10 +150,17 @@ std::optional<TextMemory> texts_of(const PlanArgs& args, const DataSection& data
   }
   if (has_problem) return std::nullopt;
   const bool takes_bytes = data.tokenizer == "byte";
+  bool in_parts = true;
+  try {
+    in_parts = make_tokenizer(files, data.tokenizer)->encodes_in_parts();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   return memory_of_texts(runs,
                          {.has_cache = !data.cache_folder.value_or(default_token_cache()).empty(),
                           .takes_bytes = takes_bytes,
                           .reads_in_place = takes_bytes && data.separator.value_or("").empty(),
+                          .holds_texts = !in_parts,
                           .threads = args.threads * args.ranks_of_host()});
 }
 

@@ -32,6 +32,11 @@ TEST_CASE("texts are held as ids, or kept, or read in place", "[data]") {
   CHECK(is(memory_of(large, {.has_cache = false, .threads = 3}), 380 * kMiB, 0));
   CHECK(is(memory_of(large, {.takes_bytes = true, .reads_in_place = true}), 2 * kMiB, 0));
 
+  // The ids of a text are made in parts, if the tokenizer can; those of JSON lines, each by itself.
+  CHECK(
+      is(memory_of(large, {.holds_texts = true, .threads = 3}), 20 * kMiB, (48 + 12 * 93) * kMiB));
+  CHECK(is(memory_of({.large = 90 * kMiB}, {.holds_texts = true}), 0, 16 * kMiB));
+
   const TextBytes many{.small_plain = 15 * kMiB, .small = kMiB};
   CHECK(is(memory_of(many, {.threads = 2}), 0, 32 * kMiB));
   CHECK(is(memory_of(many, {.has_cache = false}), 64 * kMiB, 0));

@@ -39,6 +39,7 @@ class BertNormalizer final : public Normalizer {
         out, [&](char32_t c, size_t, size_t) { unicode::append_lower(c, small); });
     return small;
   }
+  bool may_be_cut(CutPlaces::Kind) const override { return true; }
 
  private:
   void add_clean(char32_t c, std::string_view written, std::string& out) const {

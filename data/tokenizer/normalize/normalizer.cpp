@@ -21,6 +21,7 @@ class UnicodeForm final : public Normalizer {
   std::string apply(std::string_view text, PatternWork&) const override {
     return unicode::normalized(text, form_);
   }
+  bool may_be_cut(CutPlaces::Kind) const override { return true; }
 
  private:
   unicode::Form form_;
@@ -31,6 +32,7 @@ class ByteLetters final : public Normalizer {
   std::string apply(std::string_view text, PatternWork&) const override {
     return to_byte_letters(text);
   }
+  bool may_be_cut(CutPlaces::Kind) const override { return true; }
 };
 
 // What becomes of each character, whatever is beside it.
@@ -45,6 +47,7 @@ class ByCharacter final : public Normalizer {
         text, [&](char32_t c, size_t at, size_t bytes) { rule_(c, text.substr(at, bytes), out); });
     return out;
   }
+  bool may_be_cut(CutPlaces::Kind) const override { return true; }
 
  private:
   Rule rule_;
@@ -74,6 +77,7 @@ class Strip final : public Normalizer {
     if (sides_.right) text = text.substr(0, unicode::space_before(text));
     return std::string(text);
   }
+  bool may_be_cut(CutPlaces::Kind) const override { return false; }
 
  private:
   StripSides sides_;
@@ -85,6 +89,10 @@ class Prepend final : public Normalizer {
   std::string apply(std::string_view text, PatternWork&) const override {
     return text.empty() ? "" : text_ + std::string(text);
   }
+  std::string apply_behind_cut(std::string_view text, PatternWork&) const override {
+    return std::string(text);
+  }
+  bool may_be_cut(CutPlaces::Kind) const override { return true; }
 
  private:
   std::string text_;
@@ -107,11 +115,32 @@ class Replace final : public Normalizer {
     out += text.substr(rest);
     return out;
   }
+  // What other regular expressions may match is not known beforehand.
+  bool may_be_cut(CutPlaces::Kind) const override {
+    return pattern_->is_of_spaces() || (pattern_->literal() && is_never_cut(*pattern_->literal()));
+  }
+  bool replaces(std::string_view text) const override {
+    return text.size() == 1 && pattern_->literal() == text &&
+           content_.find(text) == std::string::npos;
+  }
 
  private:
   std::shared_ptr<const Pattern> pattern_;
   std::string content_;
 };
+
+std::string apply_to(PartOfText part, const Normalizer& normalizer, std::string_view text,
+                     PatternWork& work) {
+  switch (part) {
+    case PartOfText::kBeginning:
+      return normalizer.apply(text, work);
+    case PartOfText::kFurtherOn:
+      return normalizer.apply_further_on(text, work);
+    case PartOfText::kBehindCut:
+      break;
+  }
+  return normalizer.apply_behind_cut(text, work);
+}
 
 }  // namespace
 
@@ -119,8 +148,7 @@ std::string normalize(const Normalizers& normalizers, std::string_view text, Pat
                       PartOfText part) {
   std::string out(text);
   for (const auto& normalizer : normalizers) {
-    out = part == PartOfText::kBeginning ? normalizer->apply(out, work)
-                                         : normalizer->apply_further_on(out, work);
+    out = apply_to(part, *normalizer, out, work);
     require_sane(out.size(), text.size());
   }
   return out;

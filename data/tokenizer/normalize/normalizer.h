@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/split/cut_places.h"
 #include "data/tokenizer/split/pattern.h"
 #include "data/tokenizer/text/unicode.h"
 
@@ -23,11 +24,21 @@ class Normalizer {
   virtual std::string apply_further_on(std::string_view text, PatternWork& work) const {
     return apply(text, work);
   }
+  // The same, where the rest of the text stands directly before, which was cut at a place that it
+  // may be cut at.
+  virtual std::string apply_behind_cut(std::string_view text, PatternWork& work) const {
+    return apply(text, work);
+  }
+  // Whether it makes of a text that is cut at such a place what it makes of the parts.
+  virtual bool may_be_cut(CutPlaces::Kind places) const = 0;
+  // Whether what it writes never has this text in it.
+  virtual bool replaces(std::string_view) const { return false; }
 };
 using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
 
-// The text after all of them, in turn. `part`: whether it is what a whole text begins with.
-enum class PartOfText { kBeginning, kFurtherOn };
+// The text after all of them, in turn. `part`: whether it is what a whole text begins with, stands
+// behind a token, or behind a cut.
+enum class PartOfText { kBeginning, kFurtherOn, kBehindCut };
 std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work,
                       PartOfText part = PartOfText::kBeginning);
 

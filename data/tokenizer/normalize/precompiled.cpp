@@ -30,6 +30,7 @@ class Precompiled final : public Normalizer {
     }
     return out;
   }
+  bool may_be_cut(CutPlaces::Kind) const override { return true; }
 
  private:
   ReplacementTable table_;

@@ -29,6 +29,8 @@ class SentencePieceNormalizer final : public Normalizer {
   std::string apply_further_on(std::string_view text, PatternWork&) const override {
     return normalized(text, how_.prefix == Prefix::kEveryPart);
   }
+  // Its table may replace any characters, and whole texts are pieces.
+  bool may_be_cut(CutPlaces::Kind) const override { return false; }
 
  private:
   struct Step {

@@ -284,6 +284,19 @@ bool Regex::begins_anywhere() const {
   return true;
 }
 
+// One space, or any white space, as often as a quantifier says.
+bool Regex::is_of_spaces() const {
+  std::string_view rest = pattern_;
+  for (const std::string_view space : {" ", "\\s"}) {
+    if (!rest.starts_with(space)) continue;
+    rest.remove_prefix(space.size());
+    const bool counted = rest.size() > 2 && rest.front() == '{' && rest.back() == '}' &&
+                         rest.find_first_not_of("0123456789,", 1) == rest.size() - 1;
+    return rest.empty() || rest == "+" || counted;
+  }
+  return false;
+}
+
 void Literal::for_each_match(std::string_view text, TextEnd text_end, PatternWork&,
                              const OnMatch& on_match) const {
   for (size_t at = text.find(text_); at != std::string_view::npos;) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,10 @@ class Pattern {
                               const OnMatch& on_match) const = 0;
   // Whether what a text begins with is matched as it is further on, and nothing matches no text.
   virtual bool begins_anywhere() const { return true; }
+  // The one text that it matches, where it is one.
+  virtual std::optional<std::string_view> literal() const { return std::nullopt; }
+  // Whether what it matches is known to be white space alone.
+  virtual bool is_of_spaces() const { return false; }
 };
 
 // PCRE2, because the patterns in use need Unicode classes and look-ahead, with limits on its work
@@ -56,6 +61,7 @@ class Regex final : public Pattern {
   void for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
                       const OnMatch& on_match) const override;
   bool begins_anywhere() const override;
+  bool is_of_spaces() const override;
   bool matches_nothing() const;  // whether it can match an empty text
 
  private:
@@ -79,6 +85,7 @@ class Literal final : public Pattern {
   explicit Literal(std::string text) : text_(std::move(text)) {}  // not empty
   void for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
                       const OnMatch& on_match) const override;
+  std::optional<std::string_view> literal() const override { return text_; }
 
  private:
   std::string text_;

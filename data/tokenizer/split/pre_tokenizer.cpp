@@ -43,6 +43,10 @@ class SpaceSign final : public PieceRewrite {
     return out;
   }
   bool asks_for_beginnings() const override { return scheme_ == PrependScheme::kFirst; }
+  // A part that begins with a space begins with the sign by itself.
+  bool may_be_cut(CutPlaces::Kind places) const override {
+    return scheme_ != PrependScheme::kAlways || places == CutPlaces::Kind::kBeforeSpaces;
+  }
 
  private:
   std::string sign_;
@@ -51,10 +55,12 @@ class SpaceSign final : public PieceRewrite {
 
 bool streams(const PreTokenizerStep& step) {
   return step.behavior == Behavior::kIsolated || step.behavior == Behavior::kRemoved ||
-         step.behavior == Behavior::kOnly;
+         step.behavior == Behavior::kOnly ||
+         (step.behavior == Behavior::kMergedWithNext && !step.invert);
 }
 
-// Cuts where the matches begin and end, as they are found. Says how much of the piece was cut.
+// Cuts where the matches begin and end, as they are found, or only where they begin if they are
+// merged with what follows. Says how much of the piece was cut.
 size_t cut_at_matches(const PreTokenizerStep& step, std::string_view piece, const TextPart& part,
                       PatternWork& work, std::vector<std::string_view>& out) {
   size_t rest = 0;
@@ -67,6 +73,7 @@ size_t cut_at_matches(const PreTokenizerStep& step, std::string_view piece, cons
   step.pattern->for_each_match(piece, text_end, work, [&](size_t begin, size_t end) {
     keep_between(begin);
     if (rest >= part.stop) return false;
+    if (step.behavior == Behavior::kMergedWithNext) return true;
     if (step.behavior != Behavior::kRemoved && end > begin)
       out.push_back(piece.substr(begin, end - begin));
     rest = end;
@@ -135,14 +142,18 @@ std::shared_ptr<const PieceRewrite> space_sign(std::string sign, PrependScheme s
   return std::make_shared<SpaceSign>(std::move(sign), scheme);
 }
 
-bool PreTokenizer::begins_anywhere() const {
+bool PreTokenizer::goes_on_anywhere() const {
   if (steps_.empty()) return false;
   const PreTokenizerStep& first = steps_.front();  // the others see its pieces alone
+  return first.rewrite == nullptr && first.pattern != nullptr && streams(first) &&
+         first.pattern->begins_anywhere();
+}
+
+bool PreTokenizer::begins_anywhere() const {
   const auto asks = [](const PreTokenizerStep& step) {
     return step.rewrite != nullptr && step.rewrite->asks_for_beginnings();
   };
-  return first.rewrite == nullptr && first.pattern != nullptr && streams(first) &&
-         first.pattern->begins_anywhere() && std::ranges::none_of(steps_, asks);
+  return goes_on_anywhere() && std::ranges::none_of(steps_, asks);
 }
 
 Pieces PreTokenizer::split(std::string_view text, const TextPart& part, bool begins,

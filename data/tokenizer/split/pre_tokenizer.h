@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/split/cut_places.h"
 #include "data/tokenizer/split/pattern.h"
 #include "data/tokenizer/text/text_part.h"
 
@@ -27,6 +28,9 @@ class PieceRewrite {
   // `begins`: the piece is what a whole text begins with. Nothing where the piece stays.
   virtual std::optional<std::string> apply(std::string_view piece, bool begins) const = 0;
   virtual bool asks_for_beginnings() const { return false; }
+  // Whether it makes of a text that is cut at such a place what it makes of the parts, the second
+  // of which does not begin a text.
+  virtual bool may_be_cut(CutPlaces::Kind) const { return false; }
 };
 std::shared_ptr<const PieceRewrite> prefix_space();  // a space before each piece without one
 std::shared_ptr<const PieceRewrite> byte_letters_of_pieces();
@@ -57,7 +61,9 @@ class PreTokenizer {
   explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
   // `begins`: the text is not the part of a text that others went before.
   Pieces split(std::string_view text, const TextPart& part, bool begins, PatternWork& work) const;
-  // Whether the pieces of a text that is cut between two pieces are those of its parts.
+  // Whether the pieces of a text that is cut between two pieces are those of its parts, the second
+  // of which is known to be one; and also where that is not known.
+  bool goes_on_anywhere() const;
   bool begins_anywhere() const;
 
  private:

@@ -5,12 +5,14 @@
 #include <rapidjson/writer.h>
 
 #include <algorithm>
+#include <random>
 #include <sstream>
 
 #include "config/reader/utf8.h"
 #include "data/text/text_kind.h"
 #include "data/tokenizer/token_stream.h"
 #include "data/tokenizer/tokenizer.h"
+#include "data/tokens/text_tokens.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
 #include "tests/support/golden.h"
@@ -167,23 +169,101 @@ TEST_CASE("bytes that are no text do not make a stream remember all of it", "[da
   CHECK(shown.substr(1, 3) == "abc");
 }
 
-TEST_CASE("a tokenizer of any kind encodes in parts what it encodes at once", "[data]") {
-  for (const Kind& kind : kinds().all) {
+namespace {
+
+struct InParts {
+  std::vector<int32_t> ids;
+  size_t most_held = 0;  // bytes of the text that were looked at for one part
+};
+
+// As whoever reads a stream does: what is left comes again, with more, and stops lie where the
+// tokenizer proposes them.
+InParts encode_in_parts(const Tokenizer& tokenizer, std::string_view text, size_t size,
+                        std::minstd_rand& draw) {
+  InParts out;
+  size_t wanted = size;
+  for (size_t from = 0; from < text.size();) {
+    std::string_view part = text.substr(from, wanted);
+    const bool goes_on = from + part.size() < text.size();
+    if (goes_on) part = whole_characters(part);
+    size_t stop = std::string_view::npos;
+    if (draw() % 2 == 0) stop = draw() % 2 == 0 ? tokenizer.next_cut(part, size / 4) : size / 4;
+    std::vector<int32_t> some;
+    const size_t taken = tokenizer.encode_part(
+        part, {.stop = stop, .goes_on = goes_on, .continues = from > 0}, some);
+    REQUIRE(taken <= part.size());
+    if (taken == 0) REQUIRE(some.empty());
+    out.most_held = std::max(out.most_held, part.size());
+    out.ids.insert(out.ids.end(), some.begin(), some.end());
+    from += taken;
+    wanted = taken == 0 ? 2 * wanted + 8 : size;
+  }
+  return out;
+}
+
+// Lines of all the texts, several thousand of them.
+std::string many_lines() {
+  std::string out;
+  std::minstd_rand draw(3);
+  while (out.size() < 60'000) {
     for (const std::string& text : kinds().texts) {
-      if (text.empty()) continue;
-      const std::vector<int32_t> expected = kind.tokenizer->encode(text);
-      INFO(kind.name << ": '" << text << "'");
-      const std::string_view half =
-          whole_characters(std::string_view(text).substr(0, text.size() / 2));
-      std::vector<int32_t> ids;
-      const size_t taken = kind.tokenizer->encode_part(half, {.goes_on = true}, ids);
-      REQUIRE(taken <= half.size());
-      if (taken == 0) {  // more text has to be known
-        CHECK(ids.empty());
-        continue;
-      }
-      kind.tokenizer->encode_part(std::string_view(text).substr(taken), {}, ids);
-      CHECK(ids == expected);
+      out += text;
+      out += draw() % 3 == 0 ? " some words of a line that goes on " : "\n";
+      if (draw() % 5 == 0) out += "<mask> and\r\n [MASK]</s>\nthe next <pad>";
     }
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a tokenizer of any kind encodes in parts what it encodes at once", "[data]") {
+  const std::string text = many_lines();
+  std::minstd_rand draw(7);
+  int in_parts = 0;
+  for (const Kind& kind : kinds().all) {
+    const std::vector<int32_t> expected = kind.tokenizer->encode(text);
+    for (const size_t size : {300U, 9'000U}) {
+      INFO(kind.name << ", parts of " << size);
+      const InParts parts = encode_in_parts(*kind.tokenizer, text, size, draw);
+      const auto differ = std::ranges::mismatch(parts.ids, expected);
+      INFO("they differ after " << differ.in1 - parts.ids.begin() << " ids");
+      REQUIRE(differ.in1 == parts.ids.end());
+      REQUIRE(differ.in2 == expected.end());
+      if (kind.tokenizer->encodes_in_parts()) CHECK(parts.most_held < 10'000);
+    }
+    if (kind.tokenizer->encodes_in_parts()) ++in_parts;
+  }
+  CHECK(in_parts == 24);
+  for (const char* const name :
+       {"qwen", "neox", "llama2", "mistral", "gemma", "bert_uncased", "t5"}) {
+    INFO(name);
+    CHECK(std::ranges::find(kinds().all, name, &Kind::name)->tokenizer->encodes_in_parts());
+  }
+}
+
+TEST_CASE("threads encode parts of a file whose tokenizer has normalizers", "[data]") {
+  std::string lines = many_lines();
+  std::erase(lines, '\0');  // no text has it
+  std::string text = "\uFEFF";
+  while (text.size() < (size_t{5} << 20)) text += lines;
+  MemoryFileSystem fs;
+  fs.create("text.txt")->write(0, std::as_bytes(std::span(text)));
+  ThreadPool pool(2);
+  for (const char* const name : {"qwen", "llama2", "bert_cased"}) {
+    const Tokenizer& tokenizer = *std::ranges::find(kinds().all, name, &Kind::name)->tokenizer;
+    std::vector<int32_t> ids;
+    size_t calls = 0;
+    encode_text_file(fs, "text.txt",
+                     {.tokenizer = tokenizer,
+                      .options = {},
+                      .pool = pool,
+                      .on_ids = [&](const IdsOfText& part, const TextPlace&) {
+                        ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+                        ++calls;
+                      }});
+    INFO(name);
+    CHECK((ids == tokenizer.encode(std::string_view(text).substr(3))));
+    CHECK(calls == 4);  // two parts, the rest, the end
   }
 }

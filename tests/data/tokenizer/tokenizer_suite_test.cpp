@@ -182,7 +182,8 @@ std::vector<int32_t> encode_in_parts(const Tokenizer& tokenizer, std::string_vie
     if (goes_on) part = whole_characters(part);
     const size_t stop = draw() % 3 == 0 ? draw() % 40 : std::string_view::npos;
     std::vector<int32_t> some;
-    const size_t taken = tokenizer.encode_part(part, {.stop = stop, .goes_on = goes_on}, some);
+    const TextPart how{.stop = stop, .goes_on = goes_on, .continues = from > 0};
+    const size_t taken = tokenizer.encode_part(part, how, some);
     REQUIRE(taken <= part.size());
     CHECK(tokenizer.decode(some) == part.substr(0, taken));
     ids.insert(ids.end(), some.begin(), some.end());
