@@ -122,7 +122,7 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
       frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
     if (has_hf_weights(inputs,
                        *source)) {  // a plan, and a run that goes on from a checkpoint, need none
-      const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
+      const std::vector<std::string> names = WeightFolder::open(inputs, *source).names();
       frame.stored_names.insert(names.begin(), names.end());
     }
   } else {

@@ -22,13 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kReadNumel = 1 << 20;  // by one thread at a time
 
-bool has_weights(FileSystem& files, const std::string& folder) {
-  return files.exists(join_path(folder, "model.safetensors")) ||
-         files.exists(join_path(folder, "model.safetensors.index.json"));
-}
-
 DType stored_dtype(FileSystem& files, const std::string& folder) {
-  const SafetensorsFolder weights = SafetensorsFolder::open(files, folder);
+  const WeightFolder weights = WeightFolder::open(files, folder);
   const std::vector<std::string> names = weights.names();
   const bool all = !names.empty() && std::ranges::all_of(names, [&](const std::string& name) {
     return weights.info(name).stored_dtype == DType::kBF16;
@@ -105,8 +100,8 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
 ModelSource open_model_source(FileSystem& files, const std::string& given) {
   const std::string place = fs::weakly_canonical(given).string();
   if (files.exists(place + "/manifest.json")) return from_tag(files, place);
-  if (has_weights(files, place)) return from_folder(files, place);
-  if (has_weights(files, place + "/final")) return from_folder(files, place + "/final");
+  if (has_hf_weights(files, place)) return from_folder(files, place);
+  if (has_hf_weights(files, place + "/final")) return from_folder(files, place + "/final");
   for (const std::string& root : {place + "/checkpoints", place}) {
     if (!files.exists(root)) continue;
     const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);

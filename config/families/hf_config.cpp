@@ -203,8 +203,9 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
     if (is_pickled(folder)) {
       const size_t slash = folder.rfind('/');
       const std::string parent = slash == std::string::npos ? "." : folder.substr(0, slash);
-      throw ConfigError(fmt::format("{}: a model is a folder, {} here; {}", folder, parent,
-                                    pickle_advice(parent)));
+      throw ConfigError(fmt::format(
+          "{}: a model is a folder with the weights and their config.json; here, that is {}",
+          folder, parent));
     }
   }
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);

@@ -69,8 +69,8 @@ std::optional<ModelConfig> described_model(const ModelSection& c) {
 
 void fields(Visitor& v, ModelSection& c) {
   v.field("folder", c.folder,
-          {.meaning = "Hugging Face folder with config.json and safetensors weights; short form: "
-                      "\"model\": \"path\".",
+          {.meaning = "Hugging Face folder with config.json and weights (safetensors or "
+                      "pytorch_model.bin); short form: \"model\": \"path\".",
            .effect = Effect::kUsed});
   v.field("family", c.family,
           {.meaning = "Kind of model to build from the fields below.",

@@ -141,7 +141,7 @@ ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
   if (!has_hf_weights(file_system, folder)) return config;
   const std::string list = block_list(config) + ".";
   int64_t layers = 0;
-  for (const std::string& name : SafetensorsFolder::open(file_system, folder).names()) {
+  for (const std::string& name : WeightFolder::open(file_system, folder).names()) {
     layers = std::max(layers, layer_of(name, list) + 1);
   }
   if (const int64_t wanted = dimensions(config).layers; wanted != layers) {
@@ -153,13 +153,12 @@ ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
 }
 
 bool has_hf_weights(FileSystem& file_system, const std::string& folder) {
-  return file_system.exists(join_path(folder, "model.safetensors")) ||
-         file_system.exists(join_path(folder, "model.safetensors.index.json"));
+  return WeightFolder::exists(file_system, folder);
 }
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
                      std::span<const ParamSpec> specs)
-    : path_(folder), folder_(SafetensorsFolder::open(file_system, folder)) {
+    : path_(folder), folder_(WeightFolder::open(file_system, folder)) {
   const std::vector<std::string> names = folder_.names();
   const std::set<std::string> present(names.begin(), names.end());
   std::vector<std::string> missing;
@@ -260,17 +259,16 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
   DS_CHECK(begin >= 0 && begin + range.numel() <= info.shape.numel(),
            "read: elements [{}, {}) of {} {}", begin, begin + range.numel(), name,
            info.shape.to_string());
-  const SafetensorsFile& file = folder_.file(name);
   const auto item = static_cast<int64_t>(size_of(info.dtype()));
   if (info.dtype() == range.dtype()) {
-    file.read_part(name, begin * item, {static_cast<std::byte*>(range.raw()), range.bytes()});
+    folder_.read_part(name, begin * item, {static_cast<std::byte*>(range.raw()), range.bytes()});
     return;
   }
   std::vector<std::byte> chunk;
   for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
     const int64_t count = std::min(kChunkNumel, range.numel() - done);
     chunk.resize(to_size(count * item));
-    file.read_part(name, (begin + done) * item, chunk);
+    folder_.read_part(name, (begin + done) * item, chunk);
     on_float(info.dtype(), [&]<class From>() {
       on_float(range.dtype(),
                [&]<class To>() { convert<From>(chunk, count, range.data<To>() + done); });

@@ -12,6 +12,7 @@
 #include "config/families/list.h"
 #include "core/device/tensor.h"
 #include "model/hf/safetensors.h"
+#include "model/hf/weight_folder.h"
 #include "model/pass/param.h"
 
 namespace ds {
@@ -19,7 +20,7 @@ namespace ds {
 // The model of a folder: its config.json, whose number of layers is compared with the headers of
 // the weights beside it before anybody builds a table of parameters by it. A folder without weights
 // is its config.json alone. DataError where they differ; else as read_hf_config and
-// SafetensorsFolder::open throw.
+// WeightFolder::open throw.
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder);
 
 bool has_hf_weights(FileSystem& file_system, const std::string& folder);
@@ -59,7 +60,7 @@ class HfWeights {
   void compare_tied_head(std::span<const Run> runs, const Tensor& range) const;
 
   std::string path_;
-  SafetensorsFolder folder_;
+  WeightFolder folder_;
   std::vector<Place> places_;  // by parameter
   std::optional<size_t>
       tied_embeddings_;    // the parameter of which a head's weight is stored besides

@@ -124,7 +124,7 @@ TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
       R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_head": 1,
       "n_embd": 8, "n_positions": 8, "vocab_size": 256})");
   CHECK_THAT(look(memory, text),
-             Catch::Contains("66 model.folder: m: there is neither model.safetensors"));
+             Catch::Contains("66 model.folder: m: there are no weights: model.safetensors or"));
   CHECK_THAT(
       look(memory, text + R"(, "tensor_parallel": {"autotp_size": 2, "partition_config": {
                  "layer_specs": [{"patterns": [".*c_proj"]}]}})"),
