@@ -27,6 +27,7 @@
 #include "rankd/verbs/evaluate.h"
 #include "rankd/verbs/generate.h"
 #include "rankd/verbs/input_facts.h"
+#include "rankd/verbs/inspect/inspect.h"
 #include "rankd/verbs/inventory.h"
 #include "rankd/verbs/look.h"
 #include "rankd/verbs/plan.h"
@@ -58,6 +59,8 @@ int io(const VerbLine& line) { return run_io(line.values<IoArgs>()); }
 
 int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneArgs>()); }
 
+int inspect(const VerbLine& line) { return run_inspect(line.values<InspectArgs>()); }
+
 int plan(const VerbLine& line) { return run_plan(line.values<PlanArgs>()); }
 
 struct Row {
@@ -67,6 +70,7 @@ struct Row {
 
 constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
                            Row{"generate", on_cores<GenerateArgs, run_generate>},
+                           Row{"inspect", inspect},
                            Row{"io", io},
                            Row{"nvme-tune", nvme_tune},
                            Row{"plan", plan},

@@ -43,6 +43,7 @@ prepare() {
       echo '{"elasticity": {"enabled": true, "max_train_batch_size": 96, "micro_batch_sizes": [2], "min_gpus": 1,
              "max_gpus": 32, "version": 0.1}}' > train.json ;;
     generate) mv hosts away && printf 'localhost slots=2\n' > hosts ;;
+    inspect) cp "$tests/../golden/torch/state.pt" checkpoint.pt ;;
     preflight) printf 'localhost slots=2\n' > hosts ;;
     stack|ctl|trace)
       dslaunch run train.json train.steps=10000000 --run-dir runs/mine --resume never > job.out 2>&1 &
