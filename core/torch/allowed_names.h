@@ -21,6 +21,9 @@ enum class PickleRole : uint8_t {
   kRebuildTensor2,    // + requires_grad, hooks
   kRebuildTensor3,    // + dtype
   kRebuildParameter,  // (tensor, requires_grad, hooks)
+  kRebuildFromType,   // (one of the four above, class, its arguments, attributes): a tensor that
+                      // attributes were set on, which are left out
+  kTensorClass,       // the class for that: never called
   kRecord,            // an object or a call, as a record
   kFactory,           // what a defaultdict makes: never called
 };

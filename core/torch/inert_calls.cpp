@@ -92,8 +92,11 @@ TorchValue InertCalls::call(const TorchValue& callable, const TorchValue& argume
         source_.refuse(at, "a parameter has to have a tensor");
       }
       return items.front();
+    case PickleRole::kRebuildFromType:
+      return with_attributes(items, at);
     case PickleRole::kRecord:
       return TorchValue(arena_.record(name, items));
+    case PickleRole::kTensorClass:
     case PickleRole::kDType:
     case PickleRole::kStorageType:
     case PickleRole::kFactory:
@@ -101,6 +104,26 @@ TorchValue InertCalls::call(const TorchValue& callable, const TorchValue& argume
   }
   source_.refuse(
       at, fmt::format("the file calls {}.{}, which may only be named", name.module, name.name));
+}
+
+TorchValue InertCalls::with_attributes(const Items& arguments, int64_t at) {
+  constexpr size_t kFunction = 0, kClass = 1, kArguments = 2, kCount = 4;
+  const auto role_of = [&](size_t place) -> std::optional<PickleRole> {
+    const TorchName* name = arguments[place].as_name();
+    return name == nullptr ? std::nullopt : allowed_role(name->module, name->name);
+  };
+  const bool is_tensor = arguments.size() == kCount &&
+                         role_of(kClass) == PickleRole::kTensorClass &&
+                         (role_of(kFunction) == PickleRole::kRebuildTensor ||
+                          role_of(kFunction) == PickleRole::kRebuildTensor2 ||
+                          role_of(kFunction) == PickleRole::kRebuildTensor3 ||
+                          role_of(kFunction) == PickleRole::kRebuildParameter);
+  if (!is_tensor) {
+    source_.refuse(at,
+                   "torch._tensor._rebuild_from_type_v2 has to be of a function that makes a "
+                   "tensor, a class of tensors, arguments and attributes");
+  }
+  return call(arguments[kFunction], arguments[kArguments], at);
 }
 
 TorchValue InertCalls::object(const TorchValue& of_class, const TorchValue& arguments, int64_t at) {

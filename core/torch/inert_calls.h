@@ -38,6 +38,7 @@ class InertCalls {
   TorchValue set_of(const TorchName& name, const Items& arguments, int64_t at);
   TorchValue encoded(const Items& arguments, int64_t at);
   TorchValue bytes_of(const Items& arguments, int64_t at);
+  TorchValue with_attributes(const Items& arguments, int64_t at);
   TorchValue tensor(PickleRole role, const Items& arguments, int64_t at);
   std::vector<int64_t> extents(const TorchValue& value, std::string_view what, int64_t at);
   void check_tensor(const TorchTensor& tensor, int64_t at) const;

@@ -202,5 +202,36 @@ TEST_CASE("a pickle whose bytes changed is refused before it is looked at", "[co
   CHECK_THAT(refusal(text), Catch::Contains("entry 'm/data.pkl' has checksum"));
 }
 
+TEST_CASE("a tensor with attributes is that tensor, and nothing else is made this way", "[core]") {
+  const auto from_type = [](const std::string& function, const std::string& of_class,
+                            const std::string& arguments) {
+    return global("torch._tensor", "_rebuild_from_type_v2") + "(" + function + of_class +
+           arguments + dict({{"ds_id", text("0")}}) + "tR";
+  };
+  const std::string rebuild = global("torch._utils", "_rebuild_tensor_v2");
+  const std::string arguments = "(" + storage("FloatStorage", "0", 6) + integer(0) +
+                                integers(std::vector<int32_t>{6}) +
+                                integers(std::vector<int32_t>{1}) + "\x89}t";
+  for (const auto& [module, name] :
+       {std::pair("torch", "Tensor"), std::pair("torch.nn.parameter", "Parameter")}) {
+    const ZipBytes bytes = file(dict({{"w", from_type(rebuild, global(module, name), arguments)}}),
+                                {{"0", kSixFloats}});
+    const TorchFile opened = TorchFile::of_bytes("/f.pt", bytes.bytes());
+    CHECK(numbers_of<float>(opened, tensor_at(opened, "w")) ==
+          std::vector<float>{0, 1, 2, 3, 4, 5});
+  }
+  const std::string tensor_class = global("torch", "Tensor");
+  const std::string itself = global("torch._tensor", "_rebuild_from_type_v2");
+  const std::string ordered = global("collections", "OrderedDict");
+  for (const std::string& wrong :
+       {from_type(ordered, tensor_class, ")"), from_type(rebuild, ordered, arguments),
+        from_type(itself, tensor_class, arguments), from_type(tensor_class, tensor_class, ")"),
+        from_type(integer(1), tensor_class, ")"), from_type(rebuild, tensor_class, integer(1)),
+        tensor_class + ")R", itself + ")R"}) {
+    const ZipBytes bytes = file(wrong, {{"0", kSixFloats}});
+    CHECK_FALSE(refusal(bytes.bytes()) == "accepted");
+  }
+}
+
 }  // namespace
 }  // namespace ds
