@@ -24,6 +24,7 @@
 #include "rankd/control/session.h"
 #include "rankd/generation_job.h"
 #include "rankd/training.h"
+#include "rankd/verbs/convert.h"
 #include "rankd/verbs/evaluate.h"
 #include "rankd/verbs/generate.h"
 #include "rankd/verbs/input_facts.h"
@@ -55,6 +56,8 @@ int tokenize(const VerbLine& line) {
   return run_tokenize(args);
 }
 
+int convert(const VerbLine& line) { return run_convert(line.values<ConvertArgs>()); }
+
 int io(const VerbLine& line) { return run_io(line.values<IoArgs>()); }
 
 int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneArgs>()); }
@@ -68,7 +71,8 @@ struct Row {
   int (*execute)(const VerbLine& line);
 };
 
-constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
+constexpr std::array kRows{Row{"convert", convert},
+                           Row{"eval", on_cores<EvalArgs, run_evaluate>},
                            Row{"generate", on_cores<GenerateArgs, run_generate>},
                            Row{"inspect", inspect},
                            Row{"io", io},

@@ -2,6 +2,7 @@
 // safetensors where there are such, else PyTorch's own files (model/hf/torch_weights.h).
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -9,12 +10,17 @@
 
 #include "core/files/file.h"
 #include "model/hf/safetensors.h"
+#include "model/hf/stored_tensors.h"
 #include "model/hf/torch_weights.h"
 
 namespace ds {
 
 class WeightFolder {
  public:
+  // Tensors of a format that higher layers read.
+  static WeightFolder of(std::shared_ptr<const StoredTensors> tensors) {
+    return WeightFolder(Stored(std::move(tensors)));
+  }
   static bool exists(const FileSystem& file_system, const std::string& folder);
   // A folder, or the path of one file of weights. InputMissing where there are none, else as
   // SafetensorsFolder::open and TorchWeights::open throw.
@@ -26,7 +32,8 @@ class WeightFolder {
   void read_part(const std::string& name, int64_t offset, std::span<std::byte> into) const;
 
  private:
-  using Stored = std::variant<SafetensorsFolder, TorchWeights>;
+  using Stored =
+      std::variant<SafetensorsFolder, TorchWeights, std::shared_ptr<const StoredTensors>>;
   explicit WeightFolder(Stored stored) : stored_(std::move(stored)) {}
   Stored stored_;
 };

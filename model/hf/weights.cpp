@@ -158,7 +158,10 @@ bool has_hf_weights(FileSystem& file_system, const std::string& folder) {
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
                      std::span<const ParamSpec> specs)
-    : path_(folder), folder_(WeightFolder::open(file_system, folder)) {
+    : HfWeights(WeightFolder::open(file_system, folder), folder, specs) {}
+
+HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const ParamSpec> specs)
+    : path_(std::move(path)), folder_(std::move(tensors)) {
   const std::vector<std::string> names = folder_.names();
   const std::set<std::string> present(names.begin(), names.end());
   std::vector<std::string> missing;
@@ -174,9 +177,9 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
         missing.push_back(tensor_name(spec));
       continue;
     }
-    check_stored(folder, spec, folder_.info(stored));
+    check_stored(path_, spec, folder_.info(stored));
     if (!has_head && !head.empty() && is_token_table(spec.name)) {
-      check_stored(folder,
+      check_stored(path_,
                    {.name = head, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
                    folder_.info(head));
       tied_head_ = head;
@@ -189,7 +192,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
                        .rows = spec.stored});
   }
   if (!missing.empty()) {
-    throw DataError(fmt::format("{}: weights without {}", folder, join_some(missing)));
+    throw DataError(fmt::format("{}: weights without {}", path_, join_some(missing)));
   }
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
@@ -197,7 +200,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
     (is_other_head(name) ? left_out_ : unknown).push_back(name);
   }
   if (!unknown.empty()) {
-    throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", folder,
+    throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", path_,
                                 join_some(unknown)));
   }
 }

@@ -33,6 +33,8 @@ class HfWeights {
   // it is tied and equal to the embeddings. DataError lists what is missing, has another shape, or
   // is stored and unknown.
   HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
+  // The same of tensors that are open; `path` is their name in messages.
+  HfWeights(WeightFolder tensors, std::string path, std::span<const ParamSpec> specs);
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel())
   // of parameter `index` of `specs`, converted from the stored dtype; of one that is cut, elements

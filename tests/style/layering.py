@@ -46,7 +46,7 @@ FLOORS = {
     "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency"]],
     "zero": [["peers"], ["layout"], ["state"], ["reduce", "zenflow"], [""]],
     "checkpoint": [["", "deepspeed"], ["hosts"]],
-    "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["eigenvalue"], ["monitor", "plan"],
+    "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["convert", "eigenvalue"], ["monitor", "plan"],
               ["profile"], ["watch"]],
     "rankd": [["control", "device"], ["verbs"], [""]],
     "launcher": [["decide"], ["init", "process"], ["control"], ["report"], ["agents"], ["inventory", "run"], ["verbs"], [""]],
