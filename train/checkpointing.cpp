@@ -17,6 +17,7 @@
 #include "core/status/failpoint.h"
 #include "core/values/index.h"
 #include "model/hf/weights.h"
+#include "model/pass/initializer.h"
 #include "train/engine_pieces.h"
 
 namespace ds {
@@ -534,9 +535,14 @@ void Checkpointing::load_folder(const std::string& folder) {
   engine_.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const Tensor into = part.master.narrow(field.offset, field.numel);
+      const size_t index = engine_.store().index_in_model(field.param);
       through.up(into, [&](int64_t first, Tensor& values) {
-        weights.read(engine_.store().index_in_model(field.param), field.param_begin + first,
-                     values);
+        const int64_t begin = field.param_begin + first;
+        if (weights.is_stored(index)) {
+          weights.read(index, begin, values);
+        } else {
+          initialize(nth(specs, index), engine_.options().seed, begin, values);
+        }
       });
     }
   });

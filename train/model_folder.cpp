@@ -120,8 +120,9 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
     const std::string generation = join_path(*source, kGeneration);
     if (inputs.exists(generation))
       frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
-    if (has_hf_weights(inputs,
-                       *source)) {  // a plan, and a run that goes on from a checkpoint, need none
+    // A plan, and a run that goes on from a checkpoint, need no weights. What has a head by now has
+    // the names of its class.
+    if (has_hf_weights(inputs, *source) && headless_class(inputs, *source).empty()) {
       const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
       frame.stored_names.insert(names.begin(), names.end());
     }

@@ -105,6 +105,9 @@ class FamilyWriter final : public Visitor {
 };
 
 template <class Config>
+using FamilyOf = Family<std::remove_cvref_t<Config>>;
+
+template <class Config>
 ModelConfig read_family(const HfObject& object) {
   const std::string& path = object.path();
   if (object.find("quantization_config") != nullptr) {
@@ -135,6 +138,18 @@ std::string architecture(const HfObject& object) {
     throw DataError(fmt::format("{}: \"model_type\" must be a string", object.path()));
   }
   return std::string(text_of(*type));
+}
+
+std::string_view headless_class_of(const HfClasses& classes) {
+  return classes.headless.empty() ? classes.body : classes.headless;
+}
+
+// Whether a model of a family has this name in a config.json.
+template <class Config>
+bool has_name(std::string_view name) {
+  const HfClasses& classes = Family<Config>::kClasses;
+  return !name.empty() && (name == classes.model || name == Family<Config>::kName ||
+                           name == classes.with_other_heads || name == headless_class_of(classes));
 }
 
 std::string_view torch_name(DType dtype) {
@@ -178,9 +193,7 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   const Json* const type = object.find("model_type");
   const auto try_family = [&]<class Config>(const Config& /*config*/) {
     known.push_back(Family<Config>::kClasses.model);
-    if (!found && (name == known.back() || name == Family<Config>::kName)) {
-      found = read_family<Config>(object);
-    }
+    if (!found && has_name<Config>(name)) found = read_family<Config>(object);
     if (type != nullptr && type->IsString() && text_of(*type) == Family<Config>::kName) {
       near = fmt::format("; of \"{}\" this build has {}", Family<Config>::kName, known.back());
     }
@@ -208,6 +221,20 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
     }
   }
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
+}
+
+std::string headless_class(FileSystem& file_system, const std::string& folder) {
+  const std::string path = join_path(folder, "config.json");
+  if (!file_system.exists(path)) return "";
+  const std::string json = file_system.read_text(path, kLargestConfig);
+  const rapidjson::Document document = parse_object(json, path);
+  std::string name = architecture(HfObject(document, path));
+  const bool is_headless = std::apply(
+      [&](const auto&... config) {
+        return ((name == headless_class_of(FamilyOf<decltype(config)>::kClasses)) || ...);
+      },
+      FamilyConfigs{});
+  return is_headless ? name : "";
 }
 
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids) {
@@ -248,7 +275,7 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
     return Json(rapidjson::StringRef(word.data(), static_cast<rapidjson::SizeType>(word.size())));
   };
   const HfObject object(document, path);
-  if (object.find("architectures") == nullptr) {
+  if (architecture(object) != hf_classes(config).model) {  // which is what weights are written of
     Json list(rapidjson::kArrayType);
     list.PushBack(text(hf_classes(config).model), memory);
     set("architectures", std::move(list));

@@ -23,6 +23,10 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path);
 ModelConfig read_hf_config(FileSystem& file_system,
                            const std::string& folder);  // folder/config.json
 
+// The class that a folder's config.json names, if it is one without the head of its family, as the
+// models of embeddings are ("BertModel"); else, and without the file, an empty name.
+std::string headless_class(FileSystem& file_system, const std::string& folder);
+
 // What a config.json says of the vocabulary; no part of what the model computes.
 struct HfTokenIds {
   std::optional<int64_t> bos{}, eos{}, pad{};
@@ -33,7 +37,8 @@ struct HfTokenIds {
 // which mean nothing here.
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids = {});
 
-// The config.json `source` of `config`, with all that it says besides, for weights of `dtype`.
+// The config.json `source` of `config`, with all that it says besides, for weights of `dtype`,
+// which have the head of the family and no other.
 // DataError where it is of another model.
 std::string keep_hf_config(std::string_view source, const std::string& path,
                            const ModelConfig& config, DType dtype);

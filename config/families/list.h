@@ -14,6 +14,7 @@
 #include "config/families/bert/bert.h"
 #include "config/families/bert/modernbert.h"
 #include "config/families/bert/roberta.h"
+#include "config/families/bert/xlm_roberta.h"
 #include "config/families/gemma/gemma.h"
 #include "config/families/gemma/gemma2.h"
 #include "config/families/gemma/gemma3.h"
@@ -53,7 +54,8 @@ using ModelConfig = std::variant<Gpt2Config,        //
                                  RobertaConfig,     //
                                  Olmo2Config,       //
                                  Olmo3Config,       //
-                                 ModernBertConfig>;
+                                 ModernBertConfig,  //
+                                 XlmRobertaConfig>;
 
 namespace detail {
 

@@ -15,13 +15,30 @@ namespace {
 
 constexpr int64_t kChunkNumel = 1 << 18;  // converted at a time: bounded memory, large enough reads
 
-std::string without_body_prefix(const std::string& name) {
+// The name of the body that a parameter is in; empty, if it is in none, but in a head.
+std::string_view body_of(std::string_view name) {
   for (const std::string_view body : model_bodies()) {
-    if (name.starts_with(body) && name.substr(body.size()).starts_with('.')) {
-      return name.substr(body.size() + 1);
-    }
+    if (name.starts_with(body) && name.substr(body.size()).starts_with('.')) return body;
   }
-  return name;
+  return "";
+}
+
+std::string without_body_prefix(const std::string& name) {
+  const std::string_view body = body_of(name);
+  return body.empty() ? name : name.substr(body.size() + 1);
+}
+
+// The names that a folder may have for a parameter: its own, and without the words of the body's
+// path, one by one. An OPTModel's lack the first of two.
+std::vector<std::string> names_for(const std::string& name) {
+  std::vector<std::string> names{name};
+  for (size_t left = body_of(name).size(); left > 0;) {
+    const std::string& last = names.back();
+    const size_t word = last.find('.') + 1;
+    names.push_back(last.substr(word));
+    left = left > word ? left - word : 0;
+  }
+  return names;
 }
 
 // Buffers of old transformers versions that are functions of the config, and a tied bias's second
@@ -167,12 +184,16 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
   const bool has_head =
       std::ranges::any_of(specs, [](const ParamSpec& spec) { return is_head(spec.name); });
   const std::string head = stored_head(present);
+  headless_ = headless_class(file_system, folder);
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(tensor_name(spec), present);
     if (is_head(spec.name) && !present.contains(stored)) stored = head;
     if (!present.contains(stored)) {
-      if (std::ranges::find(missing, tensor_name(spec)) == missing.end())
-        missing.push_back(tensor_name(spec));
+      const bool is_fresh = !headless_.empty() && body_of(spec.name).empty();
+      std::vector<std::string>& list = is_fresh ? fresh_ : missing;
+      if (std::ranges::find(list, tensor_name(spec)) == list.end())
+        list.push_back(tensor_name(spec));
+      places_.push_back({.name = "", .cut = spec.cut, .whole = spec.logical_shape()});
       continue;
     }
     check_stored(folder, spec, folder_.info(stored));
@@ -206,6 +227,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
   DS_CHECK(index < places_.size(), "read: parameter {} of {}", index, places_.size());
   const Place& place = places_[index];
+  DS_CHECK(is_stored(index), "read: parameter {} is not in {}", index, path_);
   const std::vector<Run> runs = stored_runs(place, {begin, begin + range.numel()});
   read_runs(place.name, runs, range);
   if (tied_embeddings_ == index) compare_tied_head(runs, range);
@@ -280,7 +302,9 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
 
 int64_t HfWeights::bytes() const {
   std::set<std::string> names;
-  for (const Place& place : places_) names.insert(place.name);
+  for (const Place& place : places_) {
+    if (!place.name.empty()) names.insert(place.name);
+  }
   int64_t sum = 0;
   for (const std::string& name : names) sum += folder_.info(name).bytes;
   return sum;
@@ -302,7 +326,7 @@ std::string old_norm_name(const std::string& parameter) {
 }  // namespace
 
 std::string stored_name_of(const std::string& parameter, const std::set<std::string>& stored) {
-  for (const std::string& name : {parameter, without_body_prefix(parameter)}) {
+  for (const std::string& name : names_for(parameter)) {
     for (const std::string& form : {name, old_norm_name(name)}) {
       if (stored.contains(form)) return form;
     }

@@ -214,11 +214,16 @@ Var Stage::forward(Context& context, StageInput input) const {
   return joined(context, std::move(residual));
 }
 
+Var Stage::last_normed(Context& context, const Residual& residual) const {
+  const Head& last = head();
+  return last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
+                   : joined(context, residual);
+}
+
 // What the product of logits reads.
 Var Stage::head_input(Context& context, Residual residual) const {
   const Head& last = head();
-  Var y = last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
-                    : joined(context, residual);
+  Var y = last_normed(context, residual);
   residual = {};
   if (last.transform) {
     y = activated(context, linear(context, y, last.transform->linear), last.transform->activation);
@@ -235,6 +240,11 @@ Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const
   const Span span(context.stream, "head");
   Var y = enter_tensor(context, head_input(context, std::move(residual)));
   return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
+Tensor Stage::hidden_states(Context& context, StageInput input) const {
+  return last_normed(context, run(context, std::move(input))).value;
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on

@@ -103,6 +103,8 @@ class Stage final : public PipelineStage {
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, float grad_scale) const override;
   Tensor next_logits(Context& context, StageInput input) const override;
+  // The residual stream behind the last norm, of the last stage.
+  Tensor hidden_states(Context& context, StageInput input) const;
 
  private:
   // Consecutive blocks [begin, end) that run alike.
@@ -114,6 +116,7 @@ class Stage final : public PipelineStage {
   static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
+  Var last_normed(Context& context, const Residual& residual) const;
   Var head_input(Context& context, Residual residual) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                        Residual in) const;

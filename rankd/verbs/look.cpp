@@ -111,10 +111,18 @@ void Looker::look_at_weights(const std::string& folder) {
     make_model(*model_, DType::kF32,
                store);  // unsealed: a list of parameters, nothing is allocated
     const HfWeights weights(files_, folder, specs_of(store));
-    if (weights.left_out().empty()) return;
-    found_.notes.push_back({"model.folder", fmt::format("{} are left out: {} has no place for them",
-                                                        fmt::join(weights.left_out(), ", "),
-                                                        hf_classes(*model_).model)});
+    const auto note = [&](std::string text) {
+      found_.notes.push_back({"model.folder", std::move(text)});
+    };
+    if (!weights.left_out().empty()) {
+      note(fmt::format("{} are left out: {} has no place for them",
+                       fmt::join(weights.left_out(), ", "), hf_classes(*model_).model));
+    }
+    if (!weights.fresh().empty()) {
+      note(fmt::format("{} begin anew, by train.seed: {} has no head, and {} is trained",
+                       fmt::join(weights.fresh(), ", "), weights.headless(),
+                       hf_classes(*model_).model));
+    }
   });
 }
 
