@@ -15,12 +15,15 @@ namespace {
 
 constexpr int64_t kChunkNumel = 1 << 18;  // converted at a time: bounded memory, large enough reads
 
-// The name of the body that a parameter is in; empty, if it is in none, but in a head.
+// The name of the body that a parameter is in, the longest that it may be; empty, if it is in none,
+// but in a head.
 std::string_view body_of(std::string_view name) {
+  std::string_view found;
   for (const std::string_view body : model_bodies()) {
-    if (name.starts_with(body) && name.substr(body.size()).starts_with('.')) return body;
+    const bool is_in = name.starts_with(body) && name.substr(body.size()).starts_with('.');
+    if (is_in && body.size() > found.size()) found = body;
   }
-  return "";
+  return found;
 }
 
 std::string without_body_prefix(const std::string& name) {

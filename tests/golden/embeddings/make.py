@@ -3,7 +3,7 @@ weights, and what sentence-transformers computes from their last hidden states: 
 batch that is padded, and, where the folder or the run says so, of length 1.
 
 usage: make.py FOLDER
-Made with torch 2.9.1, tokenizers 0.22 and transformers 5.24.0, on the CPU.
+Made with torch 2.15.0, tokenizers 0.23.3 and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -91,6 +91,7 @@ def make(name, folder):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "texts.jsonl").write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(TEXTS)))
     for name in MODELS:
         make(name, folder / name)
