@@ -84,7 +84,7 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
       "  dslaunch eval runs/latest --data held_out.txt\n"
       "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json\n"
       "  dslaunch eval runs/latest --data held_out.txt --device cuda --dtype bf16 --batch 8\n"
-      "  dslaunch eval path/to/bert --embed --prompts texts.jsonl --json > vectors.jsonl");
+      "  dslaunch eval path/to/huggingface/folder --embed --prompts prompts.jsonl --json");
   app.final_callback([&values] { check_together(values); });
 }
 

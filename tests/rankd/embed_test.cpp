@@ -115,7 +115,7 @@ TEST_CASE("a class without a head makes vectors, and is refused where a head is 
 }
 
 TEST_CASE("texts that cannot be made vectors of are refused", "[rankd]") {
-  const testing::TableModel model({});
+  const testing::TableModel model{testing::TableModel::Logits{}};
   const auto refusal = [&](const std::string& lines, std::optional<int64_t> length = {}) {
     EvalArgs args = args_for("bert");
     args.embed.texts = model.add_file("texts.jsonl", lines);

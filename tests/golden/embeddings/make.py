@@ -19,11 +19,11 @@ LONGEST = 8  # tokens of a text of the BERT, so that one of them is cut
 SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "max_position_embeddings": 80, "initializer_range": 0.5, "attn_implementation": "eager",
          "bos_token_id": None, "eos_token_id": None}
-LLAMA = {**SIZES, "vocab_size": 128, "num_key_value_heads": 2, "pad_token_id": None}
+LLAMA = {**SIZES, "vocab_size": 256, "num_key_value_heads": 2, "pad_token_id": None}
 MODELS = {
     "bert": lambda: transformers.BertConfig(**SIZES, vocab_size=len(WORDS), pad_token_id=0),
     # Bytes of the texts are none of its padding token, which has no position.
-    "xlm-roberta": lambda: transformers.XLMRobertaConfig(**SIZES, vocab_size=128, pad_token_id=1),
+    "xlm-roberta": lambda: transformers.XLMRobertaConfig(**SIZES, vocab_size=256, pad_token_id=1),
     "mistral": lambda: transformers.MistralConfig(**LLAMA, sliding_window=5),
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=8, tie_word_embeddings=True),
 }
