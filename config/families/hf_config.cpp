@@ -7,6 +7,8 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <algorithm>
+#include <array>
 #include <span>
 
 #include "config/families/spec/hf_object.h"
@@ -152,6 +154,33 @@ bool has_name(std::string_view name) {
                            name == classes.with_other_heads || name == headless_class_of(classes));
 }
 
+// What models of a "model_type" have that no family here has.
+struct MissingPart {
+  std::string_view type, part;
+};
+constexpr std::array<MissingPart, 14> kMissingParts{
+    {{"albert", "layers that share one set of weights"},
+     {"bloom", "a bias of attention by distance (ALiBi)"},
+     {"deberta", "attention to relative positions beside contents"},
+     {"deberta-v2", "attention to relative positions beside contents"},
+     {"deepseek_v2", "experts and latent attention"},
+     {"deepseek_v3", "experts and latent attention"},
+     {"gpt_oss", "experts and sinks of attention"},
+     {"mamba", "state spaces in place of attention"},
+     {"mixtral", "experts"},
+     {"mpnet", "a bias of attention by relative positions"},
+     {"mpt", "a bias of attention by distance (ALiBi)"},
+     {"qwen2_moe", "experts"},
+     {"qwen3_moe", "experts"},
+     {"t5", "an encoder beside a decoder, and a bias of attention by relative positions"}}};
+
+// For a refusal: "; it has experts, which this build does not compute", or nothing.
+std::string missing_part(std::string_view type) {
+  const auto* const found = std::ranges::find(kMissingParts, type, &MissingPart::type);
+  if (found == kMissingParts.end()) return "";
+  return fmt::format("; it has {}, which this build does not compute", found->part);
+}
+
 std::string_view torch_name(DType dtype) {
   switch (dtype) {
     case DType::kBF16:
@@ -189,8 +218,9 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   }
   std::optional<ModelConfig> found;
   std::vector<std::string_view> known;
-  std::string near;  // the class of the same family
+  std::string near;  // the class of the same family, or what there is no family for
   const Json* const type = object.find("model_type");
+  if (type != nullptr && type->IsString()) near = missing_part(text_of(*type));
   const auto try_family = [&]<class Config>(const Config& /*config*/) {
     known.push_back(Family<Config>::kClasses.model);
     if (!found && has_name<Config>(name)) found = read_family<Config>(object);

@@ -81,6 +81,22 @@ TEST_CASE("classes without a head, and with others besides, are of their family"
   CHECK(transformer_spec(other).names.body == "roberta");
 }
 
+TEST_CASE("a model that no family computes is refused by what it has", "[model]") {
+  const auto read = [](const std::string& type, const std::string& name) {
+    return parse_hf_config(
+        fmt::format(R"({{"model_type": "{}", "architectures": ["{}"]}})", type, name), "c");
+  };
+  for (const char* const name : {"MPNetModel", "MPNetForMaskedLM"}) {
+    CHECK_THROWS_WITH(read("mpnet", name),
+                      Catch::Contains(fmt::format("\"{}\"; it has a bias of attention by relative "
+                                                  "positions, which this build does not compute;",
+                                                  name)));
+  }
+  CHECK_THROWS_AS(read("mpnet", "MPNetModel"), Unsupported);
+  CHECK_THROWS_WITH(read("mixtral", "MixtralForCausalLM"), Catch::Contains("it has experts"));
+  CHECK_THROWS_WITH(read("unheard", "UnheardModel"), !Catch::Contains("it has"));
+}
+
 TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {
   const auto read = [](const std::string& keys) {
     return parse_hf_config(
