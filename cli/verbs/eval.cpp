@@ -5,6 +5,7 @@
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/verb_app.h"
+#include "core/status/error.h"
 
 namespace ds {
 namespace {

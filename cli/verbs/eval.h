@@ -13,10 +13,10 @@ class VerbApp;
 // Whether eval makes vectors of texts, instead of telling how likely texts are, and how.
 struct EmbedArgs {
   bool embeds = false;
-  std::string texts;      // a file of JSON lines; "-": standard input
-  bool lines = false;     // each of its lines is a text
-  std::string pooling;    // mean, cls or last; empty: as the folder says, else mean
-  std::string normalize;  // yes: to length 1; no; empty: as the folder says, else no
+  std::string texts{};      // a file of JSON lines; "-": standard input
+  bool lines = false;       // each of its lines is a text
+  std::string pooling{};    // mean, cls or last; empty: as the folder says, else mean
+  std::string normalize{};  // yes: to length 1; no; empty: as the folder says, else no
 };
 
 struct EvalArgs {
