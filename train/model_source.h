@@ -33,8 +33,9 @@ struct ModelSource {
 enum class HeadUse : uint8_t { kNeeded, kNone };
 
 // Opens a tag, a Hugging Face folder or a run directory, which has its final model or the tag that
-// training goes on from. Throws InputMissing if there is nothing of the kind. Without use for a head
-// load() leaves the weights of one as they are where there are none; else it throws Unsupported.
+// training goes on from. Throws InputMissing if there is nothing of the kind. Without use for a
+// head load() leaves the weights of one as they are where there are none; else it throws
+// Unsupported.
 ModelSource open_model_source(FileSystem& files, const std::string& given,
                               HeadUse use = HeadUse::kNeeded);
 

@@ -12,7 +12,7 @@
 
 namespace ds {
 
-// What is taken of the vectors of a text's tokens, those that the tokenizer puts around it included.
+// What is taken of the vectors of a text's tokens, those around the text included.
 enum class Pooling : uint8_t { kMean, kFirst, kLast };
 
 struct EmbeddingRecipe {

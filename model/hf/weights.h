@@ -27,16 +27,16 @@ bool has_hf_weights(FileSystem& file_system, const std::string& folder);
 class HfWeights {
  public:
   // `specs`: every parameter of the model (make_model), in order. Stored names may lack the leading
-  // "transformer." or "model." (exports of the headless model), or the first word of two. Stored but ignored: buffers that
-  // old exports carry (attention masks, rotary frequencies), left_out(), and lm_head.weight where
-  // it is tied and equal to the embeddings. DataError lists what is missing, has another shape, or
-  // is stored and unknown.
+  // "transformer." or "model." (exports of the headless model), or the first word of two. Stored
+  // but ignored: buffers that old exports carry (attention masks, rotary frequencies), left_out(),
+  // and lm_head.weight where it is tied and equal to the embeddings. DataError lists what is
+  // missing, has another shape, or is stored and unknown.
   HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel())
   // of parameter `index` of `specs`, converted from the stored dtype; of one that is cut, elements
-  // of what is here, and no others are read. It is stored. DataError where these are tied embeddings and the
-  // stored lm_head.weight has other values there. Thread-safe.
+  // of what is here, and no others are read. The parameter is stored. DataError where these are
+  // tied embeddings and the stored lm_head.weight has other values there. Thread-safe.
   void read(size_t index, int64_t begin, Tensor& range) const;
   // The folder's own name for parameter `index`; empty, if it is fresh.
   const std::string& stored_name(size_t index) const { return places_[index].name; }

@@ -1,5 +1,5 @@
-// Fuzzes what generate and eval read beside the model: prompts as JSON lines, generation_config.json,
-// and the files of sentence-transformers.
+// Fuzzes what generate and eval read beside the model: prompts as JSON lines,
+// generation_config.json, and the files of sentence-transformers.
 #include <rapidjson/document.h>
 
 #include "cli/verbs/prompts.h"
