@@ -123,7 +123,8 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
     if (has_hf_weights(inputs,
                        *source)) {  // a plan, and a run that goes on from a checkpoint, need none
       const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
-      frame.stored_names.insert(names.begin(), names.end());
+      const bool keeps_names = absent_modules(model).empty();  // else some are new
+      if (keeps_names) frame.stored_names.insert(names.begin(), names.end());
     }
   } else {
     frame.files[kConfig] = format_hf_config(model, dtype, ids_of(inputs, tokenizer));

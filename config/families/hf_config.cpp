@@ -9,6 +9,7 @@
 
 #include <span>
 
+#include "config/families/spec/classifier_keys.h"
 #include "config/families/spec/hf_object.h"
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
@@ -148,6 +149,24 @@ std::string_view torch_name(DType dtype) {
   }
 }
 
+// Has the model score these classes.
+void set_labels(const HfObject& object, const std::vector<std::string>& labels,
+                ModelConfig& config) {
+  if (config.classifier) {
+    if (config.classifier->labels == labels) return;
+    throw DataError(fmt::format(
+        "{}: the model scores \"{}\" already, and model.labels has \"{}\"; remove model.labels, or "
+        "take the model that this one was made of",
+        object.path(), fmt::join(config.classifier->labels, "\", \""),
+        fmt::join(labels, "\", \"")));
+  }
+  if (!has_classifier(config)) {
+    object.refuse(
+        fmt::format("a head that scores classes (model.labels) of \"{}\"", family_name(config)));
+  }
+  config.classifier = fresh_classifier(object, labels);
+}
+
 rapidjson::Document parse_object(std::string_view json, const std::string& path) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(json.data(),
@@ -163,7 +182,8 @@ rapidjson::Document parse_object(std::string_view json, const std::string& path)
 
 }  // namespace
 
-ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
+ModelConfig parse_hf_config(std::string_view json, const std::string& path,
+                            const std::vector<std::string>& labels) {
   const rapidjson::Document document = parse_object(json, path);
   const HfObject object(document, path);
   const std::string name = architecture(object);
@@ -176,22 +196,29 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   std::vector<std::string_view> known;
   std::string near;  // the class of the same family
   const Json* const type = object.find("model_type");
-  const auto try_family = [&]<class Config>(const Config& /*config*/) {
+  const auto try_family = [&]<class Config>(const Config& config) {
     known.push_back(Family<Config>::kClasses.model);
-    if (!found && (name == known.back() || name == Family<Config>::kName)) {
+    const bool is_body = !labels.empty() && name == Family<Config>::kClasses.body;
+    if (!found && (name == known.back() || name == Family<Config>::kName || is_body)) {
       found = read_family<Config>(object);
+    }
+    if (!found && name == classifier_class(Family<Config>::kClasses) && has_classifier(config)) {
+      found = read_family<Config>(object);
+      found->classifier = read_classifier(object);
     }
     if (type != nullptr && type->IsString() && text_of(*type) == Family<Config>::kName) {
       near = fmt::format("; of \"{}\" this build has {}", Family<Config>::kName, known.back());
     }
   };
   std::apply([&](const auto&... config) { (try_family(config), ...); }, FamilyConfigs{});
+  if (found && !labels.empty()) set_labels(object, labels, *found);
   if (found) return *found;
   throw Unsupported(fmt::format("{}: architecture \"{}\"{}; known are {}", path, name, near,
                                 fmt::join(known, ", ")));
 }
 
-ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
+ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
+                           const std::vector<std::string>& labels) {
   const std::string path = join_path(folder, "config.json");
   if (!file_system.exists(folder)) {
     throw InputMissing(fmt::format("{}: there is no such folder; {}", folder,
@@ -207,7 +234,7 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
                                     pickle_advice(parent)));
     }
   }
-  return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
+  return parse_hf_config(file_system.read_text(path, kLargestConfig), path, labels);
 }
 
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids) {
@@ -216,7 +243,7 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
     return number ? Value::integer(*number) : Value::null();
   };
   Value object = Value::object();
-  object.set("architectures", Value::list({text(hf_classes(config).model)}));
+  object.set("architectures", Value::list({text(hf_model_class(config))}));
   object.set("model_type", text(family_name(config)));
   object.set("torch_dtype", text(torch_name(dtype)));
   FamilyWriter writer(object);
@@ -225,12 +252,17 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   object.set("eos_token_id", id(ids.eos));
   const bool is_a_field = object.find("pad_token_id") != nullptr;
   if (!is_a_field) object.set("pad_token_id", id(ids.pad));
+  if (config.classifier) set_classifier(object, *config.classifier);
   return to_json(object);
 }
 
 std::string keep_hf_config(std::string_view source, const std::string& path,
                            const ModelConfig& config, DType dtype) {
-  if (format_hf_config(parse_hf_config(source, path), dtype) != format_hf_config(config, dtype)) {
+  std::vector<std::string> labels;
+  if (config.classifier && config.classifier->is_fresh) labels = config.classifier->labels;
+  const ModelConfig stated = parse_hf_config(source, path, labels);
+  const bool is_new_head = stated.classifier && stated.classifier->is_fresh;
+  if (format_hf_config(stated, dtype) != format_hf_config(config, dtype)) {
     throw DataError(fmt::format(
         "{}: it is no longer of the model that is trained; put back what it was", path));
   }
@@ -248,11 +280,13 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
     return Json(rapidjson::StringRef(word.data(), static_cast<rapidjson::SizeType>(word.size())));
   };
   const HfObject object(document, path);
-  if (object.find("architectures") == nullptr) {
+  const std::string model_class = hf_model_class(config);
+  if (object.find("architectures") == nullptr || is_new_head) {
     Json list(rapidjson::kArrayType);
-    list.PushBack(text(hf_classes(config).model), memory);
+    list.PushBack(text(model_class), memory);
     set("architectures", std::move(list));
   }
+  if (is_new_head) set_classifier(document, *config.classifier);
   if (object.find("model_type") == nullptr) set("model_type", text(family_name(config)));
   // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions
   // read no other.

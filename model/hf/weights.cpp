@@ -40,6 +40,13 @@ bool is_other_head(const std::string& name) {
   return inside.starts_with("pooler.") || inside.starts_with("cls.seq_relationship.");
 }
 
+// Whether it is a parameter of one of the modules.
+bool is_within(std::string_view name, const AbsentModules& modules) {
+  return std::ranges::any_of(modules, [&](const std::string& module) {
+    return name.starts_with(module) && name.substr(module.size()).starts_with('.');
+  });
+}
+
 std::string join_some(const std::vector<std::string>& items) {
   constexpr size_t kShown = 5;
   std::string text;
@@ -136,8 +143,14 @@ int64_t layer_of(std::string_view name, std::string_view list) {
 
 }  // namespace
 
-ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
-  ModelConfig config = read_hf_config(file_system, folder);
+AbsentModules absent_modules(const ModelConfig& config) {
+  if (!config.classifier || !config.classifier->is_fresh) return {};
+  return classifier_modules(config);
+}
+
+ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,
+                          const std::vector<std::string>& labels) {
+  ModelConfig config = read_hf_config(file_system, folder, labels);
   if (!has_hf_weights(file_system, folder)) return config;
   const std::string list = block_list(config) + ".";
   int64_t layers = 0;
@@ -158,18 +171,23 @@ bool has_hf_weights(FileSystem& file_system, const std::string& folder) {
 }
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
-                     std::span<const ParamSpec> specs)
+                     std::span<const ParamSpec> specs, const AbsentModules& absent)
     : path_(folder), folder_(SafetensorsFolder::open(file_system, folder)) {
   const std::vector<std::string> names = folder_.names();
   const std::set<std::string> present(names.begin(), names.end());
   std::vector<std::string> missing;
   std::set<std::string> used;
-  const bool has_head =
-      std::ranges::any_of(specs, [](const ParamSpec& spec) { return is_head(spec.name); });
+  const bool has_head = !absent.empty() || std::ranges::any_of(specs, [](const ParamSpec& spec) {
+    return is_head(spec.name);
+  });
   const std::string head = stored_head(present);
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(tensor_name(spec), present);
     if (is_head(spec.name) && !present.contains(stored)) stored = head;
+    if (!present.contains(stored) && is_within(spec.name, absent)) {
+      places_.emplace_back();
+      continue;
+    }
     if (!present.contains(stored)) {
       if (std::ranges::find(missing, tensor_name(spec)) == missing.end())
         missing.push_back(tensor_name(spec));
@@ -195,7 +213,8 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
     if (used.contains(name) || is_known_buffer(name) || name == tied_head_) continue;
-    (is_other_head(name) ? left_out_ : unknown).push_back(name);
+    const bool is_head_of_another = !absent.empty() && without_body_prefix(name) == name;
+    (is_other_head(name) || is_head_of_another ? left_out_ : unknown).push_back(name);
   }
   if (!unknown.empty()) {
     throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", folder,
@@ -204,7 +223,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
 }
 
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
-  DS_CHECK(index < places_.size(), "read: parameter {} of {}", index, places_.size());
+  DS_CHECK(index < places_.size() && has(index), "read: parameter {} of {}", index, places_.size());
   const Place& place = places_[index];
   const std::vector<Run> runs = stored_runs(place, {begin, begin + range.numel()});
   read_runs(place.name, runs, range);
@@ -280,7 +299,9 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
 
 int64_t HfWeights::bytes() const {
   std::set<std::string> names;
-  for (const Place& place : places_) names.insert(place.name);
+  for (const Place& place : places_) {
+    if (!place.name.empty()) names.insert(place.name);
+  }
   int64_t sum = 0;
   for (const std::string& name : names) sum += folder_.info(name).bytes;
   return sum;

@@ -20,9 +20,16 @@ namespace ds {
 // the weights beside it before anybody builds a table of parameters by it. A folder without weights
 // is its config.json alone. DataError where they differ; else as read_hf_config and
 // SafetensorsFolder::open throw.
-ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder);
+ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,
+                          const std::vector<std::string>& labels = {});
 
 bool has_hf_weights(FileSystem& file_system, const std::string& folder);
+
+// Modules that a folder may be without, such as a head that begins anew; then heads of other tasks are
+// passed over.
+using AbsentModules = std::vector<std::string>;
+// Those of a head that begins anew.
+AbsentModules absent_modules(const ModelConfig& config);
 
 class HfWeights {
  public:
@@ -31,7 +38,11 @@ class HfWeights {
   // old exports carry (attention masks, rotary frequencies), left_out(), and lm_head.weight where
   // it is tied and equal to the embeddings. DataError lists what is missing, has another shape, or
   // is stored and unknown.
-  HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
+  HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs,
+            const AbsentModules& absent = {});
+
+  // Whether the folder has parameter `index`, as it has all but those of absent modules.
+  bool has(size_t index) const { return !places_[index].name.empty(); }
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel())
   // of parameter `index` of `specs`, converted from the stored dtype; of one that is cut, elements
