@@ -112,11 +112,10 @@ class ReadTokenizer final : public Tokenizer {
         [&](std::string_view section, const TextPart& of_section) {
           require_utf8(section, static_cast<size_t>(section.data() - text.data()));
           const bool begins = section.data() == text.data();
-          if (normalizers_.empty()) return encode_section(section, of_section, begins, work, out);
-          const std::string changed =
-              normalize(normalizers_, section, work.patterns,
-                        begins ? PartOfText::kBeginning : PartOfText::kFurtherOn);
-          encode_section(changed, {}, begins, work, out);
+          if (normalizers_.empty())
+            return encode_section(section, of_section, begins ? 1 : 0, work, out);
+          const NormalizedText changed = normalized(section, begins, work.patterns);
+          encode_section(changed.text, {}, changed.beginning, work, out);
           return section.size();
         },
         on_token);
@@ -152,13 +151,21 @@ class ReadTokenizer final : public Tokenizer {
         fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", begin + invalid));
   }
 
-  size_t encode_section(std::string_view text, const TextPart& part, bool begins, Work& work,
+  NormalizedText normalized(std::string_view section, bool begins, PatternWork& work) const {
+    if (begins && pre_tokenizer_.asks_for_beginnings())
+      return normalize_with_beginning(normalizers_, section, work);
+    const PartOfText part = begins ? PartOfText::kBeginning : PartOfText::kFurtherOn;
+    return {normalize(normalizers_, section, work, part)};
+  }
+
+  // `beginning`: so many bytes stand for the first character of a whole text.
+  size_t encode_section(std::string_view text, const TextPart& part, size_t beginning, Work& work,
                         std::vector<int32_t>& out) const {
     return normalized_.split(
         text, part,
         [&](std::string_view section, const TextPart& of_section) {
-          const Pieces pieces = pre_tokenizer_.split(
-              section, of_section, begins && section.data() == text.data(), work.patterns);
+          const bool begins = static_cast<size_t>(section.data() - text.data()) < beginning;
+          const Pieces pieces = pre_tokenizer_.split(section, of_section, begins, work.patterns);
           for (const std::string_view piece : pieces.views) encode_piece(piece, work, out);
           return pieces.taken;
         },
@@ -189,11 +196,13 @@ class ReadTokenizer final : public Tokenizer {
   mutable WorkPool work_;
 };
 
-// An added token is found as the normalizers leave it.
-void normalize_added(const Normalizers& normalizers, std::vector<AddedToken>& tokens) {
+// An added token is found, and shown, as the normalizers leave it.
+void normalize_added(const Normalizers& normalizers, std::vector<AddedToken>& tokens,
+                     TokenTexts& texts) {
   for (AddedToken& token : tokens) {
     PatternWork work(token.content.size());
     token.content = normalize(normalizers, token.content, work);
+    texts.rewrite(token.id, token.content);
   }
   std::erase_if(tokens, [](const AddedToken& token) {
     return token.content.empty() || token.content.size() > AddedTokens::kLongest;
@@ -226,7 +235,7 @@ Parts read_parts(const JsonPart& document) {
   ReadAdded added = read_added(document, parts.texts);
   parts.verbatim = std::move(added.verbatim);
   parts.normalized = std::move(added.normalized);
-  normalize_added(parts.normalizers, parts.normalized);
+  normalize_added(parts.normalizers, parts.normalized, parts.texts);
   if (const auto part = document.member("decoder")) {
     parts.decoders = read_decoders(*part);
     if (part->type() == "WordPiece") parts.continues = part->text("prefix", "##");

@@ -135,14 +135,17 @@ std::shared_ptr<const PieceRewrite> space_sign(std::string sign, PrependScheme s
   return std::make_shared<SpaceSign>(std::move(sign), scheme);
 }
 
+bool PreTokenizer::asks_for_beginnings() const {
+  return std::ranges::any_of(steps_, [](const PreTokenizerStep& step) {
+    return step.rewrite != nullptr && step.rewrite->asks_for_beginnings();
+  });
+}
+
 bool PreTokenizer::begins_anywhere() const {
   if (steps_.empty()) return false;
   const PreTokenizerStep& first = steps_.front();  // the others see its pieces alone
-  const auto asks = [](const PreTokenizerStep& step) {
-    return step.rewrite != nullptr && step.rewrite->asks_for_beginnings();
-  };
   return first.rewrite == nullptr && first.pattern != nullptr && streams(first) &&
-         first.pattern->begins_anywhere() && std::ranges::none_of(steps_, asks);
+         first.pattern->begins_anywhere() && !asks_for_beginnings();
 }
 
 Pieces PreTokenizer::split(std::string_view text, const TextPart& part, bool begins,
