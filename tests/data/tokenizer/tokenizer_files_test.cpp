@@ -149,11 +149,10 @@ TEST_CASE("added tokens come first, may strip, and are given back", "[data]") {
 }
 
 TEST_CASE("an added token that is looked for in normalized text is shown so", "[data]") {
-  const auto tokenizer = loaded(file_of(
-      kPlain,
-      R"(,"normalizer":{"type":"Lowercase"},"added_tokens":[)"
-      R"({"id":9,"content":"<X>","normalized":true},)"
-      R"({"id":10,"content":"<Y>","normalized":false,"special":true}])"));
+  const auto tokenizer =
+      loaded(file_of(kPlain, R"(,"normalizer":{"type":"Lowercase"},"added_tokens":[)"
+                             R"({"id":9,"content":"<X>","normalized":true},)"
+                             R"({"id":10,"content":"<Y>","normalized":false,"special":true}])"));
   CHECK(tokenizer->encode("<x><Y>a") == Ids{9, 10, 0});
   CHECK(tokenizer->decode(Ids{9, 10, 0}) == "<x><Y>a");
 }
