@@ -35,11 +35,15 @@ rapidjson::Document object_in(FileSystem& files, const std::string& path) {
   return document;
 }
 
-// The value of a key; a null pointer where there is none or it is null.
-const Json* value_of(const Json& object, const char* key) {
+// The value of a key, the last one of a key that stands twice, as in Python; a null pointer where
+// there is none or it is null.
+const Json* value_of(const Json& object, std::string_view key) {
   if (!object.IsObject()) return nullptr;
-  const auto found = object.FindMember(key);
-  return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
+  const Json* found = nullptr;
+  for (const auto& [name, value] : object.GetObject()) {
+    if (key == std::string_view(name.GetString(), name.GetStringLength())) found = &value;
+  }
+  return found == nullptr || found->IsNull() ? nullptr : found;
 }
 
 int32_t id_of(const Json& value, const std::string& path) {

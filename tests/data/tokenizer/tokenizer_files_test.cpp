@@ -249,6 +249,17 @@ TEST_CASE("what is null in a file is as good as not there", "[data]") {
   CHECK(loaded(file_of("null"))->encode("ab") == Ids{2});  // characters, without any cut
 }
 
+TEST_CASE("of a key that stands twice in a file the last value counts", "[data]") {
+  const auto ids = [](const std::string& keys) {
+    return loaded(R"({"model":{"type":"WordLevel","vocab":{"a":0,"ab":1},"unk_token":"a"},)"
+                  R"("pre_tokenizer":{"type":"FixedLength",)" +
+                  keys + "}}")
+        ->encode("ab");
+  };
+  CHECK(ids(R"("length":1,"length":2)") == Ids{1});
+  CHECK(ids(R"("length":2,"length":1)") == Ids{0, 0});
+}
+
 TEST_CASE("half of a surrogate pair is no text", "[data]") {
   CHECK_THAT(refusal_of(file_of(kPlain, R"(,"normalizer":{"type":"Prepend","prepend":"\udc00"})")),
              Catch::Contains("half of a surrogate pair"));
