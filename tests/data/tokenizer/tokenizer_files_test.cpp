@@ -175,10 +175,9 @@ TEST_CASE("a sign goes before the first word where nothing before it was taken a
 
 TEST_CASE("runs of a script are pieces, by the tables of the reference", "[data]") {
   const auto ids = [](std::string_view text) {
-    return loaded(
-               R"({"model":{"type":"WordLevel","vocab":{"a ":0,"\u30abー漢":1,"?":2,"b\ud83e\udd7a":3,)"
-               R"(" ":4,"\ud83d\ude42":5,"c":6},"unk_token":"?"},)"
-               R"("pre_tokenizer":{"type":"UnicodeScripts"}})")
+    return loaded(R"({"model":{"type":"WordLevel","vocab":{"a ":0,"\u30abー漢":1,"?":2,)"
+                  R"("b\ud83e\udd7a":3," ":4,"\ud83d\ude42":5,"c":6},"unk_token":"?"},)"
+                  R"("pre_tokenizer":{"type":"UnicodeScripts"}})")
         ->encode(text);
   };
   CHECK(ids("a \u30abー漢") == Ids{0, 1});
