@@ -37,15 +37,21 @@ std::string without_last_break(std::string text) {
   return text;
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
+std::vector<NumberedLine> numbered_lines_of(std::string_view text) {
+  std::vector<NumberedLine> lines;
+  for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) lines.emplace_back(line);
+    if (!line.empty()) lines.push_back({std::string(line), number});
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
+  return lines;
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (NumberedLine& line : numbered_lines_of(text)) lines.push_back(std::move(line.text));
   return lines;
 }
 

@@ -19,4 +19,11 @@ std::string without_last_break(std::string text);
 // Lines that are not empty.
 std::vector<std::string> lines_of(std::string_view text);
 
+// The same with the place of each line among all of them, from 1 on.
+struct NumberedLine {
+  std::string text;
+  size_t number;
+};
+std::vector<NumberedLine> numbered_lines_of(std::string_view text);
+
 }  // namespace ds

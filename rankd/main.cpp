@@ -34,6 +34,8 @@
 #include "rankd/verbs/storage/io.h"
 #include "rankd/verbs/storage/nvme_tune.h"
 #include "rankd/verbs/tokenize.h"
+#include "rankd/verbs/weights/convert.h"
+#include "rankd/verbs/weights/inspect.h"
 
 namespace ds {
 namespace {
@@ -54,9 +56,13 @@ int tokenize(const VerbLine& line) {
   return run_tokenize(args);
 }
 
+int convert(const VerbLine& line) { return run_convert(line.values<ConvertArgs>()); }
+
 int io(const VerbLine& line) { return run_io(line.values<IoArgs>()); }
 
 int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneArgs>()); }
+
+int inspect(const VerbLine& line) { return run_inspect(line.values<InspectArgs>()); }
 
 int plan(const VerbLine& line) { return run_plan(line.values<PlanArgs>()); }
 
@@ -65,8 +71,10 @@ struct Row {
   int (*execute)(const VerbLine& line);
 };
 
-constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
+constexpr std::array kRows{Row{"convert", convert},
+                           Row{"eval", on_cores<EvalArgs, run_evaluate>},
                            Row{"generate", on_cores<GenerateArgs, run_generate>},
+                           Row{"inspect", inspect},
                            Row{"io", io},
                            Row{"nvme-tune", nvme_tune},
                            Row{"plan", plan},

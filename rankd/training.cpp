@@ -61,13 +61,15 @@ class TrainingRun {
         evaluations_{.loss = evaluation_of(parts, batch_, phases_, steps_),
                      .text = text_samples_of(parts, phases_, steps_)},
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
-        train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
-               place_of(parts.engine),
-               {.documents = parts.data.documents,
-                .masking = parts.data.masking,
-                .seed = static_cast<uint64_t>(parts.config.train.seed),
-                .observer = &observers_}),
-        prefetched_(prefetched(parts, train_, steps_)) {
+        train_(make_sample_source(parts.data.train,
+                                  sampler_of(parts.config, batch_, parts.data.train), batch_,
+                                  place_of(parts.engine),
+                                  {.documents = parts.data.documents,
+                                   .masking = parts.data.masking,
+                                   .scored = parts.data.scored,
+                                   .seed = static_cast<uint64_t>(parts.config.train.seed),
+                                   .observer = &observers_})),
+        prefetched_(prefetched(parts, *train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));
     if (parts.plan.audit_samples) observers_.add(audit_of(parts));
@@ -196,7 +198,7 @@ class TrainingRun {
         needed ? Edge::kNeeded : Edge::kPassed);
   }
 
-  BatchSource& source() { return prefetched_ ? static_cast<BatchSource&>(*prefetched_) : train_; }
+  BatchSource& source() { return prefetched_ ? static_cast<BatchSource&>(*prefetched_) : *train_; }
 
   void begin_step() {
     if (engine_.begun() == engine_.step()) step_start_ = SteadyClock::now();
@@ -247,7 +249,7 @@ class TrainingRun {
   StepObservers observers_;
   TagSaver& saver_;                 // one of them
   TraceRecorder* trace_ = nullptr;  // likewise
-  LoaderSource train_;
+  const std::unique_ptr<BatchSource> train_;
   const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does
   // When the step whose result is next was begun, or the result before it taken, if that was later.
   SteadyClock::time_point step_start_;
@@ -307,7 +309,7 @@ RunOutline outline_of(const Config& config, const ModelConfig& model, const Engi
           .samples = samples,
           .documents = data.train.documents(),
           .validation = data.validation ? data.validation->size() : 0,
-          .length = data.train.sequence_length(),
+          .length = options.length,
           .batch = batch.global_batch(),
           .steps = total_steps(config.train, batch, samples),
           .tokenizer = data.tokenizer == nullptr ? "" : config.data.tokenizer};

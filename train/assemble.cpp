@@ -23,6 +23,8 @@
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
 #include "optim/loss_scaler.h"
+#include "train/labelled_data.h"
+#include "train/sample_sets.h"
 #include "train/settings/zero_settings.h"
 #include "train/step/pipeline.h"
 
@@ -153,7 +155,7 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 }  // namespace
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
-  if (model.folder) return read_hf_model(files, *model.folder);
+  if (model.folder) return read_hf_model(files, *model.folder, model.labels);
   if (!model.family) return ModelConfig{};  // the first of the list
   if (const auto described = described_model(model)) return *described;
   throw Unsupported(
@@ -334,6 +336,19 @@ std::optional<CurriculumOptions> lengths_of(const Config& config, const ModelCon
 
 }  // namespace
 
+namespace {
+
+// What samples hold beside tokens and targets. Padding is kept from being seen; a token that sees
+// those before it alone never sees any.
+BatchContent content_of(const DataSection& data, const ModelConfig& model) {
+  if (model.classifier) return {.key_ranges = !is_causal(model), .is_uneven = true};
+  return {.key_ranges = data.reset_attention_mask,
+          .positions = data.reset_position_ids,
+          .is_uneven = data.eod_mask_loss || !is_causal(model)};
+}
+
+}  // namespace
+
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
   const DType dtype = training_dtype(config);
@@ -347,6 +362,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
     throw ConfigError(fmt::format("{}: {}", tensor_key(config), why));
   }
   if (const std::string why = uneven_conflict(config, model); !why.empty()) throw ConfigError(why);
+  if (const std::string why = classes_conflict(config, model); !why.empty()) throw ConfigError(why);
   require_partition(config, model);
   require_stages(config.pipeline, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
@@ -372,9 +388,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .gradient_factor = gradient_factor(config, token_ranks(config, world_size)),
           .micro_batch = batch.micro_batch,
           .length = length,
-          .content = {.key_ranges = config.data.reset_attention_mask,
-                      .positions = config.data.reset_position_ids,
-                      .is_uneven = config.data.eod_mask_loss || !is_causal(model)},
+          .content = content_of(config.data, model),
           .lengths = lengths_of(config, model, length, batch.micro_batch),
           .shared_layers = {.grain = config.tensor_parallel.tp.tp_grain_size,
                             .rows = config.tensor_parallel.sequence_parallel},
@@ -472,6 +486,16 @@ DocumentRules document_rules(const DataSection& data, const Tokenizer* tokenizer
 
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
                        TokenCache* cache) {
+  require_labelled(data, model);
+  if (model.classifier) {
+    LabelledData labelled = open_labelled_data(data, model, files);
+    return {.tokenizer = std::move(labelled.tokenizer),
+            .train = std::move(labelled.samples.train),
+            .validation = std::move(labelled.samples.validation),
+            .documents = {},
+            .masking = {},
+            .scored = labelled.scored};
+  }
   const ModelDimensions sizes = dimensions(model);
   std::unique_ptr<Tokenizer> tokenizer;
   TextOptions text;
@@ -491,31 +515,17 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
   const auto sources = [&](const std::vector<std::string>& paths) {
     return open_token_sources(files, paths, any, text);
   };
-  const auto open = [&](const std::vector<std::string>& paths) {
-    return SampleSet(sources(paths), length, sizes.vocabulary);
-  };
-  const auto open_mixture = [&] {
-    std::vector<WeightedSources> groups;
-    for (size_t i = 0; i < data.train.size(); ++i)
-      groups.push_back({sources({data.train[i]}), data.weights[i]});
-    return SampleSet(std::move(groups), length, sizes.vocabulary);
-  };
-  SampleSet train = data.weights.empty() ? open(data.train) : open_mixture();
-  std::optional<SampleSet> validation;
-  if (!data.validation.empty()) {
-    validation = open(data.validation);
-  } else if (data.validation_fraction > 0) {
-    auto [rest, held] = train.split(data.validation_fraction);
-    train = std::move(rest);
-    validation = std::move(held);
-  }
+  SampleSets samples = open_samples(data, sources, [&](auto from) {
+    return SampleSet(std::move(from), length, sizes.vocabulary);
+  });
   // The losses of masked tokens tell nothing of how short a text could be written.
-  const double bytes_per_token = data.tokenizer == "byte" && is_causal(model) ? 1.0 : 0.0;
+  const double bytes_per_token = data.tokenizer == "byte" && predicts_next(model) ? 1.0 : 0.0;
   return {.tokenizer = std::move(tokenizer),
-          .train = std::move(train),
-          .validation = std::move(validation),
+          .train = std::move(samples.train),
+          .validation = std::move(samples.validation),
           .documents = documents,
           .masking = std::move(masking),
+          .scored = {},
           .validation_bytes_per_token = bytes_per_token};
 }
 

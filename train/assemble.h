@@ -63,6 +63,7 @@ struct TrainingData {
   std::optional<SampleSet> validation;
   DocumentRules documents;
   std::optional<MaskingRules> masking;
+  std::optional<ScoredRow> scored;  // samples are each of a class, by which row they are scored
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON

@@ -17,6 +17,7 @@
 #include "core/status/failpoint.h"
 #include "core/values/index.h"
 #include "model/hf/weights.h"
+#include "model/pass/initializer.h"
 #include "train/engine_pieces.h"
 
 namespace ds {
@@ -529,14 +530,20 @@ void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
 void Checkpointing::load_folder(const std::string& folder) {
   const std::vector<ParamSpec> specs = engine_.store().model_specs();
   InputFiles inputs(files_);
-  const HfWeights weights(inputs, folder, specs);
+  const AbsentModules absent = absent_modules(engine_.options().model);
+  const HfWeights weights(inputs, folder, specs, absent);
   HostCopy through(engine_.stream());
   engine_.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
+      const size_t index = engine_.store().index_in_model(field.param);
       const Tensor into = part.master.narrow(field.offset, field.numel);
       through.up(into, [&](int64_t first, Tensor& values) {
-        weights.read(engine_.store().index_in_model(field.param), field.param_begin + first,
-                     values);
+        const int64_t begin = field.param_begin + first;
+        if (weights.is_stored(index)) {
+          weights.read(index, begin, values);
+        } else {
+          initialize(nth(specs, index), engine_.options().seed, begin, values);
+        }
       });
     }
   });

@@ -429,17 +429,20 @@ void Engine::restore_scaling(const std::optional<ScalingState>& saved) {
 }
 
 double Engine::evaluate(BatchSource& source, int64_t batches,
-                        const std::function<void(int64_t done)>& on_batch) {
+                        const std::function<void(int64_t done)>& on_batch, ScoreObserver* scores) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
   const StepResources place = place_on(store_, nullptr, full_shape());
+  // The first one of ranks that share layers does, and none on meta.
+  const bool counts_losses = mesh().coordinate(Axis::kTensor) == 0 && !device().is_meta();
   for (int64_t batch = 0; batch < batches; ++batch) {
     const StepInput input{.source = source,
                           .batch = batches_.of_evaluation(),
                           .all_chunks_read = options_.content.is_for_all_layers(),
                           .step = batch,
                           .mode = RunMode::kEval,
-                          .memory = memories_.evaluate()};
+                          .memory = memories_.evaluate(),
+                          .scores = counts_losses ? scores : nullptr};
     store_.slots().begin(BucketRound::kEvaluation);
     StepRunner(place, input).run(programs_.evaluation);
     store_.slots().end();

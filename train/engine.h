@@ -81,10 +81,12 @@ class Engine {
   // micro-step, which all others are like, or of all that a pipeline has under way in turn.
   void recorded_micro_steps(BatchSource& source, const StepShape& shape);
   // Mean loss over `batches` micro-batches per rank of the validation source. InternalError while
-  // steps are under way.
+  // steps are under way. scores: hears those of classes on the ranks that count losses; may be
+  // null.
   double evaluate(
       BatchSource& source, int64_t batches,
-      const std::function<void(int64_t done)>& on_batch = [](int64_t) {});
+      const std::function<void(int64_t done)>& on_batch = [](int64_t) {},
+      ScoreObserver* scores = nullptr);
 
   // Room for the keys and values of a sample of text; nobody reads those of its last token.
   KvCache sample_cache();

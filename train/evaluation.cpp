@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "core/status/failpoint.h"
+#include "train/class_counts.h"
 
 namespace ds {
 namespace {
@@ -20,9 +21,12 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
     : engine_(engine),
       reports_(reports),
       options_(options),
-      source_(samples, Sampler(samples.size(), SampleOrder::kSequential, 0), options.shape,
-              options.place,
-              {.documents = options.documents, .masking = options.masking, .seed = options.seed}),
+      source_(make_sample_source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
+                                 options.shape, options.place,
+                                 {.documents = options.documents,
+                                  .masking = options.masking,
+                                  .scored = options.scored,
+                                  .seed = options.seed})),
       batches_(batches_of(samples, options)) {}
 
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {
@@ -33,13 +37,18 @@ void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   };
   progress(0);
   DS_FAILPOINT("train.evaluate");
-  loss_ = engine_.evaluate(source_, batches_, progress);
+  ClassCounts counts;
+  loss_ = engine_.evaluate(*source_, batches_, progress, options_.scored ? &counts : nullptr);
   metrics.set("validation_loss", *loss_);
+  if (!options_.scored) return;
+  accuracy_ = share_of_right(engine_.host().gather(counts.counts()));
+  metrics.set("validation_accuracy", *accuracy_);
 }
 
 void Evaluation::measure(Measured& measured) const {
   if (!loss_) return;
   measured.results["validation_loss"] = *loss_;
+  if (accuracy_) measured.results["validation_accuracy"] = *accuracy_;
   if (options_.bytes_per_token <= 0) return;
   measured.results["validation_bits_per_byte"] =
       *loss_ / std::numbers::ln2 / options_.bytes_per_token;

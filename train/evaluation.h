@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "train/batches/loader_source.h"
+#include "train/batches/labelled_source.h"
 #include "train/engine.h"
 #include "train/settings/run_reports.h"
 
@@ -25,6 +25,7 @@ class Evaluation {
     SamplePlace place{};
     DocumentRules documents{};
     std::optional<MaskingRules> masking{};
+    std::optional<ScoredRow> scored{};
     uint64_t seed = 0;  // of what is masked, alike in each evaluation
     BatchShape shape;   // one micro-batch on each rank
     EvaluationSchedule schedule{};
@@ -34,17 +35,20 @@ class Evaluation {
   Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples, const Options& options);
 
   bool due(int64_t steps_done) const { return options_.schedule.due(steps_done); }
-  // Adds the mean loss, "validation_loss", if an evaluation is due after this many steps.
+  // Adds the mean loss, "validation_loss", and of classes "validation_accuracy", the share of the
+  // samples whose class has the highest score, if an evaluation is due after this many steps.
   void after(int64_t steps_done, Metrics& metrics);
-  void measure(Measured& measured) const;  // "validation_loss", "validation_bits_per_byte"
+  // "validation_loss", "validation_accuracy", "validation_bits_per_byte"
+  void measure(Measured& measured) const;
 
  private:
   Engine& engine_;
   RunReports& reports_;
   const Options options_;
-  LoaderSource source_;
+  const std::unique_ptr<BatchSource> source_;
   const int64_t batches_;
-  std::optional<double> loss_;  // the newest
+  std::optional<double> loss_;      // the newest
+  std::optional<double> accuracy_;  // the newest, of samples that are each of a class
 };
 
 }  // namespace ds

@@ -63,7 +63,7 @@ std::vector<WordEdge> word_edges(const Tokenizer* tokenizer, int64_t vocabulary)
 std::optional<MaskingRules> masking_rules(const DataSection& data, const ModelConfig& model,
                                           const Tokenizer* tokenizer, std::optional<int32_t> end,
                                           FileSystem& files) {
-  if (is_causal(model)) {
+  if (predicts_next(model)) {
     if (!data.masked_lm) return std::nullopt;
     throw ConfigError(fmt::format(
         "data.masked_lm: \"{}\" predicts next tokens, and masks none; remove the section, or train "
@@ -93,7 +93,7 @@ std::optional<MaskingRules> masking_rules(const DataSection& data, const ModelCo
 }
 
 std::string uneven_conflict(const Config& config, const ModelConfig& model) {
-  if (is_causal(model)) return "";
+  if (predicts_next(model) || model.classifier) return "";
   const auto& offload = config.zero_optimization.offload_optimizer;
   if (offload && offload->super_offload) {
     return fmt::format(

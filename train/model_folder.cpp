@@ -91,7 +91,8 @@ void write_tensor(SafetensorsWriter& writer, const std::string& name,
 }
 
 // The whole tensor; what it joins is read part by part.
-std::vector<float> values_of(const ExportTensor& entry, CheckpointReader& reader) {
+std::vector<float> values_of(const ExportTensor& entry, std::span<const ParamSpec> specs,
+                             const ReadParameter& read) {
   std::vector<float> whole(to_size(entry.tensor.shape.numel()));
   std::vector<float> part;
   for (const ParamSpec* const spec : entry.parts) {
@@ -99,7 +100,7 @@ std::vector<float> values_of(const ExportTensor& entry, CheckpointReader& reader
     std::vector<float>& values = entry.parts.size() == 1 ? whole : part;
     values.resize(to_size(shape.numel()));
     Tensor into = Tensor::borrow(values.data(), {shape.numel()}, DType::kF32);
-    reader.get(spec->name + "/weight", Region::whole(shape), into);
+    read(to_size(spec - specs.data()), into);
     if (entry.parts.size() > 1) place_rows(*spec, values, whole);
   }
   return whole;
@@ -120,9 +121,12 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
     const std::string generation = join_path(*source, kGeneration);
     if (inputs.exists(generation))
       frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
-    if (has_hf_weights(inputs,
-                       *source)) {  // a plan, and a run that goes on from a checkpoint, need none
-      const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
+    // A plan, and a run that goes on from a checkpoint, need no weights. What has a new head by now
+    // has the names of its class.
+    const bool keeps_names =
+        headless_class(inputs, *source).empty() && absent_modules(model).empty();
+    if (keeps_names && has_hf_weights(inputs, *source)) {
+      const std::vector<std::string> names = WeightFolder::open(inputs, *source).names();
       frame.stored_names.insert(names.begin(), names.end());
     }
   } else {
@@ -136,6 +140,13 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
 }
 
 void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader) {
+  write_model_folder(files, what, [&](size_t index, Tensor& into) {
+    const ParamSpec& spec = what.specs[index];
+    reader.get(spec.name + "/weight", Region::whole(spec.logical_shape()), into);
+  });
+}
+
+void write_model_folder(FileSystem& files, const ModelExport& what, const ReadParameter& read) {
   files.make_directories(what.folder);
   const auto stored_name = [&](const std::string& parameter) {
     const std::set<std::string>& kept = what.frame.stored_names;
@@ -152,7 +163,7 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
   write_frame(files, what);
   SafetensorsWriter writer(files, weights, list);
   for (const ExportTensor& entry : tensors) {
-    const std::vector<float> values = values_of(entry, reader);
+    const std::vector<float> values = values_of(entry, what.specs, read);
     DS_FAILPOINT("export.tensor");
     write_tensor(writer, stored_name(entry.tensor.name), values, what.frame.dtype);
   }

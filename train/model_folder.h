@@ -2,6 +2,7 @@
 // beside them what the folders that training started from say of the model and its tokenizer.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,5 +39,10 @@ struct ModelExport {
 // Streams the fp32 master weights of a tag, one tensor at a time, into the folder. What an earlier
 // export left there goes. ValidationError for a weight that the number type cannot hold.
 void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader);
+
+// Fills a flat fp32 tensor with all of a parameter, by its place among the specs.
+using ReadParameter = std::function<void(size_t index, Tensor& into)>;
+// The same with weights from elsewhere.
+void write_model_folder(FileSystem& files, const ModelExport& what, const ReadParameter& read);
 
 }  // namespace ds

@@ -22,13 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kReadNumel = 1 << 20;  // by one thread at a time
 
-bool has_weights(FileSystem& files, const std::string& folder) {
-  return files.exists(join_path(folder, "model.safetensors")) ||
-         files.exists(join_path(folder, "model.safetensors.index.json"));
-}
-
 DType stored_dtype(FileSystem& files, const std::string& folder) {
-  const SafetensorsFolder weights = SafetensorsFolder::open(files, folder);
+  const WeightFolder weights = WeightFolder::open(files, folder);
   const std::vector<std::string> names = weights.names();
   const bool all = !names.empty() && std::ranges::all_of(names, [&](const std::string& name) {
     return weights.info(name).stored_dtype == DType::kBF16;
@@ -48,14 +43,21 @@ std::string tokenizer_of(FileSystem& files, const std::string& folder) {
 
 // The folder is checked as a whole, whatever part of it is wanted.
 void load_folder(FileSystem& files, const std::string& folder, const ModelConfig& model,
-                 PlainStore& store, Stream& stream) {
+                 HeadUse use, PlainStore& store, Stream& stream) {
   const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
   const HfWeights weights(files, folder, specs);
+  if (use == HeadUse::kNeeded && !weights.fresh().empty()) {
+    throw Unsupported(
+        fmt::format("{}: {}, which its config.json names, is a class without a head, which was "
+                    "never trained; what needs one can be done after training alone",
+                    folder, weights.headless()));
+  }
   HostCopy through(stream);
   for (ParamId id = 0; id < store.count(); ++id) {
     const auto same = std::ranges::find(specs, store.spec(id).name, &ParamSpec::name);
     DS_CHECK(same != specs.end(), "{} is no parameter of the model", store.spec(id).name);
     const auto index = static_cast<size_t>(same - specs.begin());
+    if (!weights.is_stored(index)) continue;
     through.up(store.weight(id), [&](int64_t first, Tensor& flat) {
       stream.pool().parallel_for(flat.numel(), kReadNumel, [&](int64_t begin, int64_t end) {
         Tensor part = flat.narrow(begin, end - begin);
@@ -65,15 +67,15 @@ void load_folder(FileSystem& files, const std::string& folder, const ModelConfig
   }
 }
 
-ModelSource from_folder(FileSystem& files, const std::string& folder) {
+ModelSource from_folder(FileSystem& files, const std::string& folder, HeadUse use) {
   const ModelConfig model = read_hf_model(files, folder);
   return {.place = folder,
           .model = model,
           .tokenizer = tokenizer_of(files, folder),
           .folder = folder,
           .stored = stored_dtype(files, folder),
-          .load = [&files, folder, model](PlainStore& store, Stream& stream) {
-            load_folder(files, folder, model, store, stream);
+          .load = [&files, folder, model, use](PlainStore& store, Stream& stream) {
+            load_folder(files, folder, model, use, store, stream);
           }};
 }
 
@@ -102,11 +104,11 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
 
 }  // namespace
 
-ModelSource open_model_source(FileSystem& files, const std::string& given) {
+ModelSource open_model_source(FileSystem& files, const std::string& given, HeadUse use) {
   const std::string place = fs::weakly_canonical(given).string();
   if (files.exists(place + "/manifest.json")) return from_tag(files, place);
-  if (has_weights(files, place)) return from_folder(files, place);
-  if (has_weights(files, place + "/final")) return from_folder(files, place + "/final");
+  if (has_hf_weights(files, place)) return from_folder(files, place, use);
+  if (has_hf_weights(files, place + "/final")) return from_folder(files, place + "/final", use);
   for (const std::string& root : {place + "/checkpoints", place}) {
     if (!files.exists(root)) continue;
     const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);

@@ -29,9 +29,15 @@ struct ModelSource {
   std::function<void(PlainStore&, Stream&)> load;
 };
 
+// Whether a head is asked for, which a folder of a class without one does not have.
+enum class HeadUse : uint8_t { kNeeded, kNone };
+
 // Opens a tag, a Hugging Face folder or a run directory, which has its final model or the tag that
-// training goes on from. Throws InputMissing if there is nothing of the kind.
-ModelSource open_model_source(FileSystem& files, const std::string& given);
+// training goes on from. Throws InputMissing if there is nothing of the kind. Without use for a
+// head load() leaves the weights of one as they are where there are none; else it throws
+// Unsupported.
+ModelSource open_model_source(FileSystem& files, const std::string& given,
+                              HeadUse use = HeadUse::kNeeded);
 
 // In the words of make_tokenizer: "byte" (or "bytes"), its file, a folder with one, a run
 // directory or a tag.

@@ -7,20 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/deepspeed/places.h"
+
 namespace ds::deepspeed {
 
-struct NamedShape {
-  std::string name;
-  std::vector<int64_t> shape;
-};
 struct NamedTensor {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<float> values;
 };
 
-using ParamGroups = std::vector<std::vector<NamedShape>>;  // in flat order
-using RankPartitions = std::vector<std::vector<float>>;    // one flat partition per group
+using RankPartitions = std::vector<std::vector<float>>;  // one flat partition per group
 
 // Stages 1 and 2: a group is the concatenation of its partitions over ranks, up to 2 * ranks - 1
 // elements of padding at its end. Throws DataError when there are too few values, or more than

@@ -6,12 +6,14 @@
 #include "cli/verbs/agent.h"
 #include "cli/verbs/check.h"
 #include "cli/verbs/completion.h"
+#include "cli/verbs/convert.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/env.h"
 #include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/init.h"
+#include "cli/verbs/inspect.h"
 #include "cli/verbs/man.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
@@ -48,6 +50,10 @@ constexpr std::array kVerbs{
          described<EvalArgs, describe_eval>, Program::kEngine},
     Verb{"tokenize", "texts to token ids and back", described<TokenizeArgs, describe_tokenize>,
          Program::kEngine},
+    Verb{"convert", "weights of DeepSpeed or PyTorch as a Hugging Face folder",
+         described<ConvertArgs, describe_convert>, Program::kEngine},
+    Verb{"inspect", "what a file of weights holds, without running any of it",
+         described<InspectArgs, describe_inspect>, Program::kEngine},
     Verb{"init", "write a first train.json, from answers or options",
          described<InitOptions, describe_init>},
     Verb{"check", "everything that is wrong with a configuration, at once",

@@ -5,16 +5,54 @@
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
 #include "cli/verb_app.h"
+#include "core/status/error.h"
 
 namespace ds {
+namespace {
+
+void describe_embedding(VerbApp& app, EmbedArgs& values) {
+  app.add_flag("--embed", values.embeds, "Make a vector of each text of --prompts");
+  app.add_option("--prompts", values.texts,
+                 "With --embed: JSON lines with \"text\" or \"prompt\" (-: standard input)")
+      ->type_name("FILE");
+  app.add_flag("--lines", values.lines, "With --prompts: each line of the file is a text");
+  app.add_option(
+         "--pooling", values.pooling,
+         "Of the tokens' vectors: mean, cls (the first), last (default: as the folder says, "
+         "else mean)")
+      ->check(choice_check({"mean", "cls", "last"}))
+      ->type_name("KIND");
+  app.add_option("--normalize", values.normalize,
+                 "yes: vectors of length 1; no: as they are (default: as the folder says, else no)")
+      ->check(choice_check({"yes", "no"}))
+      ->type_name("CHOICE");
+}
+
+void check_together(const EvalArgs& args) {
+  const EmbedArgs& embed = args.embed;
+  if (embed.embeds) {
+    if (embed.texts.empty()) {
+      throw UsageError("eval: --embed needs --prompts FILE, the texts to make vectors of");
+    }
+    if (!args.data.empty() || args.stride) {
+      throw UsageError("eval: --embed makes vectors of --prompts; leave --data and --stride out");
+    }
+    return;
+  }
+  if (!embed.texts.empty() || embed.lines || !embed.pooling.empty() || !embed.normalize.empty()) {
+    throw UsageError("eval: --prompts, --lines, --pooling and --normalize are for --embed");
+  }
+  if (args.data.empty()) throw UsageError("eval: --data is missing, the text to predict");
+}
+
+}  // namespace
 
 void describe_eval(VerbApp& app, EvalArgs& values) {
   const ValueCheck positive = whole_check(1, std::numeric_limits<int64_t>::max());
   add_model_source(app, values.source);
   app.add_option("--data", values.data,
                  "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   app.add_option("--field", values.field, "The text's, of JSON lines")
       ->type_name("KEY")
       ->capture_default_str();
@@ -35,16 +73,20 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
   app.add_option("--num-threads", values.threads, "CPU threads (default: one per core)")
       ->check(count_check())
       ->type_name("N");
-  app.add_flag("--json", values.json, "Print one JSON object");
+  app.add_flag("--json", values.json, "Print one JSON object; with --embed one for each text");
+  describe_embedding(app, values.embed);
   app.footer(
       "Every token but the first is predicted once. The loss is the mean of -ln p over them, bits "
       "per byte\n"
-      "the sum of -log2 p over the bytes of the text.\n"
+      "the sum of -log2 p over the bytes of the text. With --embed it makes a vector of each "
+      "text.\n"
       "\n"
       "Examples:\n"
       "  dslaunch eval runs/latest --data held_out.txt\n"
       "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json\n"
-      "  dslaunch eval runs/latest --data held_out.txt --device cuda --dtype bf16 --batch 8");
+      "  dslaunch eval runs/latest --data held_out.txt --device cuda --dtype bf16 --batch 8\n"
+      "  dslaunch eval path/to/huggingface/folder --embed --prompts prompts.jsonl --json");
+  app.final_callback([&values] { check_together(values); });
 }
 
 }  // namespace ds

@@ -10,6 +10,15 @@ namespace ds {
 
 class VerbApp;
 
+// Whether eval makes vectors of texts, instead of telling how likely texts are, and how.
+struct EmbedArgs {
+  bool embeds = false;
+  std::string texts{};      // a file of JSON lines; "-": standard input
+  bool lines = false;       // each of its lines is a text
+  std::string pooling{};    // mean, cls or last; empty: as the folder says, else mean
+  std::string normalize{};  // yes: to length 1; no; empty: as the folder says, else no
+};
+
 struct EvalArgs {
   std::string source;             // a checkpoint tag, a run directory, or a Hugging Face folder
   std::vector<std::string> data;  // all that data.train may name
@@ -22,6 +31,7 @@ struct EvalArgs {
   std::string device = "cpu";  // or cuda, cuda:N
   int threads = 0;             // 0: one per core
   bool json = false;
+  EmbedArgs embed;
 };
 
 void describe_eval(VerbApp& app, EvalArgs& values);

@@ -65,8 +65,8 @@ PromptRecord record_of(std::string_view line, const std::string& place) {
   auto text = std::ranges::find(members, "prompt", &JsonMember::name);
   if (text == members.end()) text = std::ranges::find(members, "text", &JsonMember::name);
   if (text == members.end()) {
-    throw DataError(fmt::format(
-        "{}: there is no field \"prompt\" or \"text\" with the text to continue", place));
+    throw DataError(
+        fmt::format("{}: there is no field \"prompt\" or \"text\" with the text", place));
   }
   if (!text->is_string) {
     throw DataError(fmt::format("{}: the field \"{}\" is {}, expected a string", place, text->name,
@@ -101,7 +101,7 @@ std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (records.empty()) {
-    throw UsageError(fmt::format("generate: no line of {} is a prompt", source));
+    throw UsageError(fmt::format("no line of {} is a prompt", source));
   }
   return records;
 }
@@ -117,8 +117,8 @@ std::vector<PromptRecord> records_of_conversations(std::string_view text,
   return records;
 }
 
-std::string read_prompt_file(const std::string& path) {
-  if (path == "-") return read_standard_input("generate");
+std::string read_prompt_file(const std::string& path, const std::string& verb) {
+  if (path == "-") return read_standard_input(verb);
   RealFileSystem real;
   InputFiles files(real);
   return files.read_text(path, kLargestInput);

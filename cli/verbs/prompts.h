@@ -34,7 +34,7 @@ std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std
 std::vector<PromptRecord> records_of_conversations(std::string_view text,
                                                    const std::string& source);
 
-// Reads a file, "-": standard input. InputMissing for a file that cannot be read.
-std::string read_prompt_file(const std::string& path);
+// Reads a file, "-": standard input, for a verb. InputMissing for a file that cannot be read.
+std::string read_prompt_file(const std::string& path, const std::string& verb = "generate");
 
 }  // namespace ds

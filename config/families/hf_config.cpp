@@ -7,8 +7,11 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <algorithm>
+#include <array>
 #include <span>
 
+#include "config/families/spec/classifier_keys.h"
 #include "config/families/spec/hf_object.h"
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
@@ -105,6 +108,9 @@ class FamilyWriter final : public Visitor {
 };
 
 template <class Config>
+using FamilyOf = Family<std::remove_cvref_t<Config>>;
+
+template <class Config>
 ModelConfig read_family(const HfObject& object) {
   const std::string& path = object.path();
   if (object.find("quantization_config") != nullptr) {
@@ -137,6 +143,45 @@ std::string architecture(const HfObject& object) {
   return std::string(text_of(*type));
 }
 
+std::string_view headless_class_of(const HfClasses& classes) {
+  return classes.headless.empty() ? classes.body : classes.headless;
+}
+
+// Whether a model of a family has this name in a config.json.
+template <class Config>
+bool has_name(std::string_view name) {
+  const HfClasses& classes = Family<Config>::kClasses;
+  return !name.empty() && (name == classes.model || name == Family<Config>::kName ||
+                           name == classes.with_other_heads || name == headless_class_of(classes));
+}
+
+// What models of a "model_type" have that no family here has.
+struct MissingPart {
+  std::string_view type, part;
+};
+constexpr std::array<MissingPart, 14> kMissingParts{
+    {{"albert", "layers that share one set of weights"},
+     {"bloom", "a bias of attention by distance (ALiBi)"},
+     {"deberta", "attention to relative positions beside contents"},
+     {"deberta-v2", "attention to relative positions beside contents"},
+     {"deepseek_v2", "experts and latent attention"},
+     {"deepseek_v3", "experts and latent attention"},
+     {"gpt_oss", "experts and sinks of attention"},
+     {"mamba", "state spaces in place of attention"},
+     {"mixtral", "experts"},
+     {"mpnet", "a bias of attention by relative positions"},
+     {"mpt", "a bias of attention by distance (ALiBi)"},
+     {"qwen2_moe", "experts"},
+     {"qwen3_moe", "experts"},
+     {"t5", "an encoder beside a decoder, and a bias of attention by relative positions"}}};
+
+// For a refusal: "; it has experts, which this build does not compute", or nothing.
+std::string missing_part(std::string_view type) {
+  const auto* const found = std::ranges::find(kMissingParts, type, &MissingPart::type);
+  if (found == kMissingParts.end()) return "";
+  return fmt::format("; it has {}, which this build does not compute", found->part);
+}
+
 std::string_view torch_name(DType dtype) {
   switch (dtype) {
     case DType::kBF16:
@@ -146,6 +191,24 @@ std::string_view torch_name(DType dtype) {
     default:
       return "float32";
   }
+}
+
+// Has the model score these classes.
+void set_labels(const HfObject& object, const std::vector<std::string>& labels,
+                ModelConfig& config) {
+  if (config.classifier) {
+    if (config.classifier->labels == labels) return;
+    throw DataError(fmt::format(
+        "{}: the model scores \"{}\" already, and model.labels has \"{}\"; remove model.labels, or "
+        "take the model that this one was made of",
+        object.path(), fmt::join(config.classifier->labels, "\", \""),
+        fmt::join(labels, "\", \"")));
+  }
+  if (!has_classifier(config)) {
+    object.refuse(
+        fmt::format("a head that scores classes (model.labels) of \"{}\"", family_name(config)));
+  }
+  config.classifier = fresh_classifier(object, labels);
 }
 
 rapidjson::Document parse_object(std::string_view json, const std::string& path) {
@@ -163,7 +226,8 @@ rapidjson::Document parse_object(std::string_view json, const std::string& path)
 
 }  // namespace
 
-ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
+ModelConfig parse_hf_config(std::string_view json, const std::string& path,
+                            const std::vector<std::string>& labels) {
   const rapidjson::Document document = parse_object(json, path);
   const HfObject object(document, path);
   const std::string name = architecture(object);
@@ -174,24 +238,29 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
   }
   std::optional<ModelConfig> found;
   std::vector<std::string_view> known;
-  std::string near;  // the class of the same family
+  std::string near;  // the class of the same family, or what there is no family for
   const Json* const type = object.find("model_type");
-  const auto try_family = [&]<class Config>(const Config& /*config*/) {
+  if (type != nullptr && type->IsString()) near = missing_part(text_of(*type));
+  const auto try_family = [&]<class Config>(const Config& config) {
     known.push_back(Family<Config>::kClasses.model);
-    if (!found && (name == known.back() || name == Family<Config>::kName)) {
+    if (!found && has_name<Config>(name)) found = read_family<Config>(object);
+    if (!found && name == classifier_class(Family<Config>::kClasses) && has_classifier(config)) {
       found = read_family<Config>(object);
+      found->classifier = read_classifier(object);
     }
     if (type != nullptr && type->IsString() && text_of(*type) == Family<Config>::kName) {
       near = fmt::format("; of \"{}\" this build has {}", Family<Config>::kName, known.back());
     }
   };
   std::apply([&](const auto&... config) { (try_family(config), ...); }, FamilyConfigs{});
+  if (found && !labels.empty()) set_labels(object, labels, *found);
   if (found) return *found;
   throw Unsupported(fmt::format("{}: architecture \"{}\"{}; known are {}", path, name, near,
                                 fmt::join(known, ", ")));
 }
 
-ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
+ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
+                           const std::vector<std::string>& labels) {
   const std::string path = join_path(folder, "config.json");
   if (!file_system.exists(folder)) {
     throw InputMissing(fmt::format("{}: there is no such folder; {}", folder,
@@ -203,11 +272,26 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
     if (is_pickled(folder)) {
       const size_t slash = folder.rfind('/');
       const std::string parent = slash == std::string::npos ? "." : folder.substr(0, slash);
-      throw ConfigError(fmt::format("{}: a model is a folder, {} here; {}", folder, parent,
-                                    pickle_advice(parent)));
+      throw ConfigError(fmt::format(
+          "{}: a model is a folder with the weights and their config.json; here, that is {}",
+          folder, parent));
     }
   }
-  return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
+  return parse_hf_config(file_system.read_text(path, kLargestConfig), path, labels);
+}
+
+std::string headless_class(FileSystem& file_system, const std::string& folder) {
+  const std::string path = join_path(folder, "config.json");
+  if (!file_system.exists(path)) return "";
+  const std::string json = file_system.read_text(path, kLargestConfig);
+  const rapidjson::Document document = parse_object(json, path);
+  std::string name = architecture(HfObject(document, path));
+  const bool is_headless = std::apply(
+      [&](const auto&... config) {
+        return ((name == headless_class_of(FamilyOf<decltype(config)>::kClasses)) || ...);
+      },
+      FamilyConfigs{});
+  return is_headless ? name : "";
 }
 
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids) {
@@ -216,7 +300,7 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
     return number ? Value::integer(*number) : Value::null();
   };
   Value object = Value::object();
-  object.set("architectures", Value::list({text(hf_classes(config).model)}));
+  object.set("architectures", Value::list({text(hf_model_class(config))}));
   object.set("model_type", text(family_name(config)));
   object.set("torch_dtype", text(torch_name(dtype)));
   FamilyWriter writer(object);
@@ -225,12 +309,17 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   object.set("eos_token_id", id(ids.eos));
   const bool is_a_field = object.find("pad_token_id") != nullptr;
   if (!is_a_field) object.set("pad_token_id", id(ids.pad));
+  if (config.classifier) set_classifier(object, *config.classifier);
   return to_json(object);
 }
 
 std::string keep_hf_config(std::string_view source, const std::string& path,
                            const ModelConfig& config, DType dtype) {
-  if (format_hf_config(parse_hf_config(source, path), dtype) != format_hf_config(config, dtype)) {
+  std::vector<std::string> labels;
+  if (config.classifier && config.classifier->is_fresh) labels = config.classifier->labels;
+  const ModelConfig stated = parse_hf_config(source, path, labels);
+  const bool is_new_head = stated.classifier && stated.classifier->is_fresh;
+  if (format_hf_config(stated, dtype) != format_hf_config(config, dtype)) {
     throw DataError(fmt::format(
         "{}: it is no longer of the model that is trained; put back what it was", path));
   }
@@ -248,11 +337,13 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
     return Json(rapidjson::StringRef(word.data(), static_cast<rapidjson::SizeType>(word.size())));
   };
   const HfObject object(document, path);
-  if (object.find("architectures") == nullptr) {
+  const std::string model_class = hf_model_class(config);
+  if (architecture(object) != model_class) {  // which is what weights are written of
     Json list(rapidjson::kArrayType);
-    list.PushBack(text(hf_classes(config).model), memory);
+    list.PushBack(text(model_class), memory);
     set("architectures", std::move(list));
   }
+  if (is_new_head) set_classifier(document, *config.classifier);
   if (object.find("model_type") == nullptr) set("model_type", text(family_name(config)));
   // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions
   // read no other.

@@ -19,9 +19,16 @@ namespace ds {
 // A model of one of our families (list.h), by `architectures` or else `model_type`. `path` is named
 // in messages. DataError for what is no such JSON, for impossible dimensions, and for two names of
 // one key that contradict each other; Unsupported for features we do not build.
-ModelConfig parse_hf_config(std::string_view json, const std::string& path);
-ModelConfig read_hf_config(FileSystem& file_system,
-                           const std::string& folder);  // folder/config.json
+// labels: of the classes that the model is to score, if it is not to be taken as it is. Its head
+// begins anew then, unless it is one of those very classes; DataError for one of others.
+ModelConfig parse_hf_config(std::string_view json, const std::string& path,
+                            const std::vector<std::string>& labels = {});
+ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
+                           const std::vector<std::string>& labels = {});  // folder/config.json
+
+// The class that a folder's config.json names, if it is one without the head of its family, as the
+// models of embeddings are ("BertModel"); else, and without the file, an empty name.
+std::string headless_class(FileSystem& file_system, const std::string& folder);
 
 // What a config.json says of the vocabulary; no part of what the model computes.
 struct HfTokenIds {
@@ -33,7 +40,8 @@ struct HfTokenIds {
 // which mean nothing here.
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids = {});
 
-// The config.json `source` of `config`, with all that it says besides, for weights of `dtype`.
+// The config.json `source` of `config`, with all that it says besides, for weights of `dtype`,
+// which have the head of the family and no other.
 // DataError where it is of another model.
 std::string keep_hf_config(std::string_view source, const std::string& path,
                            const ModelConfig& config, DType dtype);

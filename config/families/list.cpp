@@ -9,6 +9,7 @@
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/status/error.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {
@@ -90,16 +91,58 @@ ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& di
   return other;
 }
 
-TransformerSpec transformer_spec(const ModelConfig& config) {
+int64_t scores_of(const ModelConfig& config) {
+  return config.classifier ? std::ssize(config.classifier->labels) : dimensions(config).vocabulary;
+}
+
+namespace {
+
+TransformerSpec family_spec(const ModelConfig& config) {
   return std::visit([](const auto& c) { return family_of(c).transformer(c); }, config);
+}
+
+// The head that scores classes in place of tokens.
+HeadSpec classifier_head(const ClassifierSpec& spec, const Classifier& classifier) {
+  const double dropout = spec.dropout ? classifier.dropout.value_or(*spec.dropout) : 0;
+  return {.transform = spec.transform,
+          .bias = spec.has_bias ? spec.scores : std::string_view(),
+          .classes = narrow<int64_t>(classifier.labels.size()),
+          .deviation = spec.deviation,
+          .dropout_before = spec.drops_first ? dropout : 0,
+          .dropout_behind = dropout};
+}
+
+}  // namespace
+
+TransformerSpec transformer_spec(const ModelConfig& config) {
+  TransformerSpec spec = family_spec(config);
+  if (!config.classifier) return spec;
+  if (!spec.classifier) {
+    throw Unsupported(
+        fmt::format("model: this build has no \"{}\" that scores classes", family_name(config)));
+  }
+  spec.head = classifier_head(*spec.classifier, *config.classifier);
+  spec.names.head = spec.classifier->scores;
+  spec.factors.logits = 1;
+  return spec;
+}
+
+bool has_classifier(const ModelConfig& config) {
+  return family_spec(config).classifier.has_value();
 }
 
 bool is_causal(const ModelConfig& config) {
   return transformer_spec(config).attention_kind == AttentionKind::kCausal;
 }
 
+bool predicts_next(const ModelConfig& config) { return !config.classifier && is_causal(config); }
+
 void require_causal(const ModelConfig& config, std::string_view what) {
-  if (is_causal(config)) return;
+  if (predicts_next(config)) return;
+  if (config.classifier) {
+    throw Unsupported(fmt::format("{}: {} scores classes of a text, and predicts no token", what,
+                                  hf_model_class(config)));
+  }
   throw Unsupported(
       fmt::format("{}: \"{}\" sees both sides of a token, and predicts none that comes next", what,
                   family_name(config)));
@@ -107,6 +150,29 @@ void require_causal(const ModelConfig& config, std::string_view what) {
 
 HfClasses hf_classes(const ModelConfig& config) {
   return std::visit([](const auto& c) { return family_of(c).kClasses; }, config);
+}
+
+std::string hf_model_class(const ModelConfig& config) {
+  const HfClasses classes = hf_classes(config);
+  if (!config.classifier) return std::string(classes.model);
+  return classifier_class(classes);
+}
+
+std::string classifier_class(const HfClasses& classes) {
+  std::string_view stem = classes.body;
+  stem.remove_suffix(std::string_view("Model").size());
+  return fmt::format("{}ForSequenceClassification", stem);
+}
+
+std::vector<std::string> classifier_modules(const ModelConfig& config) {
+  if (!config.classifier) return {};
+  const TransformerSpec spec = transformer_spec(config);
+  std::vector<std::string> modules{std::string(spec.names.head)};
+  if (!spec.head.transform) return modules;
+  for (const std::string_view name : {spec.head.transform->linear, spec.head.transform->norm}) {
+    if (!name.empty()) modules.emplace_back(name);
+  }
+  return modules;
 }
 
 std::string_view layers_key(const ModelConfig& config) {
@@ -121,6 +187,7 @@ std::string block_list(const ModelConfig& config) {
 std::string token_table(const ModelConfig& config) { return table_of(transformer_spec(config)); }
 
 bool ties_embeddings(const ModelConfig& config) {
+  if (config.classifier) return false;
   return std::visit([](const auto& c) { return c.tie_word_embeddings; }, config);
 }
 
@@ -157,6 +224,7 @@ void check(const ModelConfig& config, std::string_view where) {
   FieldCheck visitor(where);
   std::visit([&](auto family) { fields(visitor, family); }, config);
   const std::vector<SizeConflict> found = size_conflicts(config);
+  if (config.classifier) transformer_spec(config);
   if (found.empty()) return;
   throw ConfigError(fmt::format("{}{}: {}", where, found.front().key, found.front().why));
 }

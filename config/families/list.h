@@ -1,5 +1,5 @@
 // The families of models that this build has, and what is asked of a model whatever its family.
-// Whoever adds one adds a line to ModelConfig. Includes no reader: whoever builds a model needs
+// Whoever adds one adds a line to FamilyConfig. Includes no reader: whoever builds a model needs
 // none.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "config/families/bert/bert.h"
 #include "config/families/bert/modernbert.h"
 #include "config/families/bert/roberta.h"
+#include "config/families/bert/xlm_roberta.h"
 #include "config/families/gemma/gemma.h"
 #include "config/families/gemma/gemma2.h"
 #include "config/families/gemma/gemma3.h"
@@ -31,29 +32,37 @@
 #include "config/families/llama/smollm3.h"
 #include "config/families/llama/stablelm.h"
 #include "config/families/llama/starcoder2.h"
+#include "config/families/spec/classifier.h"
 
 namespace ds {
 
-using ModelConfig = std::variant<Gpt2Config,        //
-                                 LlamaConfig,       //
-                                 MistralConfig,     //
-                                 Qwen2Config,       //
-                                 Qwen3Config,       //
-                                 GemmaConfig,       //
-                                 Gemma2Config,      //
-                                 GraniteConfig,     //
-                                 Gemma3Config,      //
-                                 Phi3Config,        //
-                                 SmolLM3Config,     //
-                                 StableLmConfig,    //
-                                 Starcoder2Config,  //
-                                 GptNeoXConfig,     //
-                                 OptConfig,         //
-                                 BertConfig,        //
-                                 RobertaConfig,     //
-                                 Olmo2Config,       //
-                                 Olmo3Config,       //
-                                 ModernBertConfig>;
+using FamilyConfig = std::variant<Gpt2Config,        //
+                                  LlamaConfig,       //
+                                  MistralConfig,     //
+                                  Qwen2Config,       //
+                                  Qwen3Config,       //
+                                  GemmaConfig,       //
+                                  Gemma2Config,      //
+                                  GraniteConfig,     //
+                                  Gemma3Config,      //
+                                  Phi3Config,        //
+                                  SmolLM3Config,     //
+                                  StableLmConfig,    //
+                                  Starcoder2Config,  //
+                                  GptNeoXConfig,     //
+                                  OptConfig,         //
+                                  BertConfig,        //
+                                  RobertaConfig,     //
+                                  Olmo2Config,       //
+                                  Olmo3Config,       //
+                                  ModernBertConfig,  //
+                                  XlmRobertaConfig>;
+
+// A model: its family's words and, unless it is trained to tell tokens, the classes that it scores.
+struct ModelConfig : FamilyConfig {
+  using FamilyConfig::FamilyConfig;
+  std::optional<Classifier> classifier{};
+};
 
 namespace detail {
 
@@ -67,9 +76,9 @@ struct EachOf<std::variant<Config...>> {
 }  // namespace detail
 
 // One of each family.
-using FamilyConfigs = detail::EachOf<ModelConfig>::Tuple;
+using FamilyConfigs = detail::EachOf<FamilyConfig>::Tuple;
 
-// A family's place in ModelConfig; those that are planned, and not built, are below 0.
+// A family's place in FamilyConfig; those that are planned, and not built, are below 0.
 enum class ModelFamily : int { kMoeGpt = -2, kResNet };
 struct EnumName;
 std::span<const EnumName> names_of(ModelFamily);
@@ -80,11 +89,21 @@ ModelDimensions dimensions(const ModelConfig& config);
 // The same model with these sizes.
 ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& dims);
 TransformerSpec transformer_spec(const ModelConfig& config);
-// Whether it predicts next tokens; otherwise it sees both sides, and tells masked ones.
+// Whether tokens see those before them alone.
 bool is_causal(const ModelConfig& config);
+// Whether it is trained to tell next tokens; otherwise it tells masked ones, or classes.
+bool predicts_next(const ModelConfig& config);
 // Unsupported, with the word of who asks, for a model that predicts no next token.
 void require_causal(const ModelConfig& config, std::string_view what);
 HfClasses hf_classes(const ModelConfig& config);
+// The class of the whole model: "BertForMaskedLM", or "BertForSequenceClassification".
+std::string hf_model_class(const ModelConfig& config);
+std::string classifier_class(const HfClasses& classes);  // the latter, of a family
+bool has_classifier(const ModelConfig& config);          // whether the family can score classes
+// How many scores a row of the head has: one for each token, or for each class.
+int64_t scores_of(const ModelConfig& config);
+// The modules of the head that scores classes; none: it has no such head.
+std::vector<std::string> classifier_modules(const ModelConfig& config);
 std::string_view layers_key(const ModelConfig& config);  // of the number of blocks: "n_layer"
 // The list of the blocks, as their parameters are named: "transformer.h".
 std::string block_list(const ModelConfig& config);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
@@ -30,6 +31,11 @@ void model_rules(const RuleContext& r) {
   };
   if (const auto described = described_model(model)) refuse_conflicts(*described);
   if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(ModelConfig(model.moe_gpt.gpt2));
+  const std::vector<std::string>& labels = model.labels;
+  const std::set<std::string> distinct(labels.begin(), labels.end());
+  if (labels.size() == 1 || distinct.size() != labels.size()) {
+    r.refuse_early("model.labels", "expected at least two classes, each with another name");
+  }
   const auto& masked = r.config.data.masked_lm;
   if (masked && masked->mask_replace_prob + masked->random_replace_prob > 1) {
     r.refuse_early("data.masked_lm.random_replace_prob",

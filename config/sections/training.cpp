@@ -64,18 +64,26 @@ std::optional<ModelConfig> described_model(const ModelSection& c) {
   each_built(c, [&](ModelFamily family, std::string_view /*condition*/, const auto& config) {
     if (c.family == family) found = config;
   });
+  if (found && !c.labels.empty()) found->classifier = Classifier{.labels = c.labels};
   return found;
 }
 
 void fields(Visitor& v, ModelSection& c) {
   v.field("folder", c.folder,
-          {.meaning = "Hugging Face folder with config.json and safetensors weights; short form: "
-                      "\"model\": \"path\".",
+          {.meaning = "Hugging Face folder with config.json and weights (safetensors or "
+                      "pytorch_model.bin); short form: \"model\": \"path\".",
            .effect = Effect::kUsed});
   v.field("family", c.family,
           {.meaning = "Kind of model to build from the fields below.",
            .effect = Effect::kUsed,
            .only = built_families()});
+  v.field(
+      "labels", c.labels,
+      {.meaning = "Names of classes, in the order of their numbers: the model scores which of them "
+                  "a text is of (sequence classification), by a head that begins anew if the "
+                  "folder has none. Silent: a folder of a class such as "
+                  "BertForSequenceClassification has its own, and others tell tokens.",
+       .effect = Effect::kUsed});
   const auto is = [&](ModelFamily family) { return c.family == family; };
   each_built(c, [&](ModelFamily family, std::string_view condition, auto& config) {
     v.when(is(family), condition, [&] { fields(v, config); });
@@ -135,6 +143,17 @@ void fields(Visitor& v, MaskedLmConfig& c) {
            .unset_meaning = "the mask_token of the files beside the tokenizer"});
 }
 
+void fields(Visitor& v, ClassificationConfig& c) {
+  v.field("text", c.text, {.meaning = "The field or column of texts.", .effect = Effect::kUsed});
+  v.field("text_pair", c.text_pair,
+          {.meaning = "That of a second text, which follows the first in the same sample.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "samples are one text"});
+  v.field("label", c.label,
+          {.meaning = "That of classes: their names, or their numbers from 0 on.",
+           .effect = Effect::kUsed});
+}
+
 void fields(Visitor& v, DataSection& c) {
   v.field(
       "train", c.train,
@@ -175,6 +194,12 @@ void fields(Visitor& v, DataSection& c) {
   v.section("masked_lm", c.masked_lm,
             {.meaning = "How tokens are masked for models that see both sides, such as bert.",
              .effect = Effect::kUsed});
+  v.section(
+      "classification", c.classification,
+      {.meaning = "Where data of models that score classes have texts and their classes: JSON "
+                  "lines, .csv (quoted as RFC 4180 has it) or .tsv (without quotes), the first "
+                  "line of which names the columns.",
+       .effect = Effect::kUsed});
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a file of a tokenizer (tokenizer.json, "
                       "tokenizer.model, tekken.json and others) or the folder that holds it. "

@@ -22,6 +22,8 @@ struct ModelSection {
   std::optional<std::string>
       folder;  // Hugging Face folder: config.json, *.safetensors, tokenizer.json
   std::optional<ModelFamily> family;
+  std::vector<std::string>
+      labels;           // of the classes that a head of its own scores; none: the model's
   FamilyConfigs built;  // one of which `family` names, if it is no planned one
   MoeGptConfig moe_gpt;
   ResNetConfig resnet;
@@ -43,6 +45,14 @@ struct MaskedLmConfig {
 };
 void fields(Visitor& v, MaskedLmConfig& c);
 
+// The fields of JSON lines, or columns, that have texts and their classes.
+struct ClassificationConfig {
+  std::string text = "text";
+  std::optional<std::string> text_pair;
+  std::string label = "label";
+};
+void fields(Visitor& v, ClassificationConfig& c);
+
 // Paths are relative to the configuration file; the resolved configuration holds absolute ones.
 struct DataSection {
   std::vector<std::string> train;
@@ -57,6 +67,7 @@ struct DataSection {
   bool reset_position_ids = false;
   bool eod_mask_loss = false;
   std::optional<MaskedLmConfig> masked_lm;
+  std::optional<ClassificationConfig> classification;
   std::string tokenizer =
       "byte";  // "byte", a file of a tokenizer or a folder that holds one; silent: model.folder
   std::optional<std::string> cache_folder;  // of token ids; empty: none

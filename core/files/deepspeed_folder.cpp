@@ -45,16 +45,22 @@ std::string state_file_below(const FileSystem& files, const std::string& folder)
 
 }  // namespace
 
+bool is_deepspeed_folder(const FileSystem& files, const std::string& path) {
+  return !state_file_below(files, path).empty();
+}
+
 std::string deepspeed_advice(const FileSystem& files, const std::string& path) {
   const bool is_file = is_state_file(path);
   const std::string file = is_file ? path : state_file_below(files, path);
   if (file.empty()) return {};
   return fmt::format(
-      "{}: is {} of DeepSpeed's checkpoints{}, which this build does not read yet; expected a run "
-      "directory or a checkpoint of dslaunch, or a Hugging Face folder; "
-      "`python zero_to_fp32.py DIR OUT --safe_serialization`, which DeepSpeed lays beside those of "
-      "ZeRO, writes their weights, and with the model's config.json OUT is a folder to begin from",
-      path, is_file ? "a file" : "a folder", is_file ? "" : fmt::format(" ({})", file));
+      "{}: is {} of DeepSpeed's checkpoints{}; expected a run directory or a checkpoint of "
+      "dslaunch, "
+      "or a Hugging Face folder; `dslaunch convert {} OUT --config MODEL`, with a folder MODEL "
+      "that "
+      "has the model's config.json, makes OUT of its weights, a folder to begin from",
+      path, is_file ? "a file" : "a folder", is_file ? "" : fmt::format(" ({})", file),
+      is_file ? parent_directory(path) : path);
 }
 
 }  // namespace ds

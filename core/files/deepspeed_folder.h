@@ -9,6 +9,9 @@
 
 namespace ds {
 
+// Whether it is such a folder, or one checkpoint of it.
+bool is_deepspeed_folder(const FileSystem& files, const std::string& path);
+
 // What is said of such a folder, of one checkpoint of it, or of one of its files: what it is, what
 // was expected and what helps. Empty for every other path, and where it cannot be listed.
 std::string deepspeed_advice(const FileSystem& files, const std::string& path);

@@ -44,12 +44,4 @@ bool is_pickled(const std::string& path) {
          (name.starts_with("pytorch_model") && name.ends_with(".bin"));
 }
 
-std::string pickle_advice(const std::string& folder) {
-  return fmt::format(
-      "weights pickled by PyTorch are not read, as a pickle is a program; make safetensors of them "
-      "once: python3 -c \"from transformers import AutoModelForCausalLM as M; "
-      "M.from_pretrained('{0}').save_pretrained('{0}', safe_serialization=True)\"",
-      folder);
-}
-
 }  // namespace ds

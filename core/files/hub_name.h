@@ -1,6 +1,6 @@
 // Names of the Hugging Face hub ("gpt2", "some-org/Some-7B"), which many programs look up in the
-// network and download, and weights that it has in a format that is not read here. Here inputs are
-// files and folders of this machine.
+// network and download, and of files that PyTorch writes. Here inputs are files and folders of this
+// machine.
 #pragma once
 
 #include <string>
@@ -15,8 +15,5 @@ std::string hub_advice(const FileSystem& files, const std::string& path, const s
 
 // Whether weights are pickled by PyTorch, as the name of their file says: pytorch_model.bin, *.pt.
 bool is_pickled(const std::string& path);
-
-// How the pickled weights of a folder become safetensors.
-std::string pickle_advice(const std::string& folder);
 
 }  // namespace ds

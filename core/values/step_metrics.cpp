@@ -85,6 +85,13 @@ constexpr std::array kTable{
               .in_files = MetricInFiles::kWherePresent,
               .gauge = "dslaunch_sequence_length",
               .help = "Tokens per sample of the last step, where a curriculum says it."},
+    // The share of samples whose class was told, if the step ended with an evaluation of classes.
+    MetricRow{.name = "validation_accuracy",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_validation_accuracy",
+              .help = "Share of held-out samples whose class has the highest score.",
+              .shown = "validation accuracy {:.4f}",
+              .place = 9},
     // These say where the time of rank 0 went, in seconds: in the step, in the evaluation after it,
     // in pauses since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},

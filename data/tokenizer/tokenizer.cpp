@@ -232,8 +232,9 @@ class ReadTokenizer final : public Tokenizer {
           PartOfText where = PartOfText::kFurtherOn;
           if (section.data() == text.data())
             where = part.continues ? PartOfText::kBehindCut : PartOfText::kBeginning;
-          const bool begins = where == PartOfText::kBeginning;
-          if (normalizers_.empty()) return encode_section(section, of_section, begins, work, out);
+          const size_t beginning = where == PartOfText::kBeginning ? 1 : 0;
+          if (normalizers_.empty())
+            return encode_section(section, of_section, beginning, work, out);
           return encode_normalized(section, of_section, where, work, out);
         },
         [&](int32_t id) {
@@ -242,30 +243,36 @@ class ReadTokenizer final : public Tokenizer {
         });
   }
 
+  NormalizedText normalized(std::string_view section, PartOfText where, PatternWork& work) const {
+    if (where == PartOfText::kBeginning && pre_tokenizer_.asks_for_beginnings())
+      return normalize_with_beginning(normalizers_, section, work);
+    return {normalize(normalizers_, section, work, where)};
+  }
+
   // A section that goes on beyond the stop is taken up to there, or not at all.
   size_t encode_normalized(std::string_view section, const TextPart& part, PartOfText where,
                            Work& work, std::vector<int32_t>& out) const {
-    const bool begins = where == PartOfText::kBeginning;
     const size_t end = std::min(part.stop, section.size());
-    std::string changed = normalize(normalizers_, section.substr(0, end), work.patterns, where);
+    auto [changed, beginning] = normalized(section.substr(0, end), where, work.patterns);
     if (end == section.size() && !part.goes_on) {
-      encode_section(changed, {}, begins, work, out);
+      encode_section(changed, {}, beginning, work, out);
       return end;
     }
     const size_t stop = changed.size();
     if (stop == 0) return 0;  // nothing is left, and what follows would be the beginning
     changed += normalize(normalizers_, section.substr(end), work.patterns, PartOfText::kBehindCut);
     const TextPart how{.stop = stop, .goes_on = part.goes_on};
-    return encode_section(changed, how, begins, work, out) == stop ? end : 0;
+    return encode_section(changed, how, beginning, work, out) == stop ? end : 0;
   }
 
-  size_t encode_section(std::string_view text, const TextPart& part, bool begins, Work& work,
+  // `beginning`: so many bytes stand for the first character of a whole text.
+  size_t encode_section(std::string_view text, const TextPart& part, size_t beginning, Work& work,
                         std::vector<int32_t>& out) const {
     return normalized_.split(
         text, part,
         [&](std::string_view section, const TextPart& of_section) {
-          const Pieces pieces = pre_tokenizer_.split(
-              section, of_section, begins && section.data() == text.data(), work.patterns);
+          const bool begins = static_cast<size_t>(section.data() - text.data()) < beginning;
+          const Pieces pieces = pre_tokenizer_.split(section, of_section, begins, work.patterns);
           for (const std::string_view piece : pieces.views) encode_piece(piece, work, out);
           return pieces.taken;
         },
@@ -298,11 +305,13 @@ class ReadTokenizer final : public Tokenizer {
   mutable WorkPool work_;
 };
 
-// An added token is found as the normalizers leave it.
-void normalize_added(const Normalizers& normalizers, std::vector<AddedToken>& tokens) {
+// An added token is found, and shown, as the normalizers leave it.
+void normalize_added(const Normalizers& normalizers, std::vector<AddedToken>& tokens,
+                     TokenTexts& texts) {
   for (AddedToken& token : tokens) {
     PatternWork work(token.content.size());
     token.content = normalize(normalizers, token.content, work);
+    texts.rewrite(token.id, token.content);
   }
   std::erase_if(tokens, [](const AddedToken& token) {
     return token.content.empty() || token.content.size() > AddedTokens::kLongest;
@@ -316,6 +325,8 @@ void simplify(Parts& parts) {
     PreTokenizerStep& first = parts.steps.front();
     const auto literal = first.pattern ? first.pattern->literal() : std::nullopt;
     if (first.rewrite != nullptr) {
+      // What is left of a text's first character is known to the pre-tokenizer alone.
+      if (first.rewrite->asks_for_beginnings() && !parts.normalizers.empty()) return;
       parts.normalizers.push_back(rewriting(std::exchange(first.rewrite, nullptr)));
     } else if (first.pattern == nullptr ||
                (literal && !first.invert && !parts.normalizers.empty() &&
@@ -353,7 +364,7 @@ Parts read_parts(const JsonPart& document) {
   ReadAdded added = read_added(document, parts.texts);
   parts.verbatim = std::move(added.verbatim);
   parts.normalized = std::move(added.normalized);
-  normalize_added(parts.normalizers, parts.normalized);
+  normalize_added(parts.normalizers, parts.normalized, parts.texts);
   simplify(parts);
   if (const auto part = document.member("decoder")) {
     parts.decoders = read_decoders(*part);

@@ -1,6 +1,7 @@
 #include "data/tokenizer/tokenizer_frame.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "data/tokenizer/forms/forms.h"
@@ -56,6 +57,29 @@ class ProcessorReader {
     return frame;
   }
 
+  // Nothing: the processor says nothing of pairs.
+  std::optional<PairFrame> read_pair(const Json& processor, int depth = 0) {
+    const std::string type = text_of(member(processor, "type"));
+    if (type == "TemplateProcessing") return read_pair_template(processor);
+    if (type == "RobertaProcessing" || type == "BertProcessing") {
+      const int32_t separator = pair_id(processor, "sep");
+      PairFrame frame{.before = {pair_id(processor, "cls")},
+                      .between = {separator},
+                      .after = {separator},
+                      .has_segments = type == "BertProcessing"};
+      if (type == "RobertaProcessing") frame.between.push_back(separator);
+      return frame;
+    }
+    const Json* list = member(processor, "processors");
+    std::optional<PairFrame> frame;
+    if (type != "Sequence" || list == nullptr || !list->IsArray() || depth >= kDeepest)
+      return frame;
+    for (const Json& item : list->GetArray()) {
+      if (std::optional<PairFrame> inner = read_pair(item, depth + 1)) frame = std::move(inner);
+    }
+    return frame;
+  }
+
  private:
   [[noreturn]] void refuse(const std::string& defect) const {
     throw DataError(fmt::format("{}: post_processor: {}", path_, defect));
@@ -89,6 +113,43 @@ class ProcessorReader {
       append_ids(processor, text_of(member(*special, "id")), after ? frame.after : frame.before);
     }
     if (!after) refuse("a template leaves out the text");
+    return frame;
+  }
+
+  // {"pair": [..., {"Sequence": {"id": "A", "type_id": 0}}, ..., {"Sequence": {"id": "B",
+  // "type_id": 1}}, ...]}
+  std::optional<PairFrame> read_pair_template(const Json& processor) const {
+    const Json* pair = member(processor, "pair");
+    if (pair == nullptr || !pair->IsArray()) return std::nullopt;
+    PairFrame frame;
+    int64_t second_type = 0;
+    std::array<std::vector<int32_t>*, 3> places{&frame.before, &frame.between, &frame.after};
+    size_t place = 0;
+    for (const Json& piece : pair->GetArray()) {
+      const Json* const text = member(piece, "Sequence");
+      const Json* const special = member(piece, "SpecialToken");
+      if (text == nullptr && special == nullptr) {
+        refuse("a template has a piece that is neither Sequence nor SpecialToken");
+      }
+      const Json* const type = member(text != nullptr ? *text : *special, "type_id");
+      const int64_t type_id = type != nullptr && type->IsInt64() ? type->GetInt64() : 0;
+      if (text != nullptr) {
+        const bool is_next = place < 2 && text_of(member(*text, "id")) == (place == 0 ? "A" : "B");
+        if (!is_next) refuse("a template for pairs is no text A and then a text B");
+        if (++place == 2) second_type = type_id;
+      } else {
+        append_ids(processor, text_of(member(*special, "id")), *places[place]);
+      }
+      const bool is_second = place == 2;
+      if (type_id != (is_second ? second_type : 0) || second_type > 1) {
+        throw Unsupported(fmt::format(
+            "{}: post_processor: segments of a pair that are not 0 and, from the second "
+            "text on, 1",
+            path_));
+      }
+    }
+    if (place != 2) refuse("a template for pairs leaves out a text");
+    frame.has_segments = second_type == 1;
     return frame;
   }
 
@@ -144,6 +205,14 @@ void apply_config(const Json& config, const std::string& path, const Tokenizer& 
   }
 }
 
+void require_known(const std::vector<int32_t>& ids, const std::string& path,
+                   const Tokenizer& tokenizer) {
+  for (const int32_t id : ids) {
+    if (!tokenizer.knows(id))
+      throw DataError(fmt::format("{}: post_processor: id {} is no token", path, id));
+  }
+}
+
 }  // namespace
 
 TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
@@ -159,13 +228,25 @@ TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
     apply_config(read_json_object(files, config_path, kLargestFrame), config_path, tokenizer,
                  frame);
   }
-  for (const auto* side : {&frame.before, &frame.after}) {
-    for (const int32_t id : *side) {
-      if (!tokenizer.knows(id))
-        throw DataError(fmt::format("{}: post_processor: id {} is no token", path, id));
-    }
-  }
+  for (const auto* side : {&frame.before, &frame.after}) require_known(*side, path, tokenizer);
   return frame;
+}
+
+PairFrame read_pair_frame(FileSystem& files, const std::string& name_or_path,
+                          const Tokenizer& tokenizer) {
+  if (name_or_path == "byte") return {};
+  const std::string path = find_tokenizer(files, name_or_path);
+  const rapidjson::Document document = tokenizer_document(files, path);
+  std::optional<PairFrame> frame;
+  if (const Json* processor = member(document, "post_processor"))
+    frame = ProcessorReader(path).read_pair(*processor);
+  if (!frame) {
+    const TokenizerFrame single = read_frame(files, name_or_path, tokenizer);
+    return {.before = single.before, .between = {}, .after = single.after};
+  }
+  for (const auto* part : {&frame->before, &frame->between, &frame->after})
+    require_known(*part, path, tokenizer);
+  return *frame;
 }
 
 }  // namespace ds

@@ -20,4 +20,15 @@ struct TokenizerFrame {
 TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
                           const Tokenizer& tokenizer);
 
+// What it puts around two texts of one sample, and whether the second one, with what follows it, is
+// a segment of its own.
+struct PairFrame {
+  std::vector<int32_t> before, between, after;
+  bool has_segments = false;
+};
+// The frame of a text and nothing in between if no post_processor says otherwise. Unsupported also
+// for segments that are cut elsewhere than before the second text.
+PairFrame read_pair_frame(FileSystem& files, const std::string& name_or_path,
+                          const Tokenizer& tokenizer);
+
 }  // namespace ds

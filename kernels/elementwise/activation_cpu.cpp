@@ -102,6 +102,29 @@ struct Relu {
   }
 };
 
+// (1 - e) / (1 + e), e = exp(-2 |x|), with the sign of x; near 0, where that loses digits, the
+// series up to x^9.
+struct Tanh {
+  static HWY_INLINE F32Vector value(Lanes d, F32Vector x) {
+    const auto one = hn::Set(d, 1.0F);
+    const auto e = exp(d, hn::Mul(hn::Set(d, -2.0F), hn::Abs(x)));
+    const auto far = hn::CopySign(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
+    const auto u = hn::Mul(x, x);
+    auto series = hn::Set(d, 0.0218694885F);                     // 62/2835
+    series = hn::MulAdd(series, u, hn::Set(d, -0.0539682540F));  // -17/315
+    series = hn::MulAdd(series, u, hn::Set(d, 0.133333333F));    // 2/15
+    series = hn::MulAdd(series, u, hn::Set(d, -0.333333333F));   // -1/3
+    const auto near = hn::MulAdd(hn::Mul(x, u), series, x);
+    return hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.0625F)), near, far);
+  }
+  // 4e / (1 + e)^2, which has all its digits where 1 - tanh(x)^2 has few.
+  static HWY_INLINE F32Vector slope(Lanes d, F32Vector x) {
+    const auto e = exp(d, hn::Mul(hn::Set(d, -2.0F), hn::Abs(x)));
+    const auto sum = hn::Add(hn::Set(d, 1.0F), e);
+    return hn::Div(hn::Mul(hn::Set(d, 4.0F), e), hn::Mul(sum, sum));
+  }
+};
+
 template <class F, class T>
 void forward_typed(const T* x, T* y, int64_t n) {
   const Lanes d;
@@ -138,6 +161,8 @@ void on_activation(Activation kind, Body&& body) {
       return body.template operator()<Silu>();
     case Activation::kRelu:
       return body.template operator()<Relu>();
+    case Activation::kTanh:
+      return body.template operator()<Tanh>();
   }
 }
 

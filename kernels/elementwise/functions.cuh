@@ -59,6 +59,14 @@ struct Relu {
   static __device__ float slope(float x) { return x > 0.0F ? 1.0F : 0.0F; }
 };
 
+struct Tanh {
+  static __device__ float value(float x) { return tanhf(x); }
+  static __device__ float slope(float x) {
+    const float e = expf(-2.0F * fabsf(x)), sum = 1.0F + e;
+    return 4.0F * e / (sum * sum);
+  }
+};
+
 // Calls body.template operator()<F>() with the type of the activation.
 template <class Body>
 void on_activation(Activation kind, Body&& body) {
@@ -73,6 +81,8 @@ void on_activation(Activation kind, Body&& body) {
       return body.template operator()<Silu>();
     case Activation::kRelu:
       return body.template operator()<Relu>();
+    case Activation::kTanh:
+      return body.template operator()<Tanh>();
   }
 }
 

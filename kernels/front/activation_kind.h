@@ -5,6 +5,6 @@
 
 namespace ds::kernels {
 
-enum class Activation : uint8_t { kNone, kGeluTanh, kGeluExact, kSilu, kRelu };
+enum class Activation : uint8_t { kNone, kGeluTanh, kGeluExact, kSilu, kRelu, kTanh };
 
 }  // namespace ds::kernels

@@ -68,10 +68,26 @@ std::optional<Stage::Head::Transform> transform_of(const Layout& d, const BuildC
                              spec.has_bias ? Bias::kZeros : Bias::kNone, d.spec.initializer_range,
                              {.summed = sum_of_rows(root)}),
       .activation = parse_activation(spec.activation)};
-  const std::optional<NormSpec> norm = norm_params(d.spec, root, spec.norm, width);
-  DS_CHECK(norm, "head: a transform without a norm");
-  transform.norm = *norm;
+  transform.norm = norm_params(d.spec, root, spec.norm, width);
   return transform;
+}
+
+// What scores classes: all ranks that share layers have all of it.
+void add_classes(const Layout& d, const BuildContext& root, Stage::Head& head) {
+  const HeadSpec& spec = d.spec.head;
+  const double deviation = spec.deviation > 0 ? spec.deviation : d.spec.initializer_range;
+  const BuildContext place = root.child(d.spec.names.head);
+  head.classes = spec.classes;
+  head.logits.is_whole = true;
+  head.logits.weight =
+      place.param("weight", {spec.classes, d.dims.width}, normal(deviation), ModuleKind::kLinear);
+  if (!spec.bias.empty()) {
+    head.logits.bias = place.param("bias", {spec.classes}, zeros(), ModuleKind::kLinear);
+  }
+  const auto site =
+      static_cast<uint64_t>(d.dims.layers + 1) * static_cast<uint64_t>(d.spec.dropout_places);
+  head.before = {static_cast<float>(spec.dropout_before), site + 1};
+  head.behind = {static_cast<float>(spec.dropout_behind), site + 2};
 }
 
 // The last layer, after embedding and blocks.
@@ -84,6 +100,10 @@ Stage::Head head_of(const Layout& d, const BuildContext& table,
                    .transform = transform_of(d, root),
                    .logits = {.softcap = static_cast<float>(spec.logits_softcap)},
                    .factor = static_cast<float>(d.spec.factors.logits)};
+  if (spec.classes > 0) {
+    add_classes(d, root, head);
+    return head;
+  }
   if (!spec.bias.empty()) {
     head.logits.bias =
         root.child(spec.bias).param("bias", {d.dims.vocabulary}, zeros(), ModuleKind::kLinear,

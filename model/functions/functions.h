@@ -136,6 +136,7 @@ struct LogitsSpec {
   ParamId weight = kNoParam;
   ParamId bias = kNoParam;  // or none
   float softcap = 0;        // 0: none
+  bool is_whole = false;    // on each of the ranks that share layers: V is no vocabulary
 };
 // -log softmax(logits)[target], fp32 [N], times the weights of the rows, fp32 [N], if they have
 // some; see LanguageModel::loss for targets and grad_scale. With a tape the head's gradients are

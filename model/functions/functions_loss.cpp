@@ -23,7 +23,7 @@ Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, con
       .losses = losses,
       .softcap = spec.softcap};
   kernels::SharedVocabulary shared;
-  if (context.parallel.group(Axis::kTensor) != nullptr) {
+  if (context.parallel.group(Axis::kTensor) != nullptr && !spec.is_whole) {
     shared = shared_vocabulary(context, store.spec(spec.weight));
     args.shared = &shared;
   }

@@ -1,7 +1,5 @@
 #include "model/hf/generation.h"
 
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
@@ -10,37 +8,15 @@
 #include <limits>
 #include <string_view>
 
+#include "model/hf/json_file.h"
+
 namespace ds {
 namespace {
 
 using Json = rapidjson::Value;
 
-constexpr int64_t kLargestFile = int64_t{1} << 24;
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kEosKey = "eos_token_id";
-
-// The object that a file holds; null where there is no file.
-rapidjson::Document object_in(FileSystem& files, const std::string& path) {
-  rapidjson::Document document;
-  if (!files.exists(path)) return document;
-  const std::string text = files.read_text(path, kLargestFile);
-  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(text.data(),
-                                                                                  text.size());
-  if (document.HasParseError()) {
-    throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
-                                rapidjson::GetParseError_En(document.GetParseError()),
-                                document.GetErrorOffset()));
-  }
-  if (!document.IsObject()) throw DataError(path + ": no JSON object, but another JSON value");
-  return document;
-}
-
-// The value of a key; a null pointer where there is none or it is null.
-const Json* value_of(const Json& object, const char* key) {
-  if (!object.IsObject()) return nullptr;
-  const auto found = object.FindMember(key);
-  return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
-}
 
 int32_t id_of(const Json& value, const std::string& path) {
   if (!value.IsInt() || value.GetInt() < 0) {

@@ -12,7 +12,6 @@
 
 #include "core/files/create_anew.h"
 #include "core/files/deepspeed_folder.h"
-#include "core/files/hub_name.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -268,9 +267,6 @@ void SafetensorsFile::read_part(const std::string& name, int64_t offset,
   file_->read(entry.offset + offset, into);
 }
 
-namespace {
-
-// Weight map of model.safetensors.index.json: tensor name -> shard file name.
 std::map<std::string, std::string> read_weight_map(FileSystem& file_system,
                                                    const std::string& path) {
   const rapidjson::Document index = parse_object(path, file_system.read_text(path, kLargestIndex));
@@ -290,8 +286,6 @@ std::map<std::string, std::string> read_weight_map(FileSystem& file_system,
   return out;
 }
 
-}  // namespace
-
 SafetensorsFolder SafetensorsFolder::open(FileSystem& file_system, const std::string& path) {
   SafetensorsFolder out;
   out.path_ = path;
@@ -306,12 +300,10 @@ SafetensorsFolder SafetensorsFolder::open(FileSystem& file_system, const std::st
   if (!file_system.exists(index)) {
     const std::string advice = deepspeed_advice(file_system, path);
     if (!advice.empty()) throw Unsupported(advice);
-    const bool pickled = file_system.exists(join_path(path, "pytorch_model.bin")) ||
-                         file_system.exists(join_path(path, "pytorch_model.bin.index.json"));
-    throw InputMissing(
-        fmt::format("{}: there is neither model.safetensors nor "
-                    "model.safetensors.index.json{}",
-                    path, pickled ? "; " + pickle_advice(path) : ""));
+    throw InputMissing(fmt::format(
+        "{}: there are no weights: model.safetensors or pytorch_model.bin, or the index of several "
+        "files (model.safetensors.index.json, pytorch_model.bin.index.json)",
+        path));
   }
   std::map<std::string, size_t> opened;
   for (const auto& [name, shard] : read_weight_map(file_system, index)) {

@@ -62,6 +62,9 @@ class SafetensorsFolder {
   void read(const std::string& name, std::span<std::byte> into) const {
     file(name).read(name, into);
   }
+  void read_part(const std::string& name, int64_t offset, std::span<std::byte> into) const {
+    file(name).read_part(name, offset, into);
+  }
   const SafetensorsFile& file(const std::string& name) const;  // DataError for an unknown name
 
  private:
@@ -69,6 +72,11 @@ class SafetensorsFolder {
   std::vector<SafetensorsFile> files_;
   std::map<std::string, size_t> file_of_;  // name -> index in files_
 };
+
+// The index of a folder with several files of weights: tensor name -> file, a plain name. DataError
+// for anything else.
+std::map<std::string, std::string> read_weight_map(FileSystem& file_system,
+                                                   const std::string& path);
 
 struct SafetensorsTensor {
   std::string name;

@@ -15,13 +15,33 @@ namespace {
 
 constexpr int64_t kChunkNumel = 1 << 18;  // converted at a time: bounded memory, large enough reads
 
-std::string without_body_prefix(const std::string& name) {
+// The name of the body that a parameter is in, the longest that it may be; empty, if it is in none,
+// but in a head.
+std::string_view body_of(std::string_view name) {
+  std::string_view found;
   for (const std::string_view body : model_bodies()) {
-    if (name.starts_with(body) && name.substr(body.size()).starts_with('.')) {
-      return name.substr(body.size() + 1);
-    }
+    const bool is_in = name.starts_with(body) && name.substr(body.size()).starts_with('.');
+    if (is_in && body.size() > found.size()) found = body;
   }
-  return name;
+  return found;
+}
+
+std::string without_body_prefix(const std::string& name) {
+  const std::string_view body = body_of(name);
+  return body.empty() ? name : name.substr(body.size() + 1);
+}
+
+// The names that a folder may have for a parameter: its own, and without the words of the body's
+// path, one by one. An OPTModel's lack the first of two.
+std::vector<std::string> names_for(const std::string& name) {
+  std::vector<std::string> names{name};
+  for (size_t left = body_of(name).size(); left > 0;) {
+    const std::string& last = names.back();
+    const size_t word = last.find('.') + 1;
+    names.push_back(last.substr(word));
+    left = left > word ? left - word : 0;
+  }
+  return names;
 }
 
 // Buffers of old transformers versions that are functions of the config, and a tied bias's second
@@ -38,6 +58,13 @@ bool is_known_buffer(const std::string& name) {
 bool is_other_head(const std::string& name) {
   const std::string inside = without_body_prefix(name);
   return inside.starts_with("pooler.") || inside.starts_with("cls.seq_relationship.");
+}
+
+// Whether it is a parameter of one of the modules.
+bool is_within(std::string_view name, const AbsentModules& modules) {
+  return std::ranges::any_of(modules, [&](const std::string& module) {
+    return name.starts_with(module) && name.substr(module.size()).starts_with('.');
+  });
 }
 
 std::string join_some(const std::vector<std::string>& items) {
@@ -136,12 +163,18 @@ int64_t layer_of(std::string_view name, std::string_view list) {
 
 }  // namespace
 
-ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
-  ModelConfig config = read_hf_config(file_system, folder);
+AbsentModules absent_modules(const ModelConfig& config) {
+  if (!config.classifier || !config.classifier->is_fresh) return {};
+  return classifier_modules(config);
+}
+
+ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,
+                          const std::vector<std::string>& labels) {
+  ModelConfig config = read_hf_config(file_system, folder, labels);
   if (!has_hf_weights(file_system, folder)) return config;
   const std::string list = block_list(config) + ".";
   int64_t layers = 0;
-  for (const std::string& name : SafetensorsFolder::open(file_system, folder).names()) {
+  for (const std::string& name : WeightFolder::open(file_system, folder).names()) {
     layers = std::max(layers, layer_of(name, list) + 1);
   }
   if (const int64_t wanted = dimensions(config).layers; wanted != layers) {
@@ -153,31 +186,43 @@ ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
 }
 
 bool has_hf_weights(FileSystem& file_system, const std::string& folder) {
-  return file_system.exists(join_path(folder, "model.safetensors")) ||
-         file_system.exists(join_path(folder, "model.safetensors.index.json"));
+  return WeightFolder::exists(file_system, folder);
 }
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
-                     std::span<const ParamSpec> specs)
-    : path_(folder), folder_(SafetensorsFolder::open(file_system, folder)) {
+                     std::span<const ParamSpec> specs, AbsentModules absent)
+    : HfWeights(WeightFolder::open(file_system, folder), folder, specs,
+                {.headless = headless_class(file_system, folder), .modules = std::move(absent)}) {}
+
+HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const ParamSpec> specs,
+                     NewHead head_of_it)
+    : path_(std::move(path)),
+      folder_(std::move(tensors)),
+      headless_(std::move(head_of_it.headless)) {
+  const AbsentModules& absent = head_of_it.modules;
   const std::vector<std::string> names = folder_.names();
   const std::set<std::string> present(names.begin(), names.end());
   std::vector<std::string> missing;
   std::set<std::string> used;
-  const bool has_head =
-      std::ranges::any_of(specs, [](const ParamSpec& spec) { return is_head(spec.name); });
+  const bool has_head = !absent.empty() || std::ranges::any_of(specs, [](const ParamSpec& spec) {
+    return is_head(spec.name);
+  });
   const std::string head = stored_head(present);
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(tensor_name(spec), present);
     if (is_head(spec.name) && !present.contains(stored)) stored = head;
     if (!present.contains(stored)) {
-      if (std::ranges::find(missing, tensor_name(spec)) == missing.end())
-        missing.push_back(tensor_name(spec));
+      const bool is_fresh =
+          is_within(spec.name, absent) || (!headless_.empty() && body_of(spec.name).empty());
+      std::vector<std::string>& list = is_fresh ? fresh_ : missing;
+      if (std::ranges::find(list, tensor_name(spec)) == list.end())
+        list.push_back(tensor_name(spec));
+      places_.push_back({.name = "", .cut = spec.cut, .whole = spec.logical_shape()});
       continue;
     }
-    check_stored(folder, spec, folder_.info(stored));
+    check_stored(path_, spec, folder_.info(stored));
     if (!has_head && !head.empty() && is_token_table(spec.name)) {
-      check_stored(folder,
+      check_stored(path_,
                    {.name = head, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
                    folder_.info(head));
       tied_head_ = head;
@@ -190,15 +235,16 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
                        .rows = spec.stored});
   }
   if (!missing.empty()) {
-    throw DataError(fmt::format("{}: weights without {}", folder, join_some(missing)));
+    throw DataError(fmt::format("{}: weights without {}", path_, join_some(missing)));
   }
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
     if (used.contains(name) || is_known_buffer(name) || name == tied_head_) continue;
-    (is_other_head(name) ? left_out_ : unknown).push_back(name);
+    const bool is_head_of_another = !absent.empty() && without_body_prefix(name) == name;
+    (is_other_head(name) || is_head_of_another ? left_out_ : unknown).push_back(name);
   }
   if (!unknown.empty()) {
-    throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", folder,
+    throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", path_,
                                 join_some(unknown)));
   }
 }
@@ -206,6 +252,7 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
   DS_CHECK(index < places_.size(), "read: parameter {} of {}", index, places_.size());
   const Place& place = places_[index];
+  DS_CHECK(is_stored(index), "read: parameter {} is not in {}", index, path_);
   const std::vector<Run> runs = stored_runs(place, {begin, begin + range.numel()});
   read_runs(place.name, runs, range);
   if (tied_embeddings_ == index) compare_tied_head(runs, range);
@@ -260,17 +307,16 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
   DS_CHECK(begin >= 0 && begin + range.numel() <= info.shape.numel(),
            "read: elements [{}, {}) of {} {}", begin, begin + range.numel(), name,
            info.shape.to_string());
-  const SafetensorsFile& file = folder_.file(name);
   const auto item = static_cast<int64_t>(size_of(info.dtype()));
   if (info.dtype() == range.dtype()) {
-    file.read_part(name, begin * item, {static_cast<std::byte*>(range.raw()), range.bytes()});
+    folder_.read_part(name, begin * item, {static_cast<std::byte*>(range.raw()), range.bytes()});
     return;
   }
   std::vector<std::byte> chunk;
   for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
     const int64_t count = std::min(kChunkNumel, range.numel() - done);
     chunk.resize(to_size(count * item));
-    file.read_part(name, (begin + done) * item, chunk);
+    folder_.read_part(name, (begin + done) * item, chunk);
     on_float(info.dtype(), [&]<class From>() {
       on_float(range.dtype(),
                [&]<class To>() { convert<From>(chunk, count, range.data<To>() + done); });
@@ -280,7 +326,9 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
 
 int64_t HfWeights::bytes() const {
   std::set<std::string> names;
-  for (const Place& place : places_) names.insert(place.name);
+  for (const Place& place : places_) {
+    if (!place.name.empty()) names.insert(place.name);
+  }
   int64_t sum = 0;
   for (const std::string& name : names) sum += folder_.info(name).bytes;
   return sum;
@@ -302,7 +350,7 @@ std::string old_norm_name(const std::string& parameter) {
 }  // namespace
 
 std::string stored_name_of(const std::string& parameter, const std::set<std::string>& stored) {
-  for (const std::string& name : {parameter, without_body_prefix(parameter)}) {
+  for (const std::string& name : names_for(parameter)) {
     for (const std::string& form : {name, old_norm_name(name)}) {
       if (stored.contains(form)) return form;
     }

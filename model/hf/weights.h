@@ -12,6 +12,7 @@
 #include "config/families/list.h"
 #include "core/device/tensor.h"
 #include "model/hf/safetensors.h"
+#include "model/hf/weight_folder.h"
 #include "model/pass/param.h"
 
 namespace ds {
@@ -19,38 +20,59 @@ namespace ds {
 // The model of a folder: its config.json, whose number of layers is compared with the headers of
 // the weights beside it before anybody builds a table of parameters by it. A folder without weights
 // is its config.json alone. DataError where they differ; else as read_hf_config and
-// SafetensorsFolder::open throw.
-ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder);
+// WeightFolder::open throw.
+ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,
+                          const std::vector<std::string>& labels = {});
 
 bool has_hf_weights(FileSystem& file_system, const std::string& folder);
+
+// Modules that a folder may be without, such as a head that begins anew; then heads of other tasks
+// are passed over.
+using AbsentModules = std::vector<std::string>;
+// Those of a head that begins anew.
+AbsentModules absent_modules(const ModelConfig& config);
+
+// What a folder may be without: the head, if its class has none, and these modules.
+struct NewHead {
+  std::string headless{};  // the class; empty: it has one
+  AbsentModules modules{};
+};
 
 class HfWeights {
  public:
   // `specs`: every parameter of the model (make_model), in order. Stored names may lack the leading
-  // "transformer." or "model." (exports of the headless model). Stored but ignored: buffers that
-  // old exports carry (attention masks, rotary frequencies), left_out(), and lm_head.weight where
-  // it is tied and equal to the embeddings. DataError lists what is missing, has another shape, or
-  // is stored and unknown.
-  HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
+  // "transformer." or "model." (exports of the headless model), or the first word of two. Stored
+  // but ignored: buffers that old exports carry (attention masks, rotary frequencies), left_out(),
+  // and lm_head.weight where it is tied and equal to the embeddings. DataError lists what is
+  // missing, has another shape, or is stored and unknown.
+  HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs,
+            AbsentModules absent = {});
+  // The same of tensors that are open; `path` is their name in messages.
+  HfWeights(WeightFolder tensors, std::string path, std::span<const ParamSpec> specs,
+            NewHead head = {});
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel())
   // of parameter `index` of `specs`, converted from the stored dtype; of one that is cut, elements
-  // of what is here, and no others are read. DataError where these are tied embeddings and the
-  // stored lm_head.weight has other values there. Thread-safe.
+  // of what is here, and no others are read. The parameter is stored. DataError where these are
+  // tied embeddings and the stored lm_head.weight has other values there. Thread-safe.
   void read(size_t index, int64_t begin, Tensor& range) const;
-  // The folder's own name for parameter `index`: an export keeps it.
+  // The folder's own name for parameter `index`; empty, if it is fresh.
   const std::string& stored_name(size_t index) const { return places_[index].name; }
   // Stored tensors of heads that models for masked tokens do not have, such as BERT's pooler.
   const std::vector<std::string>& left_out() const { return left_out_; }
+  // Parameters of a new head that the folder does not have, which whoever trains it makes anew.
+  const std::vector<std::string>& fresh() const { return fresh_; }
+  bool is_stored(size_t index) const { return !places_[index].name.empty(); }
+  const std::string& headless() const { return headless_; }
   // Bytes of the stored tensors that parameters come from.
   int64_t bytes() const;
 
  private:
   // The place of a parameter: elements of the stored tensor of that name.
   struct Place {
-    std::string name;
-    Cut cut{};      // what of the parameter is here
-    Shape whole{};  // the parameter as a whole
+    std::string name;  // empty: none has it
+    Cut cut{};         // what of the parameter is here
+    Shape whole{};     // the parameter as a whole
     std::optional<StoredRows> rows{};
   };
   std::vector<Run> stored_runs(const Place& place, const Range& range) const;
@@ -59,12 +81,13 @@ class HfWeights {
   void compare_tied_head(std::span<const Run> runs, const Tensor& range) const;
 
   std::string path_;
-  SafetensorsFolder folder_;
+  WeightFolder folder_;
   std::vector<Place> places_;  // by parameter
   std::optional<size_t>
       tied_embeddings_;    // the parameter of which a head's weight is stored besides
   std::string tied_head_;  // its name
-  std::vector<std::string> left_out_;
+  std::vector<std::string> left_out_, fresh_;
+  std::string headless_;  // the class, or empty
 };
 
 // The name of a parameter in a folder that stores these names: its own, or that without the body's

@@ -7,7 +7,7 @@ namespace ds {
 
 kernels::Activation parse_activation(std::string_view name) {
   using kernels::Activation;
-  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kNames{{
+  static constexpr std::array<std::pair<std::string_view, Activation>, 8> kNames{{
       {"gelu_new", Activation::kGeluTanh},
       {"gelu_pytorch_tanh", Activation::kGeluTanh},
       {"gelu_fast", Activation::kGeluTanh},
@@ -15,13 +15,14 @@ kernels::Activation parse_activation(std::string_view name) {
       {"relu", Activation::kRelu},
       {"silu", Activation::kSilu},
       {"swish", Activation::kSilu},
+      {"tanh", Activation::kTanh},
   }};
   for (const auto& [known, activation] : kNames) {
     if (known == name) return activation;
   }
   throw Unsupported(fmt::format(
       "model.activation_function = \"{}\": known are gelu_new, gelu_pytorch_tanh, gelu_fast, gelu, "
-      "relu, silu, swish",
+      "relu, silu, swish, tanh",
       name));
 }
 

@@ -25,6 +25,10 @@ class LanguageModel {
   // Logits fp32 [B, V] of the token after the last of `tokens` int32 [B, T]. With context.cache,
   // the tokens follow the positions it holds and are added to it; T > 1 then needs an empty cache.
   virtual Tensor next_logits(Context& context, const Tensor& tokens) = 0;
+
+  // What the head reads of tokens int32 [B, T]: [B * T, C] of dtype(), the residual stream behind
+  // the last norm, as transformers' last_hidden_state. Needs no weight of a head; without a tape.
+  virtual Tensor hidden_states(Context& context, const Tensor& tokens) = 0;
 };
 
 }  // namespace ds

@@ -214,50 +214,75 @@ Var Stage::forward(Context& context, StageInput input) const {
   return joined(context, std::move(residual));
 }
 
-// What the product of logits reads.
-Var Stage::head_input(Context& context, Residual residual) const {
+Var Stage::last_normed(Context& context, const Residual& residual) const {
   const Head& last = head();
-  Var y = last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
-                    : joined(context, residual);
+  return last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
+                   : joined(context, residual);
+}
+
+// What the product of logits reads.
+Var Stage::head_input(Context& context, Residual residual, int64_t length) const {
+  const Head& last = head();
+  Var y = last_normed(context, residual);
   residual = {};
   if (last.transform) {
+    y = dropout(context, std::move(y), last.before, length);
     y = activated(context, linear(context, y, last.transform->linear), last.transform->activation);
-    y = norm(context, y, {}, last.transform->norm).y;
+    if (last.transform->norm) y = norm(context, y, {}, *last.transform->norm).y;
   }
+  y = dropout(context, std::move(y), last.behind, length);
   return scaled(context, std::move(y), last.factor);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
+Tensor Stage::hidden_states(Context& context, StageInput input) const {
+  return last_normed(context, run(context, std::move(input))).value;
+}
+
+// Logits fp32 [rows, outputs] of what the head's product reads.
+Tensor Stage::logits_of(Context& context, const Tensor& y) const {
+  const LogitsSpec& spec = head().logits;
+  const int64_t rows = y.shape()[0];
+  const int64_t outputs = head().classes > 0 ? head().classes : dims_.vocabulary;
+  Stream& stream = context.stream;
+  Tensor logits = Tensor::empty({rows, outputs}, DType::kF32, stream);
+  const Lease head = context.store->acquire(spec.weight);
+  std::optional<Lease> bias;
+  if (spec.bias != kNoParam) bias.emplace(context.store->acquire(spec.bias));
+  kernels::matmul(stream, {.a = kernels::matrix(y, rows, dims_.width),
+                           .b = kernels::matrix(head.weight(), outputs, dims_.width),
+                           .c = kernels::matrix(logits, rows, outputs),
+                           .transpose_b = kernels::Transpose::kYes,
+                           .bias = bias ? bias->weight() : Tensor()});
+  if (spec.softcap > 0) kernels::softcap(stream, spec.softcap, logits);
+  return logits;
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const Tensor targets = input.batch.tensor(batch_field::kTargets);
   const Tensor weights = input.batch.find(batch_field::kWeights);
+  const int64_t length = input.rows.length;
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
-  Var y = enter_tensor(context, head_input(context, std::move(residual)));
+  Var y = head_input(context, std::move(residual), length);
+  if (head().classes > 0 && context.pass.mode == RunMode::kEval) {
+    const Tensor scores = logits_of(context, y.value);
+    if (context.scores != nullptr) context.scores->on_scores(context.stream, scores, targets);
+  }
+  if (!head().logits.is_whole) y = enter_tensor(context, std::move(y));
   return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::next_logits(Context& context, StageInput input) const {
-  const LogitsSpec& spec = head().logits;
   DS_CHECK(context.cache == nullptr || is_causal(parts_.config),
            "stage: keys that wait for tokens, in a model that sees those behind its own");
   const SequenceRows rows{.batch = input.rows.batch, .length = input.rows.length};
   Stream& stream = context.stream;
   Residual residual = run(context, std::move(input));
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  const Var y = head_input(context, std::move(residual));
-  Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
-  const Lease head = context.store->acquire(spec.weight);
-  std::optional<Lease> bias;
-  if (spec.bias != kNoParam) bias.emplace(context.store->acquire(spec.bias));
-  kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
-                           .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
-                           .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
-                           .transpose_b = kernels::Transpose::kYes,
-                           .bias = bias ? bias->weight() : Tensor()});
-  if (spec.softcap > 0) kernels::softcap(stream, spec.softcap, logits);
-  return logits;
+  return logits_of(context, head_input(context, std::move(residual), 1).value);
 }
 
 }  // namespace ds

@@ -61,4 +61,14 @@ Tensor WholeModel::next_logits(Context& context, const Tensor& tokens) {
   return stage_->next_logits(context, {.batch = std::move(batch), .rows = rows});
 }
 
+Tensor WholeModel::hidden_states(Context& context, const Tensor& tokens) {
+  check_tokens(tokens);
+  DS_CHECK(!context.differentiates() && context.cache == nullptr,
+           "hidden_states: not differentiable, and of whole sequences");
+  const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
+  MicroBatch batch{{batch_field::kTokens, tokens.reshape({tokens.numel()})}};
+  add_segments(context, batch, tokens.numel());
+  return stage_->hidden_states(context, {.batch = std::move(batch), .rows = rows});
+}
+
 }  // namespace ds

@@ -18,6 +18,7 @@ class WholeModel final : public LanguageModel {
   Tensor loss(Context& context, const Tensor& tokens, const Tensor& targets,
               float grad_scale) override;
   Tensor next_logits(Context& context, const Tensor& tokens) override;
+  Tensor hidden_states(Context& context, const Tensor& tokens) override;
 
  private:
   void check_tokens(const Tensor& tokens) const;

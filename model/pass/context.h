@@ -40,6 +40,15 @@ Tensor as_value(Stream& stream, Tensor x, DType dtype);
 // In place of what nobody reads: shape and dtype without memory.
 Tensor unread_value(const Shape& shape, DType dtype);
 
+// Hears of the scores of classes that evaluations make.
+class ScoreObserver {
+ public:
+  virtual ~ScoreObserver() = default;
+  // scores: fp32 [N, classes], targets: int32 [N], negative for a row that is of no class; both in
+  // memory of the stream. Not called on meta.
+  virtual void on_scores(Stream& stream, const Tensor& scores, const Tensor& targets) = 0;
+};
+
 // How a forward pass is made: what is the same for all functions of it, or for those of a block.
 struct PassSettings {
   RunMode mode = RunMode::kEval;
@@ -65,8 +74,9 @@ struct Context {
   Tape* tape = nullptr;   // records the backward pass; null: none is wanted
   const Parallel& parallel = kUnshared;
   PassSettings pass{};
-  KvCache* cache = nullptr;        // generation only: keys and values of the positions before
-  NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
+  KvCache* cache = nullptr;         // generation only: keys and values of the positions before
+  NumberWatch* numbers = nullptr;   // looks at what functions give; null: nobody does
+  ScoreObserver* scores = nullptr;  // null: nobody wants to know
 
   // For the functions whose outputs are those of a segment, and read by nobody in it.
   Context end_of_segment() const;

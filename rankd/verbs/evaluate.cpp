@@ -15,6 +15,7 @@
 #include "core/values/index.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "data/tokens/dataset.h"
+#include "rankd/verbs/embed.h"
 #include "rankd/verbs/input_texts.h"
 #include "train/assemble.h"
 #include "train/model_source.h"
@@ -190,6 +191,7 @@ void print_notes(FileSystem& files, std::span<const std::string> paths, const Te
 }  // namespace
 
 int run_evaluate(const EvalArgs& args) {
+  if (args.embed.embeds) return run_embed(args);
   const auto start = std::chrono::steady_clock::now();
   RealFileSystem real;
   InputFiles files(real);

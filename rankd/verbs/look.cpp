@@ -22,6 +22,7 @@
 #include "model/stores/plain_store.h"
 #include "rankd/verbs/rehearsal.h"
 #include "train/assemble.h"
+#include "train/labelled_data.h"
 #include "train/step/pipeline.h"
 
 namespace ds {
@@ -33,6 +34,13 @@ class Looker {
 
   InputFindings look() {
     if (config_.model.folder || config_.model.family) look_at_model();
+    const bool has_classes = model_ && (model_->classifier || config_.data.classification);
+    if (has_classes) {
+      const bool fits =
+          attempt("data.classification", [&] { require_labelled(config_.data, *model_); });
+      if (fits) look_at_labelled_data();
+      return std::move(found_);
+    }
     look_at_tokenizer();
     if (!config_.data.train.empty()) look_at_data("data.train", config_.data.train);
     if (!config_.data.validation.empty()) look_at_data("data.validation", config_.data.validation);
@@ -43,6 +51,7 @@ class Looker {
   void look_at_model();
   void look_at_partition();
   void look_at_weights(const std::string& folder);
+  void look_at_labelled_data();
   bool needs_tokenizer() const;
   void look_at_tokenizer();
   void look_at_data(const std::string& key, const std::vector<std::string>& paths);
@@ -110,12 +119,44 @@ void Looker::look_at_weights(const std::string& folder) {
     PlainStore store(stream, 0, PlainStore::Gradients::kNone);
     make_model(*model_, DType::kF32,
                store);  // unsealed: a list of parameters, nothing is allocated
-    const HfWeights weights(files_, folder, specs_of(store));
-    if (weights.left_out().empty()) return;
-    found_.notes.push_back({"model.folder", fmt::format("{} are left out: {} has no place for them",
-                                                        fmt::join(weights.left_out(), ", "),
-                                                        hf_classes(*model_).model)});
+    const HfWeights weights(files_, folder, specs_of(store), absent_modules(*model_));
+    const auto note = [&](std::string text) {
+      found_.notes.push_back({"model.folder", std::move(text)});
+    };
+    const std::string trained = hf_model_class(*model_);
+    if (!weights.left_out().empty()) {
+      note(fmt::format("{} are left out: {} has no place for them",
+                       fmt::join(weights.left_out(), ", "), trained));
+    }
+    if (!weights.fresh().empty()) {
+      const std::string& headless = weights.headless();
+      note(fmt::format("{} begin anew, by train.seed: {} has no head, and {} is trained",
+                       fmt::join(weights.fresh(), ", "),
+                       headless.empty() ? "for these classes the folder" : headless, trained));
+    }
   });
+}
+
+// Records are read through: which of them has no class is told nowhere else.
+void Looker::look_at_labelled_data() {
+  attempt("model", [&] {
+    if (const std::string why = classes_conflict(config_, *model_); !why.empty()) {
+      throw ConfigError(why);
+    }
+  });
+  std::unique_ptr<Tokenizer> tokenizer;
+  LabelledForm form;
+  const bool is_known = attempt("data.tokenizer", [&] {
+    tokenizer = make_tokenizer(files_, config_.data.tokenizer);
+    check_vocabulary(*tokenizer, config_.data.tokenizer, dimensions(*model_).vocabulary);
+    form = labelled_form(config_.data, *model_, *tokenizer, files_);
+  });
+  if (!is_known) return;
+  for (const auto& [key, paths] : {std::pair("data.train", &config_.data.train),
+                                   std::pair("data.validation", &config_.data.validation)}) {
+    if (paths->empty()) continue;
+    attempt(key, [&] { open_labelled_texts(files_, *paths, *tokenizer, form); });
+  }
 }
 
 // Token ids need no tokenizer; what cannot be told is said of the data.

@@ -177,7 +177,7 @@ int run_plan(const PlanArgs& args) {
   const DeviceCeilings ceilings = planned_ceilings(args, {.config = config, .options = options});
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
   RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
-  plan.texts = texts_of(args, config.data, inputs);
+  if (!model.classifier) plan.texts = texts_of(args, config.data, inputs);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   say("{}", text);
   if (!args.json && options.zero.offloads_state()) {

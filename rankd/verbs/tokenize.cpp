@@ -40,17 +40,25 @@ std::vector<int32_t> ids_in(std::string_view text) {
   }
 }
 
-std::vector<std::string> inputs_of(FileSystem& files, const TokenizeArgs& args) {
-  std::vector<std::string> inputs = args.texts;
-  const auto add = [&](std::string text) {
+struct Input {
+  std::string text;
+  std::string place;  // file and line, for messages; empty for a text of the command line
+};
+
+std::vector<Input> inputs_of(FileSystem& files, const TokenizeArgs& args) {
+  std::vector<Input> inputs;
+  for (const std::string& text : args.texts) inputs.push_back({text, ""});
+  const auto add = [&](std::string text, const std::string& source) {
     if (!args.lines) {
-      inputs.push_back(std::move(text));
+      inputs.push_back({std::move(text), source});
       return;
     }
-    for (std::string& line : lines_of(text)) inputs.push_back(std::move(line));
+    for (NumberedLine& line : numbered_lines_of(text))
+      inputs.push_back({std::move(line.text), fmt::format("{}:{}", source, line.number)});
   };
-  for (const std::string& path : args.files) add(read_text_file(files, path));
-  if (args.texts.empty() && args.files.empty()) add(read_standard_input("tokenize"));
+  for (const std::string& path : args.files) add(read_text_file(files, path), path);
+  if (args.texts.empty() && args.files.empty())
+    add(read_standard_input("tokenize"), "standard input");
   return inputs;
 }
 
@@ -119,15 +127,14 @@ class LineMaker {
   }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
-  Line line_of(const std::string& input, size_t number) const {
+  Line line_of(const std::string& input, const std::string& place) const {
     if (args_.decode) {
       Line line{.ids = ids_in(input)};
       line.text = as_utf8(tokenizer_->decode(line.ids));
       return line;
     }
     if (format_) {
-      RenderedChat chat =
-          format_->render(input, fmt::format("conversation {}", number), args_.generation_prompt);
+      RenderedChat chat = format_->render(input, place, args_.generation_prompt);
       if (chat.unplaced_generation_line > 0 && args_.json) refuse_unplaced(chat);
       return {.text = chat.text,
               .ids = args_.render ? std::vector<int32_t>{} : tokenizer_->encode(chat.text),
@@ -165,9 +172,11 @@ int run_tokenize(const TokenizeArgs& args) {
   }
   const LineMaker maker(files, name, args);
   size_t number = 0;
-  for (const std::string& input : inputs_of(files, args)) {
-    if (args.chat.is_chat && is_blank(input)) continue;
-    const Line line = maker.line_of(input, ++number);
+  for (const Input& input : inputs_of(files, args)) {
+    if (args.chat.is_chat && is_blank(input.text)) continue;
+    ++number;
+    const Line line = maker.line_of(
+        input.text, input.place.empty() ? fmt::format("conversation {}", number) : input.place);
     print_now(args.json ? json_line(line, maker.tokenizer(), args) : plain_line(line, args));
   }
   return static_cast<int>(ExitCode::kDone);

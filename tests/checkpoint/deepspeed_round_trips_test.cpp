@@ -32,11 +32,6 @@ ParamGroups random_groups(std::mt19937& random) {
   return groups;
 }
 
-int64_t numel_of(const NamedShape& parameter) {
-  return std::accumulate(parameter.shape.begin(), parameter.shape.end(), int64_t{1},
-                         std::multiplies<>());
-}
-
 // The parameters in order hold 1, 2, 3, ... over all groups; padding is -1.
 std::vector<RankPartitions> flat_partitions(const ParamGroups& groups, int world) {
   std::vector<RankPartitions> ranks(static_cast<size_t>(world));

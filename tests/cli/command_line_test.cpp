@@ -95,6 +95,14 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"eval", "folder"},
            {"eval", "--data", "a.txt"},
            {"eval", "folder", "--data", "a.txt", "--stride", "0"},
+           {"eval", "folder", "--embed"},
+           {"eval", "folder", "--embed", "--prompts", "a", "--data", "a.txt"},
+           {"eval", "folder", "--embed", "--prompts", "a", "--stride", "2"},
+           {"eval", "folder", "--embed", "--prompts", "a", "--pooling", "max"},
+           {"eval", "folder", "--data", "a.txt", "--prompts", "a"},
+           {"eval", "folder", "--data", "a.txt", "--lines"},
+           {"eval", "folder", "--data", "a.txt", "--pooling", "mean"},
+           {"eval", "folder", "--data", "a.txt", "--normalize", "no"},
            {"tokenize", "text"},
            {"tokenize", "--tokenizer", "byte", "--count", "--decode"},
            {"tokenize", "--tokenizer", "byte", "--file", "f", "--output", ""},
@@ -149,6 +157,13 @@ TEST_CASE("texts and files may be given several times, each with its own flag", 
   CHECK(eval.data == std::vector<std::string>{"a.txt", "b.jsonl"});
   CHECK(eval.stride == 8);
   CHECK_FALSE(eval.length);
+  CHECK_FALSE(eval.embed.embeds);
+  const auto embed = values_of<EvalArgs>({"eval", "runs/x", "--embed", "--prompts", "a.jsonl",
+                                          "--pooling", "last", "--normalize", "yes"});
+  CHECK(embed.embed.embeds);
+  CHECK(embed.embed.texts == "a.jsonl");
+  CHECK(embed.embed.pooling == "last");
+  CHECK(embed.embed.normalize == "yes");
 
   const auto tokenize =
       values_of<TokenizeArgs>({"tokenize", "--tokenizer", "byte", "--file", "f", "one", "two"});

@@ -45,12 +45,12 @@ TEST_CASE("the field prompt, or else text, of each line is a prompt, and others 
 TEST_CASE("a line that is no prompt is refused by its number", "[cli]") {
   const std::string good = "{\"prompt\": \"a\"}\n\n";
   CHECK(refusal_of(good + "{\"question\": \"b\"}") ==
-        "p.jsonl:3: there is no field \"prompt\" or \"text\" with the text to continue");
+        "p.jsonl:3: there is no field \"prompt\" or \"text\" with the text");
   CHECK(refusal_of(good + "{\"prompt\": [1, 2]}") ==
         "p.jsonl:3: the field \"prompt\" is [1,2], expected a string");
   CHECK_THAT(refusal_of(good + "a"), Catch::StartsWith("p.jsonl:3: not valid JSON at byte "));
   CHECK(refusal_of("[]") == "p.jsonl:1: no JSON object; each line must be one");
-  CHECK(refusal_of(" \n\n") == "generate: no line of p.jsonl is a prompt");
+  CHECK(refusal_of(" \n\n") == "no line of p.jsonl is a prompt");
 }
 
 TEST_CASE("a field that would be taken for another one is refused by name", "[cli]") {

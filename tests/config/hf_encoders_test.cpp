@@ -46,12 +46,54 @@ TEST_CASE("encoders see both sides, have norms of sums, and refuse what they are
     }
     CHECK_NOTHROW(read(family + R"(, "position_embedding_type": "absolute")"));
   }
-  CHECK_THROWS_WITH(read(R"("architectures": ["BertModel"])"),
-                    Catch::Contains("architecture \"BertModel\"; known are"));
+  CHECK_THROWS_WITH(read(R"("architectures": ["BertDecoder"])"),
+                    Catch::Contains("architecture \"BertDecoder\"; known are"));
   CHECK_THROWS_WITH(
-      read(R"("model_type": "bert", "architectures": ["BertForSequenceClassification"])"),
-      Catch::Contains(
-          "\"BertForSequenceClassification\"; of \"bert\" this build has BertForMaskedLM;"));
+      read(R"("model_type": "bert", "architectures": ["BertForQuestionAnswering"])"),
+      Catch::Contains("\"BertForQuestionAnswering\"; of \"bert\" this build has BertForMaskedLM;"));
+}
+
+TEST_CASE("classes without a head, and with others besides, are of their family", "[model]") {
+  for (const auto& [name, family] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"BertModel", "bert"},
+           {"BertForPreTraining", "bert"},
+           {"RobertaModel", "roberta"},
+           {"XLMRobertaModel", "xlm-roberta"},
+           {"XLMRobertaForMaskedLM", "xlm-roberta"},
+           {"ModernBertModel", "modernbert"},
+           {"LlamaModel", "llama"},
+           {"MistralModel", "mistral"},
+           {"Qwen2Model", "qwen2"},
+           {"Qwen3Model", "qwen3"},
+           {"GPT2Model", "gpt2"},
+           {"OPTModel", "opt"}}) {
+    CAPTURE(name);
+    const std::string json = fmt::format(R"({{"architectures": ["{}"]}})", name);
+    CHECK(family_name(parse_hf_config(json, "c")) == family);
+  }
+  // What a profile calls the body of an OPT is no class that a folder names.
+  CHECK_THROWS_AS(parse_hf_config(R"({"architectures": ["OPTDecoder"]})", "c"), Unsupported);
+  CHECK_THROWS_AS(parse_hf_config(R"({"architectures": [""]})", "c"), Unsupported);
+  const ModelConfig other = parse_hf_config(R"({"model_type": "xlm-roberta"})", "c");
+  CHECK(dimensions(other).vocabulary == 30522);
+  CHECK(dimensions(other).positions == 510);
+  CHECK(transformer_spec(other).names.body == "roberta");
+}
+
+TEST_CASE("a model that no family computes is refused by what it has", "[model]") {
+  const auto read = [](const std::string& type, const std::string& name) {
+    return parse_hf_config(
+        fmt::format(R"({{"model_type": "{}", "architectures": ["{}"]}})", type, name), "c");
+  };
+  for (const char* const name : {"MPNetModel", "MPNetForMaskedLM"}) {
+    CHECK_THROWS_WITH(read("mpnet", name),
+                      Catch::Contains(fmt::format("\"{}\"; it has a bias of attention by relative "
+                                                  "positions, which this build does not compute;",
+                                                  name)));
+  }
+  CHECK_THROWS_AS(read("mpnet", "MPNetModel"), Unsupported);
+  CHECK_THROWS_WITH(read("mixtral", "MixtralForCausalLM"), Catch::Contains("it has experts"));
+  CHECK_THROWS_WITH(read("unheard", "UnheardModel"), !Catch::Contains("it has"));
 }
 
 TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {

@@ -1,7 +1,9 @@
-// Fuzzes what generate reads beside the model: prompts as JSON lines, and generation_config.json.
+// Fuzzes what generate and eval read beside the model: prompts as JSON lines,
+// generation_config.json, and the files of sentence-transformers.
 #include <rapidjson/document.h>
 
 #include "cli/verbs/prompts.h"
+#include "model/hf/embedding_recipe.h"
 #include "model/hf/generation.h"
 #include "tests/fuzz/one_input.h"
 
@@ -32,5 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ds::read_generation_defaults(files, "/");
     ds::read_eos_ids(files, "/");
   });
+  for (const char* const name :
+       {"/modules.json", "/sentence_bert_config.json", "/1_Pooling/config.json"}) {
+    ds::MemoryFileSystem folder;
+    folder.make_directories("/1_Pooling");
+    ds::fuzz::put(folder, name, ds::fuzz::bytes_of(data, size));
+    ds::fuzz::expect_refusal_or_success([&] { ds::read_embedding_recipe(folder, "/"); });
+  }
   return 0;
 }

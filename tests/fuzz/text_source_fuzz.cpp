@@ -1,7 +1,8 @@
-// Fuzzes training texts: telling formats apart, what is noted of them, decompression, JSON lines.
-// The first byte chooses the file's name.
+// Fuzzes training texts: telling formats apart, what is noted of them, decompression, JSON lines,
+// and records of classes. The first byte chooses the file's name.
 #include <array>
 
+#include "data/labelled_texts.h"
 #include "data/tokens/dataset.h"
 #include "tests/fuzz/one_input.h"
 
@@ -18,5 +19,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ds::SampleSet set(ds::open_token_sources(fs, paths, ds::ByteTokenizer()), 4, 256);
     set.check(1 << 20);
   });
+  for (const char* const labelled : {"/g.csv", "/g.tsv", "/g.jsonl"}) {
+    ds::fuzz::put(fs, labelled, ds::fuzz::bytes_of(data, size).subspan(1));
+    ds::fuzz::expect_refusal_or_success([&] {
+      const std::vector<std::string> paths = {labelled};
+      const ds::LabelledForm form{
+          .text = "t", .label = "l", .text_pair = "p", .labels = {"a", "b"}, .length = 4};
+      const ds::SampleSet set({ds::open_labelled_texts(fs, paths, ds::ByteTokenizer(), form)},
+                              form.length + ds::kNumbersBesideTokens, 256);
+      set.check(1 << 20);
+    });
+  }
   return 0;
 }

@@ -15,7 +15,7 @@ namespace {
 using namespace reference;
 
 constexpr Activation kKinds[] = {Activation::kNone, Activation::kGeluTanh, Activation::kGeluExact,
-                                 Activation::kSilu, Activation::kRelu};
+                                 Activation::kSilu, Activation::kRelu,     Activation::kTanh};
 
 Values apply(Activation kind, Values x) {
   for (double& v : x) v = reference::activation(kind, v);

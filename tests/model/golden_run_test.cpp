@@ -221,7 +221,7 @@ TEST_CASE("families compute what Hugging Face's models compute", "[model][device
   const std::string family =
       GENERATE("mistral", "qwen2", "qwen3", "gemma", "gemma2", "granite", "gemma3_text", "phi3",
                "smollm3", "stablelm", "starcoder2", "gpt_neox", "gpt_neox_serial", "opt",
-               "opt_sums", "bert", "roberta", "olmo2", "olmo3", "modernbert");
+               "opt_sums", "bert", "roberta", "olmo2", "olmo3", "modernbert", "xlm-roberta");
   CAPTURE(family);
   GoldenRun run(testing::source_directory() + "/tests/golden/families/" + family, DType::kF32);
   const std::vector<float> logits = logits_after(run.trainer(), run.tokens(2));

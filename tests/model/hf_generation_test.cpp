@@ -48,6 +48,13 @@ TEST_CASE("generation_config.json wins where it speaks of them", "[model]") {
   CHECK(ids_of(R"({"eos_token_id": 2})", R"({"max_length": 20})") == Ids{2});
 }
 
+TEST_CASE("of a key that stands twice the last value counts, as in Python", "[model]") {
+  CHECK(ids_of(R"({"eos_token_id": 2, "eos_token_id": 3})") == Ids{3});
+  CHECK(ids_of(R"({"eos_token_id": 2, "eos_token_id": null})") == std::nullopt);
+  CHECK(defaults_of(R"({"temperature": 0.5, "top_k": 3, "temperature": 0.25})").temperature ==
+        0.25);
+}
+
 TEST_CASE("what is no id is refused with the file's name", "[model]") {
   for (const char* config : {R"({"eos_token_id": "</s>"})", R"({"eos_token_id": -1})",
                              R"({"eos_token_id": [1, "a"]})", "[]", "{"}) {

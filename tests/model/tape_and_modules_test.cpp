@@ -188,9 +188,9 @@ TEST_CASE("activations are found by every name that Hugging Face gives them", "[
       {"gelu_new", Activation::kGeluTanh},  {"gelu_pytorch_tanh", Activation::kGeluTanh},
       {"gelu_fast", Activation::kGeluTanh}, {"gelu", Activation::kGeluExact},
       {"relu", Activation::kRelu},          {"silu", Activation::kSilu},
-      {"swish", Activation::kSilu}};
+      {"swish", Activation::kSilu},         {"tanh", Activation::kTanh}};
   for (const auto& [name, activation] : known) CHECK(parse_activation(name) == activation);
-  for (const char* name : {"", "GELU", "tanh", "gelu_newer"}) {
+  for (const char* name : {"", "GELU", "sigmoid", "gelu_newer"}) {
     CHECK_THROWS_AS(parse_activation(name), Unsupported);
     CHECK_THROWS_WITH(parse_activation(name),
                       Catch::Contains(fmt::format("model.activation_function = \"{}\"", name)) &&

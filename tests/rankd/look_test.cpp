@@ -3,8 +3,10 @@
 
 #include <array>
 
+#include "config/families/hf_config.h"
 #include "config/load.h"
 #include "core/files/input_files.h"
+#include "model/families/zoo.h"
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"
@@ -124,7 +126,7 @@ TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
       R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_head": 1,
       "n_embd": 8, "n_positions": 8, "vocab_size": 256})");
   CHECK_THAT(look(memory, text),
-             Catch::Contains("66 model.folder: m: there is neither model.safetensors"));
+             Catch::Contains("66 model.folder: m: there are no weights: model.safetensors or"));
   CHECK_THAT(
       look(memory, text + R"(, "tensor_parallel": {"autotp_size": 2, "partition_config": {
                  "layer_specs": [{"patterns": [".*c_proj"]}]}})"),
@@ -140,4 +142,30 @@ TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
                                                     .data = std::as_bytes(std::span(zeros))}});
   CHECK_THAT(look(memory, text),
              Catch::Contains("65 model.folder: m: weights without transformer.wte.weight"));
+}
+
+TEST_CASE("what of a folder is left out, and what begins anew, is noted", "[rankd]") {
+  MemoryFileSystem memory;
+  put(memory, "m/config.json",
+      R"({"architectures": ["BertModel"], "model_type": "bert", "num_hidden_layers": 1,
+      "num_attention_heads": 1, "hidden_size": 8, "intermediate_size": 8,
+      "max_position_embeddings": 8, "vocab_size": 256})");
+  const std::vector<float> zeros(size_t{256} * 8);
+  std::vector<SafetensorsTensor> tensors;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    const auto numel = static_cast<size_t>(shape.numel());
+    tensors.push_back({.name = name,
+                       .dtype = DType::kF32,
+                       .shape = shape,
+                       .data = std::as_bytes(std::span(zeros).first(numel))});
+  };
+  add("pooler.dense.bias", {8});
+  for (const ParamSpec& spec : specs_of_model(read_hf_config(memory, "m"), DType::kF32)) {
+    if (spec.name.starts_with("bert.")) add(spec.name.substr(5), spec.shape);
+  }
+  write_safetensors(memory, "m/model.safetensors", tensors);
+  const std::string said = look(memory, R"("model": "m")");
+  CHECK_THAT(said, Catch::Contains("pooler.dense.bias are left out: BertForMaskedLM has no place"));
+  CHECK_THAT(said, Catch::Contains("cls.predictions.bias") &&
+                       Catch::Contains("begin anew, by train.seed: BertModel has no head"));
 }

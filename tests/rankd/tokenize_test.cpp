@@ -249,7 +249,13 @@ TEST_CASE("conversations are texts that the chat template makes", "[rankd]") {
   args.texts = {};
   args.files = {added(here, "chats.jsonl", asked + "\n\n" + answered + "\n")};
   CHECK(tokenize(args) == "u:\u00fc;\nu:x;a:yz;\n");
-  args.files = {added(here, "bad.jsonl", asked + "\n[{}]\n")};
+  args.files.push_back(added(here, "bad.jsonl", asked + "\n\n[{}]\n"));
   CHECK_THROWS_WITH(run_tokenize(args),
-                    Catch::StartsWith("conversation 2: message 1 has no \"role\""));
+                    Catch::StartsWith(args.files[1] + ":3: message 1 has no \"role\""));
+  args.lines = false;
+  args.files = {added(here, "bad.json", "[{}]")};
+  CHECK_THROWS_WITH(run_tokenize(args), Catch::StartsWith(args.files[0] + ": message 1 has no"));
+  args.files = {};
+  args.texts = {asked, "[{}]"};
+  CHECK_THROWS_WITH(run_tokenize(args), Catch::StartsWith("conversation 2: message 1 has no"));
 }

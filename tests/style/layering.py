@@ -33,7 +33,7 @@ ALLOWED = {
 # The rooms of a folder by floor, from the lowest up; "": the folder's own files. A room may include those of lower floors,
 # and none of its own floor. Every room has a floor.
 FLOORS = {
-    "core": [["precompiled", "status"], ["libraries", "values"], ["files", "text"], ["memory"], ["cuda", "fibre", "tasks"],
+    "core": [["precompiled", "status"], ["libraries", "values"], ["files", "text"], ["memory", "torch"], ["cuda", "fibre", "tasks"],
              ["device"]],
     "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "reduce", "selection", "step"],
                 ["embedding", "matmul", "quantize", "rotary"], ["optimizer", "pruning", "softmax"]],
@@ -46,7 +46,7 @@ FLOORS = {
     "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency"]],
     "zero": [["peers"], ["layout"], ["state"], ["reduce", "zenflow"], [""]],
     "checkpoint": [["", "deepspeed"], ["hosts"]],
-    "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["eigenvalue"], ["monitor", "plan"],
+    "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["convert", "eigenvalue"], ["monitor", "plan"],
               ["profile"], ["watch"]],
     "rankd": [["control", "device"], ["verbs"], [""]],
     "launcher": [["decide"], ["init", "process"], ["control"], ["report"], ["agents"], ["inventory", "run"], ["verbs"], [""]],
@@ -69,13 +69,13 @@ FENCES = {
     r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],
     r"proto/.*\.pb\.h": [r"proto/", r"launcher/", r"rankd/"],
-    r"(zlib|zstd)": [r"data/text/byte_stream\.cpp$"],
+    r"(zlib|zstd)": [r"core/files/zip_reader\.cpp$", r"data/text/byte_stream\.cpp$"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
     r"hwy/": [r"kernels/cpu/", r"kernels/\w+/\w+_cpu\.cpp$", r"kernels/matmul/gemm_(packed|vector)\.cpp$",
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
     r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat[/_]", r"data/tokenizer/",
-                   r"data/text/json_(lines|shape)\.cpp$",
+                   r"data/text/(json_(lines|shape)|records)\.cpp$",
                    r"train/", r"generate/", r"rankd/", r"launcher/"],
 }
 

@@ -112,6 +112,8 @@ double activation(kernels::Activation kind, double x) {
       return x / (1 + std::exp(-x));
     case kernels::Activation::kRelu:
       return std::max(x, 0.0);
+    case kernels::Activation::kTanh:
+      return std::tanh(x);
   }
   return 0;
 }

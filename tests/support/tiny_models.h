@@ -123,10 +123,11 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   starcoder2.sliding_window = 3;
   auto gpt_neox = tiny_like_llama<GptNeoXConfig>(layers);
   gpt_neox.rotary_pct = 0.5;
-  auto bert = tiny_like_bert<BertConfig>(layers);
   auto roberta = tiny_like_bert<RobertaConfig>(layers);
   roberta.max_position_embeddings = 14;  // two of which are none of a token
   roberta.hidden_act = "gelu_new";       // its head has gelu all the same
+  auto xlm = tiny_like_bert<XlmRobertaConfig>(layers);
+  xlm.max_position_embeddings = 14;
   auto olmo3 = tiny_like_llama<Olmo3Config>(layers);
   olmo3.sliding_window = 3;
   olmo3.rope_scaling = RopeScaling{.rope_type = "linear", .factor = 2};
@@ -145,11 +146,12 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           starcoder2,
           gpt_neox,
           tiny_opt(layers),
-          bert,
+          tiny_like_bert<BertConfig>(layers),
           roberta,
           tiny_like_llama<Olmo2Config>(layers),
           olmo3,
-          tiny_modernbert(layers)};
+          tiny_modernbert(layers),
+          xlm};
 }
 
 }  // namespace ds::testing

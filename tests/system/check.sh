@@ -44,7 +44,17 @@ expect_text out "MambaForCausalLM"
 mkdir pickled && echo '{"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "vocab_size": 256}' > pickled/config.json
 echo x > pickled/pytorch_model.bin
 expect 78 check train.json '~model' model=pickled data.tokenizer=byte
-expect_text out "weights pickled by PyTorch are not read"
+expect_text out "pickled/pytorch_model.bin: neither a zip archive nor a pickle"
+python3 - <<'PY'
+import os, pickle
+class Runs:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+pickle.dump(Runs(), open("pickled/pytorch_model.bin", "wb"), protocol=2)
+PY
+expect 78 check train.json '~model' model=pickled data.tokenizer=byte
+expect_text out "'posix'.'system', which is refused"
+[[ ! -e ran ]] || fail "a pickle was run"
 expect 78 check train.json '~model' model=pickled/pytorch_model.bin data.tokenizer=byte
 expect_text out "a model is a folder"
 echo '[{"text": "a"}]' > list.json

@@ -43,6 +43,12 @@ prepare() {
       echo '{"elasticity": {"enabled": true, "max_train_batch_size": 96, "micro_batch_sizes": [2], "min_gpus": 1,
              "max_gpus": 32, "version": 0.1}}' > train.json ;;
     generate) mv hosts away && printf 'localhost slots=2\n' > hosts ;;
+    inspect) cp "$tests/../golden/torch/state.pt" checkpoint.pt ;;
+    convert)
+      cp -r "$tests/../golden/deepspeed/zero2_fp32" ds_out
+      mkdir -p path/to/model && cp ds_out/config.json path/to/model
+      cp -r path/to/huggingface/folder old_folder
+      echo 'transformer\.(.*) => $1' > names.txt ;;
     preflight) printf 'localhost slots=2\n' > hosts ;;
     stack|ctl|trace)
       dslaunch run train.json train.steps=10000000 --run-dir runs/mine --resume never > job.out 2>&1 &

@@ -5,14 +5,17 @@
 #include <cstring>
 #include <limits>
 
+#include "config/families/hf_config.h"
 #include "config/reader/json_reader.h"
 #include "core/status/error.h"
+#include "core/values/index.h"
 #include "model/hf/safetensors.h"
 #include "model/hf/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/fault_file_system.h"
 #include "tests/support/files/memory_file_system.h"
 #include "tests/support/ranks.h"
+#include "tests/support/tiny_models.h"
 #include "tests/train/runs/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/workspace.h"
@@ -194,6 +197,58 @@ TEST_CASE("what training started from goes with the model", "[train]") {
   CHECK_THAT(frame.files.at("config.json"), Catch::Contains("somebody_s_key"));
   CHECK_THAT(frame.files.at("config.json"), Catch::Contains("bfloat16"));
   CHECK(frame.stored_names.empty());  // a plan needs no weights
+}
+
+TEST_CASE("a run from a class without a head makes the head by its seed, and writes both",
+          "[train]") {
+  MemoryFileSystem files;
+  EngineOptions options = options_of({});
+  BertConfig bert = tiny_like_bert<BertConfig>(1);
+  bert.vocab_size = 29;
+  bert.max_position_embeddings = 16;
+  options.model = bert;
+  options.seed = 7;
+  std::string config = format_hf_config(options.model, DType::kF32);
+  config.replace(config.find("BertForMaskedLM"), 15, "BertModel");
+  put(files, "/m/config.json", config);
+  test::run_ranks(1, [&](Communicator& comm) {
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
+    Engine engine(options, workspace.resources(), std::nullopt);
+    engine.initialize();
+    Outcome drawn;
+    std::mutex mutex;
+    collect(engine, drawn, mutex);
+    // A body of other numbers, without the words of its path.
+    std::vector<SafetensorsTensor> tensors;
+    std::vector<std::vector<float>> values;
+    for (const ParamSpec& spec : specs_of(engine.store())) {
+      if (!spec.name.starts_with("bert.")) continue;
+      values.push_back(std::vector<float>(to_size(spec.shape.numel()), 0.5F));
+      tensors.push_back({spec.name.substr(5), DType::kF32, spec.shape, {}});
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      tensors[i].data = std::as_bytes(std::span(values[i]));
+    }
+    write_safetensors(files, "/m/model.safetensors", tensors);
+    JobPlan plan;
+    plan.run_dir = "/run";
+    Checkpointing checkpoints(engine, files, plan, {});
+    CHECK(checkpoints.load("/m") == 0);
+    Outcome loaded;
+    collect(engine, loaded, mutex);
+    for (const ParamSpec& spec : specs_of(engine.store())) {
+      CAPTURE(spec.name);
+      const std::string weight = spec.name + "/weight";
+      const bool is_body = spec.name.starts_with("bert.");
+      CHECK(loaded.state.at(weight) == (is_body
+                                            ? std::vector<float>(to_size(spec.shape.numel()), 0.5F)
+                                            : drawn.state.at(weight)));
+    }
+  });
+  const FolderFrame frame = folder_frame(files, options.model, "/m", "byte", DType::kF32);
+  CHECK(frame.stored_names.empty());  // names of the class with the head
+  CHECK_THAT(frame.files.at("config.json"), Catch::Contains("\"BertForMaskedLM\""));
 }
 
 TEST_CASE("a folder that is missing, or of another model, is named before training", "[train]") {

@@ -7,15 +7,15 @@ namespace ds {
 
 void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   const Rng rng = rng_.derive(static_cast<uint64_t>(step));
-  const auto draw = [&](std::string_view name, uint64_t first) {
+  const auto draw = [&](std::string_view name, uint64_t first, uint64_t below) {
     if (!batch.has(name)) return;
     const std::span<int32_t> values = batch.values<int32_t>(name);
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<int32_t>(rng.bits(first + i) % vocabulary_);
+      values[i] = static_cast<int32_t>(rng.bits(first + i) % below);
     }
   };
-  draw(batch_field::kTokens, 0);
-  draw(batch_field::kTargets, 1);
+  draw(batch_field::kTokens, 0, vocabulary_);
+  draw(batch_field::kTargets, 1, scores_);
   for (const std::string_view name : {batch_field::kPositions, batch_field::kSegments}) {
     if (batch.has(name)) std::ranges::fill(batch.values<int32_t>(name), 0);
   }

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "config/families/list.h"
 #include "core/values/rng.h"
 #include "train/batches/batch_source.h"
 
@@ -11,14 +12,16 @@ namespace ds {
 
 class AnyBatch final : public BatchSource {
  public:
-  AnyBatch(int64_t vocabulary, std::string_view purpose)
-      : vocabulary_(static_cast<uint64_t>(vocabulary)), rng_(0, purpose) {}
+  AnyBatch(const ModelConfig& model, std::string_view purpose)
+      : vocabulary_(static_cast<uint64_t>(dimensions(model).vocabulary)),
+        scores_(static_cast<uint64_t>(scores_of(model))),
+        rng_(0, purpose) {}
   // Others in each step.
   void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
   int64_t first_sample(int /*micro_step*/) const override { return 0; }
 
  private:
-  const uint64_t vocabulary_;
+  const uint64_t vocabulary_, scores_;
   const Rng rng_;
 };
 

@@ -1,6 +1,7 @@
 // Batches of a sample set as the engine takes them. Who watches hears which samples they are.
 #pragma once
 
+#include "config/families/spec/transformer_spec.h"
 #include "data/data_loader.h"
 #include "data/document_rows.h"
 #include "data/masked_tokens.h"
@@ -20,7 +21,8 @@ struct SamplePlace {
 struct LoaderOptions {
   DocumentRules documents{};
   std::optional<MaskingRules> masking{};
-  uint64_t seed = 0;  // of what is masked
+  std::optional<ScoredRow> scored{};  // samples are each of a class, by which row they are scored
+  uint64_t seed = 0;                  // of what is masked
   // Hears of a sample from the rank that has its first part, of several from the first. Null:
   // nobody listens, as in an evaluation.
   StepObserver* observer = nullptr;

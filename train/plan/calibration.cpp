@@ -54,7 +54,7 @@ class OneRank {
         workspace_(Device::cpu(), threads, connections_.peers(), trace),
         engine_(job, workspace_.resources(), plan),
         job_(job),
-        batches_(dimensions(job.model).vocabulary, "calibration") {
+        batches_(job.model, "calibration") {
     step();
   }
   void step() {

@@ -34,7 +34,7 @@ StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerCo
       engine, timer, ops, config, [&](const ProfileFigures& figures, const ModuleProfile& model) {
         found = StepProfile{figures, model};
       }));
-  AnyBatch batches(dimensions(one.model).vocabulary, "profile");
+  AnyBatch batches(one.model, "profile");
   while (!found) {
     engine.begin_step(batches, 0, &observers);
     const StepResult result = engine.next_result(Wait::kYes).value();

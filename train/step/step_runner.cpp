@@ -170,7 +170,8 @@ Context StepRunner::context_of(MicroSlot& slot) const {
                    .micro = slot.inputs,
                    .loss_scale = place_.loss_scale,
                    .operands = place_.operands},
-          .numbers = place_.numbers};
+          .numbers = place_.numbers,
+          .scores = input_.scores};
 }
 
 void StepRunner::load(MicroSlot& slot) {

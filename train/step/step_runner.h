@@ -69,6 +69,7 @@ struct StepInput {
   Rng dropout{0, "dropout"};
   StepMemory* memory = nullptr;      // where instructions allocate; null: the stream's memory
   StepObserver* observer = nullptr;  // told of micro-steps and instructions; null: nobody
+  ScoreObserver* scores = nullptr;   // told of scores of classes; null: nobody
   // Micro-steps that do no more than forward and backward are parts of it; null: nothing is
   // recorded. The instructions' memory has to be an arena.
   StepGraphs* graphs = nullptr;

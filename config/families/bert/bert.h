@@ -49,7 +49,8 @@ struct Family<BertConfig> : BertLike {
                                       .block = "BertLayer",
                                       .attention = "BertAttention",
                                       .mlp = "BertIntermediate",
-                                      .norm = "LayerNorm"};
+                                      .norm = "LayerNorm",
+                                      .with_other_heads = "BertForPreTraining"};
   static void read_rest(const HfObject& object, BertConfig& c);
 };
 

@@ -54,6 +54,11 @@ TransformerSpec Family<RobertaConfig>::transformer(const RobertaConfig& c) {
   spec.head.transform =
       HeadTransform{.linear = "lm_head.dense", .norm = "lm_head.layer_norm", .activation = "gelu"};
   spec.head.bias = "lm_head";
+  spec.classifier =
+      ClassifierSpec{.transform = HeadTransform{.linear = "classifier.dense", .activation = "tanh"},
+                     .scores = "classifier.out_proj",
+                     .dropout = c.hidden_dropout_prob,
+                     .drops_first = true};
   spec.tables.first_position = first_position(c);
   return spec;
 }

@@ -32,7 +32,8 @@ struct Family<OptConfig> {
                                       .block = "OPTDecoderLayer",
                                       .attention = "OPTAttention",
                                       .mlp = "",
-                                      .norm = "LayerNorm"};
+                                      .norm = "LayerNorm",
+                                      .headless = "OPTModel"};
   static constexpr std::string_view kLayersKey = "num_hidden_layers";
   static std::span<const HfAlias> aliases() { return {}; }
   static ModelDimensions dimensions(const OptConfig& c);

@@ -10,9 +10,11 @@ void fields(Visitor& v, LlamaConfig& c) { llama_like::fields(v, c); }
 template struct LlamaLike<LlamaConfig>;
 
 TransformerSpec Family<LlamaConfig>::transformer(const LlamaConfig& c) {
-  return llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
-                                     .attention_out = c.attention_bias,
-                                     .mlp = c.mlp_bias});
+  TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
+                                                     .attention_out = c.attention_bias,
+                                                     .mlp = c.mlp_bias});
+  spec.classifier = llama_like::classifier();
+  return spec;
 }
 
 void Family<LlamaConfig>::read_rest(const HfObject& object, LlamaConfig& c) {

@@ -324,6 +324,11 @@ struct Biases {
   bool queries_keys_values = false, attention_out = false, mlp = false;
 };
 
+// The last token is scored, as GenericForSequenceClassification has it.
+inline ClassifierSpec classifier() {
+  return {.scores = "score", .has_bias = false, .row = ScoredRow::kLast};
+}
+
 template <class Config>
 TransformerSpec transformer(const Config& c, const Biases& biases) {
   const bool qkv = biases.queries_keys_values;

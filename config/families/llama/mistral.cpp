@@ -11,6 +11,7 @@ template struct LlamaLike<MistralConfig>;
 
 TransformerSpec Family<MistralConfig>::transformer(const MistralConfig& c) {
   TransformerSpec spec = llama_like::transformer(c, {});
+  spec.classifier = llama_like::classifier();
   if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};
   return spec;
 }

@@ -50,6 +50,10 @@ struct HfClasses {
   std::string_view mlp;
   std::string_view norm;
   std::string_view linear = "Linear";
+  // "BertForPreTraining": a class with the head of `model` and others, which are left out. Empty:
+  // there is none.
+  std::string_view with_other_heads = {};
+  std::string_view headless = {};  // "OPTModel", which has no head; empty: that is `body`
 };
 
 // template <> struct Family<LlamaConfig> {

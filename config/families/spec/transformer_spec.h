@@ -118,12 +118,27 @@ struct TableSpec {
   int64_t first_position = 0;  // the row of the table of positions that a sequence begins with
 };
 
-// What lies between the last block and the product with the table of tokens: a linear layer with a
-// bias, an activation and a norm (Devlin et al., appendix A.2). Its modules are below the root.
+// What lies between the last block and the product that gives logits: a linear layer with a bias,
+// an activation and a norm (Devlin et al., appendix A.2). Its modules are below the root.
 struct HeadTransform {
-  std::string_view linear, norm;
+  std::string_view linear;
+  std::string_view norm = {};  // empty: none
   std::string activation = "gelu";
   bool has_bias = true;  // of the linear layer
+};
+
+// The row of a sample that is scored in its stead.
+enum class ScoredRow : uint8_t { kFirst, kLast };  // kLast: the last that is no padding
+
+// The modules below the root by which a family scores classes.
+struct ClassifierSpec {
+  std::optional<HeadTransform> transform = {};
+  std::string_view scores;             // a linear layer
+  bool has_bias = true;                // of that layer
+  double deviation = 0;                // of its first weights; 0: that of all others
+  std::optional<double> dropout = {};  // of what it reads, if Classifier says nothing; unset: never
+  bool drops_first = false;            // what the transform reads is dropped, too
+  ScoredRow row = ScoredRow::kFirst;
 };
 
 // What values are multiplied by on their way through a model.
@@ -144,6 +159,9 @@ struct HeadSpec {
   std::optional<HeadTransform> transform = {};
   std::string_view bias = {};  // a module below the root with a bias of logits; empty: none
   double logits_softcap = 0;   // c: logits become c tanh(logit / c); 0: they stay
+  int64_t classes = 0;         // that logits are of; 0: of tokens
+  double deviation = 0;        // of the first weights of what gives them; 0: that of all others
+  double dropout_before = 0, dropout_behind = 0;  // of what the transform reads and gives
 };
 
 struct TransformerSpec {
@@ -162,6 +180,7 @@ struct TransformerSpec {
   ScoreSpec scores = {};
   TransformerFactors factors = {};
   HeadSpec head = {};
+  std::optional<ClassifierSpec> classifier = {};  // unset: the family has none
   TableSpec tables = {};
   AttentionKind attention_kind = AttentionKind::kCausal;
   std::optional<SlidingWindow> window = {};  // unset: queries see all keys of their kind

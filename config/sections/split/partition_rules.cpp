@@ -70,7 +70,7 @@ std::vector<SplitWeight> split_weights(const ModelConfig& model) {
       add(name, branch->out, kRow);
     }
   }
-  if (!ties_embeddings(model)) {
+  if (!ties_embeddings(model) && !model.classifier) {
     weights.push_back(
         {.name = fmt::format("{}.weight", spec.names.head), .split = kColumn, .needs_rule = false});
   }

@@ -12,11 +12,11 @@
 namespace ds::chat {
 namespace {
 
-Value no_attribute(const Value& value, std::string_view name) {
-  return Value::undefined(fmt::format("'{}' has no attribute '{}'", value.type_name(), name));
+Value no_attribute(Context& context, const Value& value, std::string_view name) {
+  return context.undefined(fmt::format("'{}' has no attribute '{}'", value.type_name(), name));
 }
 
-Value attribute_of_loop(const Value& value, std::string_view name) {
+Value attribute_of_loop(Context& context, const Value& value, std::string_view name) {
   Loop& loop = *value.shared<Loop>();
   if (name == "index") return Value(loop.index0 + 1);
   if (name == "index0") return Value(loop.index0);
@@ -28,10 +28,10 @@ Value attribute_of_loop(const Value& value, std::string_view name) {
   if (name == "depth") return Value(int64_t{loop.depth0} + 1);
   if (name == "depth0") return Value(int64_t{loop.depth0});
   if (name == "previtem") {
-    return loop.previous ? *loop.previous : Value::undefined("there is no previous item");
+    return loop.previous ? *loop.previous : context.undefined("there is no previous item");
   }
   if (name == "nextitem")
-    return loop.peek() ? *loop.peek() : Value::undefined("there is no next item");
+    return loop.peek() ? *loop.peek() : context.undefined("there is no next item");
   return Value::absent();
 }
 
@@ -42,13 +42,13 @@ Value python_attribute(Context& context, const Value& value, std::string_view na
   }
   if (const Native* method = find_method(value.kind(), name)) {
     if (method->signature == "!") {
-      return Value::undefined(
+      return context.undefined(
           fmt::format("access to attribute '{}' of '{}' is unsafe: it changes the object", name,
                       value.type_name()));
     }
     return make_function(&context.budget(), method, value);
   }
-  if (value.is(Kind::kLoop)) return attribute_of_loop(value, name);
+  if (value.is(Kind::kLoop)) return attribute_of_loop(context, value, name);
   if (value.is(Kind::kNamespace)) {
     Namespace& space = *value.shared<Namespace>();
     context.budget().spend(space.names.size() / 64);
@@ -147,21 +147,21 @@ Value attribute_of(Context& context, const Value& value, std::string_view name) 
     if (const Value* item = value.as_dict().find(name)) return *item;
   }
   if (name.starts_with('_')) {
-    return Value::undefined(
+    return context.undefined(
         fmt::format("access to attribute '{}' of '{}' is unsafe", name, value.type_name()));
   }
-  return no_attribute(value, name);
+  return no_attribute(context, value, name);
 }
 
 Value item_of(Context& context, const Value& value, const Value& key) {
   if (auto found = python_item(context, value, key)) return *found;
   if (key.is(Kind::kText)) {
     Value found = python_attribute(context, value, key.as_text());
-    return found.given() ? found : no_attribute(value, key.as_text());
+    return found.given() ? found : no_attribute(context, value, key.as_text());
   }
   const bool printable = key.is_number() || key.is(Kind::kNone);
-  return Value::undefined(fmt::format("{} has no element {}", value.type_name(),
-                                      printable ? context.repr(key) : "of that kind"));
+  return context.undefined(fmt::format("{} has no element {}", value.type_name(),
+                                       printable ? context.repr(key) : "of that kind"));
 }
 
 Value slice_of(Context& context, const Value& value, const Value& from, const Value& to,

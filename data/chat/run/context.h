@@ -43,6 +43,9 @@ class Context {
   const ChatClock& clock() const { return clock_; }
   Value text(std::string bytes) const { return make_text(&budget_, std::move(bytes)); }
   Value text(std::string_view bytes) const { return make_text(&budget_, std::string(bytes)); }
+  Value undefined(std::string message) const {
+    return Value::undefined(&budget_, std::move(message));
+  }
   Value list(Values items) const { return make_sequence(&budget_, std::move(items)); }
   Value tuple(Values items) const { return make_tuple(&budget_, std::move(items)); }
   Value iterator(Values items) const { return make_iterator(&budget_, std::move(items)); }

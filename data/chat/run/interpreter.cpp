@@ -291,7 +291,7 @@ void Interpreter::bind_macro(const Node& node, Arguments arguments, Scope& scope
   if (node.uses_caller && explicit_caller == node.parameters.end()) {
     Value caller = take_named("caller");
     const bool none = !caller.given() || caller.is(Kind::kNone);
-    scope.set("caller", none ? Value::undefined("No caller defined") : std::move(caller));
+    scope.set("caller", none ? undefined("No caller defined") : std::move(caller));
   }
   if (node.uses_kwargs) {
     DictMaker rest(&budget());
@@ -310,10 +310,10 @@ void Interpreter::bind_macro(const Node& node, Arguments arguments, Scope& scope
   for (size_t i = 0; i < bound.size(); ++i) scope.set(node.parameters[i].name, std::move(bound[i]));
   for (const Parameter& parameter : node.parameters) {
     if (scope.find(parameter.name)->given()) continue;
-    scope.set(parameter.name, parameter.fallback != nullptr
-                                  ? evaluate(*parameter.fallback)
-                                  : Value::undefined(fmt::format("parameter '{}' was not provided",
-                                                                 parameter.name)));
+    scope.set(parameter.name,
+              parameter.fallback != nullptr
+                  ? evaluate(*parameter.fallback)
+                  : undefined(fmt::format("parameter '{}' was not provided", parameter.name)));
   }
 }
 

@@ -71,12 +71,12 @@ Value Interpreter::evaluate_name(const Node& node) {
   budget().spend(names / 64);
   if (const Value* found = scope_->find(node.name)) {
     if (found->given()) return *found;
-    return Value::undefined(fmt::format("'{}' is undefined", node.name));
+    return undefined(fmt::format("'{}' is undefined", node.name));
   }
   if (const Value* found = variables_.find(node.name)) return *found;
   if (const Native* function = find_function(node.name))
     return make_function(&budget(), function, Value());
-  return Value::undefined(fmt::format("'{}' is undefined", node.name));
+  return undefined(fmt::format("'{}' is undefined", node.name));
 }
 
 Values Interpreter::evaluate_all(const std::vector<const Node*>& nodes) {
@@ -154,7 +154,7 @@ Value Interpreter::evaluate_logic(const Node& node, bool stops_at) {
 Value Interpreter::evaluate_condition(const Node& node) {
   if (evaluate(*node.parts[1]).is_true()) return evaluate(*node.parts[0]);
   if (node.parts[2] != nullptr) return evaluate(*node.parts[2]);
-  return Value::undefined("an inline if without else has no value where it is false");
+  return undefined("an inline if without else has no value where it is false");
 }
 
 Value Interpreter::evaluate_filter(const Node& node, const Value& value) {

@@ -105,7 +105,7 @@ Value unique(Context& context, const Value& self, const Arguments& arguments) {
 template <bool kLargest>
 Value extreme(Context& context, const Value& self, const Arguments& arguments) {
   const Values items = items_of(context, self);
-  if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
+  if (items.empty()) return context.undefined("No aggregated item, sequence was empty.");
   size_t best = 0;
   Value best_key = key_of(context, items[0], arguments, 1, 0);
   for (size_t i = 1; i < items.size(); ++i) {
@@ -174,16 +174,16 @@ Value first(Context& context, const Value& self, const Arguments&) {
   if (self.is(Kind::kIterator)) {
     Iterator& iterator = *self.shared<Iterator>();
     if (iterator.next < iterator.items.size()) return iterator.items[iterator.next++];
-    return Value::undefined("No first item, sequence was empty.");
+    return context.undefined("No first item, sequence was empty.");
   }
   const Values items = items_of(context, self);
-  return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
+  return items.empty() ? context.undefined("No first item, sequence was empty.") : items.front();
 }
 
 Value last(Context& context, const Value& self, const Arguments&) {
   if (self.is(Kind::kIterator) || self.is(Kind::kUndefined)) refuse_type("last", self);
   const Values items = items_of(context, self);
-  return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
+  return items.empty() ? context.undefined("No last item, sequence was empty.") : items.back();
 }
 
 Value length(Context& context, const Value& self, const Arguments&) {

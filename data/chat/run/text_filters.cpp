@@ -231,7 +231,7 @@ Value round(Context&, const Value& self, const Arguments& arguments) {
 Value attribute(Context& context, const Value& self, const Arguments& arguments) {
   const std::string& name = text_of("attr", arguments[0]);
   if (self.is(Kind::kDict) && find_method(Kind::kDict, name) == nullptr)
-    return Value::undefined(fmt::format("'dict object' has no attribute '{}'", name));
+    return context.undefined(fmt::format("'dict object' has no attribute '{}'", name));
   return attribute_of(context, self, name);
 }
 

@@ -44,12 +44,14 @@ int64_t Range::size() const {
   return start > stop ? (start - stop - 1) / -step + 1 : 0;
 }
 
-Value Value::undefined(std::string message) {
+Value Value::undefined(Budget* budget, std::string message) {
   if (message.size() > kLongestMessage) {  // a name in it may be any text
     message.resize(kLongestMessage);
     message = as_utf8(message) + "...";
   }
-  return Value(Data(Undefined{std::make_shared<const std::string>(std::move(message))}));
+  const size_t size = message.size() + kTextBytes;
+  return Value(Data(
+      Undefined{std::shared_ptr<const Text>(new Text{std::move(message), false, {budget, size}})}));
 }
 
 Kind Value::kind() const {
@@ -63,6 +65,9 @@ Kind Value::kind() const {
   return tuple ? Kind::kTuple : kind;
 }
 
+const std::string& Value::undefined_message() const {
+  return std::get<Undefined>(data_).message->bytes;
+}
 const std::string& Value::as_text() const { return shared<const Text>()->bytes; }
 bool Value::is_markup() const { return is(Kind::kText) && shared<const Text>()->markup; }
 const Values& Value::items() const { return shared<const Sequence>()->items; }

@@ -50,7 +50,7 @@ struct Absent {};
 struct None {};
 // The message is what an operation other than printing says.
 struct Undefined {
-  std::shared_ptr<const std::string> message;
+  std::shared_ptr<const Text> message;
 };
 struct Range {
   static constexpr int64_t kFarthest = int64_t{1} << 61;  // what its numbers and steps may be
@@ -78,7 +78,7 @@ class Value {
   explicit Value(double value) : data_(value) {}
   explicit Value(Range value) : data_(value) {}
   static Value absent() { return Value(Data(Absent{})); }
-  static Value undefined(std::string message);
+  static Value undefined(Budget* budget, std::string message);
 
   Kind kind() const;
   bool is(Kind kind) const { return this->kind() == kind; }
@@ -99,7 +99,7 @@ class Value {
   const Dict& as_dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
   const View& as_view() const { return *std::get<std::shared_ptr<const View>>(data_); }
   const Range& as_range() const { return std::get<Range>(data_); }
-  const std::string& undefined_message() const { return *std::get<Undefined>(data_).message; }
+  const std::string& undefined_message() const;
   template <class T>
   const std::shared_ptr<T>& shared() const {
     return std::get<std::shared_ptr<T>>(data_);

@@ -1,6 +1,9 @@
 #include "data/tokenizer/normalize/normalizer.h"
 
+#include <algorithm>
+
 #include "core/status/error.h"
+#include "data/text/text_kind.h"
 #include "data/tokenizer/text/byte_letters.h"
 
 namespace ds {
@@ -55,7 +58,7 @@ class ByCharacter final : public Normalizer {
 
 void small_letter(char32_t c, std::string_view, std::string& out) { unicode::append_lower(c, out); }
 
-void without_mark(char32_t c, std::string_view written, std::string& out) {
+void unless_mark(char32_t c, std::string_view written, std::string& out) {
   if (!unicode::is_mark(c)) out += written;
 }
 
@@ -76,6 +79,10 @@ class Strip final : public Normalizer {
     if (sides_.left) text.remove_prefix(unicode::space_after(text));
     if (sides_.right) text = text.substr(0, unicode::space_before(text));
     return std::string(text);
+  }
+  size_t beginning(std::string_view text, size_t first, PatternWork&) const override {
+    const size_t taken = sides_.left ? unicode::space_after(text) : 0;
+    return first - std::min(first, taken);
   }
   bool may_be_cut(CutPlaces::Kind) const override { return false; }
 
@@ -104,16 +111,14 @@ class Replace final : public Normalizer {
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   std::string apply(std::string_view text, PatternWork& work) const override {
     std::string out;
-    size_t rest = 0;
-    pattern_->for_each_match(text, Pattern::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
-      require_sane(out.size(), text.size());
-      out += text.substr(rest, begin - rest);
-      out += content_;
-      rest = end;
-      return true;
-    });
-    out += text.substr(rest);
+    replace_up_to(text, text.size(), work, out);
     return out;
+  }
+  // What comes in the place of a match stands for the last character of it.
+  size_t beginning(std::string_view text, size_t first, PatternWork& work) const override {
+    std::string out;
+    if (first > 0) replace_up_to(text, first, work, out);
+    return out.size();
   }
   // What other regular expressions may match is not known beforehand.
   bool may_be_cut(CutPlaces::Kind) const override {
@@ -125,6 +130,24 @@ class Replace final : public Normalizer {
   }
 
  private:
+  // Appends what stands for the first `wanted` bytes of the text.
+  void replace_up_to(std::string_view text, size_t wanted, PatternWork& work,
+                     std::string& out) const {
+    size_t rest = 0;
+    pattern_->for_each_match(text, Pattern::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
+      require_sane(out.size(), text.size());
+      if (end > wanted) {  // a match that reaches beyond it stands for what is there
+        wanted = std::min(wanted, begin);
+        return false;
+      }
+      out += text.substr(rest, begin - rest);
+      out += content_;
+      rest = end;
+      return true;
+    });
+    out += text.substr(rest, wanted - rest);
+  }
+
   std::shared_ptr<const Pattern> pattern_;
   std::string content_;
 };
@@ -154,11 +177,25 @@ std::string normalize(const Normalizers& normalizers, std::string_view text, Pat
   return out;
 }
 
+NormalizedText normalize_with_beginning(const Normalizers& normalizers, std::string_view text,
+                                        PatternWork& work) {
+  NormalizedText out{std::string(text), first_character(text).length};
+  for (const auto& normalizer : normalizers) {
+    const size_t beginning = normalizer->beginning(out.text, out.beginning, work);
+    out.text = normalizer->apply(out.text, work);
+    require_sane(out.text.size(), text.size());
+    out.beginning = std::min(beginning, out.text.size());
+    while (out.beginning < out.text.size() && is_continuation(out.text[out.beginning]))
+      ++out.beginning;
+  }
+  return out;
+}
+
 std::unique_ptr<Normalizer> unicode_form(unicode::Form form) {
   return std::make_unique<UnicodeForm>(form);
 }
 std::unique_ptr<Normalizer> lowercase() { return std::make_unique<ByCharacter>(&small_letter); }
-std::unique_ptr<Normalizer> strip_accents() { return std::make_unique<ByCharacter>(&without_mark); }
+std::unique_ptr<Normalizer> strip_accents() { return std::make_unique<ByCharacter>(&unless_mark); }
 std::unique_ptr<Normalizer> byte_letters() { return std::make_unique<ByteLetters>(); }
 std::unique_ptr<Normalizer> nmt() { return std::make_unique<ByCharacter>(&nmt_rule); }
 std::unique_ptr<Normalizer> strip(StripSides sides) { return std::make_unique<Strip>(sides); }

@@ -33,6 +33,11 @@ class Normalizer {
   virtual bool may_be_cut(CutPlaces::Kind places) const = 0;
   // Whether what it writes never has this text in it.
   virtual bool replaces(std::string_view) const { return false; }
+  // How many bytes of the new text stand for the first bytes of the old one, which are whole
+  // characters.
+  virtual size_t beginning(std::string_view text, size_t first, PatternWork& work) const {
+    return first > 0 ? apply(text.substr(0, first), work).size() : 0;
+  }
 };
 using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
 
@@ -41,6 +46,15 @@ using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
 enum class PartOfText { kBeginning, kFurtherOn, kBehindCut };
 std::string normalize(const Normalizers& normalizers, std::string_view text, PatternWork& work,
                       PartOfText part = PartOfText::kBeginning);
+
+// The same of a whole text that is not empty, with how many bytes stand for its first character:
+// none where that was taken away.
+struct NormalizedText {
+  std::string text;
+  size_t beginning = 0;
+};
+NormalizedText normalize_with_beginning(const Normalizers& normalizers, std::string_view text,
+                                        PatternWork& work);
 
 std::unique_ptr<Normalizer> unicode_form(unicode::Form form);
 std::unique_ptr<Normalizer> lowercase();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "data/tokenizer/normalize/normalizer.h"
@@ -29,6 +30,10 @@ class Precompiled final : public Normalizer {
       });
     }
     return out;
+  }
+  // The reference tells what was taken away at the beginning from nothing.
+  size_t beginning(std::string_view text, size_t first, PatternWork& work) const override {
+    return first > 0 ? std::max<size_t>(Normalizer::beginning(text, first, work), 1) : 0;
   }
   bool may_be_cut(CutPlaces::Kind) const override { return true; }
 

@@ -15,9 +15,12 @@ void JsonPart::unsupported(const std::string& what) const {
 
 std::optional<JsonPart> JsonPart::member(const char* key) const {
   if (!value_->IsObject()) return std::nullopt;
-  const auto found = value_->FindMember(key);
-  if (found == value_->MemberEnd() || found->value.IsNull()) return std::nullopt;
-  return JsonPart(*file_, found->value, key);
+  const Json* found = nullptr;
+  for (const auto& [name, value] : value_->GetObject()) {
+    if (std::string_view(name.GetString(), name.GetStringLength()) == key) found = &value;
+  }
+  if (found == nullptr || found->IsNull()) return std::nullopt;
+  return JsonPart(*file_, *found, key);
 }
 
 JsonPart JsonPart::require(const char* key) const {

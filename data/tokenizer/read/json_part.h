@@ -20,7 +20,8 @@ class JsonPart {
   [[noreturn]] void unsupported(const std::string& what) const;  // Unsupported
 
   const Json& value() const { return *value_; }
-  // A member that is there and not null; nothing of what is no object.
+  // A member that is there and not null, the last one of a key that stands twice; nothing of what
+  // is no object.
   std::optional<JsonPart> member(const char* key) const;
   JsonPart require(const char* key) const;
   std::vector<JsonPart> list(const char* key) const;  // DataError unless it is a list

@@ -46,6 +46,8 @@ class TokenTexts {
   static constexpr int64_t kLargestId = 1 << 24;
   // DataError where the id is out of range or is another token's.
   void add(const JsonPart& part, int64_t id, const std::string& text);
+  // Another text for an id that is there.
+  void rewrite(int32_t id, std::string text) { texts_.at(id) = std::move(text); }
   const std::string* find(int32_t id) const;
   int64_t vocab_size() const { return vocab_size_; }
 

@@ -106,7 +106,7 @@ std::unique_ptr<PieceEncoder> read_byte_pair(const JsonPart& model, ReadSteps& p
   // Whole texts come as one piece where spaces are letters: words that repeat are looked up then.
   if (!pre_tokenizer.ends_in_byte_letters && encoder->may_cut_before(kSpaceSign)) {
     pre_tokenizer.steps.push_back(
-        {.pattern = std::make_shared<Regex>("(?:" + std::string(kSpaceSign) + ")+"),
+        {.pattern = std::make_shared<LiteralRuns>(std::string(kSpaceSign)),
          .behavior = PreTokenizerStep::Behavior::kMergedWithNext});
   }
   return encoder;

@@ -37,12 +37,15 @@ class AddedTokens {
 
   // Calls `on_text` and `on_token` for the sections of the text in order. A section of text comes
   // with how far it is wanted, and on_text() says how many bytes of it were taken; so does this.
+  // White space that a token takes from its right is searched for tokens, too, and what follows the
+  // last of them is text again, as in PyPI tokenizers.
   template <class OnText, class OnToken>
   size_t split(std::string_view text, const TextPart& part, const OnText& on_text,
                const OnToken& on_token) const {
     const size_t certain = part.goes_on ? certain_bytes(text) : text.size();
+    SpaceRun space;
     size_t rest = 0;
-    for (size_t at = 0; at < certain && rest < part.stop;) {
+    for (size_t at = 0; at < certain && (rest < part.stop || at < rest);) {
       const AddedToken* token = match(text.substr(at));
       if (token == nullptr) {
         ++at;
@@ -51,27 +54,56 @@ class AddedTokens {
       size_t begin = at;
       at += token->content.size();
       if (token->where == AddedToken::Where::kWholeWord && !is_word(text, begin, at)) continue;
-      if (token->left == AddedToken::Strip::kStrip)
-        begin = rest + unicode::space_before(text.substr(rest, begin - rest));
-      if (token->right == AddedToken::Strip::kStrip) at += unicode::space_after(text.substr(at));
+      if (token->left == AddedToken::Strip::kStrip) begin = left_end(text, rest, begin);
+      const bool strips = token->right == AddedToken::Strip::kStrip;
+      const size_t end = strips ? space.end(text, at) : at;
+      if (begin >= end) continue;  // its place was taken whole by a token before it
       if (begin > rest) {
         rest += on_text(text.substr(rest, begin - rest), {.stop = part.after(rest).stop});
         if (rest < begin || rest >= part.stop) return rest;
       }
-      if (part.goes_on && at == text.size()) return rest;  // its white space may follow
+      // Tokens within white space may reach beyond what is there of a text that goes on.
+      if (part.goes_on &&
+          (end == text.size() || (strips && (end > certain || holds_token(text, at, end)))))
+        return rest;
       on_token(token->id);
-      rest = at;
+      rest = end;
     }
     if (rest >= std::min(certain, part.stop)) return rest;
     return rest + on_text(text.substr(rest, certain - rest), part.after(rest));
   }
 
  private:
+  // The run of white space that was looked at last: tokens within a long one look once.
+  class SpaceRun {
+   public:
+    size_t end(std::string_view text, size_t from) {
+      if (from < begin_ || from > end_) {
+        begin_ = from;
+        end_ = from + unicode::space_after(text.substr(from));
+      }
+      return end_;
+    }
+
+   private:
+    size_t begin_ = 1, end_ = 0;
+  };
+
+  // Returns where a token begins with the white space before it that no other token has.
+  static size_t left_end(std::string_view text, size_t rest, size_t begin) {
+    if (rest >= begin) return rest;
+    return rest + unicode::space_before(text.substr(rest, begin - rest));
+  }
   // Returns up to where whatever follows the text changes nothing about which tokens begin, nor
   // about what white space is theirs.
   size_t certain_bytes(std::string_view text) const;
   // Whether no letter or digit, or what belongs to them, lies beside this part of the text.
   static bool is_word(std::string_view text, size_t begin, size_t end);
+  // Whether a token begins in [begin, end).
+  bool holds_token(std::string_view text, size_t begin, size_t end) const {
+    while (begin < end && match(text.substr(begin)) == nullptr) ++begin;
+    return begin < end;
+  }
   // The longest token that the text begins with, or null.
   const AddedToken* match(std::string_view text) const;
 

@@ -307,6 +307,17 @@ void Literal::for_each_match(std::string_view text, TextEnd text_end, PatternWor
   }
 }
 
+void LiteralRuns::for_each_match(std::string_view text, TextEnd text_end, PatternWork&,
+                                 const OnMatch& on_match) const {
+  for (size_t at = text.find(text_); at != std::string_view::npos; at = text.find(text_, at)) {
+    const size_t begin = at;
+    while (text.substr(at).starts_with(text_)) at += text_.size();
+    // Another one may follow, or the rest of one.
+    const bool is_open = text_end == TextEnd::kGoesOn && text.size() - at < text_.size();
+    if (is_open || !on_match(begin, at)) return;
+  }
+}
+
 size_t CharacterKinds::kind_of(char32_t c) const {
   size_t kind = 0;
   while (kind < kinds_.size() && !kinds_[kind](c)) ++kind;

@@ -91,6 +91,17 @@ class Literal final : public Pattern {
   std::string text_;
 };
 
+// Runs of a text that stands there again and again.
+class LiteralRuns final : public Pattern {
+ public:
+  explicit LiteralRuns(std::string text) : text_(std::move(text)) {}  // not empty
+  void for_each_match(std::string_view text, TextEnd text_end, PatternWork& work,
+                      const OnMatch& on_match) const override;
+
+ private:
+  std::string text_;
+};
+
 // Each character of one of some kinds is a match, or each run of one kind where they are taken
 // together. A character that is of several kinds is of the first.
 class CharacterKinds final : public Pattern {

@@ -142,6 +142,12 @@ std::shared_ptr<const PieceRewrite> space_sign(std::string sign, PrependScheme s
   return std::make_shared<SpaceSign>(std::move(sign), scheme);
 }
 
+bool PreTokenizer::asks_for_beginnings() const {
+  return std::ranges::any_of(steps_, [](const PreTokenizerStep& step) {
+    return step.rewrite != nullptr && step.rewrite->asks_for_beginnings();
+  });
+}
+
 bool PreTokenizer::goes_on_anywhere() const {
   if (steps_.empty()) return false;
   const PreTokenizerStep& first = steps_.front();  // the others see its pieces alone
@@ -149,12 +155,7 @@ bool PreTokenizer::goes_on_anywhere() const {
          first.pattern->begins_anywhere();
 }
 
-bool PreTokenizer::begins_anywhere() const {
-  const auto asks = [](const PreTokenizerStep& step) {
-    return step.rewrite != nullptr && step.rewrite->asks_for_beginnings();
-  };
-  return goes_on_anywhere() && std::ranges::none_of(steps_, asks);
-}
+bool PreTokenizer::begins_anywhere() const { return goes_on_anywhere() && !asks_for_beginnings(); }
 
 Pieces PreTokenizer::split(std::string_view text, const TextPart& part, bool begins,
                            PatternWork& work) const {

@@ -61,6 +61,8 @@ class PreTokenizer {
   explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
   // `begins`: the text is not the part of a text that others went before.
   Pieces split(std::string_view text, const TextPart& part, bool begins, PatternWork& work) const;
+  // Whether it counts that a piece is what a whole text begins with.
+  bool asks_for_beginnings() const;
   // Whether the pieces of a text that is cut between two pieces are those of its parts, the second
   // of which is known to be one; and also where that is not known.
   bool goes_on_anywhere() const;

@@ -9,7 +9,7 @@ class Pattern;
 
 // Chinese characters and kana are one script, as in SentencePiece; spaces, and code points without
 // a script, belong to the run before them, and to none where there is no run. The scripts are those
-// of Unicode 14, and the reference's are older: it takes what is newer to be without a script.
+// of the reference: it takes what is newer than Unicode 9 to be without one.
 std::shared_ptr<const Pattern> script_runs();
 
 }  // namespace ds

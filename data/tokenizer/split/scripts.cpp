@@ -30,6 +30,7 @@ constexpr auto kScripts = std::to_array<std::string_view>({"Adlam",
                                                            "Cham",
                                                            "Cherokee",
                                                            "Chorasmian",
+                                                           "Common",
                                                            "Coptic",
                                                            "Cuneiform",
                                                            "Cypriot",
@@ -52,11 +53,13 @@ constexpr auto kScripts = std::to_array<std::string_view>({"Adlam",
                                                            "Gujarati",
                                                            "Gunjala_Gondi",
                                                            "Gurmukhi",
+                                                           "Han",
                                                            "Hangul",
                                                            "Hanifi_Rohingya",
                                                            "Hanunoo",
                                                            "Hatran",
                                                            "Hebrew",
+                                                           "Hiragana",
                                                            "Imperial_Aramaic",
                                                            "Inherited",
                                                            "Inscriptional_Pahlavi",
@@ -64,6 +67,7 @@ constexpr auto kScripts = std::to_array<std::string_view>({"Adlam",
                                                            "Javanese",
                                                            "Kaithi",
                                                            "Kannada",
+                                                           "Katakana",
                                                            "Kayah_Li",
                                                            "Kharoshthi",
                                                            "Khitan_Small_Script",
@@ -166,12 +170,8 @@ constexpr auto kScripts = std::to_array<std::string_view>({"Adlam",
 
 }  // namespace
 
-std::span<const std::string_view> scripts() { return kScripts; }
-
 bool is_script(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kOthers{"Common", "Han", "Hiragana", "Katakana"};
-  return std::ranges::find(kOthers, name) != kOthers.end() ||
-         std::ranges::find(kScripts, name) != kScripts.end();
+  return std::ranges::find(kScripts, name) != kScripts.end();
 }
 
 }  // namespace ds

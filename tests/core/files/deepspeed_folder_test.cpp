@@ -22,12 +22,13 @@ TEST_CASE("a folder of DeepSpeed's checkpoints is named with a file of it", "[co
   lay_checkpoint(files, "global_step10");
   const std::string advice = deepspeed_advice(files, "/ds");
   CHECK_THAT(advice, Catch::StartsWith("/ds: is a folder of DeepSpeed's checkpoints") &&
-                         Catch::Contains("does not read yet") &&
-                         Catch::Contains("zero_to_fp32.py") && Catch::Contains("_states.pt"));
+                         Catch::Contains("`dslaunch convert /ds OUT --config MODEL`") &&
+                         Catch::Contains("_states.pt"));
   CHECK_THAT(deepspeed_advice(files, "/ds/global_step10"),
              Catch::StartsWith("/ds/global_step10: is a folder"));
   CHECK_THAT(deepspeed_advice(files, "/ds/global_step10/mp_rank_00_model_states.pt"),
-             Catch::Contains("is a file of DeepSpeed's checkpoints"));
+             Catch::Contains("is a file of DeepSpeed's checkpoints") &&
+                 Catch::Contains("convert /ds/global_step10 OUT"));
 }
 
 TEST_CASE("DeepSpeed's checkpoints are recognised under any tag, and without ZeRO", "[core]") {
@@ -35,6 +36,9 @@ TEST_CASE("DeepSpeed's checkpoints are recognised under any tag, and without ZeR
   files.make_directories("/ds/best");
   files.write_text_atomically("/ds/best/mp_rank_00_model_states.pt", "x");
   CHECK_FALSE(deepspeed_advice(files, "/ds").empty());
+  CHECK(is_deepspeed_folder(files, "/ds"));
+  CHECK(is_deepspeed_folder(files, "/ds/best"));
+  CHECK_FALSE(is_deepspeed_folder(files, "/ds/best/mp_rank_00_model_states.pt"));
   files.make_directories("/moe/a");
   files.write_text_atomically("/moe/a/layer_2_expert_3_mp_rank_00_model_states.pt", "x");
   CHECK_FALSE(deepspeed_advice(files, "/moe/a").empty());
@@ -51,6 +55,7 @@ TEST_CASE("other folders are none of DeepSpeed's", "[core]") {
                                  "/hf/pytorch_model.bin", "/missing", ""}) {
     CAPTURE(path);
     CHECK(deepspeed_advice(files, path).empty());
+    CHECK_FALSE(is_deepspeed_folder(files, path));
   }
 }
 

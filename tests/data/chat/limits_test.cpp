@@ -42,6 +42,17 @@ TEST_CASE("the bytes of values and of output add up", "[data][chat]") {
         fmt::format("t: line 2: {}", kBytes));
 }
 
+TEST_CASE("undefined values take bytes", "[data][chat]") {
+  const std::string name(190, 'n');
+  const auto kept = [&](const char* what) {
+    return error("{% set kept = range(50000)|map(" + std::string(what) + ")|list %}", "{}",
+                 {.bytes = 8'000'000});
+  };
+  CHECK(kept("'int'").empty());  // it is not the list alone
+  CHECK(kept(("attribute='" + name + "'").c_str()) ==
+        "t: line 1: the template takes more than 8000000 bytes of memory");
+}
+
 TEST_CASE("loops and functions that are kept take bytes", "[data][chat]") {
   CHECK(error("{% set n = namespace() %}{% for i in range(90000) %}{% for x in [1] %}"
               "{% set n.l = loop %}{% endfor %}{% endfor %}",

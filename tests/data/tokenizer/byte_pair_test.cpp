@@ -145,10 +145,11 @@ namespace {
 
 // The sections of a text by trying every token at every place.
 std::string split_plainly(const std::vector<AddedToken>& tokens, const std::string& text) {
-  std::string out, rest;
-  const auto flush = [&] {
-    if (!rest.empty()) out += "[" + rest + "]";
-    rest.clear();
+  const auto is_space = [&](size_t at) { return text[at] == ' ' || text[at] == '\n'; };
+  std::string out;
+  size_t rest = 0;
+  const auto add_text = [&](size_t end) {
+    if (end > rest) out += "[" + text.substr(rest, end - rest) + "]";
   };
   for (size_t at = 0; at < text.size();) {
     const AddedToken* best = nullptr;
@@ -157,21 +158,22 @@ std::string split_plainly(const std::vector<AddedToken>& tokens, const std::stri
       if (best == nullptr || token.content.size() > best->content.size()) best = &token;
     }
     if (best == nullptr) {
-      rest += text[at++];
+      ++at;
       continue;
     }
-    at += best->content.size();
+    size_t begin = at, end = at + best->content.size();
+    at = end;
     if (best->left == AddedToken::Strip::kStrip) {
-      while (rest.ends_with(' ') || rest.ends_with('\n')) rest.pop_back();
+      while (begin > 0 && is_space(begin - 1)) --begin;
+      begin = std::max(begin, rest);
     }
-    flush();
+    while (best->right == AddedToken::Strip::kStrip && end < text.size() && is_space(end)) ++end;
+    if (begin >= end) continue;
+    add_text(begin);
     out += std::to_string(best->id);
-    while (best->right == AddedToken::Strip::kStrip && at < text.size() &&
-           (text[at] == ' ' || text[at] == '\n')) {
-      ++at;
-    }
+    rest = end;
   }
-  flush();
+  add_text(text.size());
   return out;
 }
 

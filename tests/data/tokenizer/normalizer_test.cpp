@@ -53,6 +53,36 @@ TEST_CASE("each normalizer by itself", "[data]") {
   CHECK(normalize(both, "BC", work) == "Abc");
 }
 
+TEST_CASE("normalizers tell what is left of a text's first character", "[data]") {
+  const auto beginning = [](std::unique_ptr<Normalizer> first, std::unique_ptr<Normalizer> second,
+                            std::string_view text) {
+    Normalizers both;
+    if (first != nullptr) both.push_back(std::move(first));
+    if (second != nullptr) both.push_back(std::move(second));
+    PatternWork work(text.size());
+    const NormalizedText made = normalize_with_beginning(both, text, work);
+    CHECK(made.text == normalize(both, text, work));
+    return made.text.substr(0, made.beginning) + "|" + made.text.substr(made.beginning);
+  };
+  const auto spaces = [](const char* content) {
+    return replace(std::make_shared<Regex>(" +"), content);
+  };
+  CHECK(beginning(nullptr, nullptr, "\u00e9a") == "\u00e9|a");
+  CHECK(beginning(unicode_form(unicode::Form::kNfd), nullptr, "\u00e9a") == "e\u0301|a");
+  CHECK(beginning(unicode_form(unicode::Form::kNfc), nullptr, "e\u0301a") == "\u00e9|a");
+  CHECK(beginning(strip({}), nullptr, " a ") == "|a");
+  CHECK(beginning(strip({.left = false}), nullptr, " a ") == " |a");
+  CHECK(beginning(strip_accents(), prepend("_"), "\u0301a") == "|_a");
+  CHECK(beginning(prepend("__"), lowercase(), "Ab") == "__a|b");
+  CHECK(beginning(spaces("_"), nullptr, " a") == "_|a");
+  CHECK(beginning(spaces("_"), nullptr, "  a") == "|_a");  // it stands for the last of them
+  CHECK(beginning(spaces(""), nullptr, " a") == "|a");
+  CHECK(beginning(bert_normalizer({}), nullptr,
+                  "\x01"
+                  "a") == "|a");
+  CHECK(beginning(precompiled(table_of_one()), nullptr, "ab") == "bc|b");
+}
+
 TEST_CASE("a text does not grow without end", "[data]") {
   const auto grows = [] {
     Normalizers many;

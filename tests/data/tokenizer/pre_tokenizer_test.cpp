@@ -174,6 +174,27 @@ TEST_CASE("kinds of characters are matched one by one, or in runs of a kind", "[
   CHECK(pieces(CharacterKinds::Take::kRuns) == "[ab][12][..][3][c]");
 }
 
+TEST_CASE("runs of a text are one match each, however long", "[data]") {
+  const LiteralRuns runs("\u2581");
+  const auto spans = [&](std::string_view text, Pattern::TextEnd end) {
+    std::vector<std::pair<size_t, size_t>> out;
+    PatternWork work(text.size());
+    runs.for_each_match(text, end, work, [&](size_t begin, size_t stop) {
+      out.emplace_back(begin, stop);
+      return true;
+    });
+    return out;
+  };
+  using Spans = std::vector<std::pair<size_t, size_t>>;
+  using enum Pattern::TextEnd;
+  CHECK(spans("a\u2581\u2581bcd\u2581", kEnd) == Spans{{1, 7}, {10, 13}});
+  CHECK(spans("a\u2581\u2581bcd\u2581", kGoesOn) == Spans{{1, 7}});  // more of them may follow
+  CHECK(spans("abc", kEnd).empty());
+  std::string many;
+  for (int i = 0; i < 1'000'000; ++i) many += "\u2581";
+  CHECK(spans(many + "abc", kGoesOn) == Spans{{0, 3'000'000}});
+}
+
 TEST_CASE("spaces become a sign, which stands before pieces by a scheme", "[data]") {
   const auto pieces = [](PrependScheme scheme, const std::string& text) {
     PreTokenizerStep step;

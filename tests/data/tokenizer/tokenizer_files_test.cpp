@@ -148,6 +148,45 @@ TEST_CASE("added tokens come first, may strip, and are given back", "[data]") {
   CHECK_FALSE(tokenizer->knows(19));
 }
 
+TEST_CASE("an added token that is looked for in normalized text is shown so", "[data]") {
+  const auto tokenizer =
+      loaded(file_of(kPlain, R"(,"normalizer":{"type":"Lowercase"},"added_tokens":[)"
+                             R"({"id":9,"content":"<X>","normalized":true},)"
+                             R"({"id":10,"content":"<Y>","normalized":false,"special":true}])"));
+  CHECK(tokenizer->encode("<x><Y>a") == Ids{9, 10, 0});
+  CHECK(tokenizer->decode(Ids{9, 10, 0}) == "<x><Y>a");
+}
+
+TEST_CASE("a sign goes before the first word where nothing before it was taken away", "[data]") {
+  const auto ids = [](const std::string& normalizer, std::string_view text) {
+    return loaded(
+               R"({"model":{"type":"WordLevel","vocab":{"_a":0,"a":1,"?":2},"unk_token":"?"},)"
+               R"("pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"first"},)"
+               R"("normalizer":)" +
+               normalizer + "}")
+        ->encode(text);
+  };
+  CHECK(ids("null", "a a") == Ids{0, 0});
+  CHECK(ids(R"({"type":"Strip"})", "a") == Ids{0});
+  CHECK(ids(R"({"type":"Strip"})", " a") == Ids{1});
+  CHECK(ids(R"({"type":"StripAccents"})", "\u0301a") == Ids{1});
+  CHECK(ids(R"({"type":"Replace","pattern":{"Regex":" +"},"content":" "})", "  a") == Ids{0});
+}
+
+TEST_CASE("runs of a script are pieces, by the tables of the reference", "[data]") {
+  const auto ids = [](std::string_view text) {
+    return loaded(R"({"model":{"type":"WordLevel","vocab":{"a ":0,"\u30abー漢":1,"?":2,)"
+                  R"("b\ud83e\udd7a":3," ":4,"\ud83d\ude42":5,"c":6},"unk_token":"?"},)"
+                  R"("pre_tokenizer":{"type":"UnicodeScripts"}})")
+        ->encode(text);
+  };
+  CHECK(ids("a \u30abー漢") == Ids{0, 1});
+  CHECK(ids("b\U0001f97a") == Ids{3});     // Unicode 11: of any script there
+  CHECK(ids("c\U0001f642") == Ids{6, 5});  // Unicode 7
+  CHECK(ids(" c") == Ids{6});              // what is before the first run is no piece
+  CHECK(ids("  ").empty());
+}
+
 TEST_CASE("added tokens that cannot be are refused", "[data]") {
   const auto with = [](const std::string& list) {
     return refusal_of(file_of(kPlain, ",\"added_tokens\":" + list));
@@ -207,6 +246,17 @@ TEST_CASE("what is null in a file is as good as not there", "[data]") {
       R"("byte_fallback":false,"unk_token":null)";
   CHECK(loaded(file_of(kPlain, nulls, in_model))->encode("ab") == Ids{2});
   CHECK(loaded(file_of("null"))->encode("ab") == Ids{2});  // characters, without any cut
+}
+
+TEST_CASE("of a key that stands twice in a file the last value counts", "[data]") {
+  const auto ids = [](const std::string& keys) {
+    return loaded(R"({"model":{"type":"WordLevel","vocab":{"a":0,"ab":1},"unk_token":"a"},)"
+                  R"("pre_tokenizer":{"type":"FixedLength",)" +
+                  keys + "}}")
+        ->encode("ab");
+  };
+  CHECK(ids(R"("length":1,"length":2)") == Ids{1});
+  CHECK(ids(R"("length":2,"length":1)") == Ids{0, 0});
 }
 
 TEST_CASE("half of a surrogate pair is no text", "[data]") {

@@ -360,6 +360,31 @@ TEST_CASE("of added tokens the leftmost, then the longest is found", "[data]") {
   CHECK(AddedTokens({}).kLongest == 1024);
 }
 
+TEST_CASE("white space that one added token takes may be others, as in the reference", "[data]") {
+  const auto keep = AddedToken::Strip::kKeep;
+  const auto strip = AddedToken::Strip::kStrip;
+  const AddedTokens tokens(
+      {{"<a>", 1, keep, strip}, {"  ", 2, keep, keep}, {"\n", 3, strip, keep}});
+  const auto split = [&](std::string_view text) {
+    std::string out;
+    const auto on_text = [&](std::string_view section, const TextPart&) {
+      out += fmt::format("[{}]", section);
+      return section.size();
+    };
+    tokens.split(text, {}, on_text, [&](int32_t id) { out += std::to_string(id); });
+    return out;
+  };
+  CHECK(split("<a> x") == "1[x]");
+  CHECK(split("<a>  x") == "12[x]");
+  CHECK(split("<a>   x") == "12[ x]");  // the last blank is text again
+  CHECK(split("<a>\n x") == "1[x]");    // nothing is left of it
+  CHECK(split("<a> \nx") == "1[x]");
+  CHECK(split("x \n y") == "[x]3[ y]");
+  std::string spaces = "<a>";
+  spaces.append(1 << 20, ' ');
+  CHECK(split(spaces + "x").size() == 1 + (1 << 19) + 3);  // in time
+}
+
 TEST_CASE("twenty thousand added tokens and a high id are read like any others", "[data]") {
   std::string list;
   for (int i = 0; i < 20'000; ++i) {

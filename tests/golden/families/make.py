@@ -3,7 +3,7 @@ weights, five steps of AdamW over sequential samples, the weights after them, an
 sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
-Made with torch 2.9.1 and transformers 5.24.0, on the CPU.
+Made with torch 2.9.1 (xlm-roberta with 2.15.0) and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -25,7 +25,7 @@ OPT = {**COMMON, "ffn_dim": 24, "word_embed_proj_dim": 16, "max_position_embeddi
 BERT = {**COMMON, "intermediate_size": 24, "max_position_embeddings": 84, "initializer_range": 0.5,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 # Encoders are given next words as targets, too: what a loss is made of does not matter to a model.
-ENCODERS = ("bert", "modernbert", "roberta")
+ENCODERS = ("bert", "modernbert", "roberta", "xlm-roberta")
 # Second names of a tied weight and its bias, which no file has.
 TIED_NAMES = ("lm_head.weight", "decoder.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
               "lm_head.decoder.bias")
@@ -95,11 +95,12 @@ FAMILIES = {
                          "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}),
     # Positions begin behind the padding token, of which there is none in the samples; the head has gelu all the same.
     "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 1}, type_vocab_size=1, hidden_act="relu"),
+    "xlm-roberta": lambda: transformers.XLMRobertaConfig(**{**BERT, "pad_token_id": 3}),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 # Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of.
 OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums",
-                                                                "bert", "roberta")}
+                                                                "bert", "roberta", "xlm-roberta")}
 CLIP = 1.0
 
 

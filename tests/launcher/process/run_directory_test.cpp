@@ -195,8 +195,8 @@ TEST_CASE("metrics are one line per step, in both files", "[launcher]") {
         "{\"step\": 2, \"loss\": 0.1, \"grad_norm\": 1.5, \"lr\": 0.5, \"loss_scale\": 1, "
         "\"tokens_per_s\": null, \"samples\": 16, \"validation_loss\": 3}\n");
   CHECK(content(run.file("metrics.csv")) == metrics_csv_header() +
-                                                "1,2.5,,0.5,1,,8,,,,,,\n"
-                                                "2,0.1,1.5,0.5,1,,16,3,,,,,\n");
+                                                "1,2.5,,0.5,1,,8,,,,,,,\n"
+                                                "2,0.1,1.5,0.5,1,,16,3,,,,,,\n");
 }
 
 TEST_CASE("a resumed run continues its metrics where it resumed", "[launcher]") {
@@ -214,8 +214,8 @@ TEST_CASE("a resumed run continues its metrics where it resumed", "[launcher]") 
   metrics.add(step(4, 60));
   metrics.flush();
   CHECK(content(run.file("metrics.csv")) == metrics_csv_header() +
-                                                "1,9,,0.5,1,,8,,,,,,\n2,8,,0.5,1,,16,,,,,,\n"
-                                                "3,7,,0.5,1,,24,,,,,,\n4,60,,0.5,1,,32,,,,,,\n");
+                                                "1,9,,0.5,1,,8,,,,,,,\n2,8,,0.5,1,,16,,,,,,,\n"
+                                                "3,7,,0.5,1,,24,,,,,,,\n4,60,,0.5,1,,32,,,,,,,\n");
   std::istringstream lines(content(run.file("metrics.jsonl")));
   std::vector<int64_t> steps;
   for (std::string line; std::getline(lines, line);) {
@@ -234,8 +234,8 @@ TEST_CASE("a step that another epoch of the same launch does again replaces what
   for (const int64_t number : {1, 2, 3, 2, 3, 4}) metrics.add(step(number, 1));
   metrics.flush();
   CHECK(content(run.file("metrics.csv")) == metrics_csv_header() +
-                                                "1,1,,0.5,1,,8,,,,,,\n2,1,,0.5,1,,16,,,,,,\n"
-                                                "3,1,,0.5,1,,24,,,,,,\n4,1,,0.5,1,,32,,,,,,\n");
+                                                "1,1,,0.5,1,,8,,,,,,,\n2,1,,0.5,1,,16,,,,,,,\n"
+                                                "3,1,,0.5,1,,24,,,,,,,\n4,1,,0.5,1,,32,,,,,,,\n");
 }
 
 TEST_CASE("only our own lines have a step", "[launcher]") {

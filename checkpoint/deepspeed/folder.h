@@ -1,0 +1,51 @@
+// A checkpoint of DeepSpeed, open for reading: its parameters whole, one at a time, whatever stage
+// of ZeRO and number of ranks wrote it, and how far the run had come. Nothing in the files is
+// executed (core/torch/torch_file.h). Those of tensor-parallel ranks and pipelines are read as
+// universal folders alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed/optimizer_states.h"
+#include "checkpoint/deepspeed/progress.h"
+#include "checkpoint/deepspeed/saved_tensors.h"
+#include "core/files/file.h"
+
+namespace ds::deepspeed {
+
+// Reading is thread-safe.
+class DeepSpeedFolder {
+ public:
+  // `path`: the folder of a checkpoint, or the one that holds some; then `tag` chooses, and without
+  // it `latest` does. InputMissing for what is not there: the tag, `latest`, the file of a rank.
+  // DataError for files that do not belong together or are broken, and Unsupported for what is not
+  // read; all of them name the file.
+  static DeepSpeedFolder open(FileSystem& files, const std::string& path,
+                              const std::optional<std::string>& tag = std::nullopt);
+
+  const std::string& directory() const { return directory_; }
+  const Progress& progress() const { return table_.progress; }
+  const std::vector<SavedParameter>& parameters() const { return table_.parameters; }
+  // What the optimizer keeps of each trained parameter: "exp_avg", "exp_avg_sq". Unsupported where
+  // it is there, but cannot be told whose it is.
+  std::vector<std::string> slots() const;
+
+  // `slot`: kWeightSlot or one of slots(). DataError for what is not there.
+  const TensorsByName& tensors(const std::string& slot) const;
+  const SavedTensor& tensor(const std::string& name, const std::string& slot) const;
+
+ private:
+  std::string directory_;
+  OpenFiles files_, optimizer_files_;
+  SavedTable table_;
+};
+
+// Elements [begin, begin + into.size() / tensor.dtype.size) of a tensor, in its own type.
+void read(const SavedTensor& tensor, int64_t begin, std::span<std::byte> into);
+
+}  // namespace ds::deepspeed

@@ -1,0 +1,34 @@
+// Which files a DeepSpeed checkpoint is made of, by the names in its folder (pure): those of every
+// rank, in order, or why it is not whole or of a layout that is not read.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ds::deepspeed {
+
+// Names relative to the folder, each list by data rank.
+struct FolderFiles {
+  std::vector<std::string> model;      // one, or with stage 3 one of each rank
+  std::vector<std::string> optimizer;  // none with stage 0, and in a universal folder
+  bool is_universal = false;           // its tensors are in zero/NAME
+};
+
+// Whether the names are those of a checkpoint, and not of the folder that holds some.
+bool is_checkpoint(std::span<const std::string> names);
+
+// `folder` is its name in messages. InputMissing for a rank's file that is missing between others;
+// Unsupported for pipeline stages, tensor-parallel ranks and experts; DataError without any file of
+// a model.
+FolderFiles files_of(const std::string& folder, std::span<const std::string> names);
+
+// The files of ranks [0, count) must be there: what partition_count says. InputMissing, naming the
+// first one that is not; DataError where there are more.
+void require_ranks(const std::string& folder, const FolderFiles& files, int64_t count);
+
+// A tag out of `latest`, without the end of the line. DataError for what is no name of one folder.
+std::string tag_of(const std::string& path, std::string_view text);
+
+}  // namespace ds::deepspeed

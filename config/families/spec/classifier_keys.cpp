@@ -1,0 +1,129 @@
+#include "config/families/spec/classifier_keys.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "config/reader/convert.h"
+#include "config/reader/fields.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+
+namespace ds {
+namespace {
+
+using Json = rapidjson::Value;
+
+constexpr int64_t kMostClasses = 1 << 20;
+constexpr const char* kProblem = "single_label_classification";
+
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string> numbered_names(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(fmt::format("LABEL_{}", i));
+  return names;
+}
+
+// {"0": "NEGATIVE", "1": "POSITIVE"}
+std::vector<std::string> names_in(const HfObject& object, const Json& map) {
+  const auto count = static_cast<int64_t>(map.MemberCount());
+  std::vector<std::string> names(to_size(count));
+  std::vector<bool> seen(to_size(count));
+  for (const auto& member : map.GetObject()) {
+    const std::optional<int64_t> id = number_of(text_of(member.name));
+    if (!id || *id < 0 || *id >= count || nth(seen, *id) || !member.value.IsString()) {
+      throw DataError(
+          fmt::format("{}: \"id2label\" has \"{}\", expected the numbers from 0 to {}, each with a "
+                      "name",
+                      object.path(), text_of(member.name), count - 1));
+    }
+    seen[to_size(*id)] = true;
+    nth(names, *id) = std::string(text_of(member.value));
+  }
+  return names;
+}
+
+// Which row is scored, and what is dropped.
+void read_form(const HfObject& object, Classifier& classifier) {
+  const Json* const pooling = object.find("classifier_pooling");
+  if (pooling != nullptr && (!pooling->IsString() || text_of(*pooling) != "cls")) {
+    object.refuse("a \"classifier_pooling\" other than \"cls\"");
+  }
+  classifier.dropout = object.number("classifier_dropout");
+  if (classifier.dropout && !(*classifier.dropout >= 0 && *classifier.dropout < 1)) {
+    throw DataError(fmt::format("{}: \"classifier_dropout\" is {}, expected at least 0 and below 1",
+                                object.path(), *classifier.dropout));
+  }
+}
+
+}  // namespace
+
+Classifier read_classifier(const HfObject& object) {
+  Classifier classifier;
+  const double count = object.number("num_labels").value_or(2);
+  if (count < 1 || count > static_cast<double>(kMostClasses) ||
+      count != static_cast<double>(static_cast<int64_t>(count))) {
+    throw DataError(fmt::format("{}: \"num_labels\" is {}, expected a number of classes",
+                                object.path(), count));
+  }
+  object.object("id2label");
+  const Json* const names = object.find("id2label");
+  classifier.labels =
+      names != nullptr ? names_in(object, *names) : numbered_names(static_cast<int64_t>(count));
+  const Json* const problem = object.find("problem_type");
+  const bool is_other =
+      problem != nullptr && (!problem->IsString() || text_of(*problem) != kProblem);
+  if (is_other) object.refuse(fmt::format("a \"problem_type\" other than \"{}\"", kProblem));
+  if (classifier.labels.size() < 2) {
+    object.refuse("one class (\"num_labels\": 1), which is a number to be told (regression),");
+  }
+  read_form(object, classifier);
+  return classifier;
+}
+
+Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels) {
+  Classifier classifier{.labels = labels, .is_fresh = true};
+  read_form(object, classifier);
+  return classifier;
+}
+
+void set_classifier(Value& object, const Classifier& classifier) {
+  Value names = Value::object(), numbers = Value::object();
+  for (size_t i = 0; i < classifier.labels.size(); ++i) {
+    names.set(std::to_string(i), Value::string(classifier.labels[i]));
+    numbers.set(classifier.labels[i], Value::integer(narrow<int64_t>(i)));
+  }
+  object.set("id2label", std::move(names));
+  object.set("label2id", std::move(numbers));
+  object.set("problem_type", Value::string(kProblem));
+  if (classifier.dropout) object.set("classifier_dropout", Value::number(*classifier.dropout));
+}
+
+void set_classifier(rapidjson::Document& object, const Classifier& classifier) {
+  auto& memory = object.GetAllocator();
+  const auto text = [&](const std::string& word) {
+    return Json(word.data(), static_cast<rapidjson::SizeType>(word.size()), memory);
+  };
+  Json names(rapidjson::kObjectType), numbers(rapidjson::kObjectType);
+  for (size_t i = 0; i < classifier.labels.size(); ++i) {
+    names.AddMember(text(std::to_string(i)), text(classifier.labels[i]), memory);
+    numbers.AddMember(text(classifier.labels[i]), Json(static_cast<int64_t>(i)), memory);
+  }
+  const auto set = [&](const char* key, Json value) {
+    object.RemoveMember(key);
+    object.AddMember(Json(key, memory), value, memory);
+  };
+  set("id2label", std::move(names));
+  set("label2id", std::move(numbers));
+  set("problem_type", text(kProblem));
+  object.RemoveMember("num_labels");  // id2label says it
+}
+
+}  // namespace ds

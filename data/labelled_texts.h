@@ -1,0 +1,53 @@
+// Texts, or pairs of them, that are each of a class: read, encoded and held in memory, as samples
+// of one length. A sample that is shorter is padded, and of a longer one the ends of its texts are
+// cut off, as transformers cuts the longest first.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/files/file.h"
+#include "data/tokenizer/tokenizer_frame.h"
+#include "data/tokens/dataset.h"
+
+namespace ds {
+
+// What is read of a record, and how it becomes a sample.
+struct LabelledForm {
+  std::string text, label;                 // names of fields or columns
+  std::optional<std::string> text_pair{};  // of the second text
+  std::vector<std::string> labels{};       // names of the classes, by their numbers
+  int64_t length = 0;                      // tokens of a sample, its padding included
+  TokenizerFrame frame{};
+  PairFrame pair_frame{};
+};
+
+// A sample as numbers, none of which is negative: its tokens and padding, how many are no padding,
+// where the second segment begins (at the padding, if there is none), and its class.
+inline constexpr int64_t kNumbersBesideTokens = 3;
+struct LabelledSample {
+  std::span<const int32_t> tokens;  // with padding
+  int64_t size = 0;
+  int64_t second_segment = 0;
+  int32_t label = 0;
+};
+LabelledSample labelled_sample(std::span<const int32_t> numbers);
+
+// The samples of all records of the files, in order, as a run of such numbers with one more at its
+// end, so that a SampleSet of form.length + kNumbersBesideTokens has each as a sample.
+// InputMissing, DataError and Unsupported as records and tokenizers are refused; DataError also for
+// a class that is not among the labels, for a record without any token, and without any record.
+std::shared_ptr<const TokenSource> open_labelled_texts(FileSystem& files,
+                                                       std::span<const std::string> paths,
+                                                       const Tokenizer& tokenizer,
+                                                       const LabelledForm& form);
+
+// How many tokens are kept of two texts that may have `room` together.
+struct KeptOfPair {
+  int64_t first = 0, second = 0;
+};
+KeptOfPair cut_longest(int64_t first, int64_t second, int64_t room);
+
+}  // namespace ds

@@ -1,0 +1,203 @@
+#include "data/text/records.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <rapidjson/document.h>
+#include <rapidjson/error/en.h>
+
+#include <algorithm>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "data/text/text_kind.h"
+
+namespace ds {
+namespace {
+
+using OnRecord = std::function<void(std::span<const std::string> values, int64_t line)>;
+
+[[noreturn]] void refuse(const RecordText& text, int64_t line, const std::string& defect) {
+  throw DataError(fmt::format("{}:{}: {}", text.path, line, defect));
+}
+
+// Text up to the next line feed, which is passed over, without a carriage return at its end.
+std::string_view next_line(std::string_view& rest) {
+  const size_t end = std::min(rest.find('\n'), rest.size());
+  std::string_view line = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// JSON lines ------------------------------------------------------------------------------------
+
+std::string value_in(const RecordText& text, int64_t line, const rapidjson::Document& document,
+                     const std::string& name) {
+  const auto found = document.FindMember(name.c_str());
+  if (found == document.MemberEnd()) {
+    std::vector<std::string_view> there;
+    for (const auto& member : document.GetObject()) {
+      there.emplace_back(member.name.GetString(), member.name.GetStringLength());
+    }
+    refuse(text, line,
+           fmt::format("there is no field \"{}\" (there are: {}); data.classification says which "
+                       "fields are read",
+                       name, fmt::join(there, ", ")));
+  }
+  const rapidjson::Value& value = found->value;
+  if (value.IsString()) return {value.GetString(), value.GetStringLength()};
+  if (value.IsInt64()) return std::to_string(value.GetInt64());
+  refuse(text, line, fmt::format("the field \"{}\" is neither text nor a whole number", name));
+}
+
+void for_each_object(const RecordText& text, const std::vector<std::string>& names,
+                     const OnRecord& on_record) {
+  std::string_view rest = without_mark(text.content);
+  std::vector<std::string> values(names.size());
+  for (int64_t number = 1; !rest.empty(); ++number) {
+    const std::string_view line = next_line(rest);
+    if (is_blank(line)) continue;
+    rapidjson::Document document;
+    constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
+                                rapidjson::kParseValidateEncodingFlag;
+    document.Parse<kFlags>(line.data(), line.size());
+    if (document.HasParseError()) {
+      refuse(text, number,
+             fmt::format(
+                 "not valid JSON at byte {} of the line: {}; each line must be one JSON object",
+                 document.GetErrorOffset(), rapidjson::GetParseError_En(document.GetParseError())));
+    }
+    if (!document.IsObject()) refuse(text, number, "the line is no JSON object");
+    for (size_t i = 0; i < names.size(); ++i) {
+      values[i] = value_in(text, number, document, names[i]);
+    }
+    on_record(values, number);
+  }
+}
+
+// Tables ----------------------------------------------------------------------------------------
+
+// Reads rows of a table one by one.
+class Rows {
+ public:
+  explicit Rows(const RecordText& text) : text_(text), rest_(without_mark(text.content)) {}
+
+  // False at the end. line(): where it begins.
+  bool next(std::vector<std::string>& cells) {
+    while (!rest_.empty()) {
+      line_ = ++lines_;
+      cells.clear();
+      if (text_.layout == RecordLayout::kTabs) {
+        split_at_tabs(next_line(rest_), cells);
+      } else {
+        read_quoted_row(cells);
+      }
+      if (cells.size() > 1 || !is_blank(cells.front())) return true;
+    }
+    return false;
+  }
+  int64_t line() const { return line_; }
+
+ private:
+  static void split_at_tabs(std::string_view line, std::vector<std::string>& cells) {
+    for (size_t tab = line.find('\t'); tab != std::string_view::npos; tab = line.find('\t')) {
+      cells.emplace_back(line.substr(0, tab));
+      line.remove_prefix(tab + 1);
+    }
+    cells.emplace_back(line);
+  }
+
+  void read_quoted_row(std::vector<std::string>& cells) {
+    for (bool goes_on = true; goes_on;) {
+      std::string& cell = cells.emplace_back();
+      if (rest_.starts_with('"')) {
+        read_quoted(cell);
+      } else {
+        const size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());
+        cell = rest_.substr(0, end);
+        rest_.remove_prefix(end);
+      }
+      goes_on = rest_.starts_with(',');
+      if (goes_on) rest_.remove_prefix(1);
+    }
+    if (!cells.back().empty() && cells.back().back() == '\r') cells.back().pop_back();
+    if (rest_.starts_with("\r\n")) rest_.remove_prefix(1);
+    if (rest_.starts_with('\n')) {
+      rest_.remove_prefix(1);
+    } else if (!rest_.empty()) {
+      refuse(text_, line_, "a quoted cell has text behind its closing quote");
+    }
+  }
+
+  // "" within quotes is a quote, and a line feed there belongs to the cell.
+  void read_quoted(std::string& cell) {
+    rest_.remove_prefix(1);
+    for (;;) {
+      const size_t quote = rest_.find('"');
+      if (quote == std::string_view::npos) refuse(text_, line_, "a quoted cell has no end");
+      const std::string_view part = rest_.substr(0, quote);
+      lines_ += std::ranges::count(part, '\n');
+      cell += part;
+      rest_.remove_prefix(quote + 1);
+      if (!rest_.starts_with('"')) return;
+      cell += '"';
+      rest_.remove_prefix(1);
+    }
+  }
+
+  const RecordText& text_;
+  std::string_view rest_;
+  int64_t line_ = 0, lines_ = 0;
+};
+
+void for_each_row(const RecordText& text, const std::vector<std::string>& names,
+                  const OnRecord& on_record) {
+  Rows rows(text);
+  std::vector<std::string> columns, cells;
+  if (!rows.next(columns)) return;
+  std::vector<size_t> places;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(columns, name);
+    if (found == columns.end()) {
+      refuse(
+          text, rows.line(),
+          fmt::format("there is no column \"{}\" (there are: {}); data.classification says which "
+                      "columns are read",
+                      name, fmt::join(columns, ", ")));
+    }
+    places.push_back(to_size(found - columns.begin()));
+  }
+  std::vector<std::string> values(names.size());
+  while (rows.next(cells)) {
+    if (cells.size() != columns.size()) {
+      refuse(text, rows.line(),
+             fmt::format("{} cells, expected {}, as the first line has", cells.size(),
+                         columns.size()));
+    }
+    for (size_t i = 0; i < places.size(); ++i) values[i] = cells[places[i]];
+    on_record(values, rows.line());
+  }
+}
+
+}  // namespace
+
+RecordLayout record_layout(const std::string& path) {
+  const std::string ending = ending_of(path);
+  if (ending == ".csv") return RecordLayout::kCommas;
+  if (ending == ".tsv") return RecordLayout::kTabs;
+  if (layout_of(path) == TextLayout::kJsonLines) return RecordLayout::kJsonLines;
+  throw Unsupported(fmt::format(
+      "{}: texts with their classes are read from JSON lines (.jsonl), .csv and .tsv", path));
+}
+
+void for_each_record(const RecordText& text, const std::vector<std::string>& names,
+                     const OnRecord& on_record) {
+  const size_t bad = invalid_utf8_bytes(text.content);
+  if (bad > 0) {
+    throw DataError(fmt::format("{}: {} bytes are no part of UTF-8", text.path, bad));
+  }
+  if (text.layout == RecordLayout::kJsonLines) return for_each_object(text, names, on_record);
+  for_each_row(text, names, on_record);
+}
+
+}  // namespace ds

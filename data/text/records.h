@@ -1,0 +1,32 @@
+// Records of named texts (pure): JSON lines, one object a line, or a table whose first line names
+// its columns, separated by commas (quoted as RFC 4180 has it) or by tabs (never quoted). Every
+// line counts or is an error with its number; only empty lines are passed over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+enum class RecordLayout { kJsonLines, kCommas, kTabs };
+// The layout that the name's ending without .gz and the like says: JSON lines, .csv or .tsv.
+// Unsupported for others.
+RecordLayout record_layout(const std::string& path);
+
+struct RecordText {
+  std::string_view content;  // of a whole file
+  std::string path;          // for messages
+  RecordLayout layout = RecordLayout::kJsonLines;
+};
+// Calls `on_record` with what each record has under these names, in order, and the number of its
+// first line from 1; whole numbers of JSON become their digits. DataError "path:line: ..." for a
+// record without one of them, for other values, and for what is no such text.
+void for_each_record(
+    const RecordText& text, const std::vector<std::string>& names,
+    const std::function<void(std::span<const std::string> values, int64_t line)>& on_record);
+
+}  // namespace ds

@@ -1,0 +1,29 @@
+// Stored tensors under other names than their files have.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/hf/weight_folder.h"
+
+namespace ds {
+
+class RenamedTensors final : public StoredTensors {
+ public:
+  // `names`: from the new name to the stored one; a tensor that is not among them is not there.
+  RenamedTensors(WeightFolder stored, std::map<std::string, std::string> names)
+      : stored_(std::move(stored)), names_(std::move(names)) {}
+
+  std::vector<std::string> names() const override;
+  const SafetensorsInfo& info(const std::string& name) const override;
+  void read_part(const std::string& name, int64_t offset, std::span<std::byte> into) const override;
+
+ private:
+  const std::string& stored_name(const std::string& name) const;
+
+  WeightFolder stored_;
+  std::map<std::string, std::string> names_;
+};
+
+}  // namespace ds

@@ -1,0 +1,58 @@
+#include "rankd/verbs/weights/convert.h"
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include "cli/text/terminal_text.h"
+#include "train/convert/convert.h"
+
+namespace ds {
+namespace {
+
+std::string converted_json(const Converted& done, const ConvertArgs& args) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
+  const auto put = [&](const char* key, const std::string& value) {
+    out.Key(key);
+    out.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  };
+  const auto put_number = [&](const char* key, int64_t value) {
+    out.Key(key);
+    out.Int64(value);
+  };
+  out.StartObject();
+  put("source", done.from);
+  put("written_by", done.by);
+  out.Key("step");
+  done.step ? out.Int64(*done.step) : out.Null();
+  put("destination", args.destination);
+  put("dtype", args.dtype);
+  put_number("tensors", done.tensors);
+  put_number("parameters", done.numel);
+  put_number("bytes", done.bytes);
+  out.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string converted_line(const Converted& done, const ConvertArgs& args) {
+  const std::string step = done.step ? fmt::format(", step {}", *done.step) : "";
+  return fmt::format("{} (by {}{}): {} tensors, {} parameters, {} bytes as {} in {}\n", done.from,
+                     done.by, step, done.tensors, done.numel, done.bytes, args.dtype,
+                     args.destination);
+}
+
+}  // namespace
+
+int run_convert(const ConvertArgs& args) {
+  RealFileSystem files;
+  const Converted done = convert_to_hf(files, {.source = args.source,
+                                               .destination = args.destination,
+                                               .tag = args.tag,
+                                               .config = args.config,
+                                               .name_map = args.name_map,
+                                               .dtype = parse_dtype(args.dtype)});
+  say("{}", args.json ? converted_json(done, args) : converted_line(done, args));
+  return 0;
+}
+
+}  // namespace ds

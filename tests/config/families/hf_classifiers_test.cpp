@@ -1,0 +1,98 @@
+// Hugging Face's config.json of models that score classes.
+#include "config/families/hf_config.h"
+#include "core/status/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+using Names = std::vector<std::string>;
+
+ModelConfig read(const std::string& model, const std::string& keys, const Names& labels = {}) {
+  return parse_hf_config(
+      R"({"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, )"
+      R"("architectures": [")" +
+          model + "\"]" + keys + "}",
+      "c", labels);
+}
+
+TEST_CASE("a classifier has the classes that its config.json names", "[model]") {
+  const std::string names = R"(, "id2label": {"1": "yes", "0": "no"}, "classifier_dropout": 0.3)";
+  for (const auto& [model, head] :
+       {std::pair("BertForSequenceClassification", "classifier"),
+        std::pair("RobertaForSequenceClassification", "classifier.out_proj"),
+        std::pair("ModernBertForSequenceClassification", "classifier"),
+        std::pair("LlamaForSequenceClassification", "score"),
+        std::pair("Qwen3ForSequenceClassification", "score")}) {
+    CAPTURE(model);
+    const ModelConfig config = read(model, names);
+    REQUIRE(config.classifier);
+    CHECK(config.classifier->labels == Names{"no", "yes"});
+    CHECK_FALSE(config.classifier->is_fresh);
+    CHECK(hf_model_class(config) == model);
+    CHECK_FALSE(ties_embeddings(config));
+    CHECK_FALSE(predicts_next(config));
+    CHECK(classifier_modules(config).front() == head);
+    CHECK(transformer_spec(config).head.classes == 2);
+    const std::string text = format_hf_config(config, DType::kF32);
+    CHECK(format_hf_config(parse_hf_config(text, "c"), DType::kF32) == text);
+    CHECK(keep_hf_config(text, "c", config, DType::kF32).find("\"yes\"") != std::string::npos);
+    CHECK_THROWS_WITH(require_causal(config, "generate"),
+                      Catch::Contains(fmt::format("generate: {} scores classes of a text", model)));
+  }
+  CHECK(transformer_spec(read("BertForSequenceClassification", names)).head.dropout_behind == 0.3);
+  CHECK(transformer_spec(read("LlamaForSequenceClassification", names)).head.dropout_behind == 0);
+  CHECK(read("BertForSequenceClassification", "").classifier->labels ==
+        Names{"LABEL_0", "LABEL_1"});
+  CHECK(read("BertForSequenceClassification", R"(, "num_labels": 3)").classifier->labels.size() ==
+        3);
+}
+
+TEST_CASE("a head for other classes begins anew", "[model]") {
+  for (const char* const model : {"BertForMaskedLM", "BertModel"}) {
+    const ModelConfig config = read(model, "", {"no", "yes"});
+    REQUIRE(config.classifier);
+    CHECK(config.classifier->is_fresh);
+    CHECK(classifier_modules(config) == Names{"classifier", "bert.pooler.dense"});
+    const std::string source =
+        R"({"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, )"
+        R"("architectures": [")" +
+        std::string(model) + R"("], "num_labels": 7, "kept": 1})";
+    const ModelConfig again =
+        parse_hf_config(keep_hf_config(source, "c", config, DType::kF32), "c");
+    REQUIRE(again.classifier);
+    CHECK(again.classifier->labels == Names{"no", "yes"});
+    CHECK(hf_model_class(again) == "BertForSequenceClassification");
+  }
+  CHECK_THROWS_WITH(
+      read("BertForSequenceClassification", "", {"no", "yes"}),
+      Catch::Contains("c: the model scores \"LABEL_0\", \"LABEL_1\" already, and model.labels has "
+                      "\"no\", \"yes\""));
+  CHECK_FALSE(
+      read("BertForSequenceClassification", "", {"LABEL_0", "LABEL_1"}).classifier->is_fresh);
+  CHECK_THROWS_WITH(read("OlmoModel", "", {"no", "yes"}), Catch::Contains("OlmoModel"));
+  CHECK_THROWS_WITH(read("Olmo2ForCausalLM", "", {"no", "yes"}),
+                    Catch::Contains("a head that scores classes (model.labels) of \"olmo2\""));
+}
+
+TEST_CASE("what a classifier is not is refused by name", "[model]") {
+  for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"(, "problem_type": "regression")", "problem_type"},
+           {R"(, "problem_type": "multi_label_classification")", "problem_type"},
+           {R"(, "num_labels": 1)", "num_labels"},
+           {R"(, "num_labels": 2.5)", "num_labels"},
+           {R"(, "id2label": {"0": "a", "2": "b"})", "id2label"},
+           {R"(, "id2label": {"0": "a", "1": 2})", "id2label"},
+           {R"(, "id2label": 3)", "id2label"},
+           {R"(, "classifier_dropout": 1)", "classifier_dropout"},
+           {R"(, "classifier_pooling": "mean")", "classifier_pooling"}}) {
+    CAPTURE(keys);
+    CHECK_THROWS_WITH(read("BertForSequenceClassification", keys), Catch::Contains(named));
+  }
+  CHECK_NOTHROW(
+      read("BertForSequenceClassification",
+           R"(, "problem_type": "single_label_classification", "classifier_dropout": null)"));
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,67 @@
+#include "data/text/records.h"
+
+#include "core/status/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows rows_of(std::string_view content, RecordLayout layout, const std::vector<std::string>& names) {
+  Rows rows;
+  for_each_record({.content = content, .path = "file", .layout = layout}, names,
+                  [&](std::span<const std::string> values, int64_t line) {
+                    rows.emplace_back(values.begin(), values.end());
+                    rows.back().push_back(std::to_string(line));
+                  });
+  return rows;
+}
+
+void check_refused(std::string_view content, RecordLayout layout, const std::string& why) {
+  CAPTURE(content);
+  CHECK_THROWS_WITH(rows_of(content, layout, {"label", "text"}), Catch::Contains(why));
+}
+
+TEST_CASE("records of JSON lines are read by their fields", "[data]") {
+  CHECK(
+      rows_of(
+          "\xEF\xBB\xBF{\"text\": \"a\\tb\", \"label\": 2, \"more\": [1]}\n\n{\"label\": \"yes\", "
+          "\"text\": \"\"}\r\n",
+          RecordLayout::kJsonLines,
+          {"label", "text"}) == Rows{{"2", "a\tb", "1"}, {"yes", "", "3"}});
+}
+
+TEST_CASE("cells of a table may be quoted", "[data]") {
+  CHECK(rows_of("text,label\r\n\"one, \"\"two\"\"\nthree\",1\r\n\r\nfour,\"2\"\n,3",
+                RecordLayout::kCommas, {"label", "text"}) ==
+        Rows{{"1", "one, \"two\"\nthree", "2"}, {"2", "four", "5"}, {"3", "", "6"}});
+}
+
+TEST_CASE("cells between tabs are taken as they are", "[data]") {
+  CHECK(rows_of("label\ttext\textra\n0\t\"a, b\t\n1\tc\td\n", RecordLayout::kTabs,
+                {"label", "text"}) == Rows{{"0", "\"a, b", "2"}, {"1", "c", "3"}});
+}
+
+TEST_CASE("what is no record is refused with its line", "[data]") {
+  const auto json = RecordLayout::kJsonLines, commas = RecordLayout::kCommas;
+  check_refused("{\"text\": \"a\"}\n", json,
+                "file:1: there is no field \"label\" (there are: text)");
+  check_refused("{\"label\": true, \"text\": \"a\"}\n", json,
+                "file:1: the field \"label\" is neither text nor a whole number");
+  check_refused("{\"label\": 1, \"text\": \"a\"}\n[1]\n", json,
+                "file:2: the line is no JSON object");
+  check_refused("{\"label\": 1\n", json, "file:1: not valid JSON");
+  check_refused("\xff\xfe\xff", json, "file: 3 bytes are no part of UTF-8");
+  check_refused("text,labels\na,1\n", commas,
+                "file:1: there is no column \"label\" (there are: text, labels)");
+  check_refused("text,label\na\n", commas, "file:2: 1 cells, expected 2");
+  check_refused("text,label\n\"a,1\n", commas, "file:2: a quoted cell has no end");
+  check_refused("text,label\n\"a\"b,1\n", commas,
+                "file:2: a quoted cell has text behind its closing quote");
+  CHECK_THROWS_AS(record_layout("data.txt"), Unsupported);
+  CHECK(record_layout("a/train.tsv.gz") == RecordLayout::kTabs);
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,146 @@
+// DeepSpeed's checkpoints and others as Hugging Face folders.
+#include "train/convert/convert.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "model/hf/safetensors.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string fixture(const std::string& name) {
+  return testing::source_directory() + "/tests/golden/deepspeed/" + name;
+}
+
+class Place {
+ public:
+  Place() {
+    std::string pattern = (fs::temp_directory_path() / "convert_XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  Place(const Place&) = delete;  // removes the folder
+  Place& operator=(const Place&) = delete;
+  ~Place() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_))
+      names.push_back(entry.path().filename());
+    return names;
+  }
+
+ private:
+  fs::path path_;
+};
+
+Converted convert(const Conversion& what) {
+  RealFileSystem files;
+  return convert_to_hf(files, what);
+}
+
+std::vector<std::byte> bytes_of(const SafetensorsFolder& folder, const std::string& name) {
+  std::vector<std::byte> bytes(to_size(folder.info(name).bytes));
+  folder.read(name, bytes);
+  return bytes;
+}
+
+void check_equal(const std::string& folder, const std::string& name) {
+  RealFileSystem files;
+  const SafetensorsFolder made = SafetensorsFolder::open(files, folder);
+  const SafetensorsFolder wanted =
+      SafetensorsFolder::open(files, fixture(name + "/consolidated.safetensors"));
+  for (const std::string& tensor : made.names()) {
+    CAPTURE(tensor);
+    CHECK(made.info(tensor).shape == wanted.info(tensor).shape);
+    CHECK(bytes_of(made, tensor) == bytes_of(wanted, tensor));
+  }
+  // A tied head is left out, as transformers leaves it out.
+  CHECK(made.names().size() + (wanted.contains("transformer.wte.weight") ? 1 : 0) ==
+        wanted.names().size());
+}
+
+TEST_CASE("a checkpoint of DeepSpeed becomes a folder with the same fp32 weights", "[train]") {
+  for (const auto& [name, config] : {std::pair("zero2_fp32", "zero2_fp32"),
+                                     {"zero3_bf16", "zero2_fp32"},
+                                     {"zero2_frozen", "zero2_frozen"}}) {
+    CAPTURE(name);
+    const Place place;
+    const Converted done =
+        convert({.source = fixture(name), .destination = place / "out", .config = fixture(config)});
+    CHECK(done.step == 3);
+    CHECK(done.by == "DeepSpeed 0.19.8");
+    check_equal(place / "out", name);
+    CHECK(fs::exists(place / "out/config.json"));
+    CHECK(place.names() == std::vector<std::string>{"out"});
+  }
+}
+
+TEST_CASE("what was converted is a source by itself", "[train]") {
+  const Place place;
+  const Converted first = convert({.source = fixture("zero2_fp32"), .destination = place / "one"});
+  CHECK(first.from == fixture("zero2_fp32/global_step3"));
+  const Converted again = convert({.source = place / "one", .destination = place / "two"});
+  CHECK_FALSE(again.step);
+  check_equal(place / "two", "zero2_fp32");
+  const Converted half =
+      convert({.source = place / "one", .destination = place / "half", .dtype = DType::kBF16});
+  CHECK(half.bytes * 2 == again.bytes);
+  // What lies where the folder is made stays, whosever it is.
+  std::filesystem::create_directory(place / "mine.partial");
+  CHECK_THROWS_WITH(convert({.source = place / "one", .destination = place / "mine"}),
+                    Catch::Contains("mine.partial: is there already"));
+  CHECK(std::filesystem::exists(place / "mine.partial"));
+  CHECK(half.numel == again.numel);
+}
+
+TEST_CASE("rules rename tensors, and what is left over or missing is named", "[train]") {
+  const Place place;
+  place.write("good.txt", "transformer\\.(.*) => $1\n");
+  convert({.source = fixture("zero2_fp32"),
+           .destination = place / "out",
+           .name_map = place / "good.txt"});
+  check_equal(place / "out", "zero2_fp32");
+  place.write("bad.txt", "transformer\\.wpe\\.weight => positions\n");
+  const Conversion bad{
+      .source = fixture("zero2_fp32"), .destination = place / "bad", .name_map = place / "bad.txt"};
+  CHECK_THROWS_WITH(convert(bad), Catch::Contains("wpe.weight"));
+  CHECK_THROWS_AS(convert(bad), DataError);
+  place.write("more.txt", "lm_head\\.weight => new.name\n");
+  CHECK_THROWS_WITH(convert({.source = fixture("zero2_fp32"),
+                             .destination = place / "bad",
+                             .name_map = place / "more.txt"}),
+                    Catch::Contains("new.name"));
+  CHECK_FALSE(fs::exists(place / "bad"));
+}
+
+TEST_CASE("a conversion that cannot be made leaves nothing", "[train]") {
+  const Place place;
+  fs::create_directory(place / "there");
+  CHECK_THROWS_AS(convert({.source = fixture("zero2_fp32"), .destination = place / "there"}),
+                  UsageError);
+  fs::copy(fixture("zero2_fp32/global_step3"), place / "bare");
+  CHECK_THROWS_WITH(convert({.source = place / "bare", .destination = place / "out"}),
+                    Catch::Contains("--config"));
+  const Conversion another{
+      .source = place / "bare", .destination = place / "out", .config = fixture("zero2_frozen")};
+  CHECK_THROWS_AS(convert(another), DataError);
+  CHECK_THROWS_AS(convert({.source = place / "nowhere", .destination = place / "out"}),
+                  InputMissing);
+  CHECK_FALSE(fs::exists(place / "out"));
+  CHECK(place.names().size() == 2);
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,90 @@
+#include "train/batches/labelled_source.h"
+
+#include <algorithm>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "data/labelled_texts.h"
+
+namespace ds {
+namespace {
+
+constexpr int32_t kNoClass = -1;
+
+// Room for each row of a field with as many values for each sample.
+std::span<int32_t> values_of(const MicroBatch& batch, std::string_view name, int64_t row,
+                             int64_t rows) {
+  if (!batch.has(name)) return {};
+  const std::span<int32_t> all = batch.values<int32_t>(name);
+  const size_t each = all.size() / to_size(rows);
+  return all.subspan(to_size(row) * each, each);
+}
+
+// Every token sees those that are no padding, and so does padding, of which nobody reads anything.
+void write_ranges(const LabelledSample& sample, std::span<int32_t> ranges) {
+  for (size_t i = 0; i < ranges.size(); i += 2) {
+    ranges[i] = 0;
+    ranges[i + 1] = narrow<int32_t>(sample.size);
+  }
+}
+
+void write_segments(const LabelledSample& sample, std::span<int32_t> segments) {
+  for (int64_t t = 0; t < std::ssize(segments); ++t) {
+    segments[to_size(t)] = t >= sample.second_segment && t < sample.size ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,
+                               const BatchShape& shape, const SamplePlace& place,
+                               const LoaderOptions& options)
+    : loader_(samples, sampler, shape, place.rank),
+      place_(place),
+      observer_(options.observer),
+      scored_(options.scored.value()) {
+  DS_CHECK(place.parts == 1, "batch: part {} of {} of samples with classes", place.part,
+           place.parts);
+}
+
+void LabelledSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
+  const Batch read = loader_.next(step, micro_step);
+  const int64_t rows = read.tokens.shape()[0], numbers = read.tokens.shape()[1];
+  for (int64_t row = 0; row < rows; ++row) {
+    const LabelledSample sample = labelled_sample(
+        std::span<const int32_t>(read.tokens.data<int32_t>() + row * numbers, to_size(numbers)));
+    const auto room = [&](std::string_view name) { return values_of(batch, name, row, rows); };
+    using namespace batch_field;
+    if (const auto tokens = room(kTokens); !tokens.empty()) {
+      std::ranges::copy(sample.tokens, tokens.begin());
+    }
+    if (const auto targets = room(kTargets); !targets.empty()) {
+      std::ranges::fill(targets, kNoClass);
+      targets[scored_ == ScoredRow::kFirst ? 0 : to_size(sample.size - 1)] = sample.label;
+    }
+    write_ranges(sample, room(kKeyRanges));
+    write_segments(sample, room(kSegments));
+  }
+  DS_CHECK(!batch.has(batch_field::kWeights) && !batch.has(batch_field::kPositions),
+           "batch: samples with classes have neither weights nor positions of their own");
+}
+
+int64_t LabelledSource::first_sample(int micro_step) const {
+  return loader_.shape().first_index(micro_step, place_.rank);
+}
+
+void LabelledSource::on_use(int64_t step, int micro_step) {
+  if (observer_ == nullptr || place_.copy > 0) return;
+  observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
+}
+
+std::unique_ptr<BatchSource> make_sample_source(const SampleSet& samples, const Sampler& sampler,
+                                                const BatchShape& shape, const SamplePlace& place,
+                                                const LoaderOptions& options) {
+  if (options.scored) {
+    return std::make_unique<LabelledSource>(samples, sampler, shape, place, options);
+  }
+  return std::make_unique<LoaderSource>(samples, sampler, shape, place, options);
+}
+
+}  // namespace ds
