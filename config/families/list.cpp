@@ -91,10 +91,6 @@ ModelConfig with_dimensions(const ModelConfig& config, const ModelDimensions& di
   return other;
 }
 
-int64_t scores_of(const ModelConfig& config) {
-  return config.classifier ? std::ssize(config.classifier->labels) : dimensions(config).vocabulary;
-}
-
 namespace {
 
 TransformerSpec family_spec(const ModelConfig& config) {

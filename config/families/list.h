@@ -100,8 +100,6 @@ HfClasses hf_classes(const ModelConfig& config);
 std::string hf_model_class(const ModelConfig& config);
 std::string classifier_class(const HfClasses& classes);  // the latter, of a family
 bool has_classifier(const ModelConfig& config);          // whether the family can score classes
-// How many scores a row of the head has: one for each token, or for each class.
-int64_t scores_of(const ModelConfig& config);
 // The modules of the head that scores classes; none: it has no such head.
 std::vector<std::string> classifier_modules(const ModelConfig& config);
 std::string_view layers_key(const ModelConfig& config);  // of the number of blocks: "n_layer"

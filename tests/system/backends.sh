@@ -89,6 +89,7 @@ refused 78 "nccl is for tensors of GPUs" \
   "${many[@]}" -n 2 dslaunch train.json --device cpu --run-dir never "$(over nccl)"
 
 # The loss of a rank ends the run with one error, and a new mpirun goes on.
+: > out
 "${many[@]}" -n 2 dslaunch train.json --run-dir lost "$(over mpi)" train.steps=1000000 > out 2> err &
 launcher=$!
 if wait_until "a checkpoint" test -e lost/committed.json; then
@@ -107,6 +108,7 @@ expect_text out "resumed step=20"
 same_weights by-mpi-again
 
 # USR1 saves and ends all with 75. An error of one rank alone keeps its own code.
+: > out
 "${many[@]}" -n 2 dslaunch train.json --run-dir saved "$(over mpi)" train.steps=1000000 > out 2> err &
 launcher=$!
 if wait_until "the first step" test -s saved/metrics.jsonl; then

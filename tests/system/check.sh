@@ -89,6 +89,7 @@ expect 78 train.json data.sequence_length=9
 
 # A look that does not come to its end is no reason not to stop, and large compressed data none not to come to it.
 printf '#!/bin/sh\nexec sleep 600\n' > slow && chmod +x slow
+: > out
 DSLAUNCH_RANKD=$PWD/slow dslaunch train.json > out 2> err &
 launcher=$!
 wait_until "the look" pgrep -P "$launcher" sleep > /dev/null

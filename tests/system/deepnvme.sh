@@ -64,6 +64,7 @@ expect_text err "sweep.json:1:2: queue_depths is no axis"
 expect 2 io --folder disk --io-size 1M --validate --json --folder-to-device-mapping disk:0
 
 # What ends it leaves nothing, either.
+: > out
 dslaunch io --folder disk --io-size 32M --loops 100000 > out 2> err &
 sleep 0.5
 kill -KILL $(pgrep -f "io --folder disk --io-size 32M") 2> /dev/null

@@ -46,6 +46,7 @@ on cuda back train.steps=6 zero_optimization.stage=2
 near back by-cpu
 
 # A rank dies.
+: > out
 dslaunch train.json --num-ranks 2 --device cuda --run-dir killed --max-restarts 3 > out 2> err &
 launcher=$!
 wait_until "a step" test -s killed/metrics.jsonl

@@ -10,6 +10,7 @@ words=(train.json --num-ranks 2 --num-threads 2 --max-restarts 0 model.n_embd=25
   data.sequence_length=64 "train.steps=$((dumps * 8))" train.save_every=0)
 dslaunch "${words[@]}" --run-dir quiet > out 2> err || fail "the undisturbed run"
 
+: > out
 dslaunch "${words[@]}" --run-dir asked > out 2> err &
 launcher=$!
 wait_at_most 30 "the first step" test -s asked/metrics.jsonl

@@ -44,6 +44,7 @@ expect_text() {  # expect_text <file> <fixed text>
 # start <words...>: dslaunch in the background as $launcher, once its ranks have made a step.
 start() {
   rm -rf run
+  : > out
   dslaunch train.json --run-dir run "$@" > out 2> err &
   launcher=$!
   wait_until "the first step" test -s run/metrics.jsonl || finish
@@ -68,6 +69,8 @@ wait_at_most() {
   fail "waited $limit s for $what"
   return 1
 }
+# What is looked for in the output of a program in the background is looked for in an empty file: `: > out` before it begins,
+# which may be later than the first look.
 wait_until() { wait_at_most 10 "$@"; }  # wait_until <what> <command...>
 
 gone() {  # no such process, or only its zombie

@@ -47,6 +47,7 @@ for point in memory.before_save memory.before_finish ckpt.index_written memory.w
 done
 
 # A kill from outside, and other worlds: what two ranks kept, all ranks that come after them can load.
+: > out
 dslaunch train.json --num-ranks 2 --run-dir outside > out 2> err &
 launcher=$!
 wait_until "15 steps" sh -c "[ \$(cat outside/metrics.jsonl 2> /dev/null | wc -l) -gt 15 ]"

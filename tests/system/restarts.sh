@@ -37,6 +37,7 @@ for pid in $(pgrep -fx "$bin/fake_rank --from-stdin"); do
 done
 
 # A stop while the launcher waits before a restart is not made to wait.
+: > out
 FAKE_RANK="rank=1 at=4 do=kill steps=20" dslaunch train.json > out 2> err &
 launcher=$!
 wait_until "a wait of a second" grep -q "restart 2 of 3" out
@@ -53,6 +54,7 @@ cat > train.json <<'JSON'
  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}, "zero_optimization": {"stage": 2}}
 JSON
 expect 0 train.json --num-ranks 2 --run-dir undisturbed
+: > out
 dslaunch train.json --num-ranks 2 --run-dir disturbed > out 2> err &
 launcher=$!
 for kills in 1 2 3; do

@@ -58,6 +58,7 @@ again 0 --resume never
 
 # A launch that was ended before its first save has nothing to lose, and says so.
 rm -rf run
+: > out
 dslaunch train.json --num-ranks 2 --run-dir run train.steps=100000 train.save_every=100000 > out 2> err &
 launcher=$!
 wait_until "some steps" sh -c '[ "$(cat run/metrics.jsonl 2> /dev/null | wc -l)" -gt 20 ]'
@@ -69,6 +70,7 @@ expect_text out "and saved nothing; training begins anew"
 # A training that was begun anew and ended before its first save: the one before it stays forgotten, for every launch
 # after it, until there is a checkpoint of the new one.
 copy
+: > out
 dslaunch train.json --num-ranks 2 --run-dir run --resume never train.steps=100000 train.save_every=100000 > out 2> err &
 launcher=$!
 wait_until "some steps" sh -c '[ "$(cat run/metrics.jsonl 2> /dev/null | wc -l)" -gt 40 ]'

@@ -4,6 +4,20 @@
 #include <numeric>
 
 namespace ds {
+namespace {
+
+// How many scores a row of the head has: one for each token, or for each class.
+size_t scores_of(const ModelConfig& model) {
+  return model.classifier ? model.classifier->labels.size()
+                          : static_cast<size_t>(dimensions(model).vocabulary);
+}
+
+}  // namespace
+
+AnyBatch::AnyBatch(const ModelConfig& model, std::string_view purpose)
+    : vocabulary_(static_cast<uint64_t>(dimensions(model).vocabulary)),
+      scores_(scores_of(model)),
+      rng_(0, purpose) {}
 
 void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   const Rng rng = rng_.derive(static_cast<uint64_t>(step));

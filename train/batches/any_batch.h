@@ -12,10 +12,7 @@ namespace ds {
 
 class AnyBatch final : public BatchSource {
  public:
-  AnyBatch(const ModelConfig& model, std::string_view purpose)
-      : vocabulary_(static_cast<uint64_t>(dimensions(model).vocabulary)),
-        scores_(static_cast<uint64_t>(scores_of(model))),
-        rng_(0, purpose) {}
+  AnyBatch(const ModelConfig& model, std::string_view purpose);
   // Others in each step.
   void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
   int64_t first_sample(int /*micro_step*/) const override { return 0; }

@@ -39,6 +39,7 @@ same_weights
 
 # The launcher and all of its ranks are killed before anything is saved: the next one goes back as well.
 copy
+: > out
 DSL_FAILPOINTS='train.step_begin@rank1=1*off->stop' dslaunch train.json --num-ranks 2 --run-dir run train.steps=15 \
   --resume global_step6 > out 2> err &
 launcher=$!

@@ -64,6 +64,7 @@ done
 # A cut that is there from the start.
 forget_run
 cut both
+: > out
 ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "${by_ssh[@]}" "${endless[@]}" --nodes 1:2 > out 2> err &
 launcher=$!
 wait_at_most 50 "the first step without $b" test -s run/metrics.jsonl

@@ -24,6 +24,7 @@ same_text "${by_ssh[@]}"
 command -v mpirun > /dev/null && same_text "${by_mpi[@]}"
 
 rm out
+: > out
 DSL_FAILPOINTS="generate.asked=sleep(100)" ip netns exec "$here" \
   dslaunch generate trained "${by_ssh[@]}" --env DSL_FAILPOINTS --num-threads 1 --prompt 12 --max-tokens 10000 > out 2> err &
 launcher=$!

@@ -67,6 +67,7 @@ restarts() { grep -o '"restarts": [0-9]*' run/report.json | tr -dc 0-9; }
 try_second() {
   local state got seed=7
   state=$(one_of runs stopped killed)
+  : > out
   launch "$1" > out 2> err &
   launcher=$!
   wait_at_most 30 "a run directory" test -s run/lease.json
@@ -114,6 +115,7 @@ try_pause() {
   local pause
   pause=$(between 0.2 9)
   trial="$trial, for $pause s"
+  : > out
   launch "$1" --max-restarts 0 > out 2> err &
   launcher=$!
   wait_at_most 30 "the first step" test -s run/metrics.jsonl
@@ -143,6 +145,7 @@ try_cut() {
   way=$(one_of there back both)
   long=$(one_of "$(between 0.5 6)" "$(between 16 20)")
   trial="$trial, $way for $long s"
+  : > out
   launch "$1" > out 2> err &
   launcher=$!
   wait_at_most 30 "the first step" test -s run/metrics.jsonl
@@ -169,6 +172,7 @@ try_lose() {
   local lost=$((RANDOM % 2)) took
   world=shrinks  # sums of other parts: equal, but not to the bit
   trial="$trial, host $lost"
+  : > out
   launch "$1" --nodes 1:2 > out 2> err &
   launcher=$!
   wait_at_most 30 "the first save" grep -qs global_step100 out run/logs/dslaunch.log

@@ -146,6 +146,7 @@ run_on_hosts() {
 # start_on_hosts <words...>: in the background as $launcher, once its ranks have made a step.
 start_on_hosts() {
   forget_run
+  : > out
   ip netns exec "$here" "$bin/dslaunch" train.json --run-dir "$run" "$@" > out 2> err &
   launcher=$!
   wait_until "the first step" test -s "$run/metrics.jsonl" || finish

@@ -41,6 +41,7 @@ wait_until "an empty cluster" nobody_left
 
 if command -v mpirun > /dev/null; then
   forget_run
+  : > out
   "${many[@]}" dslaunch train.json --run-dir run > out 2> err &
   launcher=$!
   if wait_until "the first step" test -s run/metrics.jsonl; then examine 5; fi

@@ -105,6 +105,7 @@ expect_no_text err "event"
 
 # A host that joins later is looked at before it gets ranks, and the run goes on without it.
 printf '%s slots=2\n' "${addresses[1]}" > bad
+: > out
 ip netns exec "$here" "$bin/dslaunch" train.json --run-dir runs/two "${by_bad[@]}" --nodes 1:2 \
   --env FAKE_RANK="steps=100000 step_ms=20" > out 2> err &
 launcher=$!

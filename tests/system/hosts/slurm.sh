@@ -49,6 +49,7 @@ timeout 120 sbatch -Q --wait --nodes=2 --ntasks-per-node=1 --gres=gpu:2 -o out -
 expect_text out "rank 3   vn2 slot 1"
 
 # A cancelled job saves and leaves nothing.
+: > out
 FAKE_RANK="steps=100000 step_ms=20" salloc -Q --nodes=2 --ntasks-per-node=2 \
   dslaunch train.json --run-dir run3 --env FAKE_RANK > out 2> err &
 allocation=$!

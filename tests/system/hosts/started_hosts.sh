@@ -42,6 +42,7 @@ capture=$!
 wait_until "the capture" test -e packets
 
 # A signal to mpirun reaches the first one, who saves.
+: > out
 FAKE_RANK="steps=100000 step_ms=20" "${many[@]}" ./patient train.json --run-dir run5 > out 2> err &
 launcher=$!
 wait_until "the rendezvous file" read_token

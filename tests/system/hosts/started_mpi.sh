@@ -36,6 +36,7 @@ expect_text run/logs/dslaunch.log "rank 3 joined"
 expect_nothing "a run"
 
 # What mpirun gave to each is kept: two processes are bound to a core each.
+: > out
 FAKE_RANK="steps=200 step_ms=20" "${many[@]}" --bind-to core -n 2 dslaunch train.json --run-dir run2 > out 2> err &
 launcher=$!
 if wait_until "the first step" test -s run2/metrics.jsonl && ! grep -q "not support binding" err; then
@@ -78,6 +79,7 @@ timeout 60 "${many[@]}" -n 3 dslaunch --version > out 2> err || fail "--version:
 
 # Whatever is killed, nothing stays.
 for victim in mpirun first other; do
+  : > out
   FAKE_RANK="steps=100000 step_ms=20 ignore_stop=1" "${many[@]}" -n 4 dslaunch train.json --run-dir "run-$victim" > out 2> err &
   launcher=$!
   wait_until "the first step" test -s "run-$victim/metrics.jsonl" || break

@@ -32,6 +32,7 @@ losses() {
 }
 
 # Killed with all it started, as by a node that goes away.
+: > out
 setsid dslaunch train.json --num-ranks 2 --run-dir killed > out 2> err &
 launcher=$!
 wait_at_most 60 "the first segment" sh -c '[ -n "$(find cache -name "*.tokens" 2>/dev/null)" ]'

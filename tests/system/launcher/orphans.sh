@@ -22,6 +22,7 @@ done
 
 # Killed while ranks are still starting.
 for pause in 0 0.002 0.005 0.01 0.02 0.05; do
+  : > out
   FAKE_RANK="steps=50000" dslaunch train.json --run-dir run --num-ranks 4 > out 2> err &
   launcher=$!
   sleep $pause

@@ -19,6 +19,7 @@ mkdir small
 # Room for two checkpoints and not for three, so that three in a row find none.
 cat > full.sh <<'SCRIPT'
 mount -t tmpfs -o size=4200k none small || exit 1
+: > out
 dslaunch train.json --num-ranks 1 --num-threads 1 --run-dir small/run "$@" > out 2> err &
 launcher=$!
 while kill -0 $launcher 2> /dev/null && ! grep -qs "waiting up to" out; do sleep 0.05; done

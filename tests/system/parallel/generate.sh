@@ -80,6 +80,7 @@ done
 
 # Ctrl-C ends it at once, and nothing is worth a look.
 rm out
+: > out
 DSL_FAILPOINTS="generate.asked=sleep(200)" dslaunch generate run --prompt 12 --num-ranks 2 --max-tokens 10000 > out 2> err &
 launcher=$!
 wait_until "a text" test -s out
