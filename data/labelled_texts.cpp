@@ -11,23 +11,11 @@
 #include "data/text/byte_stream.h"
 #include "data/text/path_pattern.h"
 #include "data/text/records.h"
-#include "data/text/text_kind.h"
 
 namespace ds {
 namespace {
 
 constexpr int32_t kPadding = 0;  // nobody looks at it
-
-std::string read_whole(FileSystem& files, const std::string& path) {
-  std::unique_ptr<File> file = files.open(path);
-  std::string head(to_size(std::min<int64_t>(file->size(), kHeadBytes)), '\0');
-  file->read(0, std::as_writable_bytes(std::span(head)));
-  const Compression compression = compression_of(head);
-  const auto stream = open_byte_stream(std::move(file), compression);
-  std::string whole, part(size_t{1} << 20, '\0');
-  while (const size_t read = stream->read(part)) whole.append(part, 0, read);
-  return whole;
-}
 
 bool is_numeral(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -191,7 +179,7 @@ std::shared_ptr<const TokenSource> open_labelled_texts(FileSystem& files,
   auto texts = std::make_shared<LabelledTexts>(form.length);
   for (const std::string& path : expand_paths(files, paths)) {
     const RecordLayout layout = record_layout(path);
-    const std::string content = read_whole(files, path);
+    const std::string content = read_decompressed(files, path);
     texts->begin_file(path);
     add_file(*texts, {.content = content, .path = path, .layout = layout}, tokenizer, form);
   }

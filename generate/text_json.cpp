@@ -1,8 +1,5 @@
 #include "generate/text_json.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include "config/reader/utf8.h"
 
 namespace ds {
@@ -79,15 +76,15 @@ void write_logprobs(Writer& out, std::span<const DrawnToken> tokens, const Token
   out.EndArray();
 }
 
-void write_carried(Writer& out, const PromptRecord& prompt) {
-  for (const CarriedField& field : prompt.carried) {
+}  // namespace
+
+void write_carried(Writer& out, const PromptRecord& record) {
+  for (const CarriedField& field : record.carried) {
     out.Key(field.name.data(), static_cast<rapidjson::SizeType>(field.name.size()));
     // Whatever it is: the type matters to the name of a member alone.
     out.RawValue(field.json.data(), field.json.size(), rapidjson::kObjectType);
   }
 }
-
-}  // namespace
 
 std::string text_json(const GeneratedText& text, const GenerationTask& task,
                       const GenerateArgs& args) {

@@ -2,6 +2,9 @@
 // that a prompt carried stand behind them).
 #pragma once
 
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,5 +27,8 @@ struct GeneratedText {
 // Ends with a line break.
 std::string text_json(const GeneratedText& text, const GenerationTask& task,
                       const GenerateArgs& args);
+
+// The fields that a record carried, as the next ones of an object.
+void write_carried(rapidjson::Writer<rapidjson::StringBuffer>& out, const PromptRecord& record);
 
 }  // namespace ds

@@ -179,4 +179,17 @@ std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compres
   return std::make_unique<FileBytes>(std::move(file));
 }
 
+std::string read_decompressed(FileSystem& files, const std::string& path) {
+  constexpr int64_t kLongestMagic = 4;  // bytes by which compression_of() tells formats
+  std::unique_ptr<File> file = files.open(path);
+  std::string head(to_size(std::min(file->size(), kLongestMagic)), '\0');
+  file->read(0, std::as_writable_bytes(std::span(head)));
+  const std::unique_ptr<ByteStream> stream =
+      open_byte_stream(std::move(file), compression_of(head));
+  std::string whole;
+  std::vector<char> part(kChunkBytes);
+  while (const size_t count = stream->read(part)) whole.append(part.data(), count);
+  return whole;
+}
+
 }  // namespace ds

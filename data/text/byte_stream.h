@@ -30,4 +30,8 @@ class ByteStream {
 std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression,
                                              int64_t most = kLargestText);
 
+// All bytes of a file, decompressed as its first bytes ask for. Throws as FileSystem::open and
+// ByteStream::read.
+std::string read_decompressed(FileSystem& files, const std::string& path);
+
 }  // namespace ds

@@ -87,7 +87,7 @@ class ReadTokenizer final : public Tokenizer {
         notes_(std::move(parts.notes)),
         begins_anywhere_(normalizers_.empty() && verbatim_.begins_anywhere() &&
                          normalized_.begins_anywhere() && pre_tokenizer_.begins_anywhere()),
-        places_(find_places()) {}
+        places_(begins_anywhere_ ? CutPlaces(CutPlaces::Kind::kNone) : find_places()) {}
 
   int64_t vocab_size() const override { return texts_.vocab_size(); }
   bool knows(int32_t id) const override { return texts_.find(id) != nullptr; }

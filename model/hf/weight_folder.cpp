@@ -1,6 +1,8 @@
 #include "model/hf/weight_folder.h"
 
 #include "core/files/hub_name.h"
+#include "model/hf/safetensors.h"
+#include "model/hf/torch_weights.h"
 
 namespace ds {
 namespace {
@@ -9,6 +11,22 @@ bool has_safetensors(const FileSystem& file_system, const std::string& folder) {
   return file_system.exists(join_path(folder, "model.safetensors")) ||
          file_system.exists(join_path(folder, "model.safetensors.index.json"));
 }
+
+// What a format reads by itself, behind the interface.
+template <class Folder>
+class TensorsOf final : public StoredTensors {
+ public:
+  explicit TensorsOf(Folder folder) : folder_(std::move(folder)) {}
+  std::vector<std::string> names() const override { return folder_.names(); }
+  const SafetensorsInfo& info(const std::string& name) const override { return folder_.info(name); }
+  void read_part(const std::string& name, int64_t offset,
+                 std::span<std::byte> into) const override {
+    folder_.read_part(name, offset, into);
+  }
+
+ private:
+  Folder folder_;
+};
 
 }  // namespace
 
@@ -19,35 +37,11 @@ bool WeightFolder::exists(const FileSystem& file_system, const std::string& fold
 WeightFolder WeightFolder::open(FileSystem& file_system, const std::string& path) {
   const bool pickled = is_pickled(path) || TorchWeights::exists(file_system, path);
   if (pickled && !has_safetensors(file_system, path)) {
-    return WeightFolder(TorchWeights::open(file_system, path));
+    return WeightFolder(
+        std::make_shared<const TensorsOf<TorchWeights>>(TorchWeights::open(file_system, path)));
   }
-  return WeightFolder(SafetensorsFolder::open(file_system, path));
-}
-
-namespace {
-
-const SafetensorsFolder& tensors_of(const SafetensorsFolder& stored) { return stored; }
-const TorchWeights& tensors_of(const TorchWeights& stored) { return stored; }
-const StoredTensors& tensors_of(const std::shared_ptr<const StoredTensors>& stored) {
-  return *stored;
-}
-
-}  // namespace
-
-std::vector<std::string> WeightFolder::names() const {
-  return std::visit([](const auto& stored) { return tensors_of(stored).names(); }, stored_);
-}
-
-const SafetensorsInfo& WeightFolder::info(const std::string& name) const {
-  return std::visit(
-      [&](const auto& stored) -> const SafetensorsInfo& { return tensors_of(stored).info(name); },
-      stored_);
-}
-
-void WeightFolder::read_part(const std::string& name, int64_t offset,
-                             std::span<std::byte> into) const {
-  std::visit([&](const auto& stored) { tensors_of(stored).read_part(name, offset, into); },
-             stored_);
+  return WeightFolder(std::make_shared<const TensorsOf<SafetensorsFolder>>(
+      SafetensorsFolder::open(file_system, path)));
 }
 
 }  // namespace ds

@@ -1,8 +1,5 @@
 #include "rankd/verbs/embed.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,6 +13,7 @@
 #include "core/text/device_name.h"
 #include "core/values/index.h"
 #include "data/tokenizer/tokenizer_frame.h"
+#include "generate/text_json.h"
 #include "kernels/elementwise/elementwise.h"
 #include "model/hf/embedding_recipe.h"
 #include "rankd/verbs/input_texts.h"
@@ -186,10 +184,7 @@ std::string to_json(const EmbeddedText& text) {
     out.RawValue(number.data(), number.size(), rapidjson::kNumberType);
   }
   out.EndArray();
-  for (const CarriedField& field : text.record.carried) {
-    out.Key(field.name.data(), static_cast<rapidjson::SizeType>(field.name.size()));
-    out.RawValue(field.json.data(), field.json.size(), rapidjson::kObjectType);
-  }
+  write_carried(out, text.record);
   out.EndObject();
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }

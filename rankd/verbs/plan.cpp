@@ -1,5 +1,6 @@
 #include "rankd/verbs/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/text/terminal_text.h"
@@ -150,9 +151,11 @@ std::optional<TextMemory> texts_of(const PlanArgs& args, const DataSection& data
   }
   if (has_problem) return std::nullopt;
   const bool takes_bytes = data.tokenizer == "byte";
-  bool in_parts = true;
+  const bool has_plain = std::ranges::any_of(
+      runs, [](const TextBytes& run) { return run.large_plain + run.small_plain > 0; });
+  bool in_parts = true;  // which matters to plain texts alone
   try {
-    in_parts = make_tokenizer(files, data.tokenizer)->encodes_in_parts();
+    if (has_plain) in_parts = make_tokenizer(files, data.tokenizer)->encodes_in_parts();
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -32,9 +32,9 @@ Opened open_source(FileSystem& files, const Conversion& what) {
     Converted about{.from = folder->directory(),
                     .step = folder->progress().steps,
                     .by = "DeepSpeed " + folder->progress().version};
-    return {WeightFolder::of(
-                std::make_shared<const deepspeed::StoredSlot>(folder, deepspeed::kWeightSlot)),
-            about};
+    return {
+        WeightFolder(std::make_shared<const deepspeed::StoredSlot>(folder, deepspeed::kWeightSlot)),
+        about};
   }
   return {WeightFolder::open(files, what.source), {.from = what.source, .by = "its writer"}};
 }
@@ -107,7 +107,7 @@ Converted convert_to_hf(FileSystem& files, const Conversion& what) {
   std::map<std::string, std::string> names =
       renamed(source.weights.names(), rules_of(inputs, what));
   const HfWeights weights(
-      WeightFolder::of(std::make_shared<const RenamedTensors>(std::move(source.weights), names)),
+      WeightFolder(std::make_shared<const RenamedTensors>(std::move(source.weights), names)),
       source.about.from, specs);
 
   FolderFrame frame = folder_frame(files, model, config, config, what.dtype);
