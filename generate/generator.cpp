@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "core/values/index.h"
 #include "generate/continuation.h"
 

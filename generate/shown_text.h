@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 

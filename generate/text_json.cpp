@@ -1,6 +1,6 @@
 #include "generate/text_json.h"
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 namespace {

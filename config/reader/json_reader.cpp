@@ -4,8 +4,8 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "config/reader/utf8.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 

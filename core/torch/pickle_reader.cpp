@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 #include "core/torch/value_check.h"
 #include "core/values/index.h"
 #include "core/values/little_endian.h"
@@ -67,37 +68,7 @@ enum Opcode : uint8_t {
   kByteArray8 = 0x96,
 };
 
-// What a character of UTF-8 begins with, and how many bytes follow; RFC 3629: no overlong forms, no
-// surrogates, nothing beyond U+10FFFF.
-size_t character_bytes(std::string_view text) {
-  const auto byte = [&](size_t at) {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-  };
-  const auto follows = [&](size_t at) { return (byte(at) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first < 0xE0 && follows(1)) return 2;
-  if (first >= 0xE0 && first < 0xF0 && follows(1) && follows(2)) {
-    const bool overlong = first == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = first == 0xED && byte(1) >= 0xA0;
-    return overlong || surrogate ? 0 : 3;
-  }
-  if (first >= 0xF0 && first < 0xF5 && follows(1) && follows(2) && follows(3)) {
-    const bool overlong = first == 0xF0 && byte(1) < 0x90;
-    const bool beyond = first == 0xF4 && byte(1) >= 0x90;
-    return overlong || beyond ? 0 : 4;
-  }
-  return 0;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t count = character_bytes(text);
-    if (count == 0) return false;
-    text.remove_prefix(count);
-  }
-  return true;
-}
+bool is_utf8(std::string_view text) { return first_invalid_utf8(text) == std::string_view::npos; }
 
 }  // namespace
 

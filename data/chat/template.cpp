@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/reader/utf8.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 #include "data/chat/run/filters.h"
 #include "data/chat/run/tests.h"
 #include "data/chat/syntax/parser.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "config/reader/utf8.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 namespace {

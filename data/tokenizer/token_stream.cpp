@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "data/text/text_kind.h"
 
 namespace ds {

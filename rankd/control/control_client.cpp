@@ -16,11 +16,11 @@
 #include <thread>
 #include <utility>
 
-#include "config/reader/utf8.h"
 #include "core/status/failpoint.h"
 #include "core/tasks/host.h"
 #include "core/tasks/task_limits.h"
 #include "core/text/secrecy.h"
+#include "core/text/utf8.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 #include "proto/grpc_threads.h"

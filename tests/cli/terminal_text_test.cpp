@@ -3,7 +3,7 @@
 #include <random>
 
 #include "cli/text/markup_text.h"
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/redirected_streams.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "config/reader/json_reader.h"
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "tests/support/catch.h"
 
 namespace ds {

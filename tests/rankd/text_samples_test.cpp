@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "comm/shm/comm.h"
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "data/tokenizer/tokenizer.h"
 #include "generate/settings.h"
 #include "rankd/training.h"

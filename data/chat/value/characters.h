@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds::chat {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "data/chat/value/value_compare.h"
 #include "data/chat/value/value_objects.h"
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "config/reader/utf8.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 #include "data/tokenizer/forms/protobuf_fields.h"
 
 namespace ds {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <queue>
 
-#include "config/reader/utf8.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 #include "core/values/index.h"
 #include "data/tokenizer/models/token_tree.h"
 

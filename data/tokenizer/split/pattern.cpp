@@ -7,8 +7,8 @@
 #include <array>
 #include <utility>
 
-#include "config/reader/utf8.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 #include "data/text/text_kind.h"
 #include "data/tokenizer/split/scripts.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds::unicode {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "config/reader/utf8.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/status/error.h"
+#include "core/text/utf8.h"
 #include "core/values/index.h"
 #include "launcher/process/files/input_file.h"
 

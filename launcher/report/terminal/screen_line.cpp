@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "cli/text/terminal_text.h"
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <sstream>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "data/text/text_kind.h"
 #include "data/tokenizer/token_stream.h"
 #include "data/tokenizer/tokenizer.h"

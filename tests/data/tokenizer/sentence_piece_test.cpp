@@ -6,7 +6,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 #include "data/tokenizer/forms/sentence_piece_model.h"
 #include "data/tokenizer/special_tokens.h"
 #include "data/tokenizer/text/base64.h"

@@ -1,6 +1,6 @@
 // UTF-8 against the definition: every code point one by one, and every short sequence of bytes
 // against a decoder that is written from the table of RFC 3629.
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 #include <cstdint>
 #include <random>
@@ -44,7 +44,7 @@ std::string bytes_of(uint32_t bits, int count) {
 
 }  // namespace
 
-TEST_CASE("every code point is written so that it is valid and decodes to itself", "[config]") {
+TEST_CASE("every code point is written so that it is valid and decodes to itself", "[core]") {
   for (unsigned code = 0; code <= 0x10FFFF; ++code) {
     if (code >= 0xD800 && code <= 0xDFFF) continue;
     std::string text;
@@ -57,7 +57,7 @@ TEST_CASE("every code point is written so that it is valid and decodes to itself
   }
 }
 
-TEST_CASE("code points are appended, not put in place of what is there", "[config]") {
+TEST_CASE("code points are appended, not put in place of what is there", "[core]") {
   std::string text = "x";
   append_utf8(0x20AC, text);
   append_utf8(0x41, text);
@@ -66,7 +66,7 @@ TEST_CASE("code points are appended, not put in place of what is there", "[confi
         "A");
 }
 
-TEST_CASE("all sequences of two bytes are judged as the decoder judges them", "[config]") {
+TEST_CASE("all sequences of two bytes are judged as the decoder judges them", "[core]") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const std::string text = bytes_of(bits, 2);
     if ((first_invalid_utf8(text) == std::string_view::npos) != is_valid_by_decoding(text)) {
@@ -75,7 +75,7 @@ TEST_CASE("all sequences of two bytes are judged as the decoder judges them", "[
   }
 }
 
-TEST_CASE("longer sequences are judged as the decoder judges them", "[config]") {
+TEST_CASE("longer sequences are judged as the decoder judges them", "[core]") {
   std::mt19937 random(5);
   int valid = 0;
   for (int i = 0; i < 300'000; ++i) {
@@ -93,7 +93,7 @@ TEST_CASE("longer sequences are judged as the decoder judges them", "[config]") 
   CHECK(valid > 10'000);
 }
 
-TEST_CASE("the first bad byte is where its sequence starts", "[config]") {
+TEST_CASE("the first bad byte is where its sequence starts", "[core]") {
   CHECK(first_invalid_utf8("") == std::string_view::npos);
   CHECK(first_invalid_utf8("abc\x80") == 3);
   CHECK(first_invalid_utf8("\xC3\xA9\xE2\x82") == 2);
@@ -101,7 +101,7 @@ TEST_CASE("the first bad byte is where its sequence starts", "[config]") {
   CHECK(first_invalid_utf8(std::string_view("a\0b", 3)) == std::string_view::npos);
 }
 
-TEST_CASE("the first character is the one that was written, whatever follows", "[config]") {
+TEST_CASE("the first character is the one that was written, whatever follows", "[core]") {
   for (unsigned code = 0; code <= 0x10FFFF; ++code) {
     if (code >= 0xD800 && code <= 0xDFFF) continue;
     std::string text;

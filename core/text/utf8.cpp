@@ -1,4 +1,4 @@
-#include "config/reader/utf8.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 
