@@ -12,7 +12,6 @@
 #include "comm/contract/rank_order_reduce.h"
 #include "comm/contract/slice_bounds.h"
 #include "comm/shm/comm.h"
-#include "comm/shm/futex.h"
 #include "comm/shm/layout.h"
 #include "comm/shm/world.h"
 

@@ -14,21 +14,14 @@
 #include <cstdint>
 
 #include "comm/contract/collective_call.h"
+#include "core/tasks/flag.h"
 #include "core/values/index.h"
 
 namespace ds::detail {
 
-inline constexpr size_t kCacheLine = 64;
 inline constexpr size_t kInlineBytes = 4096;    // largest message that travels inside the slot
 inline constexpr size_t kMailboxMessages = 16;  // sends in flight from one rank to another
 inline constexpr uint64_t kRegionMagic = 0x31'6d68'732d'7364ULL;  // "ds-shm1"
-
-// A counter that others wait for; it wraps. Sleepers use its word as a futex.
-struct alignas(kCacheLine) Flag {
-  std::atomic<uint32_t> value;
-  std::atomic<uint32_t> sleepers;
-};
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // What a rank calls, and where its peers find the data.
 struct alignas(kCacheLine) Call : CollectiveCall {

@@ -172,7 +172,7 @@ void publish(const Joining& join, std::byte* base, const detail::ShmArena& arena
   slot.arena_bytes.store(arena.reserved_bytes(), std::memory_order_relaxed);
   Header& header = join.layout.header(base);
   header.joined.value.fetch_add(1, std::memory_order_seq_cst);
-  detail::wake_all(header.joined);
+  wake_all(header.joined);
 }
 
 std::string missing_ranks(const Joining& join, std::byte* base) {
@@ -185,19 +185,19 @@ std::string missing_ranks(const Joining& join, std::byte* base) {
 }
 
 // Waits for a flag of the header, watching those who have published themselves.
-void await_joining(const Joining& join, std::byte* base, detail::Flag& flag, uint32_t target) {
-  while (!detail::reached(flag, target)) {
+void await_joining(const Joining& join, std::byte* base, Flag& flag, uint32_t target) {
+  while (!reached(flag, target)) {
     join.check_deadline(missing_ranks(join, base));
     for (int r = 0; r < join.size; ++r) {
       const detail::Slot& slot = join.layout.slot(base, r);
       const ProcessId peer{slot.pid.load(std::memory_order_acquire),
                            slot.started.load(std::memory_order_relaxed)};
       const bool known = peer.pid != 0 && peer.started != 0;
-      if (known && !detail::is_running(peer) && !detail::reached(flag, target)) {
+      if (known && !detail::is_running(peer) && !reached(flag, target)) {
         join.fail(fmt::format("rank {} (pid {}) died while the group was formed", r, peer.pid));
       }
     }
-    detail::sleep_on(flag, target, kGatherRound);
+    sleep_on(flag, target, kGatherRound);
   }
 }
 
@@ -221,7 +221,7 @@ void remove_name(const Joining& join, std::byte* base) {
       if (errno == ENOENT) join.fail("somebody else, whose start has failed, has removed it");
       join.fail_system("shm_unlink");
     }
-    detail::raise(header.unlinked, 1);
+    raise(header.unlinked, 1);
   }
   await_joining(join, base, header.unlinked, 1);
 }

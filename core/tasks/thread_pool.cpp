@@ -11,13 +11,21 @@
 #include "core/memory/rounding.h"
 #include "core/memory/signal_stack.h"
 #include "core/status/error.h"
+#include "core/tasks/flag.h"
 #include "core/tasks/task_limits.h"
 
 namespace ds {
+namespace {
+
+// About 2 microseconds: a step's next loop mostly follows at once, and other ranks want the cores.
+constexpr int kSpins = 64;
+
+}  // namespace
 
 struct ThreadPool::State {
-  const std::function<void(int)>* body = nullptr;  // published by `round`
-  std::atomic<uint32_t> round{0};
+  const std::function<void(int)>* body = nullptr;  // published by `begun`
+  Flag begun{};                                    // counts the loops
+  Flag ended{};                                    // the same; raised by the last worker
   std::atomic<int> running{0};
   std::atomic<bool> stopping{false};
   std::mutex error_mutex;
@@ -27,8 +35,7 @@ struct ThreadPool::State {
   // Also where not all of them could be started.
   ~State() {
     stopping.store(true, std::memory_order_release);
-    round.fetch_add(1, std::memory_order_acq_rel);
-    round.notify_all();
+    raise(begun, begun.value.load(std::memory_order_relaxed) + 1);
     for (std::thread& worker : workers) worker.join();
   }
 
@@ -42,13 +49,11 @@ struct ThreadPool::State {
   }
 
   void work(int index) {
-    uint32_t seen = 0;
-    while (true) {
-      round.wait(seen, std::memory_order_acquire);
-      seen = round.load(std::memory_order_acquire);
+    for (uint32_t round = 1;; ++round) {
+      wait_for(begun, round, kSpins);
       if (stopping.load(std::memory_order_acquire)) return;
       call(index);
-      if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) raise(ended, round);
     }
   }
 };
@@ -73,13 +78,10 @@ void ThreadPool::for_each_thread(const std::function<void(int)>& body) {
   State& state = *state_;
   state.body = &body;
   state.running.store(threads_ - 1, std::memory_order_release);
-  state.round.fetch_add(1, std::memory_order_acq_rel);
-  state.round.notify_all();
+  const uint32_t round = state.begun.value.load(std::memory_order_relaxed) + 1;
+  raise(state.begun, round);
   state.call(0);
-  for (int left = state.running.load(std::memory_order_acquire); left != 0;
-       left = state.running.load(std::memory_order_acquire)) {
-    state.running.wait(left, std::memory_order_acquire);
-  }
+  wait_for(state.ended, round, kSpins);
   if (state.error) std::rethrow_exception(std::exchange(state.error, nullptr));
 }
 

@@ -235,8 +235,11 @@ void Supervisor::take_step(const StepMetrics& metrics) {
   if (const std::optional<double> took = metrics.values.find("evaluation_s")) {
     evaluation = std::chrono::duration_cast<Time>(std::chrono::duration<double>(*took));
   }
-  shown_.left = shown_.pace.update(now(), metrics.step, metrics.total_steps, evaluation);
-  const std::string line = step_line(metrics, shown_.left);
+  const Time at = now();
+  const std::optional<Time> left =
+      shown_.pace.update(at, metrics.step, metrics.total_steps, evaluation);
+  shown_.ends = left ? std::optional(at + *left) : std::nullopt;
+  const std::string line = step_line(metrics, left);
   if (console_.live()) {
     if (metrics.values.has("validation_loss")) console_.line(step_line(metrics, std::nullopt));
     show_live(line);

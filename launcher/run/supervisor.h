@@ -78,7 +78,7 @@ class Supervisor {
     PaceEstimate pace{};
     std::optional<StepMetrics> validated{};  // the newest step with a validation loss
     Time live_at{};
-    std::optional<Time> left{};  // to the last step, as the pace suggests
+    std::optional<Time> ends{};  // when the last step should be done, as the pace suggests
   };
 
   static Time now();

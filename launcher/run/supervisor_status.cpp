@@ -122,7 +122,9 @@ RunStatus Supervisor::status() const {
   out.last_step = record_.last_step;
   out.last_commit = record_.last_commit;
   out.trace = record_.trace.status();
-  if (shown_.left && !record_ended_) out.left_s = seconds_of(*shown_.left);
+  if (shown_.ends && !record_ended_) {
+    out.left_s = std::max(0.0, seconds_of(*shown_.ends - now()));
+  }
   if (record_ended_) {
     // A launch that had nothing left to do: as the files show it from now on.
     if (!out.last_step) add_metrics_line(job_.past.metrics_line, out);

@@ -133,7 +133,7 @@ TEST_CASE("ids that are kept are those of the whole text, made once", "[data]") 
 TEST_CASE("ids do not depend on how many threads make them", "[data]") {
   Place place;
   // No line ends near where texts are cut for threads, and pieces that reach over it.
-  const std::string one_line(size_t{3} << 20, 'x');
+  const std::string one_line(size_t{5} << 18, 'x');
   const std::string spaces = large_text() + std::string(size_t{1} << 20, ' ') + large_text();
   for (const std::string& text : {large_text(), one_line, spaces}) {
     place.put("text.txt", text);

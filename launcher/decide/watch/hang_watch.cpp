@@ -37,10 +37,12 @@ std::string count_of(const RankProgress& progress) {
 std::string place_of(const RankProgress& progress) {
   if (progress.phase.empty()) return "joined";
   if (!progress.knows_step()) return progress.phase;
-  if (counted_in(progress.phase) == "MiB") {
-    return fmt::format("at step {} {}", progress.step, progress.phase);
+  if (counted_in(progress.phase) == "micro-step") {
+    return fmt::format("at step {}.{} {}", progress.step, progress.micro_step, progress.phase);
   }
-  return fmt::format("at step {}.{} {}", progress.step, progress.micro_step, progress.phase);
+  const std::string count = count_of(progress);
+  return fmt::format("at step {} {}{}{}", progress.step, progress.phase, count.empty() ? "" : ", ",
+                     count);
 }
 
 std::string describe(const RankProgress& progress) {

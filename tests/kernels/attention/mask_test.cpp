@@ -124,9 +124,10 @@ void check_run(const AttentionSpec& spec, DType dtype, Stream& stream) {
 std::vector<AttentionShape> shapes() {
   if (testing::is_on_device()) return {{2, 65, 4, 2, 16}, {1, 130, 2, 1, 32}, {1, 33, 1, 1, 136}};
   std::vector<AttentionShape> out{{2, 150, 4, 2, 20}, {1, 70, 2, 1, 128}};
-  for (const int64_t length : {1, 63, 64, 65, 257}) {
+  for (const int64_t length : {1, 63, 64, 65}) {
     for (const int64_t kv_heads : {8, 2, 1}) out.push_back({1, length, 8, kv_heads, 8});
   }
+  out.push_back({1, 257, 4, 2, 8});
   return out;
 }
 

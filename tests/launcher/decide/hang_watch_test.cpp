@@ -77,4 +77,18 @@ TEST_CASE("who waits for somebody that works is patient", "[launcher]") {
   CHECK(awaited->rank == 1);
 }
 
+TEST_CASE("a place counts micro-steps as parts of a step, and other things in words",
+          "[launcher]") {
+  const auto place = [](const std::string& phase, int64_t count, int64_t total) {
+    RankProgress progress{4, count, phase, {}};
+    progress.total = total;
+    return place_of(progress);
+  };
+  CHECK(place("train", 2, 0) == "at step 4.2 train");
+  CHECK(place("evaluate", 36, 40) == "at step 4 evaluate, batch 36 of 40");
+  CHECK(place("evaluate", 0, 40) == "at step 4 evaluate");
+  CHECK(place("save", 45, 44) == "at step 4 save, MiB 45");
+  CHECK(place("sample", 7, 16) == "at step 4 sample, token 7 of 16");
+}
+
 }  // namespace ds

@@ -1,13 +1,12 @@
-#include "comm/shm/futex.h"
+#include "core/tasks/flag.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <climits>
 
-namespace ds::detail {
+namespace ds {
 namespace {
 
 void pause_cpu() {
@@ -21,8 +20,8 @@ void pause_cpu() {
 }  // namespace
 
 void wake_all(Flag& flag) noexcept {
-  // Not FUTEX_PRIVATE: the sleepers may be other processes. A failed wake costs them one time
-  // slice.
+  // Not FUTEX_PRIVATE: the sleepers may be other processes. A failed wake costs them the limit of
+  // their sleep.
   (void)syscall(SYS_futex, &flag.value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -37,8 +36,6 @@ bool spin_until(const Flag& flag, uint32_t target, int spins) {
     if (reached(flag, target)) return true;
     pause_cpu();
   }
-  // The peer may be waiting for this very core.
-  sched_yield();
   return reached(flag, target);
 }
 
@@ -55,4 +52,9 @@ void sleep_on(Flag& flag, uint32_t target, std::chrono::nanoseconds limit) {
   flag.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-}  // namespace ds::detail
+void wait_for(Flag& flag, uint32_t target, int spins) {
+  if (spin_until(flag, target, spins)) return;
+  while (!reached(flag, target)) sleep_on(flag, target, std::chrono::seconds(1));
+}
+
+}  // namespace ds
