@@ -106,7 +106,7 @@ void report_signal(int signal, siginfo_t* info, void*) {
   if (sent && info->si_pid > 0) append_name(note, info->si_pid);
   note.text("\n").write_to(STDERR_FILENO);
   if (is_fault(signal)) write_stack(signal);
-  raise(signal);  // SA_RESETHAND: once we return, it ends us as it would have
+  ::raise(signal);  // SA_RESETHAND: once we return, it ends us as it would have
 }
 
 // ThreadSanitizer and AddressSanitizer have words of their own for faults.
