@@ -63,6 +63,7 @@ void visit_paths(Config& config, const PathUse& use) {
     use("data.tokenizer", config.data.tokenizer, PathBase::kFolderOfFile);
   }
   visit("data.cache_folder", config.data.cache_folder);
+  visit("train.resume_from", config.train.resume_from);
   visit("tensorboard.output_path", config.tensorboard.output_path);
   visit("csv_monitor.output_path", config.csv_monitor.output_path);
   visit("flops_profiler.output_file", config.flops_profiler.output_file);

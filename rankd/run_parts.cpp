@@ -48,7 +48,8 @@ Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShap
                              .storage = config.checkpoint.use_node_local_storage
                                             ? TagStorage::kEachHost
                                             : TagStorage::kShared,
-                             .facts = std::nullopt};
+                             .facts = std::nullopt,
+                             .resume_from = config.train.resume_from};
   if (parts.plan.rank == 0) out.facts = facts_of(parts, batch);
   return out;
 }

@@ -12,12 +12,9 @@
 #include "checkpoint/hosts/agreement.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
-#include "core/device/host_copy.h"
-#include "core/files/input_files.h"
 #include "core/status/failpoint.h"
 #include "core/values/index.h"
-#include "model/hf/weights.h"
-#include "model/pass/initializer.h"
+#include "train/beginning.h"
 #include "train/engine_pieces.h"
 
 namespace ds {
@@ -249,12 +246,12 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
       throw InputMissing(fmt::format("--resume required: {} holds no committed tag", root_));
     }
   }
-  begin_anew(folder);
+  const int64_t step = begin_anew(folder);
   if (kept_.newest) {
-    notices_.push_back(fmt::format(
-        "resumed step=0 from=the beginning: step {} in memory is not whole", *kept_.newest));
+    notices_.push_back(fmt::format("resumed step={} from={}: step {} in memory is not whole", step,
+                                   origin_, *kept_.newest));
   }
-  return 0;
+  return step;
 }
 
 // The newest state, wherever it is; of one step, that in memory, which is nearer.
@@ -513,41 +510,22 @@ bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<RejectedTa
   return true;
 }
 
-void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
-  if (folder) {
-    load_folder(*folder);
-  } else {
-    engine_.initialize();
-  }
-  if (!kept_.whole.empty()) {  // one that was refused may have left its marks
+int64_t Checkpointing::begin_anew(const std::optional<std::string>& folder) {
+  const Begun begun =
+      begin_training(engine_, files_,
+                     {.resume_from = options_.resume_from,
+                      .folder = folder,
+                      .config = options_.facts ? options_.facts->config : "",
+                      .changes = plan_.accept_changes ? Changes::kAccepted : Changes::kRefused});
+  // One that was refused may have left its marks.
+  if (!kept_.whole.empty() && !options_.resume_from) {
     clear_slots(engine_);
     engine_.store().restore_from_owned();
   }
+  notices_.insert(notices_.end(), begun.notices.begin(), begun.notices.end());
   settle(nullptr, nullptr);
-  origin_ = "the beginning";
-}
-
-void Checkpointing::load_folder(const std::string& folder) {
-  const std::vector<ParamSpec> specs = engine_.store().model_specs();
-  InputFiles inputs(files_);
-  const AbsentModules absent = absent_modules(engine_.options().model);
-  const HfWeights weights(inputs, folder, specs, absent);
-  HostCopy through(engine_.stream());
-  engine_.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
-    for (const ShardField& field : part.fields) {
-      const size_t index = engine_.store().index_in_model(field.param);
-      const Tensor into = part.master.narrow(field.offset, field.numel);
-      through.up(into, [&](int64_t first, Tensor& values) {
-        const int64_t begin = field.param_begin + first;
-        if (weights.is_stored(index)) {
-          weights.read(index, begin, values);
-        } else {
-          initialize(nth(specs, index), engine_.options().seed, begin, values);
-        }
-      });
-    }
-  });
-  engine_.store().restore_from_owned();
+  origin_ = begun.origin;
+  return begun.step;
 }
 
 void Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {

@@ -1,7 +1,8 @@
 // Checkpointing: the engine's state to and from tags on disk. Every rank writes and reads what it
 // owns; rank 0 commits, or one rank of each host where each keeps its own files
 // (checkpoint/hosts/distributed_tags.h). Weights come from the newest of committed tags and states
-// in memory (train/memory_tier.h), a Hugging Face folder, or the initialisers.
+// in memory (train/memory_tier.h), a checkpoint of DeepSpeed, a Hugging Face folder, or the
+// initialisers.
 #pragma once
 
 #include <optional>
@@ -31,14 +32,16 @@ class Checkpointing {
     TagAgreement tags = TagAgreement::kWarn;
     TagStorage storage = TagStorage::kShared;
     std::optional<RunFacts> facts{};  // rank 0: of this run; without, nothing is compared
+    // A checkpoint of DeepSpeed, with which training begins (train/beginning.h).
+    std::optional<std::string> resume_from{};
   };
   Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, const Options& options);
 
   // Fills the engine as plan.resume says and returns the step to go on from. `folder`: the Hugging
-  // Face folder to start from where there is no tag. ValidationError on all ranks alike: if what is
-  // there cannot be loaded, or is of another model or, without plan.accept_changes, of another run;
-  // if a newer state is lost and resuming is required; if there are traces of progress, but nothing
-  // to go on from.
+  // Face folder to start from where there is no tag, and no checkpoint of DeepSpeed is named.
+  // ValidationError on all ranks alike: if what is there cannot be loaded, or is of another model
+  // or, without plan.accept_changes, of another run; if a newer state is lost and resuming is
+  // required; if there are traces of progress, but nothing to go on from.
   int64_t load(const std::optional<std::string>& folder);
   // Rank 0: what the user should know about where load() took the state from: "resumed step=7
   // from=memory", and everything newer that it could not take.
@@ -80,8 +83,7 @@ class Checkpointing {
   void withdraw(const std::string& tag);
   void require_wish() const;
   std::string origin_note(int64_t step) const;
-  void begin_anew(const std::optional<std::string>& folder);
-  void load_folder(const std::string& folder);
+  int64_t begin_anew(const std::optional<std::string>& folder);
 
   Engine& engine_;
   FileSystem& files_;

@@ -17,12 +17,8 @@ constexpr const char* kOptimizerState = "optimizer";
 constexpr const char* kLossScaleState = "loss_scale";
 constexpr const char* kWeight = "weight";  // the fp32 master, among the slots of the optimizer
 
-// Whose slots they are: the optimizer's, and those of how its updates are made.
 std::string family_of(Engine& engine) {
-  const std::optional<ZenflowOptions>& zenflow = engine.options().zero.zenflow;
-  const std::string_view how =
-      !zenflow ? "" : (zenflow->overlaps ? ", zenflow with overlap_step" : ", zenflow");
-  return fmt::format("{}{}", engine.optimizer().family(), how);
+  return state_family(engine.options(), engine.optimizer().family());
 }
 
 // Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
@@ -144,6 +140,13 @@ std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& t
 }
 
 }  // namespace
+
+std::string state_family(const EngineOptions& options, std::string_view family) {
+  const std::optional<ZenflowOptions>& zenflow = options.zero.zenflow;
+  const std::string_view how =
+      !zenflow ? "" : (zenflow->overlaps ? ", zenflow with overlap_step" : ", zenflow");
+  return fmt::format("{}{}", family, how);
+}
 
 int64_t owned_bytes(Engine& engine) {
   // The master, and state in fp32, however it is kept.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
@@ -13,6 +14,8 @@
 namespace ds {
 
 int64_t owned_bytes(Engine& engine);
+// Whose slots checkpoints have: the optimizer's family, and that of how its updates are made.
+std::string state_family(const EngineOptions& options, std::string_view family);
 // What rank 0 knows of the run beside the engine's state; empty: nothing.
 struct RunStates {
   std::string facts;  // by which a later run is compared (train/settings/resume_facts.h)

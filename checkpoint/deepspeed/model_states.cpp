@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "core/status/error.h"
@@ -73,6 +74,53 @@ std::vector<std::pair<std::string, std::string>> shared_of(const SavedFields& ro
   return shared;
 }
 
+// A scalar in words; nothing for other values.
+std::optional<std::string> scalar_words(const TorchValue& value) {
+  if (const auto is = value.as_bool()) return *is ? "true" : "false";
+  if (const auto number = value.as_number()) return fmt::format("{}", *number);
+  if (const auto text = value.as_text()) return std::string(*text);
+  return std::nullopt;
+}
+
+std::optional<std::string> words_of(const TorchValue& value) {
+  const TorchList* list = value.as_sequence();
+  if (list == nullptr) return scalar_words(value);
+  std::vector<std::string> items;
+  for (const TorchValue& item : list->items) {
+    const std::optional<std::string> words = scalar_words(item);
+    if (!words) return std::nullopt;
+    items.push_back(*words);
+  }
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+void add_settings(const TorchDict& dict, const std::string& path,
+                  std::map<std::string, std::string>& settings) {
+  for (const auto& [key, value] : dict.items) {
+    const std::optional<std::string_view> name = key.as_text();
+    const std::optional<std::string> words = words_of(value);
+    if (name && words) settings.emplace(fmt::format("{}.{}", path, *name), *words);
+  }
+}
+
+// A script may have given DeepSpeed the name of a file, or nothing, in place of the dict.
+std::map<std::string, std::string> settings_of(const SavedFields& root) {
+  std::map<std::string, std::string> settings;
+  const TorchValue* config = root.find("ds_config");
+  const TorchDict* keys = config == nullptr ? nullptr : config->as_dict();
+  if (keys == nullptr) return settings;
+  for (const std::string section : {"optimizer", "scheduler"}) {
+    const TorchValue* found = keys->find(section);
+    const TorchDict* dict = found == nullptr ? nullptr : found->as_dict();
+    if (dict == nullptr) continue;
+    add_settings(*dict, section, settings);
+    const TorchValue* params = dict->find("params");
+    if (params == nullptr || params->as_dict() == nullptr) continue;
+    add_settings(*params->as_dict(), section + ".params", settings);
+  }
+  return settings;
+}
+
 Progress progress_of(const SavedFields& root) {
   Progress progress;
   progress.steps = root.integer("global_steps");
@@ -85,6 +133,7 @@ Progress progress_of(const SavedFields& root) {
       progress.scheduler_steps = *last + 1;
     }
   }
+  progress.settings = settings_of(root);
   if (progress.steps < 0 || progress.skipped < 0 || progress.skipped > progress.steps) {
     throw DataError(fmt::format("{}: {} steps of which {} were skipped", root.name_of(),
                                 progress.steps, progress.skipped));

@@ -278,6 +278,23 @@ void evaluation_fields(Visitor& v, TrainSection& c) {
            .unset_meaning = "128, or the model's longest"});
 }
 
+void resume_fields(Visitor& v, TrainSection& c) {
+  v.field("resume", c.resume,
+          {.meaning = "auto continues from the newest checkpoint if there is one, required fails "
+                      "without one, never starts anew.",
+           .effect = Effect::kUsed});
+  v.field(
+      "resume_from", c.resume_from,
+      {.meaning = "A checkpoint of DeepSpeed that training begins with, in place of new weights "
+                  "or those of model.folder: the folder of one (global_step10), or the one "
+                  "that holds some, of which the file latest names one. Weights, fp32 "
+                  "masters, the optimizer's moments, the numbers of steps and updates and the "
+                  "loss scale go on from it, on any number of ranks and at any stage of ZeRO. "
+                  "Checkpoints of the run itself come first.",
+       .effect = Effect::kUsed,
+       .unset_meaning = "none"});
+}
+
 }  // namespace
 
 void fields(Visitor& v, TrainSection& c) {
@@ -331,10 +348,7 @@ void fields(Visitor& v, TrainSection& c) {
           {.meaning = "Whether what the backward pass needs again waits for it in memory of the "
                       "host. It is copied there and back while the device computes.",
            .effect = Effect::kUsed});
-  v.field("resume", c.resume,
-          {.meaning = "auto continues from the newest checkpoint if there is one, required fails "
-                      "without one, never starts anew.",
-           .effect = Effect::kUsed});
+  resume_fields(v, c);
   v.field("final_dtype", c.final_dtype,
           {.meaning = "Number type of the weights in final/.",
            .effect = Effect::kUsed,

@@ -100,7 +100,8 @@ struct TrainSection {
   bool deterministic_attention = true;
   bool offload_activations = false;
   ResumeMode resume = ResumeMode::kAuto;
-  std::optional<FloatType> final_dtype;  // of the weights in final/
+  std::optional<std::string> resume_from;  // a checkpoint of DeepSpeed, with which training begins
+  std::optional<FloatType> final_dtype;    // of the weights in final/
 };
 void fields(Visitor& v, TrainSection& c);
 

@@ -58,7 +58,8 @@ std::string deepspeed_advice(const FileSystem& files, const std::string& path) {
       "dslaunch, "
       "or a Hugging Face folder; `dslaunch convert {} OUT --config MODEL`, with a folder MODEL "
       "that "
-      "has the model's config.json, makes OUT of its weights, a folder to begin from",
+      "has the model's config.json, makes OUT of its weights, a folder to begin from, and "
+      "train.resume_from names a folder whose training goes on",
       path, is_file ? "a file" : "a folder", is_file ? "" : fmt::format(" ({})", file),
       is_file ? parent_directory(path) : path);
 }

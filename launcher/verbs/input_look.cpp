@@ -65,7 +65,11 @@ std::vector<std::string> notes_in(const InputLook& look, const RunOptions& optio
   if (look.noted.empty()) return {};
   const Origins origins = read_config(options.config, options.overrides).origins;
   std::vector<std::string> notes;
-  for (const NotedInput& noted : look.noted) notes.push_back(told(origins, noted.key, noted.what));
+  for (const NotedInput& noted : look.noted) {
+    // The ranks tell it once they have loaded that checkpoint, if they have none of their own.
+    if (noted.key == "train.resume_from") continue;
+    notes.push_back(told(origins, noted.key, noted.what));
+  }
   return notes;
 }
 

@@ -1,5 +1,9 @@
 #include "model/hf/renamed_tensors.h"
 
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
 #include "core/status/error.h"
 
 namespace ds {
@@ -23,6 +27,33 @@ const SafetensorsInfo& RenamedTensors::info(const std::string& name) const {
 void RenamedTensors::read_part(const std::string& name, int64_t offset,
                                std::span<std::byte> into) const {
   stored_.read_part(stored_name(name), offset, into);
+}
+
+size_t wrapper_bytes(std::span<const std::string> names) {
+  size_t bytes = 0;
+  const auto all_go_on = [&](std::string_view wrapper) {
+    return std::ranges::all_of(names, [&](const std::string& name) {
+      return std::string_view(name).substr(bytes).starts_with(wrapper);
+    });
+  };
+  for (bool found = !names.empty(); found;) {
+    found = false;
+    for (const std::string_view wrapper : {"module.", "_forward_module.", "_orig_mod."}) {
+      if (!all_go_on(wrapper)) continue;
+      bytes += wrapper.size();
+      found = true;
+    }
+  }
+  return bytes;
+}
+
+WeightFolder without_wrappers(WeightFolder stored) {
+  const std::vector<std::string> names = stored.names();
+  const size_t wrapper = wrapper_bytes(names);
+  if (wrapper == 0) return stored;
+  std::map<std::string, std::string> inside;
+  for (const std::string& name : names) inside.emplace(name.substr(wrapper), name);
+  return WeightFolder(std::make_shared<const RenamedTensors>(std::move(stored), std::move(inside)));
 }
 
 }  // namespace ds

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,12 @@ class RenamedTensors final : public StoredTensors {
   WeightFolder stored_;
   std::map<std::string, std::string> names_;
 };
+
+// How many bytes of wrappers' names ("module.", "_forward_module.", "_orig_mod.") all names begin
+// with.
+size_t wrapper_bytes(std::span<const std::string> names);
+
+// The tensors under their names without those.
+WeightFolder without_wrappers(WeightFolder stored);
 
 }  // namespace ds

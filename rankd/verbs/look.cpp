@@ -21,6 +21,7 @@
 #include "model/hf/weights.h"
 #include "model/stores/plain_store.h"
 #include "rankd/verbs/rehearsal.h"
+#include "rankd/verbs/weights/resume_from.h"
 #include "train/assemble.h"
 #include "train/labelled_data.h"
 #include "train/step/pipeline.h"
@@ -98,7 +99,10 @@ void Looker::look_at_model() {
   });
   look_at_partition();
   attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
-  if (section.folder) look_at_weights(*section.folder);
+  const std::optional<std::string>& from = config_.train.resume_from;
+  if (from) attempt("train.resume_from", [&] { require_weights(*from, *model_, files_); });
+  // Whose config.json is all that is used of it then.
+  if (section.folder && !from) look_at_weights(*section.folder);
 }
 
 // What rules are for no layer of a family that the file describes has been noted where it was read.
@@ -218,6 +222,41 @@ void Looker::look_at_data(const std::string& key, const std::vector<std::string>
 
 }  // namespace
 
+namespace {
+
+void add_continuation(const ContinuationLook& look, InputFindings& found) {
+  const char* const key = "train.resume_from";
+  if (!look.next.refusal.empty()) {
+    found.defects.push_back({ExitCode::kValidation, key, look.next.refusal});
+    return;
+  }
+  const auto note = [&](std::string text) { found.notes.push_back({key, std::move(text)}); };
+  note(
+      fmt::format("training begins with {}; random numbers, the order of samples and what its "
+                  "script kept besides are not gone on with",
+                  look.from));
+  for (const std::string& change : look.next.changes) {
+    note(fmt::format("{}; a run needs --accept-changes for that", change));
+  }
+  for (const std::string& text : look.next.notes) note(text);
+  if (!look.left_out.empty()) {
+    note(fmt::format("{} are left out: the model has no place for them",
+                     fmt::join(look.left_out, ", ")));
+  }
+}
+
+void look_at_resume_from(const Config& config, int ranks, FileSystem& files, InputFindings& found) {
+  try {
+    add_continuation(look_at_continuation(config, ranks, files), found);
+  } catch (const Error& error) {
+    KeyMessage said = split_key(error.what());
+    if (said.key.empty()) said.key = "train.resume_from";
+    found.defects.push_back({error.exit_code(), std::move(said.key), std::move(said.what)});
+  }
+}
+
+}  // namespace
+
 InputFindings look_at_inputs(const Config& config, FileSystem& files) {
   return Looker(config, files).look();
 }
@@ -230,6 +269,9 @@ int run_look(const LookArgs& args) {
   if (found.defects.empty() && args.ranks > 0 && !read.problems.has_errors()) {
     const LimitCheck limits = args.has_limits ? LimitCheck::kOfPlan : LimitCheck::kNone;
     found.defects = rehearse(read.config, args.ranks, limits, inputs);
+    if (found.defects.empty() && read.config.train.resume_from) {
+      look_at_resume_from(read.config, args.ranks, inputs, found);
+    }
   }
   print_findings(found);
   return static_cast<int>(ExitCode::kDone);

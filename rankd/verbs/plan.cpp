@@ -13,6 +13,7 @@
 #include "data/tokens/text_memory.h"
 #include "rankd/verbs/planned_way.h"
 #include "rankd/verbs/suggest.h"
+#include "rankd/verbs/weights/resume_from.h"
 #include "train/assemble.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/fit.h"
@@ -183,6 +184,9 @@ int run_plan(const PlanArgs& args) {
   if (!model.classifier) plan.texts = texts_of(args, config.data, inputs);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   say("{}", text);
+  if (!args.json && config.train.resume_from) {
+    say("begins with   {}\n", resume_words(*config.train.resume_from, inputs));
+  }
   if (!args.json && options.zero.offloads_state()) {
     say("host update   {}\n", host_update_begins(config));
   }

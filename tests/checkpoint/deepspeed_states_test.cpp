@@ -185,6 +185,32 @@ TEST_CASE("what a model's file says is read, and what it lacks is named", "[chec
       DataError);
 }
 
+TEST_CASE("settings of the optimizer and the scheduler are read in words", "[checkpoint]") {
+  MadeFiles files;
+  const std::string half("G\x3f\xe0\0\0\0\0\0\0", 9), yes = "\x88";
+  const std::string params = dict({{"lr", half},
+                                   {"betas", list({half, integer(1)})},
+                                   {"torch_adam", yes},
+                                   {"groups", list({dict({})})},
+                                   {"more", dict({})}});
+  const std::string config =
+      dict({{"optimizer", dict({{"type", text("AdamW")}, {"params", params}})},
+            {"scheduler", dict({{"type", text("WarmupLR")}})},
+            {"fp16", dict({{"enabled", yes}})}});
+  const auto settings_with = [&](const std::string& saved) {
+    return model_states_of(files.add("/m.pt", dict(with(model_items(), "ds_config", saved))))
+        .progress.settings;
+  };
+  CHECK(settings_with(config) ==
+        std::map<std::string, std::string>{{"optimizer.type", "AdamW"},
+                                           {"optimizer.params.lr", "0.5"},
+                                           {"optimizer.params.betas", "[0.5, 1]"},
+                                           {"optimizer.params.torch_adam", "true"},
+                                           {"scheduler.type", "WarmupLR"}});
+  CHECK(settings_with(text("ds_config.json")).empty());
+  CHECK(settings_with(dict({{"optimizer", integer(1)}})).empty());
+}
+
 // Two ranks of stage 1: a and b over both partitions, of three elements each.
 struct TwoRanks {
   MadeFiles models, optimizers;

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "core/status/error.h"
+#include "model/hf/renamed_tensors.h"
 
 namespace ds {
 namespace {
@@ -99,29 +100,6 @@ std::string NameRules::applied(const std::string& name) const {
   }
   return name;
 }
-
-namespace {
-
-// How many bytes of wrappers' names all names begin with.
-size_t wrapper_bytes(std::span<const std::string> names) {
-  size_t bytes = 0;
-  const auto all_go_on = [&](std::string_view wrapper) {
-    return std::ranges::all_of(names, [&](const std::string& name) {
-      return std::string_view(name).substr(bytes).starts_with(wrapper);
-    });
-  };
-  for (bool found = !names.empty(); found;) {
-    found = false;
-    for (const std::string_view wrapper : {"module.", "_forward_module.", "_orig_mod."}) {
-      if (!all_go_on(wrapper)) continue;
-      bytes += wrapper.size();
-      found = true;
-    }
-  }
-  return bytes;
-}
-
-}  // namespace
 
 std::map<std::string, std::string> renamed(std::span<const std::string> stored,
                                            const NameRules& rules) {

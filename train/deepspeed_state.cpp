@@ -1,0 +1,108 @@
+#include "train/deepspeed_state.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/deepspeed/stored_slot.h"
+#include "checkpoint/format.h"
+#include "config/reader/fields.h"
+#include "core/device/host_copy.h"
+#include "model/hf/renamed_tensors.h"
+#include "optim/rule_optimizer.h"
+#include "train/engine_pieces.h"
+
+namespace ds {
+namespace {
+
+using deepspeed::DeepSpeedFolder;
+using deepspeed::kWeightSlot;
+
+// A checkpoint of ours, or a run with some, may be meant.
+void refuse_own(const FileSystem& files, const std::string& path) {
+  const bool is_tag = files.exists(join_path(path, kManifestName));
+  if (!is_tag && !files.exists(join_path(path, "checkpoints"))) return;
+  throw ConfigError(fmt::format(
+      "train.resume_from: {} is {} of dslaunch, and a checkpoint of DeepSpeed is expected; "
+      "{} goes on from it",
+      path, is_tag ? "a checkpoint" : "a run",
+      is_tag ? fmt::format("--resume {}", path) : fmt::format("--run-dir {}", path)));
+}
+
+}  // namespace
+
+DeepSpeedState DeepSpeedState::open(FileSystem& files, const std::string& path) {
+  refuse_own(files, path);
+  return DeepSpeedState(
+      std::make_shared<const DeepSpeedFolder>(DeepSpeedFolder::open(files, path)));
+}
+
+std::string DeepSpeedState::words() const {
+  const deepspeed::Progress& progress = folder_->progress();
+  return fmt::format("DeepSpeed {}, ZeRO stage {}, {} rank{}", progress.version, progress.stage,
+                     progress.data_ranks, progress.data_ranks == 1 ? "" : "s");
+}
+
+DeepSpeedFacts DeepSpeedState::facts() const {
+  DeepSpeedFacts facts{.path = directory(),
+                       .progress = folder_->progress(),
+                       .slots = folder_->slots(),
+                       .frozen = {}};
+  for (const deepspeed::SavedParameter& parameter : folder_->parameters()) {
+    if (parameter.kind == deepspeed::SavedParameter::Kind::kFrozen) {
+      facts.frozen.push_back(parameter.name);
+    }
+  }
+  return facts;
+}
+
+void DeepSpeedState::fit(std::span<const ParamSpec> specs, const std::vector<std::string>& slots) {
+  tensors_.clear();
+  const auto add = [&](const std::string& slot, const std::string& name) {
+    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder_, slot));
+    tensors_.emplace(slot, HfWeights(without_wrappers(std::move(stored)), name, specs));
+  };
+  add(kWeightSlot, directory());
+  for (const std::string& slot : slots) add(slot, fmt::format("{}, {}", directory(), slot));
+}
+
+const std::vector<std::string>& DeepSpeedState::left_out() const {
+  return tensors_.at(kWeightSlot).left_out();
+}
+
+void DeepSpeedState::read(size_t index, const std::string& slot, int64_t begin,
+                          Tensor& into) const {
+  tensors_.at(slot).read(index, begin, into);
+}
+
+RunToGoOn run_to_go_on(const EngineOptions& options, int64_t data_ranks, std::string config) {
+  const std::unique_ptr<const Optimizer> optimizer = make_optimizer(options.optimizer);
+  RunToGoOn run{.optimizer = state_family(options, optimizer->family()),
+                .slots = {},
+                .schedule = "",
+                .global_batch = options.micro_batch * options.micro_steps() * data_ranks,
+                .loss_scale = options.loss_scale,
+                .config = std::move(config)};
+  for (const SlotSpec& slot : optimizer->slots()) run.slots.push_back(slot.name);
+  std::optional<SchedulerType> schedule = options.schedule.type;
+  if (schedule) run.schedule = EnumRef(schedule).name();
+  return run;
+}
+
+void restore_owned(Engine& engine, const DeepSpeedState& state) {
+  HostCopy through(engine.stream());
+  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+    for (const ShardField& field : part.fields) {
+      const size_t index = engine.store().index_in_model(field.param);
+      const auto fill = [&](const std::string& slot, const Tensor& tensor) {
+        const Tensor into = tensor.narrow(field.offset, field.numel);
+        through.up(into, [&](int64_t first, Tensor& values) {
+          state.read(index, slot, field.param_begin + first, values);
+        });
+      };
+      fill(kWeightSlot, part.master);
+      for (size_t i = 0; i < part.specs.size(); ++i) fill(part.specs[i].name, part.slots[i]);
+    }
+  });
+  engine.store().visit_auxiliary(Visit::kRestore, begin_anew);
+}
+
+}  // namespace ds
