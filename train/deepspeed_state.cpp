@@ -16,15 +16,22 @@ namespace {
 using deepspeed::DeepSpeedFolder;
 using deepspeed::kWeightSlot;
 
-// A checkpoint of ours, or a run with some, may be meant.
+// What goes on from a checkpoint of ours, or a run that has some, either of which may be meant;
+// empty: it is neither.
+std::string way_to_resume(const FileSystem& files, const std::string& path) {
+  if (files.exists(join_path(path, kManifestName))) return "--resume " + path;
+  // A folder with checkpoints of ours has a file of this name.
+  if (files.exists(join_path(path, "epoch"))) return "--run-dir " + parent_directory(path);
+  return files.exists(join_path(path, "checkpoints/epoch")) ? "--run-dir " + path : "";
+}
+
 void refuse_own(const FileSystem& files, const std::string& path) {
-  const bool is_tag = files.exists(join_path(path, kManifestName));
-  if (!is_tag && !files.exists(join_path(path, "checkpoints"))) return;
+  const std::string way = way_to_resume(files, path);
+  if (way.empty()) return;
   throw ConfigError(fmt::format(
-      "train.resume_from: {} is {} of dslaunch, and a checkpoint of DeepSpeed is expected; "
-      "{} goes on from it",
-      path, is_tag ? "a checkpoint" : "a run",
-      is_tag ? fmt::format("--resume {}", path) : fmt::format("--run-dir {}", path)));
+      "train.resume_from: {} is of dslaunch itself, and a checkpoint of DeepSpeed is expected; {} "
+      "goes on from it",
+      path, way));
 }
 
 }  // namespace
@@ -42,10 +49,13 @@ std::string DeepSpeedState::words() const {
 }
 
 DeepSpeedFacts DeepSpeedState::facts() const {
-  DeepSpeedFacts facts{.path = directory(),
-                       .progress = folder_->progress(),
-                       .slots = folder_->slots(),
-                       .frozen = {}};
+  DeepSpeedFacts facts{
+      .path = directory(), .progress = folder_->progress(), .slots = {}, .frozen = {}};
+  try {
+    facts.slots = folder_->slots();
+  } catch (const Unsupported& why) {
+    throw Unsupported(fmt::format("{}; {}", why.what(), weights_alone(directory())));
+  }
   for (const deepspeed::SavedParameter& parameter : folder_->parameters()) {
     if (parameter.kind == deepspeed::SavedParameter::Kind::kFrozen) {
       facts.frozen.push_back(parameter.name);

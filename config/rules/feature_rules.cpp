@@ -50,6 +50,9 @@ void model_rules(const RuleContext& r) {
 
 void training_rules(const RuleContext& r) {
   const Config& c = r.config;
+  if (c.train.resume_from && c.train.resume_from->empty()) {
+    r.refuse("train.resume_from", "is empty, expected the folder of a checkpoint of DeepSpeed");
+  }
   if (c.train.steps && c.train.epochs) {
     r.refuse_early("train.epochs", "excludes train.steps; give one of them");
   }

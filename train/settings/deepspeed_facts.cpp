@@ -38,13 +38,6 @@ std::string family_of(const std::string& type) {
   return name == "adamw" ? "adam" : name;
 }
 
-std::string weights_alone(const std::string& path) {
-  return fmt::format(
-      "to go on from its weights alone, make a model of them (dslaunch convert {} OUT --config "
-      "MODEL) and begin with OUT as model.folder",
-      path);
-}
-
 std::string listed(const std::vector<std::string>& names) {
   constexpr size_t kMostNamed = 4;
   const std::vector<std::string> shown(
@@ -206,6 +199,13 @@ void compare_settings(const Progress& progress, const std::string& config, Conti
 }
 
 }  // namespace
+
+std::string weights_alone(const std::string& path) {
+  return fmt::format(
+      "to go on from its weights alone, make a model of them (dslaunch convert {} OUT --config "
+      "MODEL) and begin with OUT as model.folder",
+      path);
+}
 
 Continuation continuation_of(const DeepSpeedFacts& from, const RunToGoOn& run) {
   const Progress& progress = from.progress;

@@ -41,6 +41,9 @@ struct Continuation {
   std::optional<LossScaleState> scaler{};
 };
 
+// What goes on from its weights alone, in words.
+std::string weights_alone(const std::string& path);
+
 Continuation continuation_of(const DeepSpeedFacts& from, const RunToGoOn& run);
 
 }  // namespace ds

@@ -173,6 +173,12 @@ void report(const LrRangeTestArgs& args, const fs::path& run, const LrRange& ran
 int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context) {
   const fs::path directory = run_directory_of(args);
   const Config config = load_config(args.run.config, args.run.overrides);
+  if (config.train.resume_from) {
+    throw ConfigError(
+        "train.resume_from: the range test begins at step 0, and not with a checkpoint; leave it "
+        "out "
+        "with train.resume_from=null, and give its weights as model.folder (dslaunch convert)");
+  }
   MeasuredRun run =
       measure(args, context, overrides_for(args, config, params_of(args, config), args.steps, 1),
               directory);
