@@ -67,7 +67,7 @@ const char* const kModel = "mp_rank_00_model_states.pt";
 TEST_CASE("weights are those that zero_to_fp32 makes, bit for bit", "[checkpoint]") {
   RealFileSystem files;
   for (const char* name : {"zero1_narrow", "zero2_fp32", "zero3_fp32", "zero1_bf16", "zero2_bf16",
-                           "zero3_bf16", "zero2_frozen", "zero3_frozen"}) {
+                           "zero3_bf16", "zero2_fp16", "zero2_frozen", "zero3_frozen"}) {
     CAPTURE(name);
     const SafetensorsFile expected =
         SafetensorsFile::open(files, fixture(std::string(name) + "/consolidated.safetensors"));
@@ -104,6 +104,20 @@ TEST_CASE("how far a run had come is told", "[checkpoint]") {
     CHECK_FALSE(progress.scaler);
     CHECK(folder.slots() == std::vector<std::string>{"exp_avg", "exp_avg_sq"});
   }
+}
+
+TEST_CASE("steps that overflowed in fp16 are told, and where the loss scale stands",
+          "[checkpoint]") {
+  const Progress progress = open(fixture("zero2_fp16")).progress();
+  CHECK(progress.steps == 3);
+  CHECK(progress.skipped == 1);
+  CHECK(progress.updates == 2);
+  CHECK(progress.scheduler_steps == 2);
+  CHECK(progress.scaler == SavedScaler{.is_dynamic = true,
+                                       .scale = 65536,
+                                       .iterations = 3,
+                                       .last_overflow = 0,
+                                       .hysteresis = 1});
 }
 
 // Largest difference over all parameters of two checkpoints.

@@ -7,6 +7,7 @@
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
 #include "core/files/file.h"
+#include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/train/runs/small_run.h"
@@ -89,7 +90,7 @@ EngineOptions golden_options(Setting setting, const std::string& name) {
 
 struct Continued {
   int64_t step = 0;
-  std::vector<double> losses;
+  std::vector<double> losses, scales, skipped;
   std::vector<std::string> notices;
   TierUsage measured{}, planned{};
 };
@@ -136,7 +137,11 @@ Continued run_in(const fs::path& run, const Setting& setting, const EngineOption
           rank.run([&] { return engine.evaluate(source, 1); });
           checkpoints.save();
           if (comm.rank() != 0) return;
-          for (const StepResult& result : results) out.losses.push_back(result.metrics.at("loss"));
+          for (const StepResult& result : results) {
+            out.losses.push_back(result.metrics.at("loss"));
+            out.scales.push_back(result.metrics.at("loss_scale"));
+            out.skipped.push_back(result.metrics.at("skipped_steps"));
+          }
           out.step = step;
           out.notices = checkpoints.notices();
           out.measured = rank.tiers();
@@ -228,6 +233,28 @@ TEST_CASE("a bf16 checkpoint of DeepSpeed is gone on with, from its fp32 masters
         continue_from(name, {.ranks = ranks, .stage = stage, .dtype = DType::kBF16});
     check_losses(got.losses, losses_of(name), 0.004);
   }
+}
+
+// The first step overflowed, and behind the eighth, where DeepSpeed's losses end, the scale doubles,
+// after six that did not. Numbers of eleven bits are summed in another order.
+TEST_CASE("an fp16 checkpoint of DeepSpeed is gone on with, its scale and its skipped steps too",
+          "[train]") {
+  const Setting setting{.ranks = 2,
+                        .stage = 2,
+                        .dtype = DType::kF16,
+                        .loss_scale = loss_scale_rule(
+                            {.initial_scale_power = 17, .loss_scale_window = 6, .hysteresis = 1})};
+  const EngineOptions options = golden_options(setting, "zero2_fp16");
+  const TemporaryDirectory run;
+  Continued got = run_in(run.path(), setting, options,
+                         {.from = fixture("zero2_fp16"), .until = kBefore + kAfter + 1});
+  CHECK(got.scales == std::vector<double>{65536, 65536, 65536, 65536, 65536, 131072});
+  CHECK(got.skipped.front() == 1);
+  got.losses.pop_back();
+  check_losses(got.losses, losses_of("zero2_fp16"), 0.001);
+  const Continued anew = continue_from("zero2_fp32", setting);
+  CHECK(says(anew, "begins anew"));
+  CHECK(anew.scales.front() == 131072);
 }
 
 TEST_CASE("what a run has saved since comes before the checkpoint of DeepSpeed", "[train]") {
