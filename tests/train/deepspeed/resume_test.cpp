@@ -235,7 +235,7 @@ TEST_CASE("a bf16 checkpoint of DeepSpeed is gone on with, from its fp32 masters
   }
 }
 
-// The first step overflowed, and behind the eighth, where DeepSpeed's losses end, the scale doubles,
+// The first step overflowed, and behind the eighth, where losses.json ends, the scale doubles,
 // after six that did not. Numbers of eleven bits are summed in another order.
 TEST_CASE("an fp16 checkpoint of DeepSpeed is gone on with, its scale and its skipped steps too",
           "[train]") {
