@@ -66,7 +66,7 @@ std::vector<std::string> notes_in(const InputLook& look, const RunOptions& optio
   const Origins origins = read_config(options.config, options.overrides).origins;
   std::vector<std::string> notes;
   for (const NotedInput& noted : look.noted) {
-    // The ranks tell it once they have loaded that checkpoint, if they have none of their own.
+    // The ranks tell it where they load that checkpoint, which they do if the run has none itself.
     if (noted.key == "train.resume_from") continue;
     notes.push_back(told(origins, noted.key, noted.what));
   }

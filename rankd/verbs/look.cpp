@@ -101,7 +101,7 @@ void Looker::look_at_model() {
   attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
   const std::optional<std::string>& from = config_.train.resume_from;
   if (from) attempt("train.resume_from", [&] { require_weights(*from, *model_, files_); });
-  // Whose config.json is all that is used of it then.
+  // The config.json of a folder is all that is used of it then.
   if (section.folder && !from) look_at_weights(*section.folder);
 }
 
@@ -159,7 +159,7 @@ void Looker::look_at_labelled_data() {
   for (const auto& [key, paths] : {std::pair("data.train", &config_.data.train),
                                    std::pair("data.validation", &config_.data.validation)}) {
     if (paths->empty()) continue;
-    attempt(key, [&] { open_labelled_texts(files_, *paths, *tokenizer, form); });
+    attempt(key, [&, texts = paths] { open_labelled_texts(files_, *texts, *tokenizer, form); });
   }
 }
 
@@ -219,10 +219,6 @@ void Looker::look_at_data(const std::string& key, const std::vector<std::string>
            "give more text or a smaller data.sequence_length",
            length, length + 1)});
 }
-
-}  // namespace
-
-namespace {
 
 void add_continuation(const ContinuationLook& look, InputFindings& found) {
   const char* const key = "train.resume_from";
