@@ -10,18 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "core/text/number_in.h"
+
 namespace ds {
 
 namespace {
-
-// The number that the whole text is; nothing where it is none, or one that the type cannot hold.
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(number) : std::nullopt;
-}
 
 std::string refuse_number(const std::string& text, const std::string& expected) {
   return fmt::format("'{}', expected {}", text, expected);

@@ -7,6 +7,7 @@
 #include "config/effect.h"
 #include "config/inert.h"
 #include "config/origins.h"
+#include "config/reader/value_path.h"
 #include "core/status/error.h"
 
 namespace ds {
@@ -41,14 +42,8 @@ void check_available(const Config& config, const Origins& origins, Problems& pro
 namespace {
 
 bool is_auto(const Value& document, std::string_view path) {
-  const Value* value = &document;
-  while (value != nullptr && value->is_object()) {
-    const size_t dot = path.find('.');
-    value = value->find(path.substr(0, dot));
-    if (dot == path.npos) return value && value->is_string() && value->as_string() == "auto";
-    path.remove_prefix(dot + 1);
-  }
-  return false;
+  const Value* const value = value_at(document, path);
+  return value != nullptr && value->is_string() && value->as_string() == "auto";
 }
 
 // Also a part of it, or what it is a part of.

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/status/error.h"
+#include "core/text/number_in.h"
 #include "core/values/index.h"
 #include "data/text/byte_stream.h"
 #include "data/text/path_pattern.h"
@@ -27,11 +27,8 @@ int32_t class_of(const std::vector<std::string>& labels, const std::string& valu
                  const std::string& where) {
   const auto named = std::ranges::find(labels, value);
   if (named != labels.end()) return narrow<int32_t>(named - labels.begin());
-  int32_t number = -1;
-  const char* const end = value.data() + value.size();
-  const auto parsed = std::from_chars(value.data(), end, number);
-  const bool is_class =
-      parsed.ec == std::errc() && parsed.ptr == end && number >= 0 && number < std::ssize(labels);
+  const int32_t number = number_in<int32_t>(value).value_or(-1);
+  const bool is_class = number >= 0 && number < std::ssize(labels);
   const bool has_numerals = std::ranges::any_of(labels, is_numeral);
   if (is_class && !has_numerals) return number;
   throw DataError(fmt::format("{}: the class \"{}\" is none of the model's, which are \"{}\"{}",

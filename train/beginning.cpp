@@ -1,11 +1,11 @@
 #include "train/beginning.h"
 
-#include "core/device/host_copy.h"
 #include "core/files/input_files.h"
 #include "core/values/index.h"
 #include "model/hf/weights.h"
 #include "model/pass/initializer.h"
 #include "train/deepspeed_state.h"
+#include "train/engine_pieces.h"
 
 namespace ds {
 namespace {
@@ -16,18 +16,14 @@ void load_folder(Engine& engine, FileSystem& files, const std::string& folder) {
   const HfWeights weights(files, folder, specs, absent);
   HostCopy through(engine.stream());
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
-    for (const ShardField& field : part.fields) {
-      const size_t index = engine.store().index_in_model(field.param);
-      const Tensor into = part.master.narrow(field.offset, field.numel);
-      through.up(into, [&](int64_t first, Tensor& values) {
-        const int64_t begin = field.param_begin + first;
-        if (weights.is_stored(index)) {
-          weights.read(index, begin, values);
-        } else {
-          initialize(nth(specs, index), engine.options().seed, begin, values);
-        }
-      });
-    }
+    fill_fields(engine, part, part.master, through,
+                [&](size_t index, int64_t begin, Tensor& values) {
+                  if (weights.is_stored(index)) {
+                    weights.read(index, begin, values);
+                  } else {
+                    initialize(nth(specs, index), engine.options().seed, begin, values);
+                  }
+                });
   });
   engine.store().restore_from_owned();
 }

@@ -5,7 +5,6 @@
 #include "checkpoint/deepspeed/stored_slot.h"
 #include "checkpoint/format.h"
 #include "config/reader/fields.h"
-#include "core/device/host_copy.h"
 #include "model/hf/renamed_tensors.h"
 #include "optim/rule_optimizer.h"
 #include "train/engine_pieces.h"
@@ -100,17 +99,13 @@ RunToGoOn run_to_go_on(const EngineOptions& options, int64_t data_ranks, std::st
 void restore_owned(Engine& engine, const DeepSpeedState& state) {
   HostCopy through(engine.stream());
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
-    for (const ShardField& field : part.fields) {
-      const size_t index = engine.store().index_in_model(field.param);
-      const auto fill = [&](const std::string& slot, const Tensor& tensor) {
-        const Tensor into = tensor.narrow(field.offset, field.numel);
-        through.up(into, [&](int64_t first, Tensor& values) {
-          state.read(index, slot, field.param_begin + first, values);
-        });
-      };
-      fill(kWeightSlot, part.master);
-      for (size_t i = 0; i < part.specs.size(); ++i) fill(part.specs[i].name, part.slots[i]);
-    }
+    const auto fill = [&](const std::string& slot, const Tensor& tensor) {
+      fill_fields(engine, part, tensor, through, [&](size_t index, int64_t begin, Tensor& values) {
+        state.read(index, slot, begin, values);
+      });
+    };
+    fill(kWeightSlot, part.master);
+    for (size_t i = 0; i < part.specs.size(); ++i) fill(part.specs[i].name, part.slots[i]);
   });
   engine.store().visit_auxiliary(Visit::kRestore, begin_anew);
 }

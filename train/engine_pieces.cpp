@@ -234,6 +234,17 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
   return out;
 }
 
+void fill_fields(Engine& engine, const OwnedPart& part, const Tensor& tensor, HostCopy& through,
+                 const ReadElements& read) {
+  for (const ShardField& field : part.fields) {
+    const size_t index = engine.store().index_in_model(field.param);
+    const Tensor into = tensor.narrow(field.offset, field.numel);
+    through.up(into, [&](int64_t first, Tensor& values) {
+      read(index, field.param_begin + first, values);
+    });
+  }
+}
+
 void clear_slots(Engine& engine) {
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (size_t i = 0; i < part.slots.size(); ++i) {

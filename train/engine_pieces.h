@@ -9,6 +9,7 @@
 
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "core/device/host_copy.h"
 #include "train/engine.h"
 
 namespace ds {
@@ -41,6 +42,12 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
 // Fills what this rank owns. ValidationError if something is missing or corrupt. Returns what could
 // not be gone on with, in words; empty: nothing.
 std::string restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);
+
+// Fills one tensor of a part that this rank owns from where parameters are whole. `read` is given a
+// parameter's place in the model, the first element that is wanted of it, and values on the CPU.
+using ReadElements = std::function<void(size_t index, int64_t begin, Tensor& values)>;
+void fill_fields(Engine& engine, const OwnedPart& part, const Tensor& tensor, HostCopy& through,
+                 const ReadElements& read);
 
 // The optimizer state that this rank owns becomes that of an optimizer that has made no step.
 void clear_slots(Engine& engine);

@@ -1,6 +1,8 @@
 // The part of the supervisor that says what happens and takes orders while the run goes on.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "launcher/control/control_request.h"

@@ -8,6 +8,7 @@
 
 #include "config/families/hf_config.h"
 #include "core/device/dispatch.h"
+#include "core/text/join_some.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -67,15 +68,7 @@ bool is_within(std::string_view name, const AbsentModules& modules) {
   });
 }
 
-std::string join_some(const std::vector<std::string>& items) {
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(items.size(), kShown); ++i) {
-    text += (i == 0 ? "" : ", ") + items[i];
-  }
-  if (items.size() > kShown) text += fmt::format(" and {} more", items.size() - kShown);
-  return text;
-}
+constexpr size_t kShown = 5;  // names in a message
 
 // The tensor that has a parameter, alone or with others.
 std::string tensor_name(const ParamSpec& spec) {
@@ -235,7 +228,7 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
                        .rows = spec.stored});
   }
   if (!missing.empty()) {
-    throw DataError(fmt::format("{}: weights without {}", path_, join_some(missing)));
+    throw DataError(fmt::format("{}: weights without {}", path_, join_some(missing, kShown)));
   }
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
@@ -245,7 +238,7 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
   }
   if (!unknown.empty()) {
     throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", path_,
-                                join_some(unknown)));
+                                join_some(unknown, kShown)));
   }
 }
 

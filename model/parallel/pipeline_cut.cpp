@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/status/error.h"
+#include "core/text/letters.h"
 #include "core/text/name_pattern.h"
 #include "core/values/index.h"
 #include "core/values/partition.h"
@@ -13,14 +14,6 @@ namespace ds {
 namespace {
 
 constexpr std::string_view kTypePrefix = "type:";
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
-}
 
 }  // namespace
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <set>
 #include <string_view>
 
 #include "config/reader/json_reader.h"
-#include "config/reader/value.h"
-#include "core/values/index.h"
+#include "config/reader/value_path.h"
+#include "core/text/join_some.h"
+#include "core/text/letters.h"
+#include "core/text/number_in.h"
 
 namespace ds {
 namespace {
@@ -22,10 +22,7 @@ using deepspeed::SavedScaler;
 // The state of these is nothing but slots and the number of updates, in DeepSpeed as here.
 constexpr std::array<std::string_view, 5> kFamilies = {"adam", "lion", "sgd", "adagrad", "rmsprop"};
 
-std::string in_small_letters(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
+constexpr size_t kMostNamed = 4;  // parameters in a message
 
 std::string setting(const Progress& progress, const std::string& key) {
   const auto found = progress.settings.find(key);
@@ -34,17 +31,8 @@ std::string setting(const Progress& progress, const std::string& key) {
 
 // The family of a type as ds_config names it, in letters of any size.
 std::string family_of(const std::string& type) {
-  const std::string name = in_small_letters(type);
+  const std::string name = lower_case(type);
   return name == "adamw" ? "adam" : name;
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMostNamed = 4;
-  const std::vector<std::string> shown(
-      names.begin(), names.begin() + narrow<int64_t>(std::min(names.size(), kMostNamed)));
-  const std::string rest =
-      names.size() > kMostNamed ? fmt::format(" and {} more", names.size() - kMostNamed) : "";
-  return fmt::format("{}{}", fmt::join(shown, ", "), rest);
 }
 
 std::string slots_in_words(const std::vector<std::string>& slots) {
@@ -75,7 +63,7 @@ std::string refusal_of(const DeepSpeedFacts& from, const RunToGoOn& run) {
   }
   if (!from.frozen.empty()) {
     return fmt::format("{}: {} were not trained there, and here all parameters are; {}", from.path,
-                       listed(from.frozen), weights_alone(from.path));
+                       join_some(from.frozen, kMostNamed), weights_alone(from.path));
   }
   const Progress& progress = from.progress;
   if (progress.updates.value_or(0) > progress.steps) {
@@ -142,16 +130,9 @@ void take_scale(const Progress& progress, const RunToGoOn& run, Continuation& ou
                 .hysteresis = saved->hysteresis.value_or(run.loss_scale.options.hysteresis)};
 }
 
-std::optional<double> number_in(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(number) : std::nullopt;
-}
-
 bool same_words(const std::string& one, const std::string& other) {
-  const std::optional<double> a = number_in(one), b = number_in(other);
-  return a && b ? *a == *b : in_small_letters(one) == in_small_letters(other);
+  const std::optional<double> a = number_in<double>(one), b = number_in<double>(other);
+  return a && b ? *a == *b : lower_case(one) == lower_case(other);
 }
 
 // A value of the configuration as the settings of a checkpoint have it; nothing for objects.
@@ -176,22 +157,12 @@ std::optional<std::string> words_of(const Value& value) {
   return std::nullopt;
 }
 
-const Value* at_path(const Value& root, std::string_view path) {
-  const Value* at = &root;
-  while (at != nullptr && !path.empty()) {
-    const size_t end = std::min(path.find('.'), path.size());
-    at = at->find(path.substr(0, end));
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return at;
-}
-
 // Keys that both sides have. Their types are compared by what they mean.
 void compare_settings(const Progress& progress, const std::string& config, Continuation& out) {
   if (config.empty()) return;
   const Value own = read_config_document(config, "the configuration");
   for (const auto& [key, theirs] : progress.settings) {
-    const Value* const found = at_path(own, key);
+    const Value* const found = value_at(own, key);
     const std::optional<std::string> words = found == nullptr ? std::nullopt : words_of(*found);
     if (!words || key.ends_with(".type") || same_words(theirs, *words)) continue;
     out.notes.push_back(fmt::format("{} was {} and is {}", key, theirs, *words));

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/status/error.h"
+#include "core/text/number_in.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -16,14 +15,6 @@ using Json = rapidjson::Value;
 
 constexpr int64_t kMostClasses = 1 << 20;
 constexpr const char* kProblem = "single_label_classification";
-
-std::optional<int64_t> number_of(std::string_view text) {
-  int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return number;
-}
 
 std::vector<std::string> numbered_names(int64_t count) {
   std::vector<std::string> names;
@@ -37,7 +28,7 @@ std::vector<std::string> names_in(const HfObject& object, const Json& map) {
   std::vector<std::string> names(to_size(count));
   std::vector<bool> seen(to_size(count));
   for (const auto& member : map.GetObject()) {
-    const std::optional<int64_t> id = number_of(text_of(member.name));
+    const std::optional<int64_t> id = number_in<int64_t>(text_of(member.name));
     if (!id || *id < 0 || *id >= count || nth(seen, *id) || !member.value.IsString()) {
       throw DataError(
           fmt::format("{}: \"id2label\" has \"{}\", expected the numbers from 0 to {}, each with a "

@@ -40,9 +40,9 @@ std::string place_of(const RankProgress& progress) {
   if (counted_in(progress.phase) == "micro-step") {
     return fmt::format("at step {}.{} {}", progress.step, progress.micro_step, progress.phase);
   }
-  const std::string count = count_of(progress);
-  return fmt::format("at step {} {}{}{}", progress.step, progress.phase, count.empty() ? "" : ", ",
-                     count);
+  std::string out = fmt::format("at step {} {}", progress.step, progress.phase);
+  if (const std::string count = count_of(progress); !count.empty()) out += ", " + count;
+  return out;
 }
 
 std::string describe(const RankProgress& progress) {

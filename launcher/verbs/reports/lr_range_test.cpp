@@ -176,8 +176,7 @@ int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context
   if (config.train.resume_from) {
     throw ConfigError(
         "train.resume_from: the range test begins at step 0, and not with a checkpoint; leave it "
-        "out "
-        "with train.resume_from=null, and give its weights as model.folder (dslaunch convert)");
+        "out with train.resume_from=null, and give its weights as model.folder (dslaunch convert)");
   }
   MeasuredRun run =
       measure(args, context, overrides_for(args, config, params_of(args, config), args.steps, 1),
