@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpoint/deepspeed/stored_slot.h"
-#include "checkpoint/format.h"
+#include "checkpoint/own_checkpoint.h"
 #include "config/reader/fields.h"
 #include "model/hf/renamed_tensors.h"
 #include "optim/rule_optimizer.h"
@@ -18,10 +18,17 @@ using deepspeed::kWeightSlot;
 // What goes on from a checkpoint of ours, or a run that has some, either of which may be meant;
 // empty: it is neither.
 std::string way_to_resume(const FileSystem& files, const std::string& path) {
-  if (files.exists(join_path(path, kManifestName))) return "--resume " + path;
-  // A folder with checkpoints of ours has a file of this name.
-  if (files.exists(join_path(path, "epoch"))) return "--run-dir " + parent_directory(path);
-  return files.exists(join_path(path, "checkpoints/epoch")) ? "--run-dir " + path : "";
+  const OwnCheckpoint own = own_checkpoint(files, path);
+  switch (own.kind) {
+    case OwnCheckpoint::Kind::kNone:
+      return "";
+    case OwnCheckpoint::Kind::kTag:
+      return "--resume " + path;
+    case OwnCheckpoint::Kind::kRoot:
+    case OwnCheckpoint::Kind::kRun:
+      return "--run-dir " + parent_directory(own.root);
+  }
+  return "";
 }
 
 void refuse_own(const FileSystem& files, const std::string& path) {

@@ -14,8 +14,6 @@ namespace ds {
 namespace {
 
 constexpr const char* kOptimizerState = "optimizer";
-constexpr const char* kLossScaleState = "loss_scale";
-constexpr const char* kWeight = "weight";  // the fp32 master, among the slots of the optimizer
 
 std::string family_of(Engine& engine) {
   return state_family(engine.options(), engine.optimizer().family());
@@ -173,7 +171,7 @@ void for_each_piece(Engine& engine, Visit what,
         Tensor data = tensor.narrow(field.offset, field.numel);
         take(piece_name(spec, slot), spec, region, data);
       };
-      pass(kWeight, part.master);
+      pass(kMasterSlot, part.master);
       for (size_t i = 0; i < part.specs.size(); ++i) pass(part.specs[i].name, part.slots[i]);
     }
   });
@@ -185,7 +183,7 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
   for_each_piece(
       engine, Visit::kSave,
       [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
-        const bool is_weight = name == piece_name(spec, kWeight);
+        const bool is_weight = name == piece_name(spec, kMasterSlot);
         writer.put({.name = name,
                     .global_shape = spec.logical_shape(),
                     .region = region,
@@ -221,7 +219,7 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
     for (const ShardField& field : part) {
       const ParamSpec& spec = engine.store().spec(field.param);
       std::vector<std::string> tensors = engine.store().slot_names(field.param);
-      tensors.emplace_back(kWeight);
+      tensors.emplace_back(kMasterSlot);
       for (const std::string& tensor : tensors) {
         out.merge(reader.ranks_holding(piece_name(spec, tensor), region_of(spec, field)));
       }

@@ -23,6 +23,9 @@ struct RunStates {
   std::string note;  // of steps that the launcher may not have heard of (train/measure/step_note.h)
 };
 inline constexpr const char* kNoteState = "note";
+inline constexpr const char* kLossScaleState = "loss_scale";  // train/step/scaling_state.h
+inline constexpr const char* kMasterSlot =
+    "weight";  // the fp32 master, among the optimizer's slots
 // Rank 0 adds the states that the whole engine has once, and those of the run. BadPiece if a number
 // is not finite, or a weight would not be in the type that the model computes with, so that nobody
 // could go on from that.

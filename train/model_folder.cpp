@@ -90,9 +90,10 @@ void write_tensor(SafetensorsWriter& writer, const std::string& name,
   });
 }
 
-// The whole tensor; what it joins is read part by part.
-std::vector<float> values_of(const ExportTensor& entry, std::span<const ParamSpec> specs,
-                             const ReadParameter& read) {
+}  // namespace
+
+std::vector<float> whole_tensor(const ExportTensor& entry, std::span<const ParamSpec> specs,
+                                const ReadParameter& read) {
   std::vector<float> whole(to_size(entry.tensor.shape.numel()));
   std::vector<float> part;
   for (const ParamSpec* const spec : entry.parts) {
@@ -105,8 +106,6 @@ std::vector<float> values_of(const ExportTensor& entry, std::span<const ParamSpe
   }
   return whole;
 }
-
-}  // namespace
 
 FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
                          const std::optional<std::string>& source, const std::string& tokenizer,
@@ -163,7 +162,7 @@ void write_model_folder(FileSystem& files, const ModelExport& what, const ReadPa
   write_frame(files, what);
   SafetensorsWriter writer(files, weights, list);
   for (const ExportTensor& entry : tensors) {
-    const std::vector<float> values = values_of(entry, what.specs, read);
+    const std::vector<float> values = whole_tensor(entry, what.specs, read);
     DS_FAILPOINT("export.tensor");
     write_tensor(writer, stored_name(entry.tensor.name), values, what.frame.dtype);
   }

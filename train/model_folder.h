@@ -6,12 +6,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoint/reader.h"
 #include "config/families/list.h"
 #include "core/files/file.h"
+#include "model/hf/weights.h"
 #include "model/pass/param.h"
 
 namespace ds {
@@ -42,6 +44,9 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
 
 // Fills a flat fp32 tensor with all of a parameter, by its place among the specs.
 using ReadParameter = std::function<void(size_t index, Tensor& into)>;
+// All of a tensor of a folder, in fp32; what it joins is read part by part.
+std::vector<float> whole_tensor(const ExportTensor& entry, std::span<const ParamSpec> specs,
+                                const ReadParameter& read);
 // The same with weights from elsewhere.
 void write_model_folder(FileSystem& files, const ModelExport& what, const ReadParameter& read);
 

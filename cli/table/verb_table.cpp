@@ -50,7 +50,7 @@ constexpr std::array kVerbs{
          described<EvalArgs, describe_eval>, Program::kEngine},
     Verb{"tokenize", "texts to token ids and back", described<TokenizeArgs, describe_tokenize>,
          Program::kEngine},
-    Verb{"convert", "weights of DeepSpeed or PyTorch as a Hugging Face folder",
+    Verb{"convert", "checkpoints and weights as a folder of Hugging Face or DeepSpeed",
          described<ConvertArgs, describe_convert>, Program::kEngine},
     Verb{"inspect", "what a file of weights holds, without running any of it",
          described<InspectArgs, describe_inspect>, Program::kEngine},

@@ -6,24 +6,30 @@
 namespace ds {
 
 void describe_convert(VerbApp& app, ConvertArgs& values) {
-  app.add_option("source", values.source,
-                 "A checkpoint of DeepSpeed (its folder, or one that holds some), a file of "
-                 "PyTorch, or a folder with safetensors or pytorch_model.bin")
+  app.add_option(
+         "source", values.source,
+         "A run of dslaunch or one of its checkpoints, a checkpoint of DeepSpeed (its folder, "
+         "or one that holds some), a file of PyTorch, or a folder with safetensors or "
+         "pytorch_model.bin")
       ->type_name("SRC")
       ->required();
   app.add_option("destination", values.destination, "The folder to write, which is not there yet")
       ->type_name("DST")
       ->required();
-  app.add_option("--to", values.to, "hf: a Hugging Face folder with config.json and safetensors")
-      ->check(choice_check({"hf"}))
+  app.add_option(
+         "--to", values.to,
+         "hf: a Hugging Face folder with config.json and safetensors; universal: a checkpoint that "
+         "DeepSpeed goes on from, with moments and steps")
+      ->check(choice_check({"hf", "universal"}))
       ->type_name("KIND")
       ->capture_default_str();
   app.add_option("--tag", values.tag,
                  "Which checkpoint of SRC (default: what the file latest names)")
       ->type_name("NAME");
-  app.add_option("--config", values.config,
-                 "The folder whose config.json says what model it is (default: SRC and those it "
-                 "lies in)")
+  app.add_option(
+         "--config", values.config,
+         "The folder whose config.json says what model it is (default: what a checkpoint of "
+         "dslaunch says, else SRC and those it lies in)")
       ->type_name("FOLDER");
   app.add_option("--map", values.name_map,
                  "Rules for names of tensors, a line each: PATTERN => NAME")
@@ -43,7 +49,8 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
       "  dslaunch convert ds_out gpt2_trained\n"
       "  dslaunch convert ds_out gpt2_step3 --tag global_step3 --config path/to/model --dtype "
       "bf16\n"
-      "  dslaunch convert old_folder new_folder --map names.txt --json");
+      "  dslaunch convert old_folder new_folder --map names.txt --json\n"
+      "  dslaunch convert runs/latest for_deepspeed --to universal");
 }
 
 }  // namespace ds

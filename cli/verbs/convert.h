@@ -1,4 +1,4 @@
-// `dslaunch convert SRC DST`: weights of others as a folder that everybody reads.
+// `dslaunch convert SRC DST`: checkpoints and weights as a folder that others read.
 #pragma once
 
 #include <optional>

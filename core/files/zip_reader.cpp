@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/files/crc32.h"
+#include "core/files/zip_format.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "core/values/little_endian.h"
@@ -14,22 +15,10 @@
 namespace ds {
 namespace {
 
+using namespace zip_format;
 using Bytes = std::span<const std::byte>;
 
-constexpr uint32_t kLocalSignature = 0x04034b50;
-constexpr uint32_t kCentralSignature = 0x02014b50;
-constexpr uint32_t kEndSignature = 0x06054b50;
-constexpr uint32_t kEnd64Signature = 0x06064b50;
-constexpr uint32_t kLocator64Signature = 0x07064b50;
-constexpr int64_t kLocalBytes = 30;
-constexpr int64_t kCentralBytes = 46;
-constexpr int64_t kEndBytes = 22;
-constexpr int64_t kEnd64Bytes = 56;
-constexpr int64_t kLocator64Bytes = 20;
 constexpr int64_t kLargestComment = 0xFFFF;
-constexpr uint16_t kIn64 = 0xFFFF;  // the number is in the zip64 record instead
-constexpr uint32_t kIn64Wide = 0xFFFFFFFF;
-constexpr uint16_t kExtra64 = 1;
 constexpr int64_t kDeflateRatio = 1032;  // the most that one byte of deflate can become
 
 std::string_view text_of(Bytes bytes) {

@@ -1,7 +1,11 @@
 #include "core/torch/torch_dtypes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+
+#include "core/status/error.h"
 
 namespace ds {
 namespace {
@@ -54,6 +58,16 @@ const TorchDType* find_storage_dtype(std::string_view class_name) {
     return !known.storage.empty() && known.storage == class_name;
   });
   return found == kKnown.end() ? nullptr : &found->dtype;
+}
+
+std::string_view storage_class(DType dtype) {
+  const auto* found = std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& known) {
+    return known.dtype.dtype == dtype && !known.storage.empty();
+  });
+  if (found == kKnown.end()) {
+    throw Unsupported(fmt::format("PyTorch has no storage for {}", name_of(dtype)));
+  }
+  return found->storage;
 }
 
 }  // namespace ds

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "core/status/error.h"
@@ -22,6 +23,12 @@ T little_endian(std::span<const std::byte> bytes, size_t at) {
   T value{};
   std::memcpy(&value, bytes.data() + at, sizeof(T));
   return value;
+}
+
+template <class T>
+void append_little_endian(std::string& out, T value) {
+  static_assert(std::is_arithmetic_v<T>);
+  out.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
 }  // namespace ds

@@ -25,32 +25,44 @@ std::string converted_json(const Converted& done, const ConvertArgs& args) {
   put("written_by", done.by);
   out.Key("step");
   done.step ? out.Int64(*done.step) : out.Null();
+  put("kind", args.to);
   put("destination", args.destination);
   put("dtype", args.dtype);
   put_number("tensors", done.tensors);
   put_number("parameters", done.numel);
   put_number("bytes", done.bytes);
+  out.Key("notes");
+  out.StartArray();
+  for (const std::string& note : done.notes) {
+    out.String(note.data(), static_cast<rapidjson::SizeType>(note.size()));
+  }
+  out.EndArray();
   out.EndObject();
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
 std::string converted_line(const Converted& done, const ConvertArgs& args) {
   const std::string step = done.step ? fmt::format(", step {}", *done.step) : "";
-  return fmt::format("{} (by {}{}): {} tensors, {} parameters, {} bytes as {} in {}\n", done.from,
-                     done.by, step, done.tensors, done.numel, done.bytes, args.dtype,
-                     args.destination);
+  std::string line = fmt::format("{} (by {}{}): {} tensors, {} parameters, {} bytes as {} in {}\n",
+                                 done.from, done.by, step, done.tensors, done.numel, done.bytes,
+                                 args.dtype, args.destination);
+  for (const std::string& note : done.notes) line += fmt::format("note: {}\n", note);
+  return line;
 }
 
 }  // namespace
 
 int run_convert(const ConvertArgs& args) {
   RealFileSystem files;
-  const Converted done = convert_to_hf(files, {.source = args.source,
-                                               .destination = args.destination,
-                                               .tag = args.tag,
-                                               .config = args.config,
-                                               .name_map = args.name_map,
-                                               .dtype = parse_dtype(args.dtype)});
+  const Converted done = convert(
+      files,
+      {.source = args.source,
+       .destination = args.destination,
+       .tag = args.tag,
+       .config = args.config,
+       .name_map = args.name_map,
+       .dtype = parse_dtype(args.dtype),
+       .target = args.to == "universal" ? ConversionTarget::kUniversal : ConversionTarget::kHf});
   say("{}", args.json ? converted_json(done, args) : converted_line(done, args));
   return 0;
 }

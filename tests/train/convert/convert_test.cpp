@@ -45,9 +45,9 @@ class Place {
   fs::path path_;
 };
 
-Converted convert(const Conversion& what) {
+Converted converted(const Conversion& what) {
   RealFileSystem files;
-  return convert_to_hf(files, what);
+  return convert(files, what);
 }
 
 std::vector<std::byte> bytes_of(const SafetensorsFolder& folder, const std::string& name) {
@@ -77,8 +77,8 @@ TEST_CASE("a checkpoint of DeepSpeed becomes a folder with the same fp32 weights
                                      {"zero2_frozen", "zero2_frozen"}}) {
     CAPTURE(name);
     const Place place;
-    const Converted done =
-        convert({.source = fixture(name), .destination = place / "out", .config = fixture(config)});
+    const Converted done = converted(
+        {.source = fixture(name), .destination = place / "out", .config = fixture(config)});
     CHECK(done.step == 3);
     CHECK(done.by == "DeepSpeed 0.19.8");
     check_equal(place / "out", name);
@@ -89,17 +89,18 @@ TEST_CASE("a checkpoint of DeepSpeed becomes a folder with the same fp32 weights
 
 TEST_CASE("what was converted is a source by itself", "[train]") {
   const Place place;
-  const Converted first = convert({.source = fixture("zero2_fp32"), .destination = place / "one"});
+  const Converted first =
+      converted({.source = fixture("zero2_fp32"), .destination = place / "one"});
   CHECK(first.from == fixture("zero2_fp32/global_step3"));
-  const Converted again = convert({.source = place / "one", .destination = place / "two"});
+  const Converted again = converted({.source = place / "one", .destination = place / "two"});
   CHECK_FALSE(again.step);
   check_equal(place / "two", "zero2_fp32");
   const Converted half =
-      convert({.source = place / "one", .destination = place / "half", .dtype = DType::kBF16});
+      converted({.source = place / "one", .destination = place / "half", .dtype = DType::kBF16});
   CHECK(half.bytes * 2 == again.bytes);
   // What lies where the folder is made stays, whosever it is.
   std::filesystem::create_directory(place / "mine.partial");
-  CHECK_THROWS_WITH(convert({.source = place / "one", .destination = place / "mine"}),
+  CHECK_THROWS_WITH(converted({.source = place / "one", .destination = place / "mine"}),
                     Catch::Contains("mine.partial: is there already"));
   CHECK(std::filesystem::exists(place / "mine.partial"));
   CHECK(half.numel == again.numel);
@@ -108,19 +109,19 @@ TEST_CASE("what was converted is a source by itself", "[train]") {
 TEST_CASE("rules rename tensors, and what is left over or missing is named", "[train]") {
   const Place place;
   place.write("good.txt", "transformer\\.(.*) => $1\n");
-  convert({.source = fixture("zero2_fp32"),
-           .destination = place / "out",
-           .name_map = place / "good.txt"});
+  converted({.source = fixture("zero2_fp32"),
+             .destination = place / "out",
+             .name_map = place / "good.txt"});
   check_equal(place / "out", "zero2_fp32");
   place.write("bad.txt", "transformer\\.wpe\\.weight => positions\n");
   const Conversion bad{
       .source = fixture("zero2_fp32"), .destination = place / "bad", .name_map = place / "bad.txt"};
-  CHECK_THROWS_WITH(convert(bad), Catch::Contains("wpe.weight"));
-  CHECK_THROWS_AS(convert(bad), DataError);
+  CHECK_THROWS_WITH(converted(bad), Catch::Contains("wpe.weight"));
+  CHECK_THROWS_AS(converted(bad), DataError);
   place.write("more.txt", "lm_head\\.weight => new.name\n");
-  CHECK_THROWS_WITH(convert({.source = fixture("zero2_fp32"),
-                             .destination = place / "bad",
-                             .name_map = place / "more.txt"}),
+  CHECK_THROWS_WITH(converted({.source = fixture("zero2_fp32"),
+                               .destination = place / "bad",
+                               .name_map = place / "more.txt"}),
                     Catch::Contains("new.name"));
   CHECK_FALSE(fs::exists(place / "bad"));
 }
@@ -128,15 +129,15 @@ TEST_CASE("rules rename tensors, and what is left over or missing is named", "[t
 TEST_CASE("a conversion that cannot be made leaves nothing", "[train]") {
   const Place place;
   fs::create_directory(place / "there");
-  CHECK_THROWS_AS(convert({.source = fixture("zero2_fp32"), .destination = place / "there"}),
+  CHECK_THROWS_AS(converted({.source = fixture("zero2_fp32"), .destination = place / "there"}),
                   UsageError);
   fs::copy(fixture("zero2_fp32/global_step3"), place / "bare");
-  CHECK_THROWS_WITH(convert({.source = place / "bare", .destination = place / "out"}),
+  CHECK_THROWS_WITH(converted({.source = place / "bare", .destination = place / "out"}),
                     Catch::Contains("--config"));
   const Conversion another{
       .source = place / "bare", .destination = place / "out", .config = fixture("zero2_frozen")};
-  CHECK_THROWS_AS(convert(another), DataError);
-  CHECK_THROWS_AS(convert({.source = place / "nowhere", .destination = place / "out"}),
+  CHECK_THROWS_AS(converted(another), DataError);
+  CHECK_THROWS_AS(converted({.source = place / "nowhere", .destination = place / "out"}),
                   InputMissing);
   CHECK_FALSE(fs::exists(place / "out"));
   CHECK(place.names().size() == 2);

@@ -1,0 +1,108 @@
+// Universal checkpoints that are written: what is read from them again. That DeepSpeed goes on from
+// them is tried where it is at hand (tests/golden/deepspeed/load_universal.py).
+#include "train/convert/universal.h"
+
+#include "checkpoint/deepspeed/folder.h"
+#include "checkpoint/own_checkpoint.h"
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
+#include "tests/support/golden.h"
+#include "train/convert/convert.h"
+
+namespace ds {
+namespace {
+
+using deepspeed::DeepSpeedFolder;
+
+std::string fixture(const std::string& name) {
+  return testing::source_directory() + "/tests/golden/deepspeed/" + name;
+}
+
+Conversion to_universal(const std::string& from, const std::string& to) {
+  return {.source = from,
+          .destination = to,
+          .config = fixture("zero2_fp32"),
+          .target = ConversionTarget::kUniversal};
+}
+
+std::vector<std::byte> elements(const DeepSpeedFolder& folder, const std::string& name,
+                                const std::string& slot) {
+  const deepspeed::SavedTensor& tensor = folder.tensor(name, slot);
+  std::vector<std::byte> bytes(to_size(tensor.numel() * tensor.dtype.size));
+  deepspeed::read(tensor, 0, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a universal checkpoint has weights, moments and steps of what it was made of",
+          "[train]") {
+  RealFileSystem files;
+  const testing::TemporaryDirectory place;
+  const std::string out = place.path() / "out";
+  for (const std::string name : {"zero2_fp32", "zero3_fp32", "zero3_bf16"}) {
+    CAPTURE(name);
+    const Converted done = convert(files, to_universal(fixture(name), out));
+    CHECK(done.step == 3);
+    REQUIRE(done.notes.size() == 1);
+    const DeepSpeedFolder from = DeepSpeedFolder::open(files, fixture(name));
+    const DeepSpeedFolder made = DeepSpeedFolder::open(files, out);
+    CHECK(made.slots() == from.slots());
+    CHECK(made.progress().steps == 3);
+    CHECK(made.progress().samples == from.progress().samples);
+    CHECK(made.progress().scheduler_steps == 3);
+    CHECK(made.progress().updates == 3);
+    for (const std::string slot : {"fp32", "exp_avg", "exp_avg_sq"}) {
+      for (const auto& [parameter, tensor] : made.tensors(slot)) {
+        CAPTURE(parameter, slot);
+        CHECK(tensor.shape == from.tensor(parameter, slot).shape);
+        CHECK(elements(made, parameter, slot) == elements(from, parameter, slot));
+      }
+    }
+    CHECK(made.tensors("exp_avg").size() == static_cast<size_t>(done.tensors));
+    files.remove_tree(out);
+  }
+}
+
+TEST_CASE("what no optimizer of DeepSpeed could go on from is refused, and leaves nothing",
+          "[train]") {
+  RealFileSystem files;
+  const testing::TemporaryDirectory place;
+  const std::string out = place.path() / "out";
+  CHECK_THROWS_WITH(convert(files, to_universal(fixture("zero2_frozen"), out)),
+                    Catch::Contains("was not trained"));
+  Conversion weights = to_universal(place.path() / "hf", out);
+  convert(files, {.source = fixture("zero2_fp32"), .destination = weights.source});
+  CHECK_THROWS_WITH(convert(files, weights), Catch::Contains("has weights alone"));
+  Conversion half = to_universal(fixture("zero2_fp32"), out);
+  half.dtype = DType::kBF16;
+  CHECK_THROWS_AS(convert(files, half), UsageError);
+  ConversionSource source;
+  source.about.from = "/a";
+  source.slots = {"exp_avg", "momentum"};
+  CHECK_THROWS_WITH(require_universal(source, DType::kF32), Catch::Contains("keeps momentum"));
+  CHECK_FALSE(files.exists(out));
+  CHECK_FALSE(files.exists(out + ".partial"));
+}
+
+TEST_CASE("a run, its tags and one of them are told from what others wrote", "[train]") {
+  using Kind = OwnCheckpoint::Kind;
+  RealFileSystem files;
+  const testing::TemporaryDirectory place;
+  const std::string run = place.path() / "run", tags = run + "/checkpoints";
+  CHECK(own_checkpoint(files, run).kind == Kind::kNone);
+  files.make_directories(tags + "/global_step2");
+  CHECK(own_checkpoint(files, run).kind == Kind::kNone);
+  files.write_text_atomically(tags + "/epoch", "1");
+  files.write_text_atomically(tags + "/global_step2/manifest.json", "{}");
+  CHECK(own_checkpoint(files, run).kind == Kind::kRun);
+  CHECK(own_checkpoint(files, run).root == tags);
+  CHECK(own_checkpoint(files, tags).kind == Kind::kRoot);
+  CHECK(own_checkpoint(files, tags + "/global_step2").kind == Kind::kTag);
+  CHECK(own_checkpoint(files, tags + "/global_step2").root == tags);
+  CHECK(own_checkpoint(files, fixture("zero2_fp32")).kind == Kind::kNone);
+}
+
+}  // namespace ds

@@ -1,0 +1,199 @@
+#include "train/convert/source.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "checkpoint/deepspeed/stored_slot.h"
+#include "checkpoint/own_checkpoint.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/tag.h"
+#include "config/families/hf_config.h"
+#include "core/device/dispatch.h"
+#include "core/files/deepspeed_folder.h"
+#include "core/files/input_files.h"
+#include "core/values/index.h"
+#include "model/families/zoo.h"
+#include "model/hf/renamed_tensors.h"
+#include "model/hf/weights.h"
+#include "train/convert/name_rules.h"
+#include "train/engine_pieces.h"
+#include "train/settings/resume_facts.h"
+#include "train/step/scaling_state.h"
+
+namespace ds {
+namespace {
+
+using deepspeed::DeepSpeedFolder;
+using deepspeed::kWeightSlot;
+
+constexpr const char* kModelConfig = "config.json";
+constexpr int64_t kLargestMap = int64_t{1} << 20;
+constexpr int64_t kLargestHint = 4096;
+
+// The folder whose config.json says what the weights are of.
+std::string config_folder(FileSystem& files, const Conversion& what, const std::string& from) {
+  if (what.config) {
+    return what.config->ends_with("/config.json") ? parent_directory(*what.config) : *what.config;
+  }
+  for (const std::string& folder :
+       {from, parent_directory(from), parent_directory(parent_directory(from))}) {
+    if (files.exists(join_path(folder, kModelConfig))) return folder;
+  }
+  throw InputMissing(
+      fmt::format("{}: there is no config.json in it or beside it, which says what "
+                  "model the weights are of; give --config FOLDER",
+                  from));
+}
+
+NameRules rules_of(FileSystem& files, const Conversion& what) {
+  if (!what.name_map) return {};
+  return {*what.name_map, files.read_text(*what.name_map, kLargestMap)};
+}
+
+void take_model(FileSystem& files, const Conversion& what, ConversionSource& source) {
+  source.config = config_folder(files, what, source.about.from);
+  source.model = read_hf_config(files, source.config);
+  source.specs = specs_of_model(source.model, DType::kF32);
+}
+
+// Weights under names of their own, by slots.
+using SlotWeights = std::map<std::string, HfWeights>;
+
+HfWeights mapped(WeightFolder stored, const NameRules& rules, const std::string& name,
+                 std::span<const ParamSpec> specs) {
+  std::map<std::string, std::string> names = renamed(stored.names(), rules);
+  return {WeightFolder(std::make_shared<const RenamedTensors>(std::move(stored), std::move(names))),
+          name, specs};
+}
+
+void read_from(ConversionSource& source, const std::shared_ptr<const SlotWeights>& weights) {
+  source.read = [weights](size_t index, const std::string& slot, Tensor& into) {
+    weights->at(slot).read(index, 0, into);
+  };
+}
+
+ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
+  const auto folder =
+      std::make_shared<const DeepSpeedFolder>(DeepSpeedFolder::open(files, what.source, what.tag));
+  const deepspeed::Progress& progress = folder->progress();
+  ConversionSource source{.about = {.from = folder->directory(),
+                                    .step = progress.steps,
+                                    .by = "DeepSpeed " + progress.version},
+                          .skipped = progress.skipped,
+                          .samples = progress.samples};
+  take_model(files, what, source);
+  if (what.target == ConversionTarget::kUniversal) source.slots = folder->slots();
+  for (const deepspeed::SavedParameter& parameter : folder->parameters()) {
+    if (parameter.kind == deepspeed::SavedParameter::Kind::kFrozen) {
+      source.frozen.push_back(parameter.name);
+    }
+  }
+  const NameRules rules = rules_of(files, what);
+  const auto weights = std::make_shared<SlotWeights>();
+  const auto add = [&](const std::string& slot, const std::string& name) {
+    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+    weights->emplace(slot, mapped(std::move(stored), rules, name, source.specs));
+  };
+  add(kWeightSlot, source.about.from);
+  for (const std::string& slot :
+       source.frozen.empty() ? source.slots : std::vector<std::string>{}) {
+    add(slot, fmt::format("{}, {}", source.about.from, slot));
+  }
+  read_from(source, weights);
+  return source;
+}
+
+ConversionSource folder_source(FileSystem& files, const Conversion& what) {
+  ConversionSource source{.about = {.from = what.source, .by = "its writer"}};
+  WeightFolder stored = WeightFolder::open(files, what.source);
+  take_model(files, what, source);
+  const auto weights = std::make_shared<SlotWeights>();
+  weights->emplace(kWeightSlot,
+                   mapped(std::move(stored), rules_of(files, what), what.source, source.specs));
+  read_from(source, weights);
+  return source;
+}
+
+std::string tag_of(FileSystem& files, const Conversion& what, const std::string& root) {
+  const std::optional<std::string> tag = tag_to_load(
+      what.tag, CheckpointKind::kRegular, [&](std::string_view name) -> std::optional<std::string> {
+        const std::string path = join_path(root, name);
+        if (!files.exists(path)) return std::nullopt;
+        return files.read_text(path, kLargestHint);
+      });
+  if (!tag) throw InputMissing(fmt::format("{}: no checkpoint has been saved there", root));
+  check_tag(*tag);
+  return *tag;
+}
+
+// Moments may be stored in a shorter type than fp32.
+void read_piece(CheckpointReader& reader, const std::string& name, const ParamSpec& spec,
+                Tensor& into) {
+  const auto info = reader.info(name);
+  if (info.shape != spec.logical_shape()) {
+    throw Unsupported(
+        fmt::format("{} has the shape {}, and {} is expected: what this optimizer "
+                    "keeps is not one number for each of a weight",
+                    name, info.shape.to_string(), spec.logical_shape().to_string()));
+  }
+  const Region whole = Region::whole(spec.logical_shape());
+  if (info.dtype == into.dtype()) return reader.get(name, whole, into);
+  std::vector<std::byte> stored(to_size(into.numel()) * size_of(info.dtype));
+  Tensor narrow_values = Tensor::borrow(stored.data(), {into.numel()}, info.dtype);
+  reader.get(name, whole, narrow_values);
+  on_float(info.dtype, [&]<class From>() {
+    const From* from = narrow_values.data<From>();
+    std::transform(from, from + into.numel(), into.data<float>(),
+                   [](From value) { return static_cast<float>(value); });
+  });
+}
+
+ConversionSource own_source(FileSystem& files, const Conversion& what, const OwnCheckpoint& found) {
+  const bool is_tag = found.kind == OwnCheckpoint::Kind::kTag;
+  if (is_tag && what.tag) {
+    throw UsageError(fmt::format("--tag {}: {} is one tag; name the folder that it lies in",
+                                 *what.tag, what.source));
+  }
+  const std::string directory =
+      is_tag ? what.source : join_path(found.root, tag_of(files, what, found.root));
+  const auto reader =
+      std::make_shared<CheckpointReader>(CheckpointReader::open_directory(files, directory));
+  const RunFacts facts = parse_facts(reader->state(kFactsState));
+  ConversionSource source{
+      .about = {.from = directory, .step = reader->manifest().step, .by = "dslaunch"},
+      .model = parse_hf_config(facts.model, directory)};
+  source.samples = reader->manifest().step * facts.global_batch;
+  if (what.config) {
+    take_model(files, what, source);
+  } else {
+    source.specs = specs_of_model(source.model, DType::kF32);
+  }
+  if (reader->has_state(kLossScaleState)) {
+    source.skipped = parse_scaling_state(reader->state(kLossScaleState)).skipped;
+  }
+  const std::string first = source.specs.front().name + "/";
+  for (const std::string& name : reader->names()) {
+    if (name.starts_with(first) && name != first + kMasterSlot) {
+      source.slots.push_back(name.substr(first.size()));
+    }
+  }
+  source.read = [reader, specs = source.specs](size_t index, const std::string& slot,
+                                               Tensor& into) {
+    const ParamSpec& spec = nth(specs, index);
+    read_piece(*reader, spec.name + "/" + (slot == kWeightSlot ? kMasterSlot : slot), spec, into);
+  };
+  return source;
+}
+
+}  // namespace
+
+ConversionSource open_source(FileSystem& files, const Conversion& what) {
+  const OwnCheckpoint own = own_checkpoint(files, what.source);
+  if (own.kind != OwnCheckpoint::Kind::kNone) return own_source(files, what, own);
+  if (what.tag || is_deepspeed_folder(files, what.source)) return deepspeed_source(files, what);
+  return folder_source(files, what);
+}
+
+}  // namespace ds

@@ -1,0 +1,37 @@
+// What a conversion reads: a checkpoint of ours or of DeepSpeed's, or weights alone, as parameters
+// of the model that it is of. Nothing of it is executed, and no more than what is asked for is in
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed/optimizer_states.h"
+#include "config/families/list.h"
+#include "core/device/tensor.h"
+#include "core/files/file.h"
+#include "model/pass/param.h"
+#include "train/convert/conversion.h"
+
+namespace ds {
+
+struct ConversionSource {
+  Converted about;
+  ModelConfig model{};
+  std::string config{};  // the folder whose config.json it is; empty: the source says it itself
+  std::vector<ParamSpec> specs{};
+  std::vector<std::string> slots{};   // of its optimizer, such as "exp_avg"
+  std::vector<std::string> frozen{};  // parameters that have none of them
+  int64_t skipped = 0;                // of its steps, which were no updates
+  int64_t samples = 0;                // that it was trained on; 0: nobody knows
+  // Fills a flat fp32 tensor with all of parameter `index`: its fp32 weight (kWeightSlot) or a
+  // slot. As the readers throw.
+  std::function<void(size_t index, const std::string& slot, Tensor& into)> read{};
+};
+
+// InputMissing, DataError, ValidationError or Unsupported, as the readers throw.
+ConversionSource open_source(FileSystem& files, const Conversion& what);
+
+}  // namespace ds

@@ -1,0 +1,156 @@
+#include "train/convert/universal.h"
+
+#include <algorithm>
+#include <array>
+
+#include "checkpoint/tag.h"
+#include "core/torch/torch_writer.h"
+#include "core/values/index.h"
+#include "model/hf/weights.h"
+#include "train/model_folder.h"
+
+namespace ds {
+namespace {
+
+using deepspeed::kWeightSlot;
+
+// The release of DeepSpeed whose format this is, which its readers ask for.
+constexpr const char* kVersion = "0.19.8";
+// More than the groups of parameters that an optimizer has: DeepSpeed goes on only with as many of
+// its groups as there are here, and takes from each what it says, which is nothing.
+constexpr size_t kGroups = 64;
+constexpr std::array<std::string_view, 2> kSlots{"exp_avg", "exp_avg_sq"};
+
+std::span<const std::byte> bytes_of(std::span<const float> values) { return std::as_bytes(values); }
+
+std::vector<int64_t> extents_of(const Shape& shape) {
+  std::vector<int64_t> extents;
+  for (int i = 0; i < shape.rank(); ++i) extents.push_back(shape[i]);
+  return extents;
+}
+
+class Writer {
+ public:
+  Writer(FileSystem& files, const std::string& folder, const ConversionSource& source)
+      : files_(files),
+        source_(source),
+        steps_(source.about.step.value_or(0)),
+        updates_(static_cast<float>(steps_ - source.skipped)),
+        tensors_(export_list(source.specs, DType::kF32)),
+        folder_(join_path(folder, default_tag(steps_))) {}
+
+  void write() {
+    files_.make_directories(join_path(folder_, "zero"));
+    write_states();
+    write_optimizer();
+    for (const ExportTensor& tensor : tensors_) write_parameter(tensor);
+  }
+
+ private:
+  void write_states() {
+    TorchItem::Dict shapes;
+    for (const ExportTensor& entry : tensors_) {
+      shapes.emplace_back(entry.tensor.name, TorchItem::Size{extents_of(entry.tensor.shape)});
+    }
+    // The scheduler is called once for each update, and says which one was the last.
+    const TorchItem::Dict scheduler{{"last_batch_iteration", steps_ - source_.skipped - 1}};
+    const TorchItem::Dict states{{"module", TorchItem::Dict{}},
+                                 {"buffer_names", TorchItem::List{}},
+                                 {"optimizer", {}},
+                                 {"param_shapes", TorchItem::List{std::move(shapes)}},
+                                 {"frozen_param_shapes", {}},
+                                 {"shared_params", TorchItem::Dict{}},
+                                 {"frozen_param_fragments", {}},
+                                 {"lr_scheduler", scheduler},
+                                 {"data_sampler", {}},
+                                 {"random_ltd", {}},
+                                 {"skipped_steps", source_.skipped},
+                                 {"global_steps", steps_},
+                                 {"global_samples", source_.samples},
+                                 {"dp_world_size", 1},
+                                 {"mp_world_size", 1},
+                                 {"ds_config", TorchItem::Dict{}},
+                                 {"ds_version", kVersion}};
+    write_torch_file(files_, join_path(folder_, "mp_rank_00_model_states.pt"), states, {});
+  }
+
+  // Stage 3 takes the step of its groups from here, the others take it from each parameter.
+  void write_optimizer() {
+    const TorchItem::Dict group{{"params", TorchItem::List{0}}};
+    const TorchItem::Dict state{
+        {"state", TorchItem::Dict{{0, TorchItem::Dict{{"step", TorchItem::Elements{}}}}}},
+        {"param_groups", TorchItem::List{group}}};
+    const TorchItem::Dict all{{"ds_version", kVersion},
+                              {"partition_count", TorchItem::List{1}},
+                              {"param_groups", TorchItem::List(kGroups, group)},
+                              {"optimizer_state_dict", state}};
+    write_torch_file(files_, join_path(folder_, "zero/optimizer_state.pt"), all,
+                     [&](size_t) { return bytes_of(std::span(&updates_, 1)); });
+  }
+
+  void write_parameter(const ExportTensor& entry) {
+    const std::string place = join_path(join_path(folder_, "zero"), entry.tensor.name);
+    files_.make_directory(place);
+    write_slot(entry, kWeightSlot, place);
+    for (const std::string& slot : source_.slots) write_slot(entry, slot, place);
+    write_torch_file(files_, join_path(place, "step.pt"), TorchItem::Elements{},
+                     [&](size_t) { return bytes_of(std::span(&updates_, 1)); });
+    files_.sync_directory(place);
+  }
+
+  void write_slot(const ExportTensor& entry, const std::string& slot, const std::string& place) {
+    const std::vector<float> values = whole_tensor(
+        entry, source_.specs, [&](size_t index, Tensor& into) { source_.read(index, slot, into); });
+    const TorchItem::Dict root{
+        {"cat_dim", 0},
+        {"param", TorchItem::Elements{DType::kF32, extents_of(entry.tensor.shape)}}};
+    write_torch_file(files_, join_path(place, slot + ".pt"), root,
+                     [&](size_t) { return bytes_of(values); });
+  }
+
+  FileSystem& files_;
+  const ConversionSource& source_;
+  const int64_t steps_;
+  const float updates_;
+  const std::vector<ExportTensor> tensors_;
+  const std::string folder_;
+};
+
+}  // namespace
+
+void require_universal(const ConversionSource& source, DType dtype) {
+  if (dtype != DType::kF32) {
+    throw UsageError(
+        fmt::format("--dtype {}: a universal checkpoint has fp32 weights", name_of(dtype)));
+  }
+  const std::string& from = source.about.from;
+  constexpr const char* kWay = "`--to hf` writes its weights";
+  if (source.slots.empty()) {
+    throw Unsupported(fmt::format(
+        "{}: has weights alone, and a universal checkpoint is what an optimizer goes on from; {}",
+        from, kWay));
+  }
+  for (const std::string& slot : source.slots) {
+    if (std::ranges::find(kSlots, slot) != kSlots.end()) continue;
+    throw Unsupported(
+        fmt::format("{}: its optimizer keeps {}, and universal checkpoints are written "
+                    "of exp_avg and exp_avg_sq alone; {}",
+                    from, slot, kWay));
+  }
+  if (source.frozen.empty()) return;
+  throw Unsupported(
+      fmt::format("{}: {} was not trained, and has no {}, which a universal checkpoint "
+                  "has of each parameter; {}",
+                  from, source.frozen.front(), source.slots.front(), kWay));
+}
+
+void write_universal(FileSystem& files, const std::string& folder, ConversionSource& source) {
+  files.make_directories(folder);
+  Writer(files, folder, source).write();
+  const std::string tag = default_tag(source.about.step.value_or(0));
+  files.write_text_atomically(join_path(folder, latest_file_name(CheckpointKind::kUniversal)), tag);
+  source.about.notes.emplace_back(
+      "DeepSpeed takes rates, betas and the loss scale from its own configuration");
+}
+
+}  // namespace ds
