@@ -25,27 +25,12 @@
 #include "optim/loss_scaler.h"
 #include "train/labelled_data.h"
 #include "train/sample_sets.h"
+#include "train/settings/rates.h"
 #include "train/settings/zero_settings.h"
 #include "train/step/pipeline.h"
 
 namespace ds {
 namespace {
-
-// A decay without an end of its own ends with the run.
-SchedulerConfig schedule_of(const Config& config) {
-  SchedulerConfig schedule = config.scheduler;
-  for (auto* total :
-       {&schedule.warmup_decay.total_num_steps, &schedule.warmup_cosine.total_num_steps}) {
-    if (!*total) *total = config.train.steps;
-  }
-  // None is what DeepSpeed's older releases took for the fewest.
-  for (int64_t* warmup :
-       {&schedule.warmup.warmup_num_steps, &schedule.warmup_decay.warmup_num_steps,
-        &schedule.warmup_cosine.warmup_num_steps}) {
-    if (*warmup == 0) *warmup = 1;
-  }
-  return schedule;
-}
 
 // Returns the type of weights and activations.
 DType training_dtype(const Config& config) {

@@ -110,6 +110,20 @@ std::map<int64_t, OptimizerGroup> states_by_number(const SavedFields& optimizer)
   return groups;
 }
 
+std::optional<double> rate_of(const SavedFields& optimizer) {
+  std::optional<double> rate;
+  if (optimizer.find("param_groups") == nullptr) return rate;
+  for (const TorchValue& item : optimizer.list("param_groups").items) {
+    const TorchDict* group = item.as_dict();
+    const TorchValue* value = group == nullptr ? nullptr : group->find("lr");
+    const std::optional<double> own =
+        value == nullptr ? std::nullopt : number_of(optimizer.file(), *value);
+    if (!own || (rate && *rate != *own)) return std::nullopt;
+    rate = own;
+  }
+  return rate;
+}
+
 std::optional<SavedScaler> scaler_of(const SavedFields& optimizer) {
   const TorchValue* value = optimizer.find("loss_scaler");
   if (value == nullptr) return std::nullopt;
@@ -153,7 +167,10 @@ OptimizerStates optimizer_states_of(const TorchFile& file) {
                     optimizer.name_of(base)));
   }
   std::map<int64_t, OptimizerGroup> groups;
-  if (const auto fields = optimizer.optional_fields(base)) groups = states_by_number(*fields);
+  if (const auto fields = optimizer.optional_fields(base)) {
+    groups = states_by_number(*fields);
+    states.rate = rate_of(*fields);
+  }
   int64_t number = 0;
   for (const TorchTensor* tensor : flat_tensors(optimizer, weights)) {
     OptimizerGroup& group = states.groups.emplace_back(groups[number]);

@@ -24,6 +24,7 @@ struct Progress {
   int64_t samples = 0;                       // consumed, of the whole batch of each step
   std::optional<int64_t> updates{};          // of the optimizer; empty where it does not count
   std::optional<int64_t> scheduler_steps{};  // last_batch_iteration + 1; empty without a scheduler
+  std::optional<double> rate{};              // of the next update, where all groups have the same
   std::optional<SavedScaler> scaler{};       // empty without fp16
   std::string version;                       // of DeepSpeed
   int64_t stage = 0;                         // of ZeRO; for a universal folder 0

@@ -288,6 +288,7 @@ SavedTable zero_table(const OpenFiles& model, const OpenFiles& optimizer) {
   table.progress.stage = first.stage;
   table.progress.data_ranks = first.partitions;
   table.progress.scaler = first.scaler;
+  table.progress.rate = first.rate;
   if (!first.groups.empty()) table.progress.updates = first.groups.front().updates;
   const ParamGroups groups = padded_groups(states.groups, ranks);
   for (const PlacedParameter& placed : placed_of(ranks, groups, kWeightSlot)) {
@@ -347,6 +348,7 @@ void add_numbered_states(SavedTable& table, const TorchFile& file) {
         names.size());
     return;
   }
+  table.progress.rate = rate_of(*optimizer);
   for (const auto& [number, state] : states) {
     if (number == 0) table.progress.updates = state.updates;
     for (const auto& [slot, tensor] : state.slots) {

@@ -10,6 +10,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
 #include "config/families/hf_config.h"
+#include "config/load.h"
 #include "core/device/dispatch.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/input_files.h"
@@ -19,6 +20,7 @@
 #include "model/hf/weights.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
+#include "train/settings/rates.h"
 #include "train/settings/resume_facts.h"
 #include "train/step/scaling_state.h"
 
@@ -82,7 +84,8 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
                                     .step = progress.steps,
                                     .by = "DeepSpeed " + progress.version},
                           .skipped = progress.skipped,
-                          .samples = progress.samples};
+                          .samples = progress.samples,
+                          .rate = progress.rate};
   take_model(files, what, source);
   if (what.target == ConversionTarget::kUniversal) source.slots = folder->slots();
   for (const deepspeed::SavedParameter& parameter : folder->parameters()) {
@@ -150,6 +153,17 @@ void read_piece(CheckpointReader& reader, const std::string& name, const ParamSp
   });
 }
 
+// A run that was as long as some passes over its data has a schedule whose length is not known here.
+void take_rates(const std::string& config, ConversionSource& source) {
+  try {
+    const int64_t updates = source.about.step.value_or(0) - source.skipped;
+    const StepSettings next = settings_of_update(parse_config(config), updates + 1);
+    source.rate = next.lr;
+    source.betas = next.betas;
+  } catch (const ConfigError&) {  // the destination has no rate, and a note says so
+  }
+}
+
 ConversionSource own_source(FileSystem& files, const Conversion& what, const OwnCheckpoint& found) {
   const bool is_tag = found.kind == OwnCheckpoint::Kind::kTag;
   if (is_tag && what.tag) {
@@ -173,6 +187,7 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
   if (reader->has_state(kLossScaleState)) {
     source.skipped = parse_scaling_state(reader->state(kLossScaleState)).skipped;
   }
+  take_rates(facts.config, source);
   const std::string first = source.specs.front().name + "/";
   for (const std::string& name : reader->names()) {
     if (name.starts_with(first) && name != first + kMasterSlot) {

@@ -3,8 +3,10 @@
 // memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,9 @@ struct ConversionSource {
   std::vector<std::string> frozen{};  // parameters that have none of them
   int64_t skipped = 0;                // of its steps, which were no updates
   int64_t samples = 0;                // that it was trained on; 0: nobody knows
+  // What its next update would have run with; nothing where it does not say it.
+  std::optional<double> rate{};
+  std::optional<std::array<double, 2>> betas{};
   // Fills a flat fp32 tensor with all of parameter `index`: its fp32 weight (kWeightSlot) or a
   // slot. As the readers throw.
   std::function<void(size_t index, const std::string& slot, Tensor& into)> read{};

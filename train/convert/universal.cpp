@@ -16,8 +16,11 @@ using deepspeed::kWeightSlot;
 
 // The release of DeepSpeed whose format this is, which its readers ask for.
 constexpr const char* kVersion = "0.19.8";
+// Stages 0 to 2 look for the first, stage 3 looks for the second.
+constexpr std::array kModelFiles{"mp_rank_00_model_states.pt",
+                                 "zero_pp_rank_0_mp_rank_00_model_states.pt"};
 // More than the groups of parameters that an optimizer has: DeepSpeed goes on only with as many of
-// its groups as there are here, and takes from each what it says, which is nothing.
+// its groups as there are here, and takes from each what it says.
 constexpr size_t kGroups = 64;
 constexpr std::array<std::string_view, 2> kSlots{"exp_avg", "exp_avg_sq"};
 
@@ -71,12 +74,14 @@ class Writer {
                                  {"mp_world_size", 1},
                                  {"ds_config", TorchItem::Dict{}},
                                  {"ds_version", kVersion}};
-    write_torch_file(files_, join_path(folder_, "mp_rank_00_model_states.pt"), states, {});
+    for (const char* name : kModelFiles) {
+      write_torch_file(files_, join_path(folder_, name), states, {});
+    }
   }
 
   // Stage 3 takes the step of its groups from here, the others take it from each parameter.
   void write_optimizer() {
-    const TorchItem::Dict group{{"params", TorchItem::List{0}}};
+    const TorchItem::Dict group = group_of_next_update();
     const TorchItem::Dict state{
         {"state", TorchItem::Dict{{0, TorchItem::Dict{{"step", TorchItem::Elements{}}}}}},
         {"param_groups", TorchItem::List{group}}};
@@ -86,6 +91,16 @@ class Writer {
                               {"optimizer_state_dict", state}};
     write_torch_file(files_, join_path(folder_, "zero/optimizer_state.pt"), all,
                      [&](size_t) { return bytes_of(std::span(&updates_, 1)); });
+  }
+
+  // A scheduler of DeepSpeed's sets rates behind an update, so the next one has what is here.
+  TorchItem::Dict group_of_next_update() const {
+    TorchItem::Dict group{{"params", TorchItem::List{0}}};
+    if (source_.rate) group.emplace_back("lr", *source_.rate);
+    if (const auto& betas = source_.betas) {
+      group.emplace_back("betas", TorchItem::List{(*betas)[0], (*betas)[1]});
+    }
+    return group;
   }
 
   void write_parameter(const ExportTensor& entry) {
@@ -150,7 +165,12 @@ void write_universal(FileSystem& files, const std::string& folder, ConversionSou
   const std::string tag = default_tag(source.about.step.value_or(0));
   files.write_text_atomically(join_path(folder, latest_file_name(CheckpointKind::kUniversal)), tag);
   source.about.notes.emplace_back(
-      "DeepSpeed takes rates, betas and the loss scale from its own configuration");
+      "DeepSpeed takes betas, weight decay and the loss scale from its own configuration");
+  if (!source.rate) {
+    source.about.notes.emplace_back(
+        "the source does not say its rate: DeepSpeed makes its first step with the one that its "
+        "configuration begins with");
+  }
 }
 
 }  // namespace ds

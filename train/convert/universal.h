@@ -4,7 +4,9 @@
 //   latest_universal                the tag
 //   global_step12/
 //     mp_rank_00_model_states.pt    steps, samples, the scheduler's place; no weights
-//     zero/optimizer_state.pt       the optimizer's step, in the places that each stage looks
+//     zero_pp_rank_0_mp_rank_00_model_states.pt   the same, where stage 3 looks for it
+//     zero/optimizer_state.pt       the optimizer's step and the rate of its next update, in the
+//                                   places where each stage looks
 //     zero/NAME/fp32.pt             {"param": the fp32 weight, "cat_dim": 0}; NAME as transformers'
 //     zero/NAME/exp_avg.pt, ...     models have it
 //     zero/NAME/step.pt             updates that the optimizer has made, as fp32

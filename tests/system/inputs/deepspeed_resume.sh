@@ -81,14 +81,14 @@ refused 78 "is of dslaunch itself.*--run-dir" train.resume_from="$PWD/one"
 
 # What was trained here becomes a checkpoint of DeepSpeed's, from which training goes on as if it had never stopped.
 expect 0 convert four universal --to universal
-expect_text out "note: DeepSpeed takes rates"
+expect_text out "note: DeepSpeed takes betas"
 grep -q global_step8 universal/latest_universal || fail "latest_universal does not name step 8"
 expect 0 train.json --run-dir five --num-ranks 2 train.steps=5
 expect 0 convert five universal5 --to universal
 expect 0 train.json --run-dir again --num-ranks 1 train.resume_from="$PWD/universal5" zero_optimization.stage=1
 expect_text out "resumed step=5 from=$PWD/universal5/global_step5"
 losses again zero2_fp32 6
-expect 0 convert universal5 back
+expect 0 convert universal5 back --config model
 cmp back/model.safetensors five/final/model.safetensors || fail "other weights than in final/"
 expect 0 convert five/checkpoints/global_step5 again5
 cmp again5/model.safetensors five/final/model.safetensors || fail "a tag has other weights than final/"

@@ -3,6 +3,7 @@
 #include "train/convert/universal.h"
 
 #include "checkpoint/deepspeed/folder.h"
+#include "checkpoint/deepspeed/optimizer_states.h"
 #include "checkpoint/own_checkpoint.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
@@ -35,6 +36,13 @@ std::vector<std::byte> elements(const DeepSpeedFolder& folder, const std::string
   return bytes;
 }
 
+// What stage 3 takes from there; stages 1 and 2 take it from a list beside it.
+std::optional<double> rate_in(const std::string& path) {
+  const TorchFile file = TorchFile::open(path);
+  const deepspeed::SavedFields root(file);
+  return deepspeed::rate_of(root.fields("optimizer_state_dict"));
+}
+
 }  // namespace
 
 TEST_CASE("a universal checkpoint has weights, moments and steps of what it was made of",
@@ -54,6 +62,9 @@ TEST_CASE("a universal checkpoint has weights, moments and steps of what it was 
     CHECK(made.progress().samples == from.progress().samples);
     CHECK(made.progress().scheduler_steps == 3);
     CHECK(made.progress().updates == 3);
+    CHECK(rate_in(out + "/global_step3/zero/optimizer_state.pt") == from.progress().rate);
+    // A linear warm-up from 0.001 to 0.01 in 6 steps, of which 3 are made.
+    CHECK(from.progress().rate == Approx(0.001 + 0.009 * 2 / 6));
     for (const std::string slot : {"fp32", "exp_avg", "exp_avg_sq"}) {
       for (const auto& [parameter, tensor] : made.tensors(slot)) {
         CAPTURE(parameter, slot);
@@ -71,8 +82,9 @@ TEST_CASE("what no optimizer of DeepSpeed could go on from is refused, and leave
   RealFileSystem files;
   const testing::TemporaryDirectory place;
   const std::string out = place.path() / "out";
-  CHECK_THROWS_WITH(convert(files, to_universal(fixture("zero2_frozen"), out)),
-                    Catch::Contains("was not trained"));
+  Conversion frozen = to_universal(fixture("zero2_frozen"), out);
+  frozen.config = frozen.source;
+  CHECK_THROWS_WITH(convert(files, frozen), Catch::Contains("was not trained"));
   Conversion weights = to_universal(place.path() / "hf", out);
   convert(files, {.source = fixture("zero2_fp32"), .destination = weights.source});
   CHECK_THROWS_WITH(convert(files, weights), Catch::Contains("has weights alone"));
