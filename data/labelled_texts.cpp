@@ -6,8 +6,9 @@
 #include <algorithm>
 
 #include "core/status/error.h"
-#include "core/text/number_in.h"
 #include "core/values/index.h"
+#include "data/class_names.h"
+#include "data/record_source.h"
 #include "data/text/byte_stream.h"
 #include "data/text/path_pattern.h"
 #include "data/text/records.h"
@@ -17,76 +18,29 @@ namespace {
 
 constexpr int32_t kPadding = 0;  // nobody looks at it
 
-bool is_numeral(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-// The class of a record: by its name, or else its number. Where a name is a numeral, numbers are
-// names alone: "1" may be the first class.
-int32_t class_of(const std::vector<std::string>& labels, const std::string& value,
-                 const std::string& where) {
-  const auto named = std::ranges::find(labels, value);
-  if (named != labels.end()) return narrow<int32_t>(named - labels.begin());
-  const int32_t number = number_in<int32_t>(value).value_or(-1);
-  const bool is_class = number >= 0 && number < std::ssize(labels);
-  const bool has_numerals = std::ranges::any_of(labels, is_numeral);
-  if (is_class && !has_numerals) return number;
-  throw DataError(fmt::format("{}: the class \"{}\" is none of the model's, which are \"{}\"{}",
-                              where, value, fmt::join(labels, "\", \""),
-                              has_numerals ? "" : fmt::format(" (or 0 to {})", labels.size() - 1)));
-}
-
-class LabelledTexts final : public TokenSource {
+class LabelledTexts final : public RecordSource {
  public:
-  explicit LabelledTexts(int64_t length) : length_(length) {}
+  explicit LabelledTexts(int64_t length)
+      : RecordSource(length + kNumbersBesideTokens), length_(length) {}
 
   struct Sample {
     std::vector<int32_t> ids;
     int64_t second_segment = 0;
     int32_t label = 0;
   };
-  void begin_file(const std::string& path) { files_.push_back({path, count()}); }
   void add(const Sample& sample, int64_t line) {
+    add_record(line);
     ids_.insert(ids_.end(), sample.ids.begin(), sample.ids.end());
     ends_.push_back(narrow<int64_t>(ids_.size()));
-    places_.push_back({.second_segment = narrow<int32_t>(sample.second_segment),
-                       .label = sample.label,
-                       .line = line});
-  }
-  int64_t count() const { return std::ssize(places_); }
-
-  int64_t size() const override { return count() * numbers() + 1; }
-  std::optional<int64_t> documents() const override { return count(); }
-  void read(int64_t offset, std::span<int32_t> out) const override {
-    for (size_t i = 0; i < out.size();) {
-      const int64_t at = offset + narrow<int64_t>(i);
-      const int64_t sample = at / numbers(), inside = at % numbers();
-      if (sample == count()) {
-        out[i++] = 0;
-        continue;
-      }
-      const int64_t wanted = std::min(numbers() - inside, narrow<int64_t>(out.size() - i));
-      for (int64_t k = inside; k < inside + wanted; ++k) out[i++] = number(sample, k);
-    }
-  }
-  std::string locate(int64_t token) const override {
-    const int64_t sample = std::min(token / numbers(), count() - 1);
-    const auto after = std::ranges::upper_bound(files_, sample, {}, &OpenedFile::first);
-    if (after == files_.begin() || sample < 0) return files_.empty() ? "" : files_.front().path;
-    return fmt::format("{}:{}", (after - 1)->path, nth(places_, sample).line);
+    places_.push_back(
+        {.second_segment = narrow<int32_t>(sample.second_segment), .label = sample.label});
   }
 
  private:
   struct Place {
     int32_t second_segment = 0, label = 0;
-    int64_t line = 0;
   };
-  struct OpenedFile {
-    std::string path;
-    int64_t first = 0;  // sample
-  };
-  int64_t numbers() const { return length_ + kNumbersBesideTokens; }
-  int32_t number(int64_t sample, int64_t index) const {
+  int32_t number(int64_t sample, int64_t index) const override {
     const int64_t begin = sample == 0 ? 0 : nth(ends_, sample - 1);
     const int64_t size = nth(ends_, sample) - begin;
     const Place& place = nth(places_, sample);
@@ -100,7 +54,6 @@ class LabelledTexts final : public TokenSource {
   std::vector<int32_t> ids_;
   std::vector<int64_t> ends_;
   std::vector<Place> places_;
-  std::vector<OpenedFile> files_;
 };
 
 using Sample = LabelledTexts::Sample;
@@ -109,18 +62,9 @@ void append(std::vector<int32_t>& to, std::span<const int32_t> ids, int64_t coun
   to.insert(to.end(), ids.begin(), ids.begin() + count);
 }
 
-// What is left for texts beside what a tokenizer puts around them.
-int64_t room_in(const LabelledForm& form, size_t around) {
-  const int64_t room = form.length - narrow<int64_t>(around);
-  if (room > 0) return room;
-  throw ConfigError(fmt::format(
-      "data.sequence_length: {}, of which the tokenizer takes {} around a text; give more",
-      form.length, around));
-}
-
 Sample sample_of(const LabelledForm& form, std::span<const int32_t> text) {
   const TokenizerFrame& frame = form.frame;
-  const int64_t room = room_in(form, frame.before.size() + frame.after.size());
+  const int64_t room = room_around(form.length, frame.before.size() + frame.after.size());
   Sample sample{.ids = frame.before};
   append(sample.ids, text, std::min(std::ssize(text), room));
   append(sample.ids, frame.after, std::ssize(frame.after));
@@ -132,7 +76,7 @@ Sample sample_of(const LabelledForm& form, std::span<const int32_t> first,
                  std::span<const int32_t> second) {
   const PairFrame& frame = form.pair_frame;
   const int64_t room =
-      room_in(form, frame.before.size() + frame.between.size() + frame.after.size());
+      room_around(form.length, frame.before.size() + frame.between.size() + frame.after.size());
   const KeptOfPair kept = cut_longest(std::ssize(first), std::ssize(second), room);
   Sample sample{.ids = frame.before};
   append(sample.ids, first, kept.first);

@@ -140,7 +140,9 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 }  // namespace
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
-  if (model.folder) return read_hf_model(files, *model.folder, model.labels);
+  if (model.folder) {
+    return read_hf_model(files, *model.folder, {.labels = model.labels, .task = model.task});
+  }
   if (!model.family) return ModelConfig{};  // the first of the list
   if (const auto described = described_model(model)) return *described;
   throw Unsupported(

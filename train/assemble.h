@@ -58,12 +58,12 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model);
 int64_t sample_length(const TrainSection& train, const ModelConfig& model);
 
 struct TrainingData {
-  std::unique_ptr<Tokenizer> tokenizer;  // null where all data are token ids
+  std::shared_ptr<Tokenizer> tokenizer;  // null where all data are token ids
   SampleSet train;
   std::optional<SampleSet> validation;
   DocumentRules documents;
   std::optional<MaskingRules> masking;
-  std::optional<ScoredRow> scored;  // samples are each of a class, by which row they are scored
+  std::optional<ScoredRow> scored;        // samples have classes, by which row they are scored
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON

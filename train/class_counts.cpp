@@ -13,13 +13,25 @@ void ClassCounts::on_scores(Stream& stream, const Tensor& scores, const Tensor& 
   stream.copy(targets.address(), classes.data(), targets.bytes());
   stream.synchronize();
   const auto width = scores.shape()[1];
+  tallies_.resize(to_size(width));
   for (int64_t row = 0; row < std::ssize(classes); ++row) {
     const int32_t wanted = nth(classes, row);
     if (wanted < 0) continue;
     const auto begin = values.begin() + row * width;
-    ++scored_;
-    if (std::max_element(begin, begin + width) - begin == wanted) ++right_;
+    const int64_t predicted = std::max_element(begin, begin + width) - begin;
+    ++nth(tallies_, wanted).scored;
+    ++nth(tallies_, predicted).predicted;
+    if (predicted == wanted) ++nth(tallies_, wanted).right;
   }
+}
+
+std::vector<int64_t> ClassCounts::counts() const {
+  int64_t scored = 0, right = 0;
+  for (const ClassTally& tally : tallies_) {
+    scored += tally.scored;
+    right += tally.right;
+  }
+  return {scored, right};
 }
 
 double share_of_right(std::span<const int64_t> counts) {

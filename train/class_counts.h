@@ -1,5 +1,5 @@
-// How many samples an evaluation has scored, and of how many the highest score is that of their
-// class.
+// How many samples, or tokens, an evaluation has scored, and of how many the highest score is that
+// of their class.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,26 @@
 
 namespace ds {
 
+// What became of one class.
+struct ClassTally {
+  int64_t scored = 0;     // rows that are of it
+  int64_t right = 0;      // of these, whose highest score is its own
+  int64_t predicted = 0;  // rows whose highest score is its own
+};
+
 // Confined to one thread.
 class ClassCounts final : public ScoreObserver {
  public:
   // Waits for the stream. Of equal scores the class with the lower number counts.
   void on_scores(Stream& stream, const Tensor& scores, const Tensor& targets) override;
   // {scored, right}
-  std::vector<int64_t> counts() const { return {scored_, right_}; }
+  std::vector<int64_t> counts() const;
+  ClassTally tally(size_t label) const {
+    return label < tallies_.size() ? tallies_[label] : ClassTally{};
+  }
 
  private:
-  int64_t scored_ = 0, right_ = 0;
+  std::vector<ClassTally> tallies_;  // none before there are scores
 };
 
 // Takes such counts of several ranks, one after the other; 0 of none.

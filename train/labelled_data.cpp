@@ -4,44 +4,56 @@
 
 #include "config/elastic_options.h"
 #include "core/status/error.h"
+#include "data/labelled_texts.h"
+#include "data/tagged_words.h"
+#include "data/tokenizer/tokenizer_frame.h"
 
 namespace ds {
 
-void require_labelled(const DataSection& data, const ModelConfig& model) {
-  if (!model.classifier) {
-    if (!data.classification) return;
-    throw ConfigError(
-        fmt::format("data.classification: {} scores no classes; give their names in model.labels, "
-                    "or remove the "
-                    "section",
-                    hf_model_class(model)));
-  }
-  const ClassificationConfig fields = data.classification.value_or(ClassificationConfig());
-  if (fields.text == fields.label || fields.text_pair == fields.label) {
-    throw ConfigError(fmt::format(
-        "data.classification: \"{}\" is both a text and its class; name two fields", fields.label));
-  }
-  const std::string_view idle = data.masked_lm              ? "masked_lm"
-                                : data.reset_attention_mask ? "reset_attention_mask"
-                                : data.reset_position_ids   ? "reset_position_ids"
-                                : data.eod_mask_loss        ? "eod_mask_loss"
-                                : data.separator            ? "separator"
-                                                            : "";
-  if (idle.empty()) return;
-  throw ConfigError(fmt::format(
-      "data.{}: {} is trained on texts that are each of a class, one in a sample; remove it", idle,
-      hf_model_class(model)));
+namespace {
+
+bool scores_tokens(const ModelConfig& model) {
+  return model.classifier && model.classifier->task == ClassifierTask::kTokens;
 }
 
-LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
+// A section that is for models of another task.
+void require_section(std::string_view key, bool is_given, bool is_for_model,
+                     const ModelConfig& model) {
+  if (!is_given || is_for_model) return;
+  if (!model.classifier) {
+    throw ConfigError(
+        fmt::format("{}: {} scores no classes; give their names in model.labels, or remove the "
+                    "section",
+                    key, hf_model_class(model)));
+  }
+  throw ConfigError(
+      fmt::format("{}: {} scores classes of {}; remove the section, or see model.task", key,
+                  hf_model_class(model), scores_tokens(model) ? "tokens" : "texts"));
+}
+
+void require_distinct_fields(const DataSection& data, const ModelConfig& model) {
+  if (scores_tokens(model)) {
+    const auto fields = data.token_classification.value_or(TokenClassificationConfig());
+    if (fields.tokens != fields.labels) return;
+    throw ConfigError(
+        fmt::format("data.token_classification: \"{}\" is both the words and their classes; name "
+                    "two fields",
+                    fields.labels));
+  }
+  const ClassificationConfig fields = data.classification.value_or(ClassificationConfig());
+  if (fields.text != fields.label && fields.text_pair != fields.label) return;
+  throw ConfigError(fmt::format(
+      "data.classification: \"{}\" is both a text and its class; name two fields", fields.label));
+}
+
+LabelledForm labelled_form(const DataSection& data, const ModelConfig& model, int64_t length,
                            const Tokenizer& tokenizer, FileSystem& files) {
   const ClassificationConfig c = data.classification.value_or(ClassificationConfig());
-  const ModelDimensions dims = dimensions(model);
   LabelledForm form{.text = c.text,
                     .label = c.label,
                     .text_pair = c.text_pair,
                     .labels = model.classifier->labels,
-                    .length = data.sequence_length.value_or(dims.positions),
+                    .length = length,
                     .frame = read_frame(files, data.tokenizer, tokenizer)};
   if (!form.text_pair) return form;
   form.pair_frame = read_pair_frame(files, data.tokenizer, tokenizer);
@@ -56,20 +68,78 @@ LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
   return form;
 }
 
+TaggedForm tagged_form(const DataSection& data, const ModelConfig& model, int64_t length,
+                       const Tokenizer& tokenizer, FileSystem& files) {
+  const auto c = data.token_classification.value_or(TokenClassificationConfig());
+  return {.fields = {.words = c.tokens, .tags = c.labels},
+          .labels = model.classifier->labels,
+          .length = length,
+          .frame = read_frame(files, data.tokenizer, tokenizer),
+          .counted = c.label_all_tokens ? CountedTokens::kAllOfWord : CountedTokens::kFirstOfWord,
+          .before = c.add_prefix_space ? BeforeWords::kSpace : BeforeWords::kNothing};
+}
+
+}  // namespace
+
+void require_labelled(const DataSection& data, const ModelConfig& model) {
+  const bool of_tokens = scores_tokens(model);
+  require_section("data.classification", data.classification.has_value(),
+                  model.classifier && !of_tokens, model);
+  require_section("data.token_classification", data.token_classification.has_value(), of_tokens,
+                  model);
+  if (!model.classifier) return;
+  require_distinct_fields(data, model);
+  const std::string_view idle = data.masked_lm                      ? "masked_lm"
+                                : data.reset_attention_mask         ? "reset_attention_mask"
+                                : data.reset_position_ids           ? "reset_position_ids"
+                                : data.eod_mask_loss                ? "eod_mask_loss"
+                                : data.separator                    ? "separator"
+                                : data.field != DataSection().field ? "field"
+                                                                    : "";
+  if (idle.empty()) return;
+  if (idle == "field") {
+    throw ConfigError(fmt::format("data.field: {} names the fields of {}; remove it",
+                                  of_tokens ? "data.token_classification" : "data.classification",
+                                  hf_model_class(model)));
+  }
+  throw ConfigError(fmt::format("data.{}: {} is trained on {}, one in a sample; remove it", idle,
+                                hf_model_class(model),
+                                of_tokens ? "sentences of words that are each of a class"
+                                          : "texts that are each of a class"));
+}
+
+LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files)
+    : tokenizer_(make_tokenizer(files, data.tokenizer)),
+      length_(data.sequence_length.value_or(dimensions(model).positions)) {
+  check_vocabulary(*tokenizer_, data.tokenizer, dimensions(model).vocabulary);
+  const std::shared_ptr<const Tokenizer> tokenizer = tokenizer_;
+  if (scores_tokens(model)) {
+    numbers_ = numbers_of_tagged(length_);
+    const TaggedForm form = tagged_form(data, model, length_, *tokenizer, files);
+    open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
+      return open_tagged_words(files, paths, *tokenizer, form);
+    };
+  } else {
+    numbers_ = length_ + kNumbersBesideTokens;
+    const LabelledForm form = labelled_form(data, model, length_, *tokenizer, files);
+    open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
+      return open_labelled_texts(files, paths, *tokenizer, form);
+    };
+  }
+}
+
 LabelledData open_labelled_data(const DataSection& data, const ModelConfig& model,
                                 FileSystem& files) {
-  std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, data.tokenizer);
-  check_vocabulary(*tokenizer, data.tokenizer, dimensions(model).vocabulary);
-  const LabelledForm form = labelled_form(data, model, *tokenizer, files);
+  const LabelledReader reader(data, model, files);
   const auto sources = [&](const std::vector<std::string>& paths) {
-    return std::vector{open_labelled_texts(files, paths, *tokenizer, form)};
+    return std::vector{reader.open(paths)};
   };
   SampleSets samples = open_samples(data, sources, [&](auto from) {
-    return SampleSet(std::move(from), form.length + kNumbersBesideTokens, INT32_MAX);
+    return SampleSet(std::move(from), reader.numbers(), INT32_MAX);
   });
-  return {.tokenizer = std::move(tokenizer),
+  return {.tokenizer = reader.tokenizer(),
           .samples = std::move(samples),
-          .scored = transformer_spec(model).classifier->row};
+          .scored = classifier_spec(model)->row};
 }
 
 std::string classes_conflict(const Config& config, const ModelConfig& model) {
@@ -83,7 +153,7 @@ std::string classes_conflict(const Config& config, const ModelConfig& model) {
   }
   if (config.tensor_parallel.sequence_parallel) {
     return refusal("tensor_parallel.sequence_parallel",
-                   "one row of a sample, which all ranks of a layer have");
+                   "rows of samples that all ranks of a layer have");
   }
   if (config.curriculum_learning.enabled) {
     return refusal("curriculum_learning", "samples of one length");
@@ -91,10 +161,11 @@ std::string classes_conflict(const Config& config, const ModelConfig& model) {
   const auto& offload = config.zero_optimization.offload_optimizer;
   if (offload && offload->super_offload) {
     return refusal("zero_optimization.offload_optimizer.super_offload",
-                   "one row of a sample, and its updates begin before it is known how many there "
-                   "are");
+                   "the rows of a sample that have a class, and its updates begin before it is "
+                   "known how many there are");
   }
-  if (config.eigenvalue.enabled) return refusal("eigenvalue", "losses of one row of a sample");
+  if (config.eigenvalue.enabled)
+    return refusal("eigenvalue", "losses of the rows that have a class");
   return "";
 }
 

@@ -2,29 +2,49 @@
 // cannot go with.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "config/config.h"
-#include "data/labelled_texts.h"
+#include "data/tokenizer/tokenizer.h"
 #include "train/sample_sets.h"
 
 namespace ds {
 
-// ConfigError where the configuration says something of classes, and the model scores none, or says
-// of its samples what is for texts without classes.
+// ConfigError where the configuration says something of classes, and the model scores none or
+// others, or says of its samples what is for texts without classes.
 void require_labelled(const DataSection& data, const ModelConfig& model);
-// How its records become samples. Throws as the tokenizer's frame is read; ConfigError for pairs
-// whose segments the model has no rows for.
-LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
-                           const Tokenizer& tokenizer, FileSystem& files);
+
+// Reads records as a model that scores classes takes them: texts, or sentences of words.
+class LabelledReader {
+ public:
+  // Throws as the tokenizer and its frame are read; ConfigError for a tokenizer that is not the
+  // model's, and for pairs whose segments the model has no rows for.
+  LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files);
+
+  int64_t length() const { return length_; }    // tokens of a sample
+  int64_t numbers() const { return numbers_; }  // that a SampleSet has for each sample
+  // The samples of these files. Throws as open_labelled_texts() and open_tagged_words() do.
+  std::shared_ptr<const TokenSource> open(std::span<const std::string> paths) const {
+    return open_(paths);
+  }
+  std::shared_ptr<Tokenizer> tokenizer() const { return tokenizer_; }
+
+ private:
+  using Open = std::function<std::shared_ptr<const TokenSource>(std::span<const std::string>)>;
+  std::shared_ptr<Tokenizer> tokenizer_;
+  int64_t length_ = 0, numbers_ = 0;
+  Open open_;
+};
+
 struct LabelledData {
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<Tokenizer> tokenizer;
   SampleSets samples;
   ScoredRow scored = ScoredRow::kFirst;
 };
-// Opens what `data` names. Throws as open_labelled_texts does; ConfigError for a tokenizer that is
-// not the model's.
+// Opens what `data` names, as LabelledReader does.
 LabelledData open_labelled_data(const DataSection& data, const ModelConfig& model,
                                 FileSystem& files);
 // Why a run cannot score classes; empty: it can, or does not.

@@ -24,9 +24,10 @@ fp16, at ZeRO 0 to 3 with and without offload, and are cut by tensor ranks (wher
 otherwise), stages, Ulysses and rings; `final/` is a folder that transformers loads.
 [config.md](config.md) has their keys.
 
-Families with *classes of texts* also score which of several classes a text is of
-([data.md](data.md)): in a folder of a class such as `BertForSequenceClassification`, or by a head
-that begins anew, where `model.labels` names the classes.
+Families with *classes of texts* or *of tokens* also score which of several classes a text, or each
+of its tokens, is of ([data.md](data.md)): in a folder of a class such as
+`BertForSequenceClassification` or `BertForTokenClassification`, or by a head that begins anew,
+where `model.labels` names the classes and `model.task` says whose they are.
 
 What a family has by default stands first, and what its keys can turn on besides stands in brackets.
 *Scaled* positions are those of `rope_scaling`. Keys that change results and are not known are
@@ -121,7 +122,8 @@ std::string others_of(const TransformerSpec& spec, const Keys& keys, bool ties) 
   for (const BranchSpec* const branch : {&spec.attention, &spec.mlp}) {
     if (branch->joined) words.push_back(fmt::format("folders join `{}`", branch->joined->name));
   }
-  if (spec.classifier) words.emplace_back("classes of texts");
+  if (spec.classifiers.texts) words.emplace_back("classes of texts");
+  if (spec.classifiers.tokens) words.emplace_back("of tokens");
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

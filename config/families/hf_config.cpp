@@ -194,21 +194,35 @@ std::string_view torch_name(DType dtype) {
 }
 
 // Has the model score these classes.
-void set_labels(const HfObject& object, const std::vector<std::string>& labels,
-                ModelConfig& config) {
+void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfig& config) {
+  const std::vector<std::string>& labels = wanted.labels;
   if (config.classifier) {
-    if (config.classifier->labels == labels) return;
+    if (wanted.task.value_or(config.classifier->task) != config.classifier->task) {
+      throw DataError(
+          fmt::format("{}: {} is no model of model.task; remove that key, or take the "
+                      "model that this one was made of",
+                      object.path(), hf_model_class(config)));
+    }
+    if (labels.empty() || config.classifier->labels == labels) return;
     throw DataError(fmt::format(
         "{}: the model scores \"{}\" already, and model.labels has \"{}\"; remove model.labels, or "
         "take the model that this one was made of",
         object.path(), fmt::join(config.classifier->labels, "\", \""),
         fmt::join(labels, "\", \"")));
   }
-  if (!has_classifier(config)) {
-    object.refuse(
-        fmt::format("a head that scores classes (model.labels) of \"{}\"", family_name(config)));
+  if (labels.empty()) {
+    if (!wanted.task) return;
+    throw DataError(fmt::format(
+        "{}: {} scores no classes, as model.task says; give their names in model.labels",
+        object.path(), hf_model_class(config)));
   }
-  config.classifier = fresh_classifier(object, labels);
+  const ClassifierTask task = wanted.task.value_or(ClassifierTask::kTexts);
+  if (!has_classifier(config, task)) {
+    object.refuse(fmt::format("a head that scores classes of {} (model.labels) of \"{}\"",
+                              task == ClassifierTask::kTexts ? "texts" : "tokens",
+                              family_name(config)));
+  }
+  config.classifier = fresh_classifier(object, labels, task);
 }
 
 rapidjson::Document parse_object(std::string_view json, const std::string& path) {
@@ -227,7 +241,7 @@ rapidjson::Document parse_object(std::string_view json, const std::string& path)
 }  // namespace
 
 ModelConfig parse_hf_config(std::string_view json, const std::string& path,
-                            const std::vector<std::string>& labels) {
+                            const WantedClasses& wanted) {
   const rapidjson::Document document = parse_object(json, path);
   const HfObject object(document, path);
   const std::string name = architecture(object);
@@ -244,23 +258,25 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path,
   const auto try_family = [&]<class Config>(const Config& config) {
     known.push_back(Family<Config>::kClasses.model);
     if (!found && has_name<Config>(name)) found = read_family<Config>(object);
-    if (!found && name == classifier_class(Family<Config>::kClasses) && has_classifier(config)) {
+    for (const ClassifierTask task : {ClassifierTask::kTexts, ClassifierTask::kTokens}) {
+      if (found || name != classifier_class(Family<Config>::kClasses, task)) continue;
+      if (!has_classifier(config, task)) continue;
       found = read_family<Config>(object);
-      found->classifier = read_classifier(object);
+      found->classifier = read_classifier(object, task);
     }
     if (type != nullptr && type->IsString() && text_of(*type) == Family<Config>::kName) {
       near = fmt::format("; of \"{}\" this build has {}", Family<Config>::kName, known.back());
     }
   };
   std::apply([&](const auto&... config) { (try_family(config), ...); }, FamilyConfigs{});
-  if (found && !labels.empty()) set_labels(object, labels, *found);
+  if (found) set_classes(object, wanted, *found);
   if (found) return *found;
   throw Unsupported(fmt::format("{}: architecture \"{}\"{}; known are {}", path, name, near,
                                 fmt::join(known, ", ")));
 }
 
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
-                           const std::vector<std::string>& labels) {
+                           const WantedClasses& wanted) {
   const std::string path = join_path(folder, "config.json");
   if (!file_system.exists(folder)) {
     throw InputMissing(fmt::format("{}: there is no such folder; {}", folder,
@@ -277,7 +293,7 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
           folder, parent));
     }
   }
-  return parse_hf_config(file_system.read_text(path, kLargestConfig), path, labels);
+  return parse_hf_config(file_system.read_text(path, kLargestConfig), path, wanted);
 }
 
 std::string headless_class(FileSystem& file_system, const std::string& folder) {
@@ -315,9 +331,11 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
 
 std::string keep_hf_config(std::string_view source, const std::string& path,
                            const ModelConfig& config, DType dtype) {
-  std::vector<std::string> labels;
-  if (config.classifier && config.classifier->is_fresh) labels = config.classifier->labels;
-  const ModelConfig stated = parse_hf_config(source, path, labels);
+  WantedClasses wanted;
+  if (config.classifier && config.classifier->is_fresh) {
+    wanted = {.labels = config.classifier->labels, .task = config.classifier->task};
+  }
+  const ModelConfig stated = parse_hf_config(source, path, wanted);
   const bool is_new_head = stated.classifier && stated.classifier->is_fresh;
   if (format_hf_config(stated, dtype) != format_hf_config(config, dtype)) {
     throw DataError(fmt::format(

@@ -19,12 +19,12 @@ namespace ds {
 // A model of one of our families (list.h), by `architectures` or else `model_type`. `path` is named
 // in messages. DataError for what is no such JSON, for impossible dimensions, and for two names of
 // one key that contradict each other; Unsupported for features we do not build.
-// labels: of the classes that the model is to score, if it is not to be taken as it is. Its head
+// wanted: the classes that the model is to score, if it is not to be taken as it is. Its head
 // begins anew then, unless it is one of those very classes; DataError for one of others.
 ModelConfig parse_hf_config(std::string_view json, const std::string& path,
-                            const std::vector<std::string>& labels = {});
+                            const WantedClasses& wanted = {});
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
-                           const std::vector<std::string>& labels = {});  // folder/config.json
+                           const WantedClasses& wanted = {});  // folder/config.json
 
 // The class that a folder's config.json names, if it is one without the head of its family, as the
 // models of embeddings are ("BertModel"); else, and without the file, an empty name.

@@ -77,6 +77,14 @@ std::span<const EnumName> names_of(ModelFamily) {
   return names;
 }
 
+std::span<const EnumName> names_of(ClassifierTask) {
+  static constexpr EnumName kNames[] = {
+      {"sequence_classification", static_cast<int>(ClassifierTask::kTexts)},
+      {"token_classification", static_cast<int>(ClassifierTask::kTokens)},
+  };
+  return kNames;
+}
+
 std::string_view family_name(const ModelConfig& config) {
   return std::visit([](const auto& c) { return family_of(c).kName; }, config);
 }
@@ -97,6 +105,14 @@ TransformerSpec family_spec(const ModelConfig& config) {
   return std::visit([](const auto& c) { return family_of(c).transformer(c); }, config);
 }
 
+const std::optional<ClassifierSpec>& spec_of(const TransformerSpec& spec, ClassifierTask task) {
+  return task == ClassifierTask::kTexts ? spec.classifiers.texts : spec.classifiers.tokens;
+}
+
+std::string_view scored_words(ClassifierTask task) {
+  return task == ClassifierTask::kTexts ? "texts" : "tokens";
+}
+
 // The head that scores classes in place of tokens.
 HeadSpec classifier_head(const ClassifierSpec& spec, const Classifier& classifier) {
   const double dropout = spec.dropout ? classifier.dropout.value_or(*spec.dropout) : 0;
@@ -113,18 +129,24 @@ HeadSpec classifier_head(const ClassifierSpec& spec, const Classifier& classifie
 TransformerSpec transformer_spec(const ModelConfig& config) {
   TransformerSpec spec = family_spec(config);
   if (!config.classifier) return spec;
-  if (!spec.classifier) {
-    throw Unsupported(
-        fmt::format("model: this build has no \"{}\" that scores classes", family_name(config)));
+  const std::optional<ClassifierSpec>& scores = spec_of(spec, config.classifier->task);
+  if (!scores) {
+    throw Unsupported(fmt::format("model: this build has no \"{}\" that scores classes of {}",
+                                  family_name(config), scored_words(config.classifier->task)));
   }
-  spec.head = classifier_head(*spec.classifier, *config.classifier);
-  spec.names.head = spec.classifier->scores;
+  spec.head = classifier_head(*scores, *config.classifier);
+  spec.names.head = scores->scores;
   spec.factors.logits = 1;
   return spec;
 }
 
-bool has_classifier(const ModelConfig& config) {
-  return family_spec(config).classifier.has_value();
+bool has_classifier(const ModelConfig& config, ClassifierTask task) {
+  return spec_of(family_spec(config), task).has_value();
+}
+
+std::optional<ClassifierSpec> classifier_spec(const ModelConfig& config) {
+  if (!config.classifier) return std::nullopt;
+  return spec_of(family_spec(config), config.classifier->task);
 }
 
 bool is_causal(const ModelConfig& config) {
@@ -136,8 +158,9 @@ bool predicts_next(const ModelConfig& config) { return !config.classifier && is_
 void require_causal(const ModelConfig& config, std::string_view what) {
   if (predicts_next(config)) return;
   if (config.classifier) {
-    throw Unsupported(fmt::format("{}: {} scores classes of a text, and predicts no token", what,
-                                  hf_model_class(config)));
+    const bool of_texts = config.classifier->task == ClassifierTask::kTexts;
+    throw Unsupported(fmt::format("{}: {} scores classes of {}, and predicts no token", what,
+                                  hf_model_class(config), of_texts ? "a text" : "tokens"));
   }
   throw Unsupported(
       fmt::format("{}: \"{}\" sees both sides of a token, and predicts none that comes next", what,
@@ -151,13 +174,14 @@ HfClasses hf_classes(const ModelConfig& config) {
 std::string hf_model_class(const ModelConfig& config) {
   const HfClasses classes = hf_classes(config);
   if (!config.classifier) return std::string(classes.model);
-  return classifier_class(classes);
+  return classifier_class(classes, config.classifier->task);
 }
 
-std::string classifier_class(const HfClasses& classes) {
+std::string classifier_class(const HfClasses& classes, ClassifierTask task) {
   std::string_view stem = classes.body;
   stem.remove_suffix(std::string_view("Model").size());
-  return fmt::format("{}ForSequenceClassification", stem);
+  const bool of_texts = task == ClassifierTask::kTexts;
+  return fmt::format("{}For{}Classification", stem, of_texts ? "Sequence" : "Token");
 }
 
 std::vector<std::string> classifier_modules(const ModelConfig& config) {

@@ -96,10 +96,15 @@ bool predicts_next(const ModelConfig& config);
 // Unsupported, with the word of who asks, for a model that predicts no next token.
 void require_causal(const ModelConfig& config, std::string_view what);
 HfClasses hf_classes(const ModelConfig& config);
-// The class of the whole model: "BertForMaskedLM", or "BertForSequenceClassification".
+// The class of the whole model: "BertForMaskedLM", "BertForSequenceClassification" or
+// "BertForTokenClassification".
 std::string hf_model_class(const ModelConfig& config);
-std::string classifier_class(const HfClasses& classes);  // the latter, of a family
-bool has_classifier(const ModelConfig& config);          // whether the family can score classes
+// One of the latter two, of a family.
+std::string classifier_class(const HfClasses& classes, ClassifierTask task);
+// Whether the family can score these.
+bool has_classifier(const ModelConfig& config, ClassifierTask task);
+// The modules by which the model scores classes; nothing if it scores none.
+std::optional<ClassifierSpec> classifier_spec(const ModelConfig& config);
 // The modules of the head that scores classes; none: it has no such head.
 std::vector<std::string> classifier_modules(const ModelConfig& config);
 std::string_view layers_key(const ModelConfig& config);  // of the number of blocks: "n_layer"

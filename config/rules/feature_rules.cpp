@@ -35,6 +35,13 @@ void model_rules(const RuleContext& r) {
   const std::set<std::string> distinct(labels.begin(), labels.end());
   if (labels.size() == 1 || distinct.size() != labels.size()) {
     r.refuse_early("model.labels", "expected at least two classes, each with another name");
+  } else if (distinct.contains("")) {
+    r.refuse_early("model.labels", "a class has no name; expected one for each");
+  }
+  if (model.task && labels.empty() && !model.folder) {
+    r.refuse_early("model.task",
+                   "nothing says which classes there are; give their names in "
+                   "model.labels");
   }
   const auto& masked = r.config.data.masked_lm;
   if (masked && masked->mask_replace_prob + masked->random_replace_prob > 1) {

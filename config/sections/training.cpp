@@ -64,7 +64,10 @@ std::optional<ModelConfig> described_model(const ModelSection& c) {
   each_built(c, [&](ModelFamily family, std::string_view /*condition*/, const auto& config) {
     if (c.family == family) found = config;
   });
-  if (found && !c.labels.empty()) found->classifier = Classifier{.labels = c.labels};
+  if (found && !c.labels.empty()) {
+    found->classifier =
+        Classifier{.labels = c.labels, .task = c.task.value_or(ClassifierTask::kTexts)};
+  }
   return found;
 }
 
@@ -80,10 +83,15 @@ void fields(Visitor& v, ModelSection& c) {
   v.field(
       "labels", c.labels,
       {.meaning = "Names of classes, in the order of their numbers: the model scores which of them "
-                  "a text is of (sequence classification), by a head that begins anew if the "
-                  "folder has none. Silent: a folder of a class such as "
-                  "BertForSequenceClassification has its own, and others tell tokens.",
+                  "a text or a token is of, by a head that begins anew if the folder has none. "
+                  "Silent: a folder of a class such as BertForSequenceClassification has its own, "
+                  "and others tell tokens.",
        .effect = Effect::kUsed});
+  v.field("task", c.task,
+          {.meaning = "Of what the classes are: sequence_classification, of each text; "
+                      "token_classification, of each word of a text.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "the folder's, or sequence_classification where labels are given"});
   const auto is = [&](ModelFamily family) { return c.family == family; };
   each_built(c, [&](ModelFamily family, std::string_view condition, auto& config) {
     v.when(is(family), condition, [&] { fields(v, config); });
@@ -154,6 +162,47 @@ void fields(Visitor& v, ClassificationConfig& c) {
            .effect = Effect::kUsed});
 }
 
+void fields(Visitor& v, TokenClassificationConfig& c) {
+  v.field(
+      "tokens", c.tokens,
+      {.meaning = "The field of JSON lines that has the list of words.", .effect = Effect::kUsed});
+  v.field("labels", c.labels,
+          {.meaning = "That of the list of their classes: names, or numbers from 0 on.",
+           .effect = Effect::kUsed});
+  v.field(
+      "label_all_tokens", c.label_all_tokens,
+      {.meaning = "Whether all tokens of a word have its class (behind the first one I-X in the "
+                  "place of B-X, where there is one), and not the first one alone.",
+       .effect = Effect::kUsed});
+  v.field("add_prefix_space", c.add_prefix_space,
+          {.meaning = "Whether words have a space before them where the tokenizer works on bytes, "
+                      "as those of GPT-2 and RoBERTa do: within a text they have one.",
+           .effect = Effect::kUsed});
+}
+
+namespace {
+
+// What models that are trained for something else than next tokens have of their own.
+void sections_of_models(Visitor& v, DataSection& c) {
+  v.section("masked_lm", c.masked_lm,
+            {.meaning = "How tokens are masked for models that see both sides, such as bert.",
+             .effect = Effect::kUsed});
+  v.section(
+      "classification", c.classification,
+      {.meaning = "Where data of models that score classes have texts and their classes: JSON "
+                  "lines, .csv (quoted as RFC 4180 has it) or .tsv (without quotes), the first "
+                  "line of which names the columns.",
+       .effect = Effect::kUsed});
+  v.section("token_classification", c.token_classification,
+            {.meaning = "Where data of models that score classes of tokens have words and their "
+                        "classes: JSON lines, or files of CoNLL's form (.conll, .bio, .iob, .iob2, "
+                        ".txt, .tsv), which have a word a line, its class in the last column, and "
+                        "an empty line between sentences.",
+             .effect = Effect::kUsed});
+}
+
+}  // namespace
+
 void fields(Visitor& v, DataSection& c) {
   v.field(
       "train", c.train,
@@ -191,15 +240,7 @@ void fields(Visitor& v, DataSection& c) {
            .unset_meaning = "after JSON lines the eos_token of the files beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
   fields_of_documents(v, c);
-  v.section("masked_lm", c.masked_lm,
-            {.meaning = "How tokens are masked for models that see both sides, such as bert.",
-             .effect = Effect::kUsed});
-  v.section(
-      "classification", c.classification,
-      {.meaning = "Where data of models that score classes have texts and their classes: JSON "
-                  "lines, .csv (quoted as RFC 4180 has it) or .tsv (without quotes), the first "
-                  "line of which names the columns.",
-       .effect = Effect::kUsed});
+  sections_of_models(v, c);
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a file of a tokenizer (tokenizer.json, "
                       "tokenizer.model, tekken.json and others) or the folder that holds it. "

@@ -23,8 +23,9 @@ struct ModelSection {
       folder;  // Hugging Face folder: config.json, *.safetensors, tokenizer.json
   std::optional<ModelFamily> family;
   std::vector<std::string>
-      labels;           // of the classes that a head of its own scores; none: the model's
-  FamilyConfigs built;  // one of which `family` names, if it is no planned one
+      labels;  // of the classes that a head of its own scores; none: the model's
+  std::optional<ClassifierTask> task;  // of whom those are; silent: the folder's, or of texts
+  FamilyConfigs built;                 // one of which `family` names, if it is no planned one
   MoeGptConfig moe_gpt;
   ResNetConfig resnet;
 };
@@ -53,6 +54,16 @@ struct ClassificationConfig {
 };
 void fields(Visitor& v, ClassificationConfig& c);
 
+// The fields of JSON lines that have words and their classes, and which tokens of a word count. The
+// names are those of transformers' run_ner.
+struct TokenClassificationConfig {
+  std::string tokens = "tokens";
+  std::string labels = "ner_tags";
+  bool label_all_tokens = false;
+  bool add_prefix_space = true;
+};
+void fields(Visitor& v, TokenClassificationConfig& c);
+
 // Paths are relative to the configuration file; the resolved configuration holds absolute ones.
 struct DataSection {
   std::vector<std::string> train;
@@ -68,6 +79,7 @@ struct DataSection {
   bool eod_mask_loss = false;
   std::optional<MaskedLmConfig> masked_lm;
   std::optional<ClassificationConfig> classification;
+  std::optional<TokenClassificationConfig> token_classification;
   std::string tokenizer =
       "byte";  // "byte", a file of a tokenizer or a folder that holds one; silent: model.folder
   std::optional<std::string> cache_folder;  // of token ids; empty: none

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
 
 #include <algorithm>
 
 #include "core/status/error.h"
 #include "core/values/index.h"
+#include "data/text/record_lines.h"
 #include "data/text/text_kind.h"
 
 namespace ds {
@@ -16,38 +15,10 @@ namespace {
 
 using OnRecord = std::function<void(std::span<const std::string> values, int64_t line)>;
 
+constexpr std::string_view kRecordSection = "data.classification";
+
 [[noreturn]] void refuse(const RecordText& text, int64_t line, const std::string& defect) {
-  throw DataError(fmt::format("{}:{}: {}", text.path, line, defect));
-}
-
-// Text up to the next line feed, which is passed over, without a carriage return at its end.
-std::string_view next_line(std::string_view& rest) {
-  const size_t end = std::min(rest.find('\n'), rest.size());
-  std::string_view line = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
-// JSON lines ------------------------------------------------------------------------------------
-
-std::string value_in(const RecordText& text, int64_t line, const rapidjson::Document& document,
-                     const std::string& name) {
-  const auto found = document.FindMember(name.c_str());
-  if (found == document.MemberEnd()) {
-    std::vector<std::string_view> there;
-    for (const auto& member : document.GetObject()) {
-      there.emplace_back(member.name.GetString(), member.name.GetStringLength());
-    }
-    refuse(text, line,
-           fmt::format("there is no field \"{}\" (there are: {}); data.classification says which "
-                       "fields are read",
-                       name, fmt::join(there, ", ")));
-  }
-  const rapidjson::Value& value = found->value;
-  if (value.IsString()) return {value.GetString(), value.GetStringLength()};
-  if (value.IsInt64()) return std::to_string(value.GetInt64());
-  refuse(text, line, fmt::format("the field \"{}\" is neither text nor a whole number", name));
+  refuse_line(text.path, line, defect);
 }
 
 void for_each_object(const RecordText& text, const std::vector<std::string>& names,
@@ -57,19 +28,10 @@ void for_each_object(const RecordText& text, const std::vector<std::string>& nam
   for (int64_t number = 1; !rest.empty(); ++number) {
     const std::string_view line = next_line(rest);
     if (is_blank(line)) continue;
-    rapidjson::Document document;
-    constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
-                                rapidjson::kParseValidateEncodingFlag;
-    document.Parse<kFlags>(line.data(), line.size());
-    if (document.HasParseError()) {
-      refuse(text, number,
-             fmt::format(
-                 "not valid JSON at byte {} of the line: {}; each line must be one JSON object",
-                 document.GetErrorOffset(), rapidjson::GetParseError_En(document.GetParseError())));
-    }
-    if (!document.IsObject()) refuse(text, number, "the line is no JSON object");
+    const rapidjson::Document object = object_on_line(line, text.path, number);
     for (size_t i = 0; i < names.size(); ++i) {
-      values[i] = value_in(text, number, document, names[i]);
+      const auto& value = field_on_line(object, names[i], kRecordSection, text.path, number);
+      values[i] = word_of(value, fmt::format("the field \"{}\"", names[i]), text.path, number);
     }
     on_record(values, number);
   }
@@ -161,9 +123,13 @@ void for_each_row(const RecordText& text, const std::vector<std::string>& names,
     if (found == columns.end()) {
       refuse(
           text, rows.line(),
-          fmt::format("there is no column \"{}\" (there are: {}); data.classification says which "
-                      "columns are read",
-                      name, fmt::join(columns, ", ")));
+          fmt::format("there is no column \"{}\" (there are: {}); {} says which columns are read",
+                      name, fmt::join(columns, ", "), kRecordSection));
+    }
+    if (std::find(found + 1, columns.end(), name) != columns.end()) {
+      refuse(text, rows.line(),
+             fmt::format("the column \"{}\" stands twice; which of them is read cannot be told",
+                         name));
     }
     places.push_back(to_size(found - columns.begin()));
   }
@@ -192,10 +158,7 @@ RecordLayout record_layout(const std::string& path) {
 
 void for_each_record(const RecordText& text, const std::vector<std::string>& names,
                      const OnRecord& on_record) {
-  const size_t bad = invalid_utf8_bytes(text.content);
-  if (bad > 0) {
-    throw DataError(fmt::format("{}: {} bytes are no part of UTF-8", text.path, bad));
-  }
+  require_record_text(text.content, text.path);
   if (text.layout == RecordLayout::kJsonLines) return for_each_object(text, names, on_record);
   for_each_row(text, names, on_record);
 }

@@ -27,6 +27,7 @@ struct Parts {
   std::vector<PreTokenizerStep> steps;
   std::unique_ptr<PieceEncoder> model;
   TokenDecoders decoders;
+  bool has_bytes = false;                // pieces are written in GPT-2's letters of bytes
   std::optional<std::string> continues;  // what tokens begin with that begin no word, for WordPiece
   std::vector<std::string> notes;
 };
@@ -83,6 +84,7 @@ class ReadTokenizer final : public Tokenizer {
         pre_tokenizer_(std::move(parts.steps)),
         model_(std::move(parts.model)),
         decoders_(std::move(parts.decoders)),
+        has_bytes_(parts.has_bytes),
         continues_(std::move(parts.continues)),
         notes_(std::move(parts.notes)),
         begins_anywhere_(normalizers_.empty() && verbatim_.begins_anywhere() &&
@@ -92,6 +94,7 @@ class ReadTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return texts_.vocab_size(); }
   bool knows(int32_t id) const override { return texts_.find(id) != nullptr; }
   std::vector<std::string> notes() const override { return notes_; }
+  bool has_bytes() const override { return has_bytes_; }
   std::string in_text(int32_t id) const override {
     const std::string* written = texts_.find(id);
     if (written != nullptr && continues_)  // whatever is done to spaces before signs
@@ -298,6 +301,7 @@ class ReadTokenizer final : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<PieceEncoder> model_;
   TokenDecoders decoders_;
+  bool has_bytes_;
   std::optional<std::string> continues_;
   std::vector<std::string> notes_;
   bool begins_anywhere_;  // a text that is cut between two tokens has the tokens of its parts
@@ -356,6 +360,7 @@ Parts read_parts(const JsonPart& document) {
   ReadSteps steps;
   if (const auto part = document.member("pre_tokenizer")) steps = read_steps(*part);
   const bool byte_letters = steps.ends_in_byte_letters;
+  parts.has_bytes = byte_letters;
   const auto model = document.member("model");
   if (!model || !model->value().IsObject()) document.refuse("there is no model");
   parts.model = read_model(*model, steps, parts.texts);

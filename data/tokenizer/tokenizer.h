@@ -45,6 +45,9 @@ class Tokenizer {
   // What the token adds to a text that other tokens went before in: a word with the space before
   // it, the bytes of a part of a character. DataError for an unknown id.
   virtual std::string in_text(int32_t id) const = 0;
+  // Whether tokens are made of bytes as they stand, so that a word has other tokens behind a space
+  // than at the beginning of a text.
+  virtual bool has_bytes() const { return false; }
   // What the tokenizer's file asks for and is not done, for people.
   virtual std::vector<std::string> notes() const { return {}; }
 };
@@ -57,6 +60,7 @@ class ByteTokenizer final : public Tokenizer {
                      std::vector<int32_t>& ids) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string in_text(int32_t id) const override;
+  bool has_bytes() const override { return true; }
 };
 
 // A file of a tokenizer, in the form that its name says. InputMissing without the file, DataError

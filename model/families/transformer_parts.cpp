@@ -62,10 +62,11 @@ Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
 std::optional<Stage::Head::Transform> transform_of(const Layout& d, const BuildContext& root) {
   if (!d.spec.head.transform) return std::nullopt;
   const HeadTransform& spec = *d.spec.head.transform;
+  const double deviation = spec.deviation > 0 ? spec.deviation : d.spec.initializer_range;
   const int64_t width = d.dims.width;
   Stage::Head::Transform transform{
       .linear = linear_layer(root.child(spec.linear), width, width, WeightLayout::kOutIn,
-                             spec.has_bias ? Bias::kZeros : Bias::kNone, d.spec.initializer_range,
+                             spec.has_bias ? Bias::kZeros : Bias::kNone, deviation,
                              {.summed = sum_of_rows(root)}),
       .activation = parse_activation(spec.activation)};
   transform.norm = norm_params(d.spec, root, spec.norm, width);

@@ -162,18 +162,18 @@ AbsentModules absent_modules(const ModelConfig& config) {
 }
 
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,
-                          const std::vector<std::string>& labels) {
-  ModelConfig config = read_hf_config(file_system, folder, labels);
+                          const WantedClasses& wanted) {
+  ModelConfig config = read_hf_config(file_system, folder, wanted);
   if (!has_hf_weights(file_system, folder)) return config;
   const std::string list = block_list(config) + ".";
   int64_t layers = 0;
   for (const std::string& name : WeightFolder::open(file_system, folder).names()) {
     layers = std::max(layers, layer_of(name, list) + 1);
   }
-  if (const int64_t wanted = dimensions(config).layers; wanted != layers) {
+  if (const int64_t stated = dimensions(config).layers; stated != layers) {
     throw DataError(
         fmt::format("{}: config.json says \"{}\": {}, but the weights beside it have {} layers",
-                    folder, layers_key(config), wanted, layers));
+                    folder, layers_key(config), stated, layers));
   }
   return config;
 }

@@ -22,7 +22,7 @@ namespace ds {
 // is its config.json alone. DataError where they differ; else as read_hf_config and
 // WeightFolder::open throw.
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,
-                          const std::vector<std::string>& labels = {});
+                          const WantedClasses& wanted = {});
 
 bool has_hf_weights(FileSystem& file_system, const std::string& folder);
 

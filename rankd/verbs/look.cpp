@@ -35,11 +35,9 @@ class Looker {
 
   InputFindings look() {
     if (config_.model.folder || config_.model.family) look_at_model();
-    const bool has_classes = model_ && (model_->classifier || config_.data.classification);
-    if (has_classes) {
-      const bool fits =
-          attempt("data.classification", [&] { require_labelled(config_.data, *model_); });
-      if (fits) look_at_labelled_data();
+    const DataSection& data = config_.data;
+    if (model_ && (model_->classifier || data.classification || data.token_classification)) {
+      if (attempt("data", [&] { require_labelled(data, *model_); })) look_at_labelled_data();
       return std::move(found_);
     }
     look_at_tokenizer();
@@ -148,18 +146,12 @@ void Looker::look_at_labelled_data() {
       throw ConfigError(why);
     }
   });
-  std::unique_ptr<Tokenizer> tokenizer;
-  LabelledForm form;
-  const bool is_known = attempt("data.tokenizer", [&] {
-    tokenizer = make_tokenizer(files_, config_.data.tokenizer);
-    check_vocabulary(*tokenizer, config_.data.tokenizer, dimensions(*model_).vocabulary);
-    form = labelled_form(config_.data, *model_, *tokenizer, files_);
-  });
-  if (!is_known) return;
+  std::optional<LabelledReader> reader;
+  if (!attempt("data.tokenizer", [&] { reader.emplace(config_.data, *model_, files_); })) return;
   for (const auto& [key, paths] : {std::pair("data.train", &config_.data.train),
                                    std::pair("data.validation", &config_.data.validation)}) {
     if (paths->empty()) continue;
-    attempt(key, [&, texts = paths] { open_labelled_texts(files_, *texts, *tokenizer, form); });
+    attempt(key, [&, texts = paths] { reader->open(*texts); });
   }
 }
 

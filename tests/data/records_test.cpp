@@ -49,12 +49,21 @@ TEST_CASE("what is no record is refused with its line", "[data]") {
                 "file:1: there is no field \"label\" (there are: text)");
   check_refused("{\"label\": true, \"text\": \"a\"}\n", json,
                 "file:1: the field \"label\" is neither text nor a whole number");
+  for (const char* const number : {"9223372036854775808", "-9223372036854775809", "1e30", "2.5"}) {
+    check_refused(fmt::format("{{\"label\": {}, \"text\": \"a\"}}\n", number), json,
+                  "file:1: the field \"label\" is a number, but no whole one of 64 bits");
+  }
+  check_refused("{\"label\": 1, \"text\": \"a\", \"label\": 2}\n", json,
+                "file:1: the field \"label\" stands twice");
   check_refused("{\"label\": 1, \"text\": \"a\"}\n[1]\n", json,
                 "file:2: the line is no JSON object");
   check_refused("{\"label\": 1\n", json, "file:1: not valid JSON");
   check_refused("\xff\xfe\xff", json, "file: 3 bytes are no part of UTF-8");
   check_refused("text,labels\na,1\n", commas,
                 "file:1: there is no column \"label\" (there are: text, labels)");
+  check_refused("text,label,text\na,1,b\n", commas, "file:1: the column \"text\" stands twice");
+  CHECK(rows_of("x,text,label,x\n1,a,0,2\n", commas, {"label", "text"}) == Rows{{"0", "a", "2"}});
+  check_refused(std::string_view("text,label\na,1\nb\0c,1\n", 22), commas, "file:3: a NUL byte");
   check_refused("text,label\na\n", commas, "file:2: 1 cells, expected 2");
   check_refused("text,label\n\"a,1\n", commas, "file:2: a quoted cell has no end");
   check_refused("text,label\n\"a\"b,1\n", commas,

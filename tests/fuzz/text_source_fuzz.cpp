@@ -1,8 +1,9 @@
 // Fuzzes training texts: telling formats apart, what is noted of them, decompression, JSON lines,
-// and records of classes. The first byte chooses the file's name.
+// records of classes, and sentences of words. The first byte chooses the file's name.
 #include <array>
 
 #include "data/labelled_texts.h"
+#include "data/tagged_words.h"
 #include "data/tokens/dataset.h"
 #include "tests/fuzz/one_input.h"
 
@@ -27,6 +28,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           .text = "t", .label = "l", .text_pair = "p", .labels = {"a", "b"}, .length = 4};
       const ds::SampleSet set({ds::open_labelled_texts(fs, paths, ds::ByteTokenizer(), form)},
                               form.length + ds::kNumbersBesideTokens, 256);
+      set.check(1 << 20);
+    });
+  }
+  for (const char* const tagged : {"/h.conll", "/h.jsonl"}) {
+    ds::fuzz::put(fs, tagged, ds::fuzz::bytes_of(data, size).subspan(1));
+    ds::fuzz::expect_refusal_or_success([&] {
+      const std::vector<std::string> paths = {tagged};
+      const ds::TaggedForm form{
+          .fields = {.words = "t", .tags = "l"}, .labels = {"a", "b"}, .length = 4};
+      const ds::SampleSet set({ds::open_tagged_words(fs, paths, ds::ByteTokenizer(), form)},
+                              ds::numbers_of_tagged(form.length), 256);
       set.check(1 << 20);
     });
   }

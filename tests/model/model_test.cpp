@@ -2,8 +2,10 @@
 // memory, the dry run on meta, and generation with and without a cache.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
+#include "config/families/hf_config.h"
 #include "config/reader/fields.h"
 #include "core/memory/adaptors.h"
 #include "core/memory/replay_arena.h"
@@ -214,6 +216,35 @@ TEST_CASE("projections into the residual stream start smaller in GPT-2", "[model
     const bool residual = spec.name.find("c_proj") != std::string::npos;
     CHECK(spec.init.standard_deviation == Approx(residual ? 0.1F : 0.2F));
   }
+}
+
+TEST_CASE("heads that score classes begin as transformers has them begin", "[model]") {
+  // initializer_range, and of a ModernBERT that over sqrt(2 layers), and 1 / sqrt(width)
+  const auto deviations = [](const char* name, ClassifierTask task) {
+    const ModelConfig model = parse_hf_config(
+        fmt::format(R"({{"architectures": ["{}"], "hidden_size": 64, "num_attention_heads": 4,
+                         "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 16,
+                         "initializer_range": 0.5}})",
+                    name),
+        "c", {.labels = {"a", "b"}, .task = task});
+    std::map<std::string, float> found;
+    for (const ParamSpec& spec : specs_of_model(model, DType::kF32)) {
+      if (spec.init.kind == Initializer::Kind::kNormal) {
+        found[spec.name] = spec.init.standard_deviation;
+      }
+    }
+    return found;
+  };
+  for (const ClassifierTask task : {ClassifierTask::kTexts, ClassifierTask::kTokens}) {
+    auto modern = deviations("ModernBertForMaskedLM", task);
+    CHECK(modern.at("head.dense.weight") == Approx(0.25));
+    CHECK(modern.at("classifier.weight") == Approx(0.125));
+  }
+  auto roberta = deviations("RobertaForMaskedLM", ClassifierTask::kTexts);
+  CHECK(roberta.at("classifier.dense.weight") == Approx(0.5));
+  CHECK(roberta.at("classifier.out_proj.weight") == Approx(0.5));
+  CHECK(deviations("RobertaForMaskedLM", ClassifierTask::kTokens).at("classifier.weight") ==
+        Approx(0.5));
 }
 
 TEST_CASE("every parameter of every family has the numeric gradient", "[model]") {

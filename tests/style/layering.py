@@ -75,7 +75,7 @@ FENCES = {
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
     r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat[/_]", r"data/tokenizer/",
-                   r"data/text/(json_(lines|shape)|records)\.cpp$",
+                   r"data/text/(json_(lines|shape)\.cpp|record_lines\.(cpp|h))$",
                    r"train/", r"generate/", r"rankd/", r"launcher/"],
 }
 

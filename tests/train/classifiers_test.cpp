@@ -1,5 +1,6 @@
-// Texts that are each of a class: from the keys of a configuration and the records of a file to the
-// losses, weights and accuracy that Hugging Face's models have (tests/golden/classifiers).
+// Texts, and words, that are each of a class: from the keys of a configuration and the records of a
+// file to the losses, weights and accuracy that Hugging Face's models have
+// (tests/golden/classifiers, tests/golden/token_classifiers).
 #include <rapidjson/document.h>
 
 #include <algorithm>
@@ -23,8 +24,8 @@ namespace {
 using namespace testing;
 
 struct GoldenRun {
-  explicit GoldenRun(const std::string& family) {
-    copy_from(source_directory() + "/tests/golden/classifiers/" + family);
+  GoldenRun(const std::string& list, const std::string& family) {
+    copy_from(source_directory() + "/tests/golden/" + list + "/" + family);
     golden.Parse(files.read_text(folder + "/golden.json", 1 << 20).c_str());
     REQUIRE_FALSE(golden.HasParseError());
     config = parse_config(files.read_text(folder + "/train.json", 1 << 20));
@@ -145,14 +146,16 @@ Got train_classes(GoldenRun& run, const Shares& share) {
   return got;
 }
 
-TEST_CASE("classes of texts are learnt as Hugging Face's models learn them", "[train]") {
+TEST_CASE("classes of texts and of words are learnt as Hugging Face's models learn them",
+          "[train]") {
+  const std::string list = GENERATE("classifiers", "token_classifiers");
   const std::string family = GENERATE("bert", "roberta", "modernbert", "llama", "gpt2");
-  GoldenRun run(family);
+  GoldenRun run(list, family);
   for (const Shares& share :
        {Shares{}, Shares{.micro_steps = 4}, Shares{.ranks = 2, .stage = 2, .micro_steps = 2},
         Shares{.ranks = 4, .stage = 3}, Shares{.ranks = 2, .stage = 1, .sizes = {.tensor = 2}},
         Shares{.ranks = 4, .micro_steps = 2, .sizes = {.pipe = 4}}}) {
-    CAPTURE(family, share.ranks, share.stage, share.micro_steps);
+    CAPTURE(list, family, share.ranks, share.stage, share.micro_steps);
     const Got got = train_classes(run, share);
     REQUIRE(got.losses.size() == 5);
     for (size_t step = 0; step < got.losses.size(); ++step) {

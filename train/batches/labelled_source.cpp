@@ -5,6 +5,7 @@
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "data/labelled_texts.h"
+#include "data/tagged_words.h"
 
 namespace ds {
 namespace {
@@ -21,10 +22,10 @@ std::span<int32_t> values_of(const MicroBatch& batch, std::string_view name, int
 }
 
 // Every token sees those that are no padding, and so does padding, of which nobody reads anything.
-void write_ranges(const LabelledSample& sample, std::span<int32_t> ranges) {
+void write_ranges(int64_t size, std::span<int32_t> ranges) {
   for (size_t i = 0; i < ranges.size(); i += 2) {
     ranges[i] = 0;
-    ranges[i + 1] = narrow<int32_t>(sample.size);
+    ranges[i + 1] = narrow<int32_t>(size);
   }
 }
 
@@ -34,7 +35,51 @@ void write_segments(const LabelledSample& sample, std::span<int32_t> segments) {
   }
 }
 
+void write_tokens(std::span<const int32_t> tokens, std::span<int32_t> to) {
+  if (!to.empty()) std::ranges::copy(tokens.first(to.size()), to.begin());
+}
+
+void write_text(std::span<const int32_t> numbers, ScoredRow row, const SampleFields& fields) {
+  const LabelledSample sample = labelled_sample(numbers);
+  write_tokens(sample.tokens, fields.tokens);
+  if (!fields.targets.empty()) {
+    std::ranges::fill(fields.targets, kNoClass);
+    fields.targets[row == ScoredRow::kFirst ? 0 : to_size(sample.size - 1)] = sample.label;
+  }
+  write_ranges(sample.size, fields.key_ranges);
+  write_segments(sample, fields.segments);
+}
+
+void write_words(std::span<const int32_t> numbers, const SampleFields& fields) {
+  const TaggedSample sample = tagged_sample(numbers);
+  write_tokens(sample.tokens, fields.tokens);
+  for (size_t t = 0; t < fields.targets.size(); ++t) {
+    fields.targets[t] = sample.classes[t] > 0 ? sample.classes[t] - 1 : kNoClass;
+  }
+  write_ranges(sample.size, fields.key_ranges);
+  std::ranges::fill(fields.segments, 0);  // a sample is one sentence
+}
+
 }  // namespace
+
+WriteSample sample_writer(ScoredRow scored) {
+  if (scored == ScoredRow::kEach) return write_words;
+  return [scored](std::span<const int32_t> numbers, const SampleFields& fields) {
+    write_text(numbers, scored, fields);
+  };
+}
+
+int64_t sample_size(std::span<const int32_t> numbers, ScoredRow scored) {
+  return scored == ScoredRow::kEach ? tagged_sample(numbers).size : labelled_sample(numbers).size;
+}
+
+SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows) {
+  using namespace batch_field;
+  return {.tokens = values_of(batch, kTokens, row, rows),
+          .targets = values_of(batch, kTargets, row, rows),
+          .key_ranges = values_of(batch, kKeyRanges, row, rows),
+          .segments = values_of(batch, kSegments, row, rows)};
+}
 
 LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,
                                const BatchShape& shape, const SamplePlace& place,
@@ -42,7 +87,7 @@ LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,
     : loader_(samples, sampler, shape, place.rank),
       place_(place),
       observer_(options.observer),
-      scored_(options.scored.value()) {
+      write_(sample_writer(options.scored.value())) {
   DS_CHECK(place.parts == 1, "batch: part {} of {} of samples with classes", place.part,
            place.parts);
 }
@@ -51,19 +96,8 @@ void LabelledSource::fill(int64_t step, int micro_step, const MicroBatch& batch)
   const Batch read = loader_.next(step, micro_step);
   const int64_t rows = read.tokens.shape()[0], numbers = read.tokens.shape()[1];
   for (int64_t row = 0; row < rows; ++row) {
-    const LabelledSample sample = labelled_sample(
-        std::span<const int32_t>(read.tokens.data<int32_t>() + row * numbers, to_size(numbers)));
-    const auto room = [&](std::string_view name) { return values_of(batch, name, row, rows); };
-    using namespace batch_field;
-    if (const auto tokens = room(kTokens); !tokens.empty()) {
-      std::ranges::copy(sample.tokens, tokens.begin());
-    }
-    if (const auto targets = room(kTargets); !targets.empty()) {
-      std::ranges::fill(targets, kNoClass);
-      targets[scored_ == ScoredRow::kFirst ? 0 : to_size(sample.size - 1)] = sample.label;
-    }
-    write_ranges(sample, room(kKeyRanges));
-    write_segments(sample, room(kSegments));
+    write_({read.tokens.data<int32_t>() + row * numbers, to_size(numbers)},
+           sample_fields(batch, row, rows));
   }
   DS_CHECK(!batch.has(batch_field::kWeights) && !batch.has(batch_field::kPositions),
            "batch: samples with classes have neither weights nor positions of their own");

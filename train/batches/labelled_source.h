@@ -1,6 +1,9 @@
-// Batches of texts that are each of a class, as the engine takes them: one row of a sample has the
-// class as its target, the others have none; padding is seen by no token.
+// Batches of texts that are each of a class, or of words that are, as the engine takes them: one
+// row of a sample has the class as its target, or each that counts its own, the others have none;
+// padding is seen by no token.
 #pragma once
+
+#include <functional>
 
 #include "config/families/spec/transformer_spec.h"
 #include "data/data_loader.h"
@@ -9,9 +12,23 @@
 
 namespace ds {
 
+// Room for what a sample has of each field; none: nobody asks for it.
+struct SampleFields {
+  std::span<int32_t> tokens, targets, key_ranges, segments;
+};
+using WriteSample = std::function<void(std::span<const int32_t> numbers, const SampleFields&)>;
+// Fills the fields with the first tokens of a sample, as many as there is room for, which are all
+// but padding.
+WriteSample sample_writer(ScoredRow scored);
+// How many tokens of it are no padding.
+int64_t sample_size(std::span<const int32_t> numbers, ScoredRow scored);
+// The fields of one of `rows` samples in a micro-batch on the host.
+SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows);
+
 class LabelledSource final : public BatchSource {
  public:
-  // samples: of open_labelled_texts(). place: of ranks that have whole samples.
+  // samples: of open_labelled_texts() or, where each row is scored, open_tagged_words(). place: of
+  // ranks that have whole samples.
   LabelledSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
                  const SamplePlace& place, const LoaderOptions& options);
 
@@ -23,7 +40,7 @@ class LabelledSource final : public BatchSource {
   DataLoader loader_;
   const SamplePlace place_;
   StepObserver* const observer_;
-  const ScoredRow scored_;
+  const WriteSample write_;
 };
 
 // The source that the samples are for: what they hold is said by the options.

@@ -21,7 +21,7 @@ struct SamplePlace {
 struct LoaderOptions {
   DocumentRules documents{};
   std::optional<MaskingRules> masking{};
-  std::optional<ScoredRow> scored{};  // samples are each of a class, by which row they are scored
+  std::optional<ScoredRow> scored{};  // samples have classes, by which row they are scored
   uint64_t seed = 0;                  // of what is masked
   // Hears of a sample from the rank that has its first part, of several from the first. Null:
   // nobody listens, as in an evaluation.

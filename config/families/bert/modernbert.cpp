@@ -26,6 +26,26 @@ void read_layers(const HfObject& object, ModernBertConfig& c) {
                                 {.full_every = c.global_attn_every_n_layers, .first_full = 0});
 }
 
+// Every head has this layer before it. ModernBertPreTrainedModel._init_weights has what it begins
+// with, and what the scores of classes do.
+HeadTransform prediction_head(const ModernBertConfig& c) {
+  const auto layers = static_cast<double>(c.num_hidden_layers);
+  return {.linear = "head.dense",
+          .norm = "head.norm",
+          .activation = c.classifier_activation,
+          .has_bias = c.classifier_bias,
+          .deviation = c.initializer_range / std::sqrt(2 * layers)};
+}
+
+// Texts and tokens are scored by the same modules.
+ClassifierSpec classifier(const ModernBertConfig& c, ScoredRow row) {
+  return {.transform = prediction_head(c),
+          .scores = "classifier",
+          .deviation = 1 / std::sqrt(static_cast<double>(c.hidden_size)),
+          .dropout = 0.0,
+          .row = row};
+}
+
 void size_fields(Visitor& v, ModernBertConfig& c) {
   plain_sizes::fields(v, c);
   plain_sizes::vocabulary_field(v, c);
@@ -100,50 +120,40 @@ std::vector<SizeConflict> Family<ModernBertConfig>::size_conflicts(const ModernB
 
 TransformerSpec Family<ModernBertConfig>::transformer(const ModernBertConfig& c) {
   const bool qkv = c.attention_bias, mlp = c.mlp_bias;
-  return {
-      .names = {.body = "model",
-                .blocks = "layers",
-                .table = "embeddings.tok_embeddings",
-                .table_norm = "embeddings.norm",
-                .last_norm = "final_norm",
-                .head = "decoder",
-                .attention = "attn",
-                .mlp = "mlp",
-                .attention_norm = "attn_norm",
-                .mlp_norm = "mlp_norm"},
-      .norms = {.kind = c.norm_bias ? NormKind::kLayer : NormKind::kLayerUnbiased,
-                .eps = c.norm_eps,
-                .skips_first = true},
-      .attention = {.in = {{"Wq", qkv}, {"Wk", qkv}, {"Wv", qkv}},
-                    .out = {"Wo", qkv},
-                    .joined = JoinedProjections{.name = "Wqkv"}},
-      .mlp = {.in = {{"Wi_gate", mlp}, {"Wi_up", mlp}},
-              .out = {"Wo", mlp},
-              .joined = JoinedProjections{.name = "Wi"}},
-      .activation = c.hidden_activation,
-      .rotary = RotarySpec{.theta = c.global_rope_theta},
-      .window_rotary = RotarySpec{.theta = c.local_rope_theta},
-      .head = {.transform = HeadTransform{.linear = "head.dense",
-                                          .norm = "head.norm",
-                                          .activation = c.classifier_activation,
-                                          .has_bias = c.classifier_bias},
-               .bias = c.decoder_bias ? "decoder" : ""},
-      .classifier = ClassifierSpec{.transform = HeadTransform{.linear = "head.dense",
-                                                              .norm = "head.norm",
-                                                              .activation = c.classifier_activation,
-                                                              .has_bias = c.classifier_bias},
-                                   .scores = "classifier",
-                                   .deviation = 1 / std::sqrt(static_cast<double>(c.hidden_size)),
-                                   .dropout = 0.0},
-      .attention_kind = AttentionKind::kBidirectional,
-      .window = SlidingWindow{.keys = c.local_attention / 2 + 1,
-                              .full_every = c.global_attn_every_n_layers,
-                              .first_full = 0},
-      .initializer_range = c.initializer_range,
-      .scales_branches = true,
-      .embedding_dropout = c.embedding_dropout,
-      .attention_out_dropout = c.attention_dropout,
-      .dropout_places = 3};
+  return {.names = {.body = "model",
+                    .blocks = "layers",
+                    .table = "embeddings.tok_embeddings",
+                    .table_norm = "embeddings.norm",
+                    .last_norm = "final_norm",
+                    .head = "decoder",
+                    .attention = "attn",
+                    .mlp = "mlp",
+                    .attention_norm = "attn_norm",
+                    .mlp_norm = "mlp_norm"},
+          .norms = {.kind = c.norm_bias ? NormKind::kLayer : NormKind::kLayerUnbiased,
+                    .eps = c.norm_eps,
+                    .skips_first = true},
+          .attention = {.in = {{"Wq", qkv}, {"Wk", qkv}, {"Wv", qkv}},
+                        .out = {"Wo", qkv},
+                        .joined = JoinedProjections{.name = "Wqkv"}},
+          .mlp = {.in = {{"Wi_gate", mlp}, {"Wi_up", mlp}},
+                  .out = {"Wo", mlp},
+                  .joined = JoinedProjections{.name = "Wi"}},
+          .activation = c.hidden_activation,
+          .rotary = RotarySpec{.theta = c.global_rope_theta},
+          .window_rotary = RotarySpec{.theta = c.local_rope_theta},
+          .head = {.transform = prediction_head(c), .bias = c.decoder_bias ? "decoder" : ""},
+          .classifiers = {.texts = classifier(c, ScoredRow::kFirst),
+                          .tokens = classifier(c, ScoredRow::kEach)},
+          .attention_kind = AttentionKind::kBidirectional,
+          .window = SlidingWindow{.keys = c.local_attention / 2 + 1,
+                                  .full_every = c.global_attn_every_n_layers,
+                                  .first_full = 0},
+          .initializer_range = c.initializer_range,
+          .scales_branches = true,
+          .embedding_dropout = c.embedding_dropout,
+          .attention_out_dropout = c.attention_dropout,
+          .dropout_places = 3};
 }
 
 void Family<ModernBertConfig>::read_rest(const HfObject& object, ModernBertConfig& c) {

@@ -54,11 +54,13 @@ TransformerSpec Family<RobertaConfig>::transformer(const RobertaConfig& c) {
   spec.head.transform =
       HeadTransform{.linear = "lm_head.dense", .norm = "lm_head.layer_norm", .activation = "gelu"};
   spec.head.bias = "lm_head";
-  spec.classifier =
+  spec.classifiers.texts =
       ClassifierSpec{.transform = HeadTransform{.linear = "classifier.dense", .activation = "tanh"},
                      .scores = "classifier.out_proj",
                      .dropout = c.hidden_dropout_prob,
                      .drops_first = true};
+  spec.classifiers.tokens = ClassifierSpec{
+      .scores = "classifier", .dropout = c.hidden_dropout_prob, .row = ScoredRow::kEach};
   spec.tables.first_position = first_position(c);
   return spec;
 }

@@ -98,29 +98,33 @@ std::vector<SizeConflict> Family<Gpt2Config>::size_conflicts(const Gpt2Config& c
 }
 
 TransformerSpec Family<Gpt2Config>::transformer(const Gpt2Config& c) {
-  return {
-      .names = {.body = "transformer",
-                .blocks = "h",
-                .table = "wte",
-                .positions = "wpe",
-                .last_norm = "ln_f",
-                .attention = "attn",
-                .mlp = "mlp",
-                .attention_norm = "ln_1",
-                .mlp_norm = "ln_2"},
-      .norms = {.kind = NormKind::kLayer, .eps = c.layer_norm_epsilon},
-      .attention = {.in = {{"c_attn", true}}, .out = {"c_proj", true}},
-      .mlp = {.in = {{"c_fc", true}}, .out = {"c_proj", true}},
-      .inputs_first = true,
-      .has_gate = false,
-      .activation = c.activation_function,
-      .classifier = ClassifierSpec{.scores = "score", .has_bias = false, .row = ScoredRow::kLast},
-      .initializer_range = c.initializer_range,
-      .scales_branches = true,
-      .embedding_dropout = c.embd_pdrop,
-      .attention_out_dropout = c.resid_pdrop,
-      .mlp_dropout = c.resid_pdrop,
-      .dropout_places = 3};
+  return {.names = {.body = "transformer",
+                    .blocks = "h",
+                    .table = "wte",
+                    .positions = "wpe",
+                    .last_norm = "ln_f",
+                    .attention = "attn",
+                    .mlp = "mlp",
+                    .attention_norm = "ln_1",
+                    .mlp_norm = "ln_2"},
+          .norms = {.kind = NormKind::kLayer, .eps = c.layer_norm_epsilon},
+          .attention = {.in = {{"c_attn", true}}, .out = {"c_proj", true}},
+          .mlp = {.in = {{"c_fc", true}}, .out = {"c_proj", true}},
+          .inputs_first = true,
+          .has_gate = false,
+          .activation = c.activation_function,
+          .classifiers = {.texts =
+                              ClassifierSpec{
+                                  .scores = "score", .has_bias = false, .row = ScoredRow::kLast},
+                          .tokens =
+                              ClassifierSpec{
+                                  .scores = "classifier", .dropout = 0.1, .row = ScoredRow::kEach}},
+          .initializer_range = c.initializer_range,
+          .scales_branches = true,
+          .embedding_dropout = c.embd_pdrop,
+          .attention_out_dropout = c.resid_pdrop,
+          .mlp_dropout = c.resid_pdrop,
+          .dropout_places = 3};
 }
 
 void Family<Gpt2Config>::read_rest(const HfObject& object, Gpt2Config& /*c*/) {

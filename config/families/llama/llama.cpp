@@ -13,7 +13,7 @@ TransformerSpec Family<LlamaConfig>::transformer(const LlamaConfig& c) {
   TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
                                                      .attention_out = c.attention_bias,
                                                      .mlp = c.mlp_bias});
-  spec.classifier = llama_like::classifier();
+  spec.classifiers = llama_like::classifiers();
   return spec;
 }
 

@@ -324,9 +324,11 @@ struct Biases {
   bool queries_keys_values = false, attention_out = false, mlp = false;
 };
 
-// The last token is scored, as GenericForSequenceClassification has it.
-inline ClassifierSpec classifier() {
-  return {.scores = "score", .has_bias = false, .row = ScoredRow::kLast};
+// The last token is scored, or each of them, as GenericForSequenceClassification and
+// GenericForTokenClassification have it.
+inline ClassifierSpecs classifiers() {
+  return {.texts = ClassifierSpec{.scores = "score", .has_bias = false, .row = ScoredRow::kLast},
+          .tokens = ClassifierSpec{.scores = "score", .dropout = 0.1, .row = ScoredRow::kEach}};
 }
 
 template <class Config>

@@ -11,7 +11,7 @@ template struct LlamaLike<MistralConfig>;
 
 TransformerSpec Family<MistralConfig>::transformer(const MistralConfig& c) {
   TransformerSpec spec = llama_like::transformer(c, {});
-  spec.classifier = llama_like::classifier();
+  spec.classifiers = llama_like::classifiers();
   if (c.sliding_window) spec.window = SlidingWindow{.keys = *c.sliding_window};
   return spec;
 }

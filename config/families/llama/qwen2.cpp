@@ -12,7 +12,7 @@ template struct LlamaLike<Qwen2Config>;
 TransformerSpec Family<Qwen2Config>::transformer(const Qwen2Config& c) {
   TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = true});
   spec.window = llama_like::window(c);
-  spec.classifier = llama_like::classifier();
+  spec.classifiers = llama_like::classifiers();
   return spec;
 }
 

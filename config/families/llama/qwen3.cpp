@@ -14,7 +14,7 @@ TransformerSpec Family<Qwen3Config>::transformer(const Qwen3Config& c) {
       c, {.queries_keys_values = c.attention_bias, .attention_out = c.attention_bias});
   spec.head_norms = HeadNorms{.queries = "q_norm", .keys = "k_norm"};
   spec.window = llama_like::window(c);
-  spec.classifier = llama_like::classifier();
+  spec.classifiers = llama_like::classifiers();
   return spec;
 }
 

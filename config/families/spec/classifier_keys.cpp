@@ -29,7 +29,8 @@ std::vector<std::string> names_in(const HfObject& object, const Json& map) {
   std::vector<bool> seen(to_size(count));
   for (const auto& member : map.GetObject()) {
     const std::optional<int64_t> id = number_in<int64_t>(text_of(member.name));
-    if (!id || *id < 0 || *id >= count || nth(seen, *id) || !member.value.IsString()) {
+    if (!id || *id < 0 || *id >= count || nth(seen, *id) || !member.value.IsString() ||
+        text_of(member.value).empty()) {
       throw DataError(
           fmt::format("{}: \"id2label\" has \"{}\", expected the numbers from 0 to {}, each with a "
                       "name",
@@ -43,8 +44,10 @@ std::vector<std::string> names_in(const HfObject& object, const Json& map) {
 
 // Which row is scored, and what is dropped.
 void read_form(const HfObject& object, Classifier& classifier) {
-  const Json* const pooling = object.find("classifier_pooling");
-  if (pooling != nullptr && (!pooling->IsString() || text_of(*pooling) != "cls")) {
+  if (classifier.task == ClassifierTask::kTokens) {
+    object.refuse_unless("token_classification_bias", true);
+  } else if (const Json* const pooling = object.find("classifier_pooling");
+             pooling != nullptr && (!pooling->IsString() || text_of(*pooling) != "cls")) {
     object.refuse("a \"classifier_pooling\" other than \"cls\"");
   }
   classifier.dropout = object.number("classifier_dropout");
@@ -56,8 +59,8 @@ void read_form(const HfObject& object, Classifier& classifier) {
 
 }  // namespace
 
-Classifier read_classifier(const HfObject& object) {
-  Classifier classifier;
+Classifier read_classifier(const HfObject& object, ClassifierTask task) {
+  Classifier classifier{.labels = {}, .task = task};
   const double count = object.number("num_labels").value_or(2);
   if (count < 1 || count > static_cast<double>(kMostClasses) ||
       count != static_cast<double>(static_cast<int64_t>(count))) {
@@ -68,19 +71,24 @@ Classifier read_classifier(const HfObject& object) {
   const Json* const names = object.find("id2label");
   classifier.labels =
       names != nullptr ? names_in(object, *names) : numbered_names(static_cast<int64_t>(count));
-  const Json* const problem = object.find("problem_type");
+  // Heads of tokens know one kind of problem, and transformers never looks at the key.
+  const Json* const problem =
+      task == ClassifierTask::kTexts ? object.find("problem_type") : nullptr;
   const bool is_other =
       problem != nullptr && (!problem->IsString() || text_of(*problem) != kProblem);
   if (is_other) object.refuse(fmt::format("a \"problem_type\" other than \"{}\"", kProblem));
   if (classifier.labels.size() < 2) {
-    object.refuse("one class (\"num_labels\": 1), which is a number to be told (regression),");
+    object.refuse(task == ClassifierTask::kTexts
+                      ? "one class (\"num_labels\": 1), which is a number to be told (regression),"
+                      : "one class (\"num_labels\": 1), which all tokens are of,");
   }
   read_form(object, classifier);
   return classifier;
 }
 
-Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels) {
-  Classifier classifier{.labels = labels, .is_fresh = true};
+Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels,
+                            ClassifierTask task) {
+  Classifier classifier{.labels = labels, .is_fresh = true, .task = task};
   read_form(object, classifier);
   return classifier;
 }
@@ -93,7 +101,9 @@ void set_classifier(Value& object, const Classifier& classifier) {
   }
   object.set("id2label", std::move(names));
   object.set("label2id", std::move(numbers));
-  object.set("problem_type", Value::string(kProblem));
+  if (classifier.task == ClassifierTask::kTexts) {
+    object.set("problem_type", Value::string(kProblem));
+  }
   if (classifier.dropout) object.set("classifier_dropout", Value::number(*classifier.dropout));
 }
 
@@ -113,7 +123,7 @@ void set_classifier(rapidjson::Document& object, const Classifier& classifier) {
   };
   set("id2label", std::move(names));
   set("label2id", std::move(numbers));
-  set("problem_type", text(kProblem));
+  if (classifier.task == ClassifierTask::kTexts) set("problem_type", text(kProblem));
   object.RemoveMember("num_labels");  // id2label says it
 }
 

@@ -13,10 +13,11 @@ class Value;
 
 // transformers' two classes LABEL_0 and LABEL_1 if the keys are silent. DataError for names that
 // are not numbered from 0 on, Unsupported for a problem that is not one class of several.
-Classifier read_classifier(const HfObject& object);
+Classifier read_classifier(const HfObject& object, ClassifierTask task);
 
 // A head of these classes that begins anew, in a model that has another.
-Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels);
+Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels,
+                            ClassifierTask task);
 
 void set_classifier(Value& object, const Classifier& classifier);
 void set_classifier(rapidjson::Document& object, const Classifier& classifier);

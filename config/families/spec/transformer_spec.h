@@ -125,10 +125,11 @@ struct HeadTransform {
   std::string_view norm = {};  // empty: none
   std::string activation = "gelu";
   bool has_bias = true;  // of the linear layer
+  double deviation = 0;  // of its first weights; 0: that of all others
 };
 
-// The row of a sample that is scored in its stead.
-enum class ScoredRow : uint8_t { kFirst, kLast };  // kLast: the last that is no padding
+// The row of a sample that is scored in its stead, or that each row is scored by itself.
+enum class ScoredRow : uint8_t { kFirst, kLast, kEach };  // kLast: the last that is no padding
 
 // The modules below the root by which a family scores classes.
 struct ClassifierSpec {
@@ -139,6 +140,10 @@ struct ClassifierSpec {
   std::optional<double> dropout = {};  // of what it reads, if Classifier says nothing; unset: never
   bool drops_first = false;            // what the transform reads is dropped, too
   ScoredRow row = ScoredRow::kFirst;
+};
+struct ClassifierSpecs {
+  std::optional<ClassifierSpec> texts = {};   // unset: the family scores no texts
+  std::optional<ClassifierSpec> tokens = {};  // unset: it scores no tokens
 };
 
 // What values are multiplied by on their way through a model.
@@ -180,7 +185,7 @@ struct TransformerSpec {
   ScoreSpec scores = {};
   TransformerFactors factors = {};
   HeadSpec head = {};
-  std::optional<ClassifierSpec> classifier = {};  // unset: the family has none
+  ClassifierSpecs classifiers = {};
   TableSpec tables = {};
   AttentionKind attention_kind = AttentionKind::kCausal;
   std::optional<SlidingWindow> window = {};  // unset: queries see all keys of their kind

@@ -8,12 +8,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-ModelConfig read(const std::string& model, const std::string& keys, const Names& labels = {}) {
+ModelConfig read(const std::string& model, const std::string& keys, const Names& labels = {},
+                 std::optional<ClassifierTask> task = std::nullopt) {
   return parse_hf_config(
       R"({"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, )"
       R"("architectures": [")" +
           model + "\"]" + keys + "}",
-      "c", labels);
+      "c", {.labels = labels, .task = task});
 }
 
 TEST_CASE("a classifier has the classes that its config.json names", "[model]") {
@@ -72,7 +73,71 @@ TEST_CASE("a head for other classes begins anew", "[model]") {
       read("BertForSequenceClassification", "", {"LABEL_0", "LABEL_1"}).classifier->is_fresh);
   CHECK_THROWS_WITH(read("OlmoModel", "", {"no", "yes"}), Catch::Contains("OlmoModel"));
   CHECK_THROWS_WITH(read("Olmo2ForCausalLM", "", {"no", "yes"}),
-                    Catch::Contains("a head that scores classes (model.labels) of \"olmo2\""));
+                    Catch::Contains("a head that scores classes of texts (model.labels) of "
+                                    "\"olmo2\""));
+}
+
+TEST_CASE("a classifier of tokens has a head of its family's kind", "[model]") {
+  const std::string names = R"(, "id2label": {"0": "O", "1": "B-X"})";
+  for (const auto& [model, modules, dropout] :
+       {std::tuple("BertForTokenClassification", Names{"classifier"}, 0.1),
+        std::tuple("RobertaForTokenClassification", Names{"classifier"}, 0.1),
+        std::tuple("XLMRobertaForTokenClassification", Names{"classifier"}, 0.1),
+        std::tuple("ModernBertForTokenClassification",
+                   Names{"classifier", "head.dense", "head.norm"}, 0.0),
+        std::tuple("LlamaForTokenClassification", Names{"score"}, 0.1),
+        std::tuple("MistralForTokenClassification", Names{"score"}, 0.1),
+        std::tuple("Qwen2ForTokenClassification", Names{"score"}, 0.1),
+        std::tuple("Qwen3ForTokenClassification", Names{"score"}, 0.1),
+        std::tuple("GPT2ForTokenClassification", Names{"classifier"}, 0.1)}) {
+    CAPTURE(model);
+    const ModelConfig config = read(model, names);
+    REQUIRE(config.classifier);
+    CHECK(config.classifier->task == ClassifierTask::kTokens);
+    CHECK(config.classifier->labels == Names{"O", "B-X"});
+    CHECK(hf_model_class(config) == model);
+    CHECK(classifier_modules(config) == modules);
+    CHECK(classifier_spec(config)->row == ScoredRow::kEach);
+    const HeadSpec head = transformer_spec(config).head;
+    CHECK(head.classes == 2);
+    CHECK(head.bias == modules.front());
+    CHECK(head.dropout_behind == dropout);
+    CHECK(head.dropout_before == 0);
+    const std::string text = format_hf_config(config, DType::kF32);
+    CHECK(format_hf_config(parse_hf_config(text, "c"), DType::kF32) == text);
+    CHECK(text.find("problem_type") == std::string::npos);
+    CHECK_THROWS_WITH(require_causal(config, "generate"),
+                      Catch::Contains(fmt::format("generate: {} scores classes of tokens", model)));
+  }
+  CHECK_NOTHROW(read("ModernBertForTokenClassification", R"(, "classifier_pooling": "mean")"));
+  CHECK_THROWS_WITH(read("LlamaForTokenClassification", R"(, "token_classification_bias": false)"),
+                    Catch::Contains("token_classification_bias"));
+  CHECK_THROWS_WITH(read("BertForTokenClassification", R"(, "num_labels": 1)"),
+                    Catch::Contains("one class"));
+}
+
+TEST_CASE("of what classes are follows from the task, or else the folder", "[model]") {
+  const ModelConfig fresh = read("BertForMaskedLM", "", {"O", "B-X"}, ClassifierTask::kTokens);
+  CHECK(hf_model_class(fresh) == "BertForTokenClassification");
+  CHECK(classifier_modules(fresh) == Names{"classifier"});
+  const std::string source =
+      R"({"hidden_size": 64, "num_attention_heads": 4, "architectures": ["BertModel"]})";
+  const ModelConfig kept =
+      parse_hf_config(source, "c", {.labels = {"O", "B-X"}, .task = ClassifierTask::kTokens});
+  const ModelConfig again = parse_hf_config(keep_hf_config(source, "c", kept, DType::kF32), "c");
+  CHECK(hf_model_class(again) == "BertForTokenClassification");
+  CHECK(again.classifier->labels == Names{"O", "B-X"});
+  CHECK(hf_model_class(read("BertForTokenClassification", "", {}, ClassifierTask::kTokens)) ==
+        "BertForTokenClassification");
+  CHECK(hf_model_class(read("BertForTokenClassification", "", {"LABEL_0", "LABEL_1"})) ==
+        "BertForTokenClassification");
+  CHECK_THROWS_WITH(read("BertForTokenClassification", "", {}, ClassifierTask::kTexts),
+                    Catch::Contains("BertForTokenClassification is no model of model.task"));
+  CHECK_THROWS_WITH(read("BertForMaskedLM", "", {}, ClassifierTask::kTokens),
+                    Catch::Contains("give their names in model.labels"));
+  CHECK_THROWS_WITH(
+      read("OPTForCausalLM", R"(, "ffn_dim": 64)", {"a", "b"}, ClassifierTask::kTokens),
+      Catch::Contains("a head that scores classes of tokens"));
 }
 
 TEST_CASE("what a classifier is not is refused by name", "[model]") {
@@ -84,6 +149,7 @@ TEST_CASE("what a classifier is not is refused by name", "[model]") {
            {R"(, "id2label": {"0": "a", "2": "b"})", "id2label"},
            {R"(, "id2label": {"0": "a", "1": 2})", "id2label"},
            {R"(, "id2label": 3)", "id2label"},
+           {R"(, "id2label": {"0": "a", "1": ""})", "a name"},
            {R"(, "classifier_dropout": 1)", "classifier_dropout"},
            {R"(, "classifier_pooling": "mean")", "classifier_pooling"}}) {
     CAPTURE(keys);

@@ -1,0 +1,41 @@
+#include "data/record_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+
+namespace ds {
+
+void RecordSource::read(int64_t offset, std::span<int32_t> out) const {
+  for (size_t i = 0; i < out.size();) {
+    const int64_t at = offset + narrow<int64_t>(i);
+    const int64_t record = at / numbers_, inside = at % numbers_;
+    if (record == count()) {
+      out[i++] = 0;
+      continue;
+    }
+    const int64_t wanted = std::min(numbers_ - inside, narrow<int64_t>(out.size() - i));
+    for (int64_t k = inside; k < inside + wanted; ++k) out[i++] = number(record, k);
+  }
+}
+
+std::string RecordSource::locate(int64_t token) const {
+  const int64_t record = std::min(token / numbers_, count() - 1);
+  const auto after = std::ranges::upper_bound(files_, record, {}, &OpenedFile::first);
+  if (after == files_.begin() || record < 0) return files_.empty() ? "" : files_.front().path;
+  return fmt::format("{}:{}", (after - 1)->path, nth(lines_, record));
+}
+
+int64_t room_around(int64_t length, size_t around) {
+  const int64_t room = length - narrow<int64_t>(around);
+  if (room > 0) return room;
+  throw ConfigError(
+      fmt::format("data.sequence_length: {}, of which the tokenizer takes {} around a text; give "
+                  "more",
+                  length, around));
+}
+
+}  // namespace ds
