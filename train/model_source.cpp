@@ -31,14 +31,21 @@ DType stored_dtype(FileSystem& files, const std::string& folder) {
   return all ? DType::kBF16 : DType::kF32;
 }
 
-// The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration
-// beside it says so.
-std::string tokenizer_of(FileSystem& files, const std::string& folder) {
+// What the configuration of the run says that wrote the folder; nothing for other folders.
+std::optional<DataSection> data_of(FileSystem& files, const std::string& folder) {
   const fs::path run = fs::path(folder).parent_path();
   const bool of_run =
       files.exists((run / "config.json").string()) && files.exists((run / "checkpoints").string());
-  if (!of_run || !tokenizer_files(files, folder).empty()) return folder;
-  return load_config((run / "config.json").string()).data.tokenizer == "byte" ? "byte" : folder;
+  if (!of_run) return std::nullopt;
+  return load_config((run / "config.json").string()).data;
+}
+
+// The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration
+// beside it says so.
+std::string tokenizer_of(FileSystem& files, const std::string& folder,
+                         const std::optional<DataSection>& data) {
+  if (!data || !tokenizer_files(files, folder).empty()) return folder;
+  return data->tokenizer == "byte" ? "byte" : folder;
 }
 
 // The folder is checked as a whole, whatever part of it is wanted.
@@ -69,10 +76,12 @@ void load_folder(FileSystem& files, const std::string& folder, const ModelConfig
 
 ModelSource from_folder(FileSystem& files, const std::string& folder, HeadUse use) {
   const ModelConfig model = read_hf_model(files, folder);
+  const std::optional<DataSection> data = data_of(files, folder);
   return {.place = folder,
           .model = model,
-          .tokenizer = tokenizer_of(files, folder),
+          .tokenizer = tokenizer_of(files, folder, data),
           .folder = folder,
+          .data = data,
           .stored = stored_dtype(files, folder),
           .load = [&files, folder, model, use](PlainStore& store, Stream& stream) {
             load_folder(files, folder, model, use, store, stream);
@@ -87,6 +96,7 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
           .model = model_config(config.model, files),
           .tokenizer = config.data.tokenizer,
           .folder = std::nullopt,
+          .data = config.data,
           .stored = DType::kF32,  // the master weights
           .load = [&files, tag](PlainStore& store, Stream& stream) {
             CheckpointReader reader = CheckpointReader::open_directory(files, tag);

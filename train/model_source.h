@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "config/sections/training.h"
 #include "core/device/stream.h"
 #include "core/files/file.h"
 #include "core/memory/resource.h"
@@ -24,6 +25,7 @@ struct ModelSource {
   ModelConfig model;
   std::string tokenizer;              // "byte", a file of a tokenizer, or a folder
   std::optional<std::string> folder;  // the Hugging Face folder, if it is one
+  std::optional<DataSection> data{};  // of the run that it is of; none: nothing says
   DType stored = DType::kF32;         // bf16 where all weights are; else fp32, which holds any
   // Fills every weight of the store, which may be those of some layers, converted to its type.
   std::function<void(PlainStore&, Stream&)> load;

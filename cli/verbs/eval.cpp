@@ -34,6 +34,9 @@ void check_together(const EvalArgs& args) {
     if (embed.texts.empty()) {
       throw UsageError("eval: --embed needs --prompts FILE, the texts to make vectors of");
     }
+    if (args.label || args.text_pair) {
+      throw UsageError("eval: --label and --text-pair are for models that score classes of --data");
+    }
     if (!args.data.empty() || args.stride) {
       throw UsageError("eval: --embed makes vectors of --prompts; leave --data and --stride out");
     }
@@ -53,9 +56,14 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
   app.add_option("--data", values.data,
                  "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
       ->type_name("FILE");
-  app.add_option("--field", values.field, "The text's, of JSON lines")
-      ->type_name("KEY")
-      ->capture_default_str();
+  app.add_option("--field", values.field, "The text's, of JSON lines (default: text)")
+      ->type_name("KEY");
+  app.add_option("--label", values.label,
+                 "Of records with classes: the class's (default: as the run says, else label, or "
+                 "ner_tags)")
+      ->type_name("KEY");
+  app.add_option("--text-pair", values.text_pair, "Of pairs of texts with classes: the second's")
+      ->type_name("KEY");
   app.add_option("--seq-length", values.length,
                  "Tokens of a window (default: the model's positions)")
       ->check(positive)
@@ -80,11 +88,15 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
       "per byte\n"
       "the sum of -log2 p over the bytes of the text. With --embed it makes a vector of each "
       "text.\n"
+      "Of a model that scores classes it tells how many of the records of --data are scored "
+      "right,\n"
+      "class by class; the loss is the mean of -ln p of their classes.\n"
       "\n"
       "Examples:\n"
       "  dslaunch eval runs/latest --data held_out.txt\n"
       "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json\n"
       "  dslaunch eval runs/latest --data held_out.txt --device cuda --dtype bf16 --batch 8\n"
+      "  dslaunch eval runs/classes --data test.tsv --field sentence --json\n"
       "  dslaunch eval path/to/huggingface/folder --embed --prompts prompts.jsonl --json");
   app.final_callback([&values] { check_together(values); });
 }

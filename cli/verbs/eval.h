@@ -20,17 +20,20 @@ struct EmbedArgs {
 };
 
 struct EvalArgs {
-  std::string source;             // a checkpoint tag, a run directory, or a Hugging Face folder
-  std::vector<std::string> data;  // all that data.train may name
-  std::string field = "text";     // of JSON lines
-  std::string tokenizer;          // empty: the model's own
-  std::optional<int64_t> length;  // tokens of a window; none: the model's positions
-  std::optional<int64_t> stride;  // none: no overlap
-  int64_t batch = 1;              // windows at a time
+  std::string source;                // a checkpoint tag, a run directory, or a Hugging Face folder
+  std::vector<std::string> data;     // all that data.train may name
+  std::optional<std::string> field;  // of JSON lines: the text; none: "text", or the run's
+  std::string tokenizer;             // empty: the model's own
+  std::optional<int64_t> length;     // tokens of a window; none: the model's positions
+  std::optional<int64_t> stride;     // none: no overlap
+  int64_t batch = 1;                 // windows at a time
   std::string dtype = "fp32";
   std::string device = "cpu";  // or cuda, cuda:N
   int threads = 0;             // 0: one per core
   bool json = false;
+  // The fields of records with classes; none: as the run of the model says, or the defaults of its
+  // configuration.
+  std::optional<std::string> text_pair, label;
   EmbedArgs embed;
 };
 

@@ -15,6 +15,7 @@
 #include "core/values/index.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "data/tokens/dataset.h"
+#include "rankd/verbs/classes/evaluate_classes.h"
 #include "rankd/verbs/embed.h"
 #include "rankd/verbs/input_texts.h"
 #include "train/assemble.h"
@@ -196,7 +197,16 @@ int run_evaluate(const EvalArgs& args) {
   RealFileSystem real;
   InputFiles files(real);
   const ModelSource source = open_model_source(files, args.source);
+  if (source.model.classifier) {
+    print_now(evaluate_classes(args, files, source));
+    return static_cast<int>(ExitCode::kDone);
+  }
   require_causal(source.model, "eval");
+  if (args.label || args.text_pair) {
+    throw UsageError(fmt::format(
+        "eval: --label and --text-pair are for models that score classes, and {} predicts tokens",
+        hf_model_class(source.model)));
+  }
   const ModelDimensions dims = dimensions(source.model);
   const int64_t length =
       within("--seq-length", args.length, dims.positions, "the model's positions");
@@ -207,7 +217,7 @@ int run_evaluate(const EvalArgs& args) {
   check_vocabulary(*tokenizer, name, dims.vocabulary);
   const std::vector<int32_t> before = read_frame(files, name, *tokenizer).before;
   DataSection section;
-  section.field = args.field;
+  section.field = args.field.value_or(section.field);
   section.tokenizer = name;
   const TextOptions text = text_options(section, *tokenizer, files);
   std::vector<int32_t> separators;

@@ -99,6 +99,8 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"eval", "folder", "--embed", "--prompts", "a", "--data", "a.txt"},
            {"eval", "folder", "--embed", "--prompts", "a", "--stride", "2"},
            {"eval", "folder", "--embed", "--prompts", "a", "--pooling", "max"},
+           {"eval", "folder", "--embed", "--prompts", "a", "--label", "l"},
+           {"eval", "folder", "--embed", "--prompts", "a", "--text-pair", "p"},
            {"eval", "folder", "--data", "a.txt", "--prompts", "a"},
            {"eval", "folder", "--data", "a.txt", "--lines"},
            {"eval", "folder", "--data", "a.txt", "--pooling", "mean"},

@@ -34,6 +34,21 @@ sed 's|"model": {.*|"model": {"folder": "one/final"},|; /"intermediate_size"/d; 
 expect 0 again.json --num-ranks 1 --run-dir again train.steps=1
 awk "BEGIN { exit !($(last again validation_accuracy) > 0.95) }" || fail "final/ is another model: $(last again validation_accuracy)"
 
+# What eval tells of the records is what an evaluation of all of them says, by the fields that the run names.
+tail -n 21 texts.csv | { head -n 1 texts.csv; cat; } > some.csv
+expect 0 bert.json --num-ranks 1 --run-dir some data.validation=some.csv data.validation_fraction=0 train_batch_size=3
+expect 0 eval some --data some.csv --batch 4 --json
+figure() { sed -n 's/.*"'"$1"'":\([-+.0-9e]*\)[,}].*/\1/p' out; }
+near "$(figure loss)" "$(last some validation_loss)" "eval's loss"
+near "$(figure accuracy)" "$(last some validation_accuracy)" "eval's accuracy"
+grep -q '"label":"fine","scored":7,' out || fail "the counts of a class are others"
+expect 0 eval one/final --data some.csv --field sentence --label kind --tokenizer byte
+grep -q "^class          poor: 1[34] of 14 right, predicted 1[345] times" out || fail "eval counts otherwise"
+expect 2 eval one --data some.csv --stride 2
+expect_text err "eval: --stride is for models that predict tokens, and BertForSequenceClassification scores classes"
+expect 65 eval one --data some.csv --label nothing
+expect_text err "there is no column \"nothing\""
+
 sed 's/,fine$/,nice/' texts.csv > other.csv
 expect 78 check bert.json data.train=other.csv
 expect_text out "other.csv:4: the class \"nice\" is none of the model's, which are \"poor\", \"fine\""

@@ -38,6 +38,10 @@ sed 's|"model": {.*|"model": {"folder": "one/final"},|' words.json > again.json
 expect 0 again.json --num-ranks 1 --run-dir again train.steps=1
 learnt again "final/ is another model"
 
+tail -n 25 words.conll > some.conll
+expect 0 eval one --data some.conll --json
+grep -q '"accuracy":1\.0,"samples":5,"scored":20,"right":20' out || fail "eval tells otherwise than the run"
+
 # The same sentences as JSON lines are the same samples.
 awk '/^$/ { printf "{\"tokens\": [%s], \"ner_tags\": [%s]}\n", w, t; w = t = ""; next }
      { w = w (w == "" ? "" : ", ") "\"" $1 "\""; t = t (t == "" ? "" : ", ") "\"" $2 "\"" }' words.conll > words.jsonl

@@ -1,0 +1,243 @@
+#include "rankd/verbs/classes/evaluate_classes.h"
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/tasks/clock.h"
+#include "core/text/device_name.h"
+#include "core/values/index.h"
+#include "train/batches/labelled_source.h"
+#include "train/class_counts.h"
+#include "train/labelled_data.h"
+
+namespace ds {
+namespace {
+
+bool scores_tokens(const ModelConfig& model) {
+  return model.classifier->task == ClassifierTask::kTokens;
+}
+
+// What is read of records: as the run of the model has it, unless an option says otherwise.
+DataSection data_section(const EvalArgs& args, FileSystem& files, const ModelSource& source) {
+  DataSection data;
+  if (source.data) {
+    data.classification = source.data->classification;
+    data.token_classification = source.data->token_classification;
+    data.sequence_length = source.data->sequence_length;
+  }
+  data.tokenizer =
+      args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  if (args.length) data.sequence_length = *args.length;
+  const int64_t positions = dimensions(source.model).positions;
+  if (data.sequence_length.value_or(positions) > positions) {
+    throw UsageError(fmt::format("eval: --seq-length {}: expected 1 to {}, the model's positions",
+                                 *data.sequence_length, positions));
+  }
+  if (scores_tokens(source.model)) {
+    if (args.text_pair) {
+      throw UsageError(
+          fmt::format("eval: --text-pair: {} scores classes of words, not of pairs of "
+                      "texts",
+                      hf_model_class(source.model)));
+    }
+    auto fields = data.token_classification.value_or(TokenClassificationConfig());
+    fields.tokens = args.field.value_or(fields.tokens);
+    fields.labels = args.label.value_or(fields.labels);
+    data.token_classification = fields;
+  } else {
+    auto fields = data.classification.value_or(ClassificationConfig());
+    fields.text = args.field.value_or(fields.text);
+    fields.label = args.label.value_or(fields.label);
+    if (args.text_pair) fields.text_pair = args.text_pair;
+    data.classification = fields;
+  }
+  return data;
+}
+
+struct Figures {
+  ClassCounts counts;
+  double nats = 0;
+  int64_t samples = 0;
+  int64_t tokens = 0;   // padding left out
+  int64_t longest = 0;  // sample, in tokens
+  double seconds = 0;
+
+  double loss() const { return nats / static_cast<double>(counts.counts()[0]); }
+  double accuracy() const { return share_of_right(counts.counts()); }
+};
+
+// Samples of `length` tokens or fewer, `rows` of them together.
+class ClassScorer {
+ public:
+  ClassScorer(const ModelSource& source, DType dtype, const ModelPlace& place)
+      : loaded_(source, {.begin = 0, .end = dimensions(source.model).layers + 2}, dtype, place),
+        scored_(classifier_spec(source.model)->row),
+        write_(sample_writer(scored_)),
+        content_{.key_ranges = !is_causal(source.model)} {}
+
+  void add(const SampleSet& samples, int64_t batch, Figures& figures) const {
+    for (int64_t first = 0; first < samples.size(); first += batch) {
+      std::vector<std::vector<int32_t>> records;
+      int64_t length = 1;
+      for (int64_t i = first; i < std::min(first + batch, samples.size()); ++i) {
+        std::vector<int32_t> numbers(to_size(samples.sequence_length()) + 1);
+        samples.read(i, numbers);
+        numbers.pop_back();
+        const int64_t size = sample_size(numbers, scored_);
+        figures.tokens += size;
+        length = std::max(length, size);
+        records.push_back(std::move(numbers));
+      }
+      figures.samples += std::ssize(records);
+      figures.longest = std::max(figures.longest, length);
+      figures.nats += score(records, length, &figures.counts);
+    }
+  }
+
+  // What a batch of such extents takes is all that is wanted of it.
+  void rehearse(int64_t rows, int64_t length) const {
+    const BatchSpec spec = spec_of(rows, length);
+    losses(spec, Tensor::empty({spec.bytes()}, DType::kU8, stream()), rows, length, nullptr);
+  }
+
+ private:
+  Stream& stream() const { return loaded_.stream(); }
+  BatchSpec spec_of(int64_t rows, int64_t length) const {
+    return loaded_.stage().batch_spec({.samples = rows,
+                                       .length = length,
+                                       .whole_length = length,
+                                       .content = content_,
+                                       .mode = RunMode::kEval});
+  }
+
+  // The sum of the losses of those that have a class.
+  double score(std::span<const std::vector<int32_t>> records, int64_t length,
+               ClassCounts* counts) const {
+    const int64_t rows = narrow<int64_t>(records.size());
+    const BatchSpec spec = spec_of(rows, length);
+    const MicroBatch host = host_batch(spec);
+    for (int64_t row = 0; row < rows; ++row) {
+      write_(records[to_size(row)], sample_fields(host, row, rows));
+    }
+    Tensor block = Tensor::empty({spec.bytes()}, DType::kU8, stream());
+    stream().copy(host.block().address(), block.address(), block.bytes());
+    const Tensor made = losses(spec, std::move(block), rows, length, counts);
+    std::vector<float> values(to_size(made.numel()));
+    stream().copy(made.address(), values.data(), made.bytes());
+    stream().synchronize();
+    double sum = 0;
+    for (const float value : values) sum += value;
+    return sum;
+  }
+
+  Tensor losses(const BatchSpec& spec, Tensor block, int64_t rows, int64_t length,
+                ClassCounts* counts) const {
+    Context context = loaded_.context(nullptr);
+    context.scores = counts;
+    return loaded_.stage().losses(
+        context,
+        {.batch = MicroBatch(spec, std::move(block)), .rows = {.batch = rows, .length = length}},
+        1.0F);
+  }
+
+  mutable LoadedStage loaded_;
+  const ScoredRow scored_;
+  const WriteSample write_;
+  const BatchContent content_;
+};
+
+std::string to_json(const Figures& f, const ModelSource& source) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
+  const auto number = [&](const char* key, int64_t value) {
+    out.Key(key);
+    out.Int64(value);
+  };
+  out.StartObject();
+  out.Key("source");
+  out.String(source.place.c_str());
+  out.Key("loss");
+  out.Double(f.loss());
+  out.Key("accuracy");
+  out.Double(f.accuracy());
+  number("samples", f.samples);
+  number("scored", f.counts.counts()[0]);
+  number("right", f.counts.counts()[1]);
+  number("tokens", f.tokens);
+  number("longest_sample", f.longest);
+  out.Key("classes");
+  out.StartArray();
+  const std::vector<std::string>& labels = source.model.classifier->labels;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const ClassTally tally = f.counts.tally(i);
+    out.StartObject();
+    out.Key("label");
+    out.String(labels[i].data(), static_cast<rapidjson::SizeType>(labels[i].size()));
+    number("scored", tally.scored);
+    number("right", tally.right);
+    number("predicted", tally.predicted);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.Key("seconds");
+  out.Double(f.seconds);
+  out.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string to_text(const Figures& f, const ModelSource& source) {
+  const std::vector<int64_t> counts = f.counts.counts();
+  std::string text = fmt::format(
+      "loss           {:.6f} nats\n"
+      "accuracy       {:.6f}, {} of {} {}\n",
+      f.loss(), f.accuracy(), counts[1], counts[0],
+      scores_tokens(source.model) ? fmt::format("tokens in {} sentences", f.samples) : "texts");
+  const std::vector<std::string>& labels = source.model.classifier->labels;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const ClassTally tally = f.counts.tally(i);
+    text += fmt::format("class          {}: {} of {} right, predicted {} times\n", labels[i],
+                        tally.right, tally.scored, tally.predicted);
+  }
+  return text + fmt::format("tokens         {}\nseconds        {:.1f}\n", f.tokens, f.seconds);
+}
+
+void require_unused(const EvalArgs& args, const ModelConfig& model) {
+  if (!args.stride) return;
+  throw UsageError(
+      fmt::format("eval: --stride is for models that predict tokens, and {} scores "
+                  "classes; leave it out",
+                  hf_model_class(model)));
+}
+
+}  // namespace
+
+std::string evaluate_classes(const EvalArgs& args, FileSystem& files, const ModelSource& source) {
+  const auto start = std::chrono::steady_clock::now();
+  require_unused(args, source.model);
+  const DataSection data = data_section(args, files, source);
+  require_labelled(data, source.model);
+  const LabelledReader reader(data, source.model, files);
+  const SampleSet samples({reader.open(args.data)}, reader.numbers(), INT32_MAX);
+  const DType dtype = parse_dtype(args.dtype);
+  const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
+    ClassScorer(source, dtype, meta).rehearse(args.batch, reader.length());
+  });
+  Figures figures;
+  ClassScorer(source, dtype, device.place()).add(samples, args.batch, figures);
+  if (figures.counts.counts()[0] == 0) {
+    throw DataError("eval: no word of the data has a token, and there is nothing to score");
+  }
+  if (!std::isfinite(figures.nats)) {
+    throw ValidationError(
+        fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
+                    figures.nats, args.dtype));
+  }
+  figures.seconds = seconds_since(start);
+  return args.json ? to_json(figures, source) : to_text(figures, source);
+}
+
+}  // namespace ds
