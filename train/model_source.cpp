@@ -76,7 +76,9 @@ void load_folder(FileSystem& files, const std::string& folder, const ModelConfig
 
 ModelSource from_folder(FileSystem& files, const std::string& folder, HeadUse use) {
   const ModelConfig model = read_hf_model(files, folder);
-  const std::optional<DataSection> data = data_of(files, folder);
+  // Other models need nothing of it, and go without one that cannot be read.
+  const bool is_wanted = model.classifier || tokenizer_files(files, folder).empty();
+  const std::optional<DataSection> data = is_wanted ? data_of(files, folder) : std::nullopt;
   return {.place = folder,
           .model = model,
           .tokenizer = tokenizer_of(files, folder, data),
