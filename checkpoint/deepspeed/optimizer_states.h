@@ -41,8 +41,8 @@ OptimizerStates optimizer_states_of(const TorchFile& file);
 // The state of each number in a state dict of PyTorch's optimizers ({"state": {0: {...}}}).
 std::map<int64_t, OptimizerGroup> states_by_number(const SavedFields& optimizer);
 
-// The rate that all groups of a state dict of PyTorch's optimizers have; nothing where they differ or
-// do not say it.
+// The rate that all groups of a state dict of PyTorch's optimizers have; nothing where they differ
+// or do not say it.
 std::optional<double> rate_of(const SavedFields& optimizer);
 
 // LossScaler or DynamicLossScaler, or the numbers that an optimizer of fp16 keeps in their place;

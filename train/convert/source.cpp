@@ -153,7 +153,8 @@ void read_piece(CheckpointReader& reader, const std::string& name, const ParamSp
   });
 }
 
-// A run that was as long as some passes over its data has a schedule whose length is not known here.
+// A run that was as long as some passes over its data may have a schedule whose length is not known
+// here.
 void take_rates(const std::string& config, ConversionSource& source) {
   try {
     const int64_t updates = source.about.step.value_or(0) - source.skipped;
