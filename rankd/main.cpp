@@ -36,6 +36,7 @@
 #include "rankd/verbs/tokenize.h"
 #include "rankd/verbs/weights/convert.h"
 #include "rankd/verbs/weights/inspect.h"
+#include "rankd/verbs/weights/model_look.h"
 
 namespace ds {
 namespace {
@@ -64,6 +65,9 @@ int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneA
 
 int inspect(const VerbLine& line) { return run_inspect(line.values<InspectArgs>()); }
 
+// dslaunch itself looks at a train.json.
+int check(const VerbLine& line) { return run_check_of_folder(line.values<CheckOptions>()); }
+
 int plan(const VerbLine& line) { return run_plan(line.values<PlanArgs>()); }
 
 struct Row {
@@ -71,7 +75,8 @@ struct Row {
   int (*execute)(const VerbLine& line);
 };
 
-constexpr std::array kRows{Row{"convert", convert},
+constexpr std::array kRows{Row{"check", check},
+                           Row{"convert", convert},
                            Row{"eval", on_cores<EvalArgs, run_evaluate>},
                            Row{"generate", on_cores<GenerateArgs, run_generate>},
                            Row{"inspect", inspect},

@@ -6,14 +6,19 @@
 namespace ds {
 
 void describe_check(VerbApp& app, CheckOptions& values) {
-  app.add_option("config", values.config, "train.json")->type_name("FILE")->required();
+  app.add_option("config", values.config, "train.json, or a folder with a model")
+      ->type_name("FILE")
+      ->required();
   add_overrides(app, values.overrides);
   app.add_option("--num-ranks", values.num_ranks, "Also check the batch sizes for so many ranks")
       ->check(count_check())
       ->type_name("N");
-  app.add_flag("--json", values.json, "One object: ok, problems, notes");
+  app.add_flag("--json", values.json, "One object: ok, problems, notes; of a folder also facts");
   app.footer(
-      "Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8 --json");
+      "Of a folder it tells which model, weights, tokenizer and chat template are in it,\n"
+      "and what of them is not supported. The exit status is 78 where there is an error.\n\n"
+      "Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8 --json\n"
+      "  dslaunch check path/to/huggingface/folder");
   app.final_callback([&values] { check_overrides(values.overrides); });
 }
 

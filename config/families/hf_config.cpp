@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 
 #include "config/families/spec/classifier_keys.h"
 #include "config/families/spec/hf_object.h"
+#include "config/families/spec/idle_keys.h"
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/files/deepspeed_folder.h"
@@ -240,10 +242,9 @@ rapidjson::Document parse_object(std::string_view json, const std::string& path)
 
 }  // namespace
 
-ModelConfig parse_hf_config(std::string_view json, const std::string& path,
-                            const WantedClasses& wanted) {
-  const rapidjson::Document document = parse_object(json, path);
-  const HfObject object(document, path);
+namespace {
+
+ModelConfig model_of(const HfObject& object, const WantedClasses& wanted) {
   const std::string name = architecture(object);
   for (const std::string_view part : {"text_config", "vision_config", "audio_config"}) {
     if (object.find(part) == nullptr) continue;
@@ -271,8 +272,29 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path,
   std::apply([&](const auto&... config) { (try_family(config), ...); }, FamilyConfigs{});
   if (found) set_classes(object, wanted, *found);
   if (found) return *found;
-  throw Unsupported(fmt::format("{}: architecture \"{}\"{}; known are {}", path, name, near,
-                                fmt::join(known, ", ")));
+  throw Unsupported(fmt::format("{}: architecture \"{}\"{}; known are {}", object.path(), name,
+                                near, fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+ModelConfig parse_hf_config(std::string_view json, const std::string& path,
+                            const WantedClasses& wanted) {
+  const rapidjson::Document document = parse_object(json, path);
+  return model_of(HfObject(document, path), wanted);
+}
+
+std::vector<std::string> unread_hf_keys(std::string_view json, const std::string& path) {
+  const rapidjson::Document document = parse_object(json, path);
+  std::set<std::string> asked;
+  const HfObject object(document, path, asked);
+  model_of(object, {});
+  std::vector<std::string> unread;
+  for (const std::string_view key : object.keys()) {
+    const bool is_read = asked.contains(std::string(key));
+    if (!is_read && !is_idle_key(key, *object.find(key))) unread.emplace_back(key);
+  }
+  return unread;
 }
 
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,

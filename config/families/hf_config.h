@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/families/list.h"
 #include "core/files/file.h"
@@ -25,6 +26,10 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path,
                             const WantedClasses& wanted = {});
 ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder,
                            const WantedClasses& wanted = {});  // folder/config.json
+
+// Keys of a config.json that say something and that nobody here knows: neither those that are read
+// nor those that change nothing that a model computes. Throws as parse_hf_config does.
+std::vector<std::string> unread_hf_keys(std::string_view json, const std::string& path);
 
 // The class that a folder's config.json names, if it is one without the head of its family, as the
 // models of embeddings are ("BertModel"); else, and without the file, an empty name.

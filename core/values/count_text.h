@@ -1,4 +1,4 @@
-// Counts as texts for people (pure).
+// Counts and sizes as texts for people (pure).
 #pragma once
 
 #include <fmt/format.h>
@@ -14,6 +14,13 @@ namespace ds {
 inline std::string count_text(int64_t count) {
   return count < 1000 ? fmt::to_string(count)
                       : number_text(static_cast<double>(count), std::nullopt, 1);
+}
+
+// "417 B", "2.5 GiB".
+template <class Bytes>
+std::string size_text(Bytes bytes, int decimals = 1) {
+  const auto [value, unit] = scale_bytes(static_cast<double>(bytes));
+  return fmt::format("{:.{}f} {}", value, unit == "B" ? 0 : decimals, unit);
 }
 
 }  // namespace ds

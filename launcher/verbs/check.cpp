@@ -22,6 +22,7 @@
 #include "launcher/process/machine.h"
 #include "launcher/run/job_config.h"
 #include "launcher/run/job_devices.h"
+#include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/input_look.h"
 #include "proto/build_info.h"
 
@@ -310,6 +311,16 @@ void look_at_runs(const CheckOptions& options, Checked& checked) {
   }
 }
 
+// Models are what the engine knows of.
+EngineVerb verb_of_folder(const CheckOptions& options) {
+  EngineVerb verb{{"check", options.config}};
+  verb.arguments.insert(verb.arguments.end(), options.overrides.begin(), options.overrides.end());
+  if (options.num_ranks)
+    verb.arguments.push_back(fmt::format("--num-ranks={}", *options.num_ranks));
+  if (options.json) verb.arguments.emplace_back("--json");
+  return verb;
+}
+
 std::string check_text(const CheckReport& report) {
   std::string text;
   for (const Problem& problem : report.problems) {
@@ -335,6 +346,9 @@ std::string check_json(const CheckReport& report) {
 }  // namespace
 
 int run_check(const CheckOptions& options, const CommandContext& context) {
+  if (std::error_code unseen; std::filesystem::is_directory(options.config, unseen)) {
+    become_engine(verb_of_folder(options), context);
+  }
   Checked checked = check_and_keep(options, context);
   if (names_inputs(checked.read.config)) {
     look_at_swap_paths(context, checked);

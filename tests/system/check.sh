@@ -1,4 +1,5 @@
 # `dslaunch check` looks at what a configuration names, and `run` says the same before it makes anything.
+golden=$(readlink -f "$(dirname "$0")/../golden")
 . "$(dirname "$0")/launcher.sh"
 export DSLAUNCH_RANKD="$bin/rankd"
 
@@ -75,6 +76,15 @@ expect 0 check train.json --json
 python3 -c 'import json; assert json.load(open("out"))["ok"] is True' || fail "check --json of a good file"
 expect 0 explain train.json train.steps --json
 python3 -c 'import json; assert json.load(open("out"))["values"][0]["value"] == 5' || fail "explain --json"
+
+# A folder is looked at by the engine: what is in it, and what of that is not supported.
+expect 0 check "$golden/token_classifiers/bert"
+expect_text out "BertForTokenClassification (bert): 2 layers"
+cp -r "$golden/token_classifiers/bert" folder
+sed -i 's/"bert"/"mamba"/; s/"BertForTokenClassification"/"MambaForCausalLM"/' folder/config.json
+expect 78 check folder --json
+python3 -c 'import json; j = json.load(open("out")); assert not j["ok"] and j["problems"][0]["part"] == "model"' || fail "check of a folder --json"
+expect 2 check folder train.steps=1
 
 # Without an engine the configuration is checked all the same.
 DSLAUNCH_RANKD=/nowhere/rankd expect 0 check train.json

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/values/count_text.h"
 #include "core/values/index.h"
-#include "core/values/number_text.h"
 
 namespace ds {
 namespace {
@@ -147,11 +147,6 @@ namespace {
 
 using Writer = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
 
-std::string bytes_text(size_t bytes) {
-  const auto [value, unit] = scale_bytes(static_cast<double>(bytes));
-  return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 1, unit);
-}
-
 void write_strings(Writer& out, const std::vector<std::string>& texts) {
   out.StartArray();
   for (const std::string& text : texts) out.String(text.c_str());
@@ -199,8 +194,8 @@ std::string row_text(const FitRow& row) {
   return fmt::format(
       "{:>10.2f} M  {:>4} x {:<6} {:>11}  {:>10} {:>10} {:>10}  {:>9.3f}  {}\n",
       static_cast<double>(row.fit->plan.parameters()) / 1e6, sizes.layers, sizes.width,
-      row.micro_batch, bytes_text(most_bytes(row.fit->plan, Tier::kDevice)),
-      bytes_text(host_bytes(row.fit->plan)), bytes_text(on_machine(row.fit->plan, Tier::kNvme)),
+      row.micro_batch, size_text(most_bytes(row.fit->plan, Tier::kDevice)),
+      size_text(host_bytes(row.fit->plan)), size_text(on_machine(row.fit->plan, Tier::kNvme)),
       row.fit->plan.seconds_per_step(), settings_text(row));
 }
 
@@ -237,8 +232,8 @@ std::string fit_text(const FitTable& table) {
   std::string text = fmt::format(
       "room          {} of device memory for each of {} ranks; {} of the host's and {} of NVMe for "
       "all\n{:>12}  {:>4} x {:<6} {:>11}  {:>10} {:>10} {:>10}  {:>9}  {}\n",
-      bytes_text(table.room.device), table.ranks, bytes_text(table.room.host.value_or(0)),
-      bytes_text(table.room.nvme), "parameters", "layers", "width", "micro-batch", "device", "host",
+      size_text(table.room.device), table.ranks, size_text(table.room.host.value_or(0)),
+      size_text(table.room.nvme), "parameters", "layers", "width", "micro-batch", "device", "host",
       "nvme", "s/step", "settings");
   for (const FitRow& row : table.rows) text += row_text(row);
   const FitRow* const largest = table.largest();

@@ -8,16 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/values/count_text.h"
 #include "core/values/index.h"
-#include "core/values/number_text.h"
 
 namespace ds {
 namespace {
-
-std::string size_text(size_t bytes) {
-  const auto [value, unit] = scale_bytes(static_cast<double>(bytes));
-  return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 2, unit);
-}
 
 // "optimizer 2.00 GiB, parameters 1.00 GiB": the peak's parts that count, the largest first.
 std::string parts_text(const MemoryUsage& memory) {
@@ -29,7 +24,7 @@ std::string parts_text(const MemoryUsage& memory) {
   std::ranges::sort(parts, std::greater());
   std::vector<std::string> texts;
   for (const auto& [bytes, name] : parts) {
-    texts.push_back(fmt::format("{} {}", name, size_text(bytes)));
+    texts.push_back(fmt::format("{} {}", name, size_text(bytes, 2)));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -43,8 +38,8 @@ void require_within(const RunPlan& plan, const MemoryLimits& limits) {
     throw ConfigError(fmt::format(
         "memory.{0}_limit: rank {1} needs {2} bytes ({3}) of the {0}'s memory at the "
         "peak, {4} more than the limit of {5} bytes: {6}; {7}",
-        name_of(tier), one.ranks.front(), memory.bytes_peak, size_text(memory.bytes_peak),
-        size_text(memory.bytes_peak - limit), limit, parts_text(memory), advice));
+        name_of(tier), one.ranks.front(), memory.bytes_peak, size_text(memory.bytes_peak, 2),
+        size_text(memory.bytes_peak - limit, 2), limit, parts_text(memory), advice));
   };
   for (const RankPlan& one : plan.classes) {
     check(one, Tier::kDevice, limits.device,

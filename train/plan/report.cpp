@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/values/count_text.h"
 #include "core/values/index.h"
-#include "core/values/number_text.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/mesh_text.h"
 
@@ -139,11 +139,6 @@ void write_traffic(Writer& out, const RunPlan& plan) {
   out.EndObject();
 }
 
-std::string human_bytes(double bytes) {
-  const auto [value, unit] = scale_bytes(bytes);
-  return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 2, unit);
-}
-
 }  // namespace
 
 std::string plan_json(const RunPlan& plan) {
@@ -244,19 +239,20 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
     if (memory.bytes_peak == 0) continue;
     text += fmt::format("{:<14}{} per rank at the peak\n",
                         has_one_tier ? "memory" : name_of(static_cast<Tier>(i)),
-                        human_bytes(static_cast<double>(memory.bytes_peak)));
+                        size_text(memory.bytes_peak, 2));
     for (int tag = 0; tag < kMemoryTags; ++tag) {
       const size_t bytes = nth(memory.tag_bytes_at_peak, tag);
       if (bytes == 0) continue;
-      text += fmt::format("  {:<16}{}\n", name_of(static_cast<MemoryTag>(tag)),
-                          human_bytes(static_cast<double>(bytes)));
+      text +=
+          fmt::format("  {:<16}{}\n", name_of(static_cast<MemoryTag>(tag)), size_text(bytes, 2));
     }
   }
   for (const auto& [axis, ops] : plan.wire_bytes) {
     text += plan.wire_bytes.size() == 1
                 ? "wire          bytes per step and rank\n"
                 : fmt::format("wire          bytes per step and rank over {}\n", axis);
-    for (const auto& [op, bytes] : ops) text += fmt::format("  {:<16}{}\n", op, human_bytes(bytes));
+    for (const auto& [op, bytes] : ops)
+      text += fmt::format("  {:<16}{}\n", op, size_text(bytes, 2));
   }
   if (std::ranges::any_of(plan.link_bytes, [](double bytes) { return bytes > 0; })) {
     text += "tiers         bytes per step and rank between them\n";
@@ -264,7 +260,7 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
   for (int link = 0; link < kLinks; ++link) {
     const double bytes = nth(plan.link_bytes, link);
     if (bytes == 0) continue;
-    text += fmt::format("  {:<16}{}\n", name_of(static_cast<Link>(link)), human_bytes(bytes));
+    text += fmt::format("  {:<16}{}\n", name_of(static_cast<Link>(link)), size_text(bytes, 2));
   }
   return text +
          fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s ({})\n",
@@ -286,7 +282,7 @@ std::string shapes_text(const RankPlan& plan) {
     const auto& [shape, step] = plan.shapes[i];
     const auto bytes = static_cast<double>(plan.step.train.at(shape).bytes_total());
     text += fmt::format("  {:<16}{} from step {} on\n", fmt::format("{} tokens", shape.length),
-                        human_bytes(bytes), step);
+                        size_text(bytes, 2), step);
   }
   return text;
 }
@@ -296,11 +292,11 @@ std::string texts_text(const TextMemory& texts) {
   std::string text;
   if (texts.held_bytes > 0) {
     text += fmt::format("texts         at most {} of token ids in each rank\n",
-                        human_bytes(static_cast<double>(texts.held_bytes)));
+                        size_text(texts.held_bytes, 2));
   }
   if (texts.tokenizing_bytes > 0) {
     text += fmt::format("tokenizing    {} in one process of each host, before training\n",
-                        human_bytes(static_cast<double>(texts.tokenizing_bytes)));
+                        size_text(texts.tokenizing_bytes, 2));
   }
   return text;
 }

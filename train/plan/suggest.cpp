@@ -9,8 +9,8 @@
 #include <map>
 #include <tuple>
 
+#include "core/values/count_text.h"
 #include "core/values/index.h"
-#include "core/values/number_text.h"
 #include "train/plan/fit.h"
 #include "train/plan/mesh_text.h"
 
@@ -92,11 +92,6 @@ namespace {
 
 using Writer = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
 
-std::string bytes_text(double bytes) {
-  const auto [value, unit] = scale_bytes(bytes);
-  return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 1, unit);
-}
-
 // Returns the bytes of a step along each axis, those of the rank that sends most there.
 std::map<std::string, double> bytes_by_axis(const RunPlan& plan) {
   std::map<std::string, double> most;
@@ -152,13 +147,13 @@ void write_row(Writer& out, const MeshRow& row) {
 std::string row_text(const MeshRow& row) {
   std::vector<std::string> traffic;
   for (const auto& [axis, bytes] : bytes_by_axis(*row.plan)) {
-    traffic.push_back(fmt::format("{} {}", axis, bytes_text(bytes)));
+    traffic.push_back(fmt::format("{} {}", axis, size_text(bytes)));
   }
   if (traffic.empty()) traffic.emplace_back("none");
   return fmt::format("{:>10.4g}  {:>10}  {:>5}  {:>11}  {:<46}  {}\n", row.plan->seconds_per_step(),
-                     bytes_text(static_cast<double>(most_bytes(*row.plan, Tier::kDevice))),
-                     row.zero_stage, fmt::format("{} x {}", row.micro_steps, row.micro_batch),
-                     mesh_words(row.mesh), fmt::join(traffic, ", "));
+                     size_text(most_bytes(*row.plan, Tier::kDevice)), row.zero_stage,
+                     fmt::format("{} x {}", row.micro_steps, row.micro_batch), mesh_words(row.mesh),
+                     fmt::join(traffic, ", "));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ const Json* member_of(const Json& object, std::string_view key) {
 }  // namespace
 
 const Json* HfObject::find(std::string_view key) const {
+  if (asked_ != nullptr) asked_->emplace(key);
   const Json* const value = member_of(object_, key);
   return value == nullptr || value->IsNull() ? nullptr : value;
 }

@@ -5,6 +5,7 @@
 #include <rapidjson/document.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ class HfObject {
   // Both must outlive it.
   HfObject(const rapidjson::Value& object, const std::string& path)
       : object_(object), path_(path) {}
+  // Keeps each key that is asked for in `asked`, which must outlive it, too.
+  HfObject(const rapidjson::Value& object, const std::string& path, std::set<std::string>& asked)
+      : object_(object), path_(path), asked_(&asked) {}
 
   const std::string& path() const { return path_; }
   // Null pointer where the key is silent or null.
@@ -35,6 +39,7 @@ class HfObject {
  private:
   const rapidjson::Value& object_;
   const std::string& path_;
+  std::set<std::string>* asked_ = nullptr;  // null: nobody wants to know
 };
 
 std::string_view text_of(const rapidjson::Value& value);

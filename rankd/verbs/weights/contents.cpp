@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/values/count_text.h"
 #include "core/values/index.h"
-#include "core/values/number_text.h"
 
 namespace ds {
 namespace {
@@ -159,11 +159,6 @@ class Lister {
   FileContents& contents_;
   std::map<const TorchStorage*, std::string> first_of_;
 };
-
-std::string size_text(int64_t bytes) {
-  const ScaledBytes scaled = scale_bytes(static_cast<double>(bytes));
-  return fmt::format("{:.{}f} {}", scaled.value, scaled.unit == "B" ? 0 : 1, scaled.unit);
-}
 
 }  // namespace
 

@@ -1,0 +1,207 @@
+#include "rankd/verbs/weights/model_look.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "cli/text/terminal_text.h"
+#include "config/families/hf_config.h"
+#include "config/reader/value.h"
+#include "core/files/input_files.h"
+#include "core/status/error.h"
+#include "core/text/join_some.h"
+#include "core/values/count_text.h"
+#include "data/chat_format.h"
+#include "data/tokenizer/tokenizer.h"
+#include "model/families/zoo.h"
+#include "model/hf/weights.h"
+
+namespace ds {
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr int64_t kMostOfConfig = int64_t{1} << 20;
+constexpr size_t kMostNamed = 8;
+
+std::string objective_of(const ModelConfig& model) {
+  if (model.classifier) {
+    const bool of_tokens = model.classifier->task == ClassifierTask::kTokens;
+    return fmt::format("which of {} classes a {} is of: {}", model.classifier->labels.size(),
+                       of_tokens ? "word" : "text",
+                       join_some(model.classifier->labels, kMostNamed));
+  }
+  return is_causal(model) ? "the next token" : "tokens that are masked (data.masked_lm)";
+}
+
+// Looks at one folder.
+class FolderLooker {
+ public:
+  FolderLooker(FileSystem& files, const std::string& folder) : files_(files) {
+    found_.folder = folder;
+  }
+
+  ModelFolderLook look() {
+    attempt("model", [&] { look_at_model(); });
+    if (has_hf_weights(files_, found_.folder)) {
+      attempt("weights", [&] { look_at_weights(); });
+    } else {
+      note("weights", "there are none: what is trained of it begins with random ones");
+    }
+    std::optional<std::string> tokenizer;
+    try {
+      tokenizer = find_tokenizer(files_, found_.folder);
+    } catch (const InputMissing&) {
+      note("tokenizer", "there is none: data.tokenizer of a train.json has to name another one");
+    }
+    if (tokenizer && attempt("tokenizer", [&] { look_at_tokenizer(*tokenizer); })) {
+      attempt("chat template", [&] { look_at_chat(); });
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void look_at_model() {
+    const std::string& folder = found_.folder;
+    model_ = read_hf_model(files_, folder);
+    check(*model_);
+    specs_ = specs_of_model(*model_, DType::kF32);
+    int64_t parameters = 0;
+    for (const ParamSpec& spec : specs_) parameters += spec.logical_shape().numel();
+    const ModelDimensions dims = dimensions(*model_);
+    fact("model",
+         fmt::format("{} ({}): {} layers of width {}, {} heads, {} positions, {} tokens; {} "
+                     "parameters",
+                     hf_model_class(*model_), family_name(*model_), dims.layers, dims.width,
+                     dims.heads, dims.positions, dims.vocabulary, count_text(parameters)));
+    fact("learns", objective_of(*model_));
+    const std::string path = join_path(folder, kConfigFile);
+    const std::vector<std::string> unread =
+        unread_hf_keys(files_.read_text(path, kMostOfConfig), path);
+    if (unread.empty()) return;
+    note("model", fmt::format("{}: nothing is known here of \"{}\", and nothing is done with it; "
+                              "results would be others if it changes what the model computes",
+                              path, fmt::join(unread, "\", \"")));
+  }
+
+  void look_at_weights() {
+    const std::string& folder = found_.folder;
+    const WeightFolder stored = WeightFolder::open(files_, folder);
+    std::map<std::string, int64_t> by_type;
+    int64_t bytes = 0;
+    for (const std::string& name : stored.names()) {
+      const SafetensorsInfo& info = stored.info(name);
+      ++by_type[info.dtype_name];
+      bytes += info.bytes;
+    }
+    std::vector<std::string> types;
+    for (const auto& [type, count] : by_type) types.push_back(fmt::format("{} {}", count, type));
+    fact("weights", fmt::format("{} tensors ({}), {}", stored.names().size(),
+                                fmt::join(types, ", "), size_text(bytes)));
+    if (!model_) return;
+    const HfWeights weights(
+        stored, folder, specs_,
+        {.headless = headless_class(files_, folder), .modules = absent_modules(*model_)});
+    if (!weights.left_out().empty()) {
+      note("weights",
+           fmt::format("{} has no place for {}, which training leaves out", hf_model_class(*model_),
+                       join_some(weights.left_out(), kMostNamed)));
+    }
+    if (!weights.fresh().empty()) {
+      note("weights", fmt::format("{} has no head: {} begin anew if it is trained",
+                                  weights.headless(), join_some(weights.fresh(), kMostNamed)));
+    }
+  }
+
+  void look_at_tokenizer(const std::string& place) {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(files_, place);
+    fact("tokenizer", fmt::format("{}: {} tokens", place, tokenizer->vocab_size()));
+    for (const std::string& text : tokenizer->notes()) note("tokenizer", text);
+    if (model_) check_vocabulary(*tokenizer, place, dimensions(*model_).vocabulary);
+  }
+
+  // Most folders of models that are not for chats have none.
+  void look_at_chat() {
+    try {
+      ChatFormat::read(files_, found_.folder, "");
+      fact("chat template", "one that is understood: generate --chat, tokenize --chat");
+    } catch (const InputMissing&) {
+      fact("chat template", "none");
+    }
+  }
+
+  void fact(const char* part, std::string text) { found_.facts.push_back({part, std::move(text)}); }
+  void note(const char* part, std::string text) { found_.notes.push_back({part, std::move(text)}); }
+  bool attempt(const char* part, const std::function<void()>& what) {
+    try {
+      what();
+      return true;
+    } catch (const Error& error) {
+      found_.problems.push_back({part, error.what()});
+      return false;
+    }
+  }
+
+  FileSystem& files_;
+  std::optional<ModelConfig> model_;  // none: it could not be told
+  std::vector<ParamSpec> specs_;
+  ModelFolderLook found_;
+};
+
+Value lines_json(const std::vector<ModelFolderLook::Line>& lines) {
+  std::vector<Value> list;
+  for (const ModelFolderLook::Line& line : lines) {
+    Value item = Value::object();
+    item.set("part", Value::string(line.part));
+    item.set("message", Value::string(line.text));
+    list.push_back(std::move(item));
+  }
+  return Value::list(std::move(list));
+}
+
+std::string counted(size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count == 0 ? "no" : std::to_string(count), what,
+                     count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+ModelFolderLook look_at_model_folder(FileSystem& files, const std::string& folder) {
+  return FolderLooker(files, folder).look();
+}
+
+std::string look_text(const ModelFolderLook& look) {
+  std::string text;
+  for (const auto& [part, what] : look.facts) text += fmt::format("{:<15}{}\n", part, what);
+  for (const auto& [part, what] : look.problems) text += fmt::format("error: {}: {}\n", part, what);
+  for (const auto& [part, what] : look.notes) text += fmt::format("note: {}: {}\n", part, what);
+  return text + fmt::format("{}: {}, {}\n", look.folder, counted(look.problems.size(), "error"),
+                            counted(look.notes.size(), "note"));
+}
+
+std::string look_json(const ModelFolderLook& look) {
+  Value out = Value::object();
+  out.set("ok", Value::boolean(look.problems.empty()));
+  out.set("folder", Value::string(look.folder));
+  out.set("facts", lines_json(look.facts));
+  out.set("problems", lines_json(look.problems));
+  out.set("notes", lines_json(look.notes));
+  return to_json(out);
+}
+
+int run_check_of_folder(const CheckOptions& options) {
+  if (!options.overrides.empty() || options.num_ranks) {
+    throw UsageError(fmt::format(
+        "check: {} is a folder; KEY=VALUE and --num-ranks are for a train.json", options.config));
+  }
+  RealFileSystem real;
+  InputFiles files(real);
+  const ModelFolderLook look = look_at_model_folder(files, options.config);
+  say("{}", options.json ? look_json(look) : look_text(look));
+  return static_cast<int>(look.problems.empty() ? ExitCode::kDone : ExitCode::kConfig);
+}
+
+}  // namespace ds
