@@ -7,6 +7,7 @@
 #include "core/device/dispatch.h"
 #include "core/files/input_files.h"
 #include "core/status/failpoint.h"
+#include "core/torch/torch_writer.h"
 #include "core/values/index.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/hf/weights.h"
@@ -14,7 +15,8 @@
 namespace ds {
 namespace {
 
-constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kSafetensorsName = "model.safetensors";
+constexpr const char* kTorchName = "pytorch_model.bin";
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr int64_t kLargestFile = int64_t{256} << 20;
@@ -64,8 +66,7 @@ void require_finite(const std::vector<float>& values, const std::string& name) {
 
 // Rounds to the nearest; beyond the largest number there is no nearest.
 template <class To>
-std::vector<To> rounded(const std::vector<float>& values, const std::string& name) {
-  std::vector<To> out(values.size());
+void round_into(std::span<To> out, const std::vector<float>& values, const std::string& name) {
   for (size_t i = 0; i < values.size(); ++i) {
     out[i] = static_cast<To>(values[i]);
     if (!std::isfinite(static_cast<float>(out[i]))) {
@@ -75,19 +76,56 @@ std::vector<To> rounded(const std::vector<float>& values, const std::string& nam
                       name, values[i]));
     }
   }
-  return out;
 }
 
-void write_tensor(SafetensorsWriter& writer, const std::string& name,
-                  const std::vector<float>& values, DType dtype) {
-  require_finite(values, name);
-  on_float(dtype, [&]<class To>() {
-    if constexpr (std::is_same_v<To, float>) {
-      writer.write(name, std::as_bytes(std::span(values)));
-    } else {
-      writer.write(name, std::as_bytes(std::span<const To>(rounded<To>(values, name))));
-    }
-  });
+// The tensors of a folder, one after the other, as the bytes that it has of them.
+class ExportedBytes {
+ public:
+  ExportedBytes(const ModelExport& what, const ReadParameter& read) : what_(what), read_(read) {}
+
+  // They stay until the next call.
+  std::span<const std::byte> of(const ExportTensor& entry) {
+    values_ = whole_tensor(entry, what_.specs, read_);
+    require_finite(values_, entry.tensor.name);
+    if (what_.frame.dtype == DType::kF32) return std::as_bytes(std::span(values_));
+    rounded_.resize(values_.size() * size_of(what_.frame.dtype));
+    on_float(what_.frame.dtype, [&]<class To>() {
+      const std::span out(reinterpret_cast<To*>(rounded_.data()), values_.size());
+      round_into<To>(out, values_, entry.tensor.name);
+    });
+    return rounded_;
+  }
+
+ private:
+  const ModelExport& what_;
+  const ReadParameter& read_;
+  std::vector<float> values_;
+  std::vector<std::byte> rounded_;
+};
+
+void write_safetensors(FileSystem& files, const std::string& path,
+                       const std::vector<ExportTensor>& tensors, ExportedBytes& bytes) {
+  std::vector<SafetensorsTensor> list;
+  for (const ExportTensor& entry : tensors) list.push_back(entry.tensor);
+  SafetensorsWriter writer(files, path, list);
+  for (const ExportTensor& entry : tensors) {
+    const std::span<const std::byte> data = bytes.of(entry);
+    DS_FAILPOINT("export.tensor");
+    writer.write(entry.tensor.name, data);
+  }
+  DS_FAILPOINT("export.before_finish");
+  writer.finish();
+}
+
+// What torch.save writes of a state_dict().
+void write_pytorch_model(FileSystem& files, const std::string& path,
+                         const std::vector<ExportTensor>& tensors, ExportedBytes& bytes) {
+  TorchItem::Dict state;
+  for (const ExportTensor& entry : tensors) {
+    const SafetensorsTensor& tensor = entry.tensor;
+    state.emplace_back(tensor.name, TorchItem::Elements{tensor.dtype, extents_of(tensor.shape)});
+  }
+  write_torch_file(files, path, state, [&](size_t index) { return bytes.of(tensors[index]); });
 }
 
 }  // namespace
@@ -147,27 +185,24 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
 
 void write_model_folder(FileSystem& files, const ModelExport& what, const ReadParameter& read) {
   files.make_directories(what.folder);
-  const auto stored_name = [&](const std::string& parameter) {
-    const std::set<std::string>& kept = what.frame.stored_names;
-    return kept.empty() ? parameter : stored_name_of(parameter, kept);
-  };
-  const std::vector<ExportTensor> tensors = export_list(what.specs, what.frame.dtype);
-  std::vector<SafetensorsTensor> list;
-  for (const ExportTensor& entry : tensors) {
-    list.push_back(entry.tensor);
-    list.back().name = stored_name(entry.tensor.name);
+  std::vector<ExportTensor> tensors = export_list(what.specs, what.frame.dtype);
+  const std::set<std::string>& kept = what.frame.stored_names;
+  for (ExportTensor& entry : tensors) {
+    if (!kept.empty()) entry.tensor.name = stored_name_of(entry.tensor.name, kept);
   }
-  const std::string weights = join_path(what.folder, kWeights);
-  if (files.exists(weights)) files.remove(weights);  // a folder with weights is whole
+  for (const char* const name : {kSafetensorsName, kTorchName}) {  // a folder with weights is whole
+    if (files.exists(join_path(what.folder, name))) files.remove(join_path(what.folder, name));
+  }
   write_frame(files, what);
-  SafetensorsWriter writer(files, weights, list);
-  for (const ExportTensor& entry : tensors) {
-    const std::vector<float> values = whole_tensor(entry, what.specs, read);
-    DS_FAILPOINT("export.tensor");
-    write_tensor(writer, stored_name(entry.tensor.name), values, what.frame.dtype);
+  ExportedBytes bytes(what, read);
+  switch (what.frame.format) {
+    case WeightFormat::kSafetensors:
+      write_safetensors(files, join_path(what.folder, kSafetensorsName), tensors, bytes);
+      break;
+    case WeightFormat::kTorch:
+      write_pytorch_model(files, join_path(what.folder, kTorchName), tensors, bytes);
+      break;
   }
-  DS_FAILPOINT("export.before_finish");
-  writer.finish();
   DS_FAILPOINT("export.weights_written");
 }
 

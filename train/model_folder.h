@@ -2,6 +2,7 @@
 // beside them what the folders that training started from say of the model and its tokenizer.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,6 +19,9 @@
 
 namespace ds {
 
+// How the weights of a folder are stored.
+enum class WeightFormat : uint8_t { kSafetensors, kTorch };  // model.safetensors, pytorch_model.bin
+
 // Everything in the folder but the weights. It is read before training, so that what it comes from
 // may change or go.
 struct FolderFrame {
@@ -26,6 +30,7 @@ struct FolderFrame {
   std::set<std::string> stored_names;  // of the weights that training started from, which an export
                                        // keeps; may be empty
   DType dtype = DType::kF32;           // of the weights
+  WeightFormat format = WeightFormat::kSafetensors;
 };
 // `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing,
 // a file of a tokenizer, or a folder with one. InputMissing or DataError for what cannot be read.

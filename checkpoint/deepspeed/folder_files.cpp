@@ -44,9 +44,7 @@ bool has_whole_tensors(std::span<const std::string> names) {
 
 void refuse_layouts(const std::string& folder, std::span<const std::string> names) {
   constexpr std::string_view kAdvice =
-      "ds_to_universal.py, which is part of DeepSpeed, makes a universal checkpoint of it, and "
-      "that "
-      "is read";
+      "DeepSpeed's ds_to_universal.py makes a universal checkpoint of it, which is read";
   for (const std::string& name : names) {
     if (!is_state(name)) continue;
     if (name.find("expert_") != std::string::npos || name.starts_with("expp_rank_")) {
@@ -104,10 +102,13 @@ bool is_checkpoint(std::span<const std::string> names) {
 
 FolderFiles files_of(const std::string& folder, std::span<const std::string> names) {
   refuse_layouts(folder, names);
-  FolderFiles files;
+  FolderFiles files{.model = {}, .optimizer = {}, .is_universal = has_whole_tensors(names)};
   const std::string whole = model_states_name(std::nullopt, 0);
   if (std::ranges::find(names, whole) != names.end()) files.model = {whole};
-  if (const std::vector<std::string> own = states_of(names, kModelEnd); !own.empty()) {
+  const std::vector<std::string> own = states_of(names, kModelEnd);
+  // In a universal folder it says the same for stage 3, which looks for this name.
+  const bool is_copy = files.is_universal && !files.model.empty();
+  if (!own.empty() && !is_copy) {
     if (!files.model.empty()) {
       throw DataError(
           fmt::format("{}: has {} of stage 3 and {} of another stage; the files are of "
@@ -127,7 +128,6 @@ FolderFiles files_of(const std::string& folder, std::span<const std::string> nam
                     "files are of several checkpoints",
                     folder));
   }
-  files.is_universal = has_whole_tensors(names);
   return files;
 }
 

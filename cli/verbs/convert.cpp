@@ -18,9 +18,10 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
       ->required();
   app.add_option(
          "--to", values.to,
-         "hf: a Hugging Face folder with config.json and safetensors; universal: a checkpoint that "
-         "DeepSpeed goes on from, with moments and steps")
-      ->check(choice_check({"hf", "universal"}))
+         "hf: a Hugging Face folder with config.json and safetensors; bin: the same with "
+         "pytorch_model.bin; universal: a checkpoint that DeepSpeed goes on from, with moments and "
+         "steps")
+      ->check(choice_check({"hf", "bin", "universal"}))
       ->type_name("KIND")
       ->capture_default_str();
   app.add_option("--tag", values.tag,

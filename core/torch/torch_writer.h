@@ -13,6 +13,7 @@
 
 #include "core/files/file.h"
 #include "core/values/dtype.h"
+#include "core/values/shape.h"
 
 namespace ds {
 
@@ -38,6 +39,11 @@ struct TorchItem {
   TorchItem(const char* text) : value(std::string(text)) {}  // NOLINT(google-explicit-constructor)
   TorchItem(int number) : value(int64_t{number}) {}          // NOLINT(google-explicit-constructor)
 };
+
+inline std::vector<int64_t> extents_of(const Shape& shape) {
+  const std::span<const int64_t> extents = shape.extents();
+  return {extents.begin(), extents.end()};
+}
 
 // The pickle of a value, whose tensors have the storages "0", "1" ... in the order that they come
 // in, and those tensors.

@@ -38,6 +38,9 @@ TEST_CASE("the files of all ranks are found, by rank", "[checkpoint]") {
       files_of("/c", Names{"zero", "mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"});
   CHECK(universal.is_universal);
   CHECK(universal.model == Names{"mp_rank_00_model_states.pt"});
+  const Names both{"zero", "mp_rank_00_model_states.pt",
+                   "zero_pp_rank_0_mp_rank_00_model_states.pt"};
+  CHECK(files_of("/c", both).model == Names{"mp_rank_00_model_states.pt"});
   CHECK(is_checkpoint(kStage2));
   CHECK_FALSE(is_checkpoint(Names{"latest", "global_step3"}));
 }

@@ -35,6 +35,16 @@ echo '{% for m in messages %}{{ m.role }}: {{ m.content }}
 cp -r path/to/huggingface/folder qwen3
 dslaunch train.json --run-dir runs/mine > out 2> err || fail "the run that the examples look at"
 
+# A model that scores classes of texts.
+printf 'sentence\tlabel\nIn the beginning\tgood\nAnd then\tbad\n' > test.tsv
+cat > classes.json <<'JSON'
+{"model": {"family": "bert", "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32,
+           "max_position_embeddings": 32, "vocab_size": 256, "labels": ["good", "bad"]},
+ "data": {"train": ["test.tsv"], "tokenizer": "byte", "classification": {"text": "sentence"}},
+ "train": {"steps": 1}, "train_batch_size": 2, "optimizer": {"type": "AdamW"}}
+JSON
+dslaunch classes.json --num-ranks 1 --run-dir runs/classes > out 2> err || fail "the run that scores classes"
+
 # What a verb needs beyond that.
 prepare() {
   case $1 in

@@ -12,6 +12,7 @@ namespace ds {
 
 enum class ConversionTarget : uint8_t {
   kHf,         // config.json, safetensors, and the tokenizer of the folder that config.json is in
+  kBin,        // the same with pytorch_model.bin, for programs that read no safetensors
   kUniversal,  // weights, moments and steps, as DeepSpeed loads with checkpoint.load_universal
 };
 

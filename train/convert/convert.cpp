@@ -15,10 +15,13 @@ std::string without_end(std::string path) {
   return path;
 }
 
-void write_hf(FileSystem& files, const std::string& folder, ConversionSource& source, DType dtype) {
+void write_hf(FileSystem& files, const std::string& folder, ConversionSource& source,
+              const Conversion& what) {
   std::optional<std::string> config;
   if (!source.config.empty()) config = source.config;
-  FolderFrame frame = folder_frame(files, source.model, config, config.value_or("byte"), dtype);
+  FolderFrame frame =
+      folder_frame(files, source.model, config, config.value_or("byte"), what.dtype);
+  if (what.target == ConversionTarget::kBin) frame.format = WeightFormat::kTorch;
   if (!config) {
     source.about.notes.emplace_back(
         "it has no tokenizer, as no --config FOLDER was given from which one would be taken");
@@ -43,7 +46,8 @@ Converted convert(FileSystem& files, const Conversion& what) {
   Unfinished made(files, destination + ".partial");
   switch (what.target) {
     case ConversionTarget::kHf:
-      write_hf(files, made.folder(), source, what.dtype);
+    case ConversionTarget::kBin:
+      write_hf(files, made.folder(), source, what);
       break;
     case ConversionTarget::kUniversal:
       write_universal(files, made.folder(), source);

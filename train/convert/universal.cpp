@@ -26,12 +26,6 @@ constexpr std::array<std::string_view, 2> kSlots{"exp_avg", "exp_avg_sq"};
 
 std::span<const std::byte> bytes_of(std::span<const float> values) { return std::as_bytes(values); }
 
-std::vector<int64_t> extents_of(const Shape& shape) {
-  std::vector<int64_t> extents;
-  for (int i = 0; i < shape.rank(); ++i) extents.push_back(shape[i]);
-  return extents;
-}
-
 class Writer {
  public:
   Writer(FileSystem& files, const std::string& folder, const ConversionSource& source)

@@ -9,6 +9,11 @@
 namespace ds {
 namespace {
 
+ConversionTarget target_of(const std::string& kind) {
+  if (kind == "universal") return ConversionTarget::kUniversal;
+  return kind == "bin" ? ConversionTarget::kBin : ConversionTarget::kHf;
+}
+
 std::string converted_json(const Converted& done, const ConvertArgs& args) {
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
@@ -54,15 +59,13 @@ std::string converted_line(const Converted& done, const ConvertArgs& args) {
 
 int run_convert(const ConvertArgs& args) {
   RealFileSystem files;
-  const Converted done = convert(
-      files,
-      {.source = args.source,
-       .destination = args.destination,
-       .tag = args.tag,
-       .config = args.config,
-       .name_map = args.name_map,
-       .dtype = parse_dtype(args.dtype),
-       .target = args.to == "universal" ? ConversionTarget::kUniversal : ConversionTarget::kHf});
+  const Converted done = convert(files, {.source = args.source,
+                                         .destination = args.destination,
+                                         .tag = args.tag,
+                                         .config = args.config,
+                                         .name_map = args.name_map,
+                                         .dtype = parse_dtype(args.dtype),
+                                         .target = target_of(args.to)});
   say("{}", args.json ? converted_json(done, args) : converted_line(done, args));
   return 0;
 }

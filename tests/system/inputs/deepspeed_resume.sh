@@ -91,6 +91,9 @@ losses again zero2_fp32 6
 expect 0 convert universal5 back --config model
 cmp back/model.safetensors five/final/model.safetensors || fail "other weights than in final/"
 expect 0 convert five/checkpoints/global_step5 again5
+expect 0 convert five bin5 --to bin
+expect 0 convert bin5 safe5 --config model
+cmp safe5/model.safetensors five/final/model.safetensors || fail "pytorch_model.bin has other weights than final/"
 cmp again5/model.safetensors five/final/model.safetensors || fail "a tag has other weights than final/"
 expect 66 convert five never --to universal --tag global_step6
 expect 77 convert back never --to universal

@@ -106,6 +106,28 @@ TEST_CASE("what was converted is a source by itself", "[train]") {
   CHECK(half.numel == again.numel);
 }
 
+TEST_CASE("weights are stored as pytorch_model.bin has them where that is asked for", "[train]") {
+  const Place place;
+  converted({.source = fixture("zero2_fp32"),
+             .destination = place / "bin",
+             .dtype = DType::kBF16,
+             .target = ConversionTarget::kBin});
+  CHECK_FALSE(fs::exists(place / "bin/model.safetensors"));
+  converted({.source = place / "bin",
+             .destination = place / "again",
+             .dtype = DType::kBF16,
+             .target = ConversionTarget::kBin});
+  RealFileSystem files;
+  constexpr int64_t kMost = 1 << 20;
+  CHECK(files.read_text(place / "bin/pytorch_model.bin", kMost) ==
+        files.read_text(place / "again/pytorch_model.bin", kMost));
+  converted({.source = place / "bin", .destination = place / "back", .dtype = DType::kBF16});
+  converted(
+      {.source = fixture("zero2_fp32"), .destination = place / "direct", .dtype = DType::kBF16});
+  CHECK(files.read_text(place / "back/model.safetensors", kMost) ==
+        files.read_text(place / "direct/model.safetensors", kMost));
+}
+
 TEST_CASE("rules rename tensors, and what is left over or missing is named", "[train]") {
   const Place place;
   place.write("good.txt", "transformer\\.(.*) => $1\n");
