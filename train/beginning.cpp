@@ -62,9 +62,7 @@ std::vector<std::string> notices_of(const Continuation& next, const DeepSpeedSta
   if (!state.left_out().empty()) {
     note(fmt::format("{} are left out", fmt::join(state.left_out(), ", ")));
   }
-  note(
-      "random numbers and the order of samples are those of train.seed, and what its script kept "
-      "besides is not read");
+  note(kNeverGoneOnWith);
   notices.push_back(
       fmt::format("resumed step={} from={} ({})", next.step, state.directory(), state.words()));
   return notices;

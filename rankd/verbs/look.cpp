@@ -219,10 +219,7 @@ void add_continuation(const ContinuationLook& look, InputFindings& found) {
     return;
   }
   const auto note = [&](std::string text) { found.notes.push_back({key, std::move(text)}); };
-  note(
-      fmt::format("training begins with {}; random numbers, the order of samples and what its "
-                  "script kept besides are not gone on with",
-                  look.from));
+  note(fmt::format("training begins with {}; {}", look.from, kNeverGoneOnWith));
   for (const std::string& change : look.next.changes) {
     note(fmt::format("{}; a run needs --accept-changes for that", change));
   }

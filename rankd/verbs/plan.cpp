@@ -182,11 +182,8 @@ int run_plan(const PlanArgs& args) {
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
   RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
   if (!model.classifier) plan.texts = texts_of(args, config.data, inputs);
-  const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
-  say("{}", text);
-  if (!args.json && config.train.resume_from) {
-    say("begins with   {}\n", resume_words(*config.train.resume_from, inputs));
-  }
+  if (config.train.resume_from) plan.begins_with = resume_words(*config.train.resume_from, inputs);
+  say("{}", args.json ? plan_json(plan) : plan_text(plan, options));
   if (!args.json && options.zero.offloads_state()) {
     say("host update   {}\n", host_update_begins(config));
   }

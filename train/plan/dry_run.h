@@ -47,6 +47,8 @@ struct RunPlan {
   bool calibrated = false;  // time is by operations measured on this machine
   std::optional<PipelinePlan> pipeline = std::nullopt;  // where ranks lie along pipe
   std::optional<TextMemory> texts = std::nullopt;       // where somebody has looked at them
+  // The checkpoint that training goes on from, in words; nothing: it begins.
+  std::optional<std::string> begins_with = std::nullopt;
 
   int world_size() const { return MeshLayout(mesh).world_size(); }
   const RankPlan& of_rank(int rank) const;

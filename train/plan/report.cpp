@@ -163,6 +163,10 @@ std::string plan_json(const RunPlan& plan) {
   for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
   out.EndArray();
   if (plan.texts) write_texts(out, *plan.texts);
+  if (plan.begins_with) {
+    out.Key("begins_with");
+    out.String(plan.begins_with->c_str());
+  }
   write_traffic(out, plan);
   double flops = 0;
   for (const RankPlan& one : plan.classes) flops = std::max(flops, one.flops_per_step);
@@ -318,7 +322,9 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
     if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
     text += class_text(one, plan.calibrated) + shapes_text(one);
   }
-  return plan.texts ? text + texts_text(*plan.texts) : text;
+  if (plan.texts) text += texts_text(*plan.texts);
+  if (plan.begins_with) text += fmt::format("begins with   {}\n", *plan.begins_with);
+  return text;
 }
 
 }  // namespace ds

@@ -14,6 +14,11 @@
 
 namespace ds {
 
+// Of every such continuation, in words.
+inline constexpr const char* kNeverGoneOnWith =
+    "random numbers and the order of samples are those of train.seed, and what its script kept "
+    "besides is not read";
+
 // What the checkpoint says.
 struct DeepSpeedFacts {
   std::string path;  // its name in messages

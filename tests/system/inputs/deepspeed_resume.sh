@@ -72,6 +72,8 @@ expect 0 check train.json --num-ranks 2
 expect_text out "train.resume_from: training begins with step 3 of $golden/zero2_fp32/global_step3 (DeepSpeed 0.19.8, ZeRO stage 2, 2 ranks)"
 expect 0 plan train.json --num-ranks 2
 expect_text out "begins with   step 3 of $golden/zero2_fp32/global_step3"
+expect 0 plan train.json --num-ranks 2 --json
+expect_text out '"begins_with": "step 3 of '
 expect 78 check train.json --num-ranks 2 optimizer.type=Lion optimizer.params='{"lr": 0.01}'
 expect_text out "saved with the optimizer AdamW, and this run has lion"
 refused 77 "this run has lion.*dslaunch convert" optimizer.type=Lion optimizer.params='{"lr": 0.01}'
