@@ -1,16 +1,20 @@
 // Checkpoints that DeepSpeed has written (tests/golden/deepspeed/make.py), whole and spoiled.
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "checkpoint/deepspeed/folder.h"
-#include "core/files/mapped_file.h"
-#include "core/files/zip_reader.h"
+#include "config/reader/json_reader.h"
+#include "config/reader/value.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/temporary_directory.h"
+#include "tests/support/files/unpack.h"
 #include "tests/support/golden.h"
 
 namespace ds::deepspeed {
@@ -189,23 +193,10 @@ TEST_CASE("a range of a parameter is read over the ends of partitions", "[checkp
   }
 }
 
-// Every entry of an archive as a file below a folder.
-void unpack(const std::string& archive, const fs::path& folder) {
-  const MappedFile bytes(archive);
-  const ZipReader zip(archive, bytes.bytes());
-  for (const ZipEntry& entry : zip.entries()) {
-    const fs::path path = folder / entry.name;
-    fs::create_directories(path.parent_path());
-    const std::vector<std::byte> content = zip.read(entry, 1 << 20);
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(content.data()), std::ssize(content));
-  }
-}
-
 TEST_CASE("a universal folder has what the checkpoint had that it was made of", "[checkpoint]") {
   const Copied copy("zero2_frozen");
   const fs::path folder = fs::path(copy.path()) / "universal";
-  unpack(fixture("universal.zip"), folder);
+  testing::unpack(fixture("universal.zip"), folder);
   const DeepSpeedFolder made = open((folder / "global_step3").string());
   const DeepSpeedFolder source = open(fixture("zero2_frozen"));
   CHECK(made.slots() == source.slots());
@@ -217,6 +208,36 @@ TEST_CASE("a universal folder has what the checkpoint had that it was made of", 
       CAPTURE(slot, name);
       CHECK(made.tensor(name, slot).shape == tensor.shape);
       CHECK(all_of(made.tensor(name, slot)) == all_of(tensor));
+    }
+  }
+}
+
+TEST_CASE("checkpoints of older versions have the weights that zero_to_fp32 made of them",
+          "[checkpoint]") {
+  for (const auto& [archive, version, stage, ranks, tensors] :
+       {std::tuple("v0.14.5_zero2_fp16", "0.14.5", 2, 2, 29),
+        {"v0.14.5_zero3_bf16", "0.14.5", 3, 2, 29},
+        {"v0.19.6_zero1_bf16", "0.19.6", 1, 1, 29},
+        {"v0.19.6_zero3_fp32", "0.19.6", 3, 2, 29}}) {
+    CAPTURE(archive);
+    const testing::TemporaryDirectory place;
+    testing::unpack(fixture(std::string(archive) + ".zip"), place.path());
+    const DeepSpeedFolder folder = open(place.path().string());
+    CHECK(folder.progress().version == version);
+    CHECK(folder.progress().stage == stage);
+    CHECK(folder.progress().data_ranks == ranks);
+    CHECK(folder.progress().steps == 3);
+    CHECK(folder.progress().rate ==
+          Approx(0.001 + 0.009 * (folder.progress().skipped > 0 ? 1 : 2) / 6));
+    RealFileSystem files;
+    const Value sums = read_config_document(
+        files.read_text((place.path() / "sums.json").string(), 1 << 20), "sums.json");
+    CHECK(std::ssize(sums.members()) == tensors);
+    for (const Member& sum : sums.members()) {
+      CAPTURE(sum.key);
+      const Bytes bytes = all_of(folder.tensor(sum.key, kWeightSlot));
+      CHECK(static_cast<int64_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()),
+                                       static_cast<uInt>(bytes.size()))) == sum.value.as_integer());
     }
   }
 }

@@ -3,8 +3,11 @@ steps, saves, and makes five more, of which losses.json has the losses. `consoli
 DeepSpeed's zero_to_fp32 makes of it. universal.zip is what ds_to_universal makes of zero2_frozen; packed, for it has a
 file for each state of each parameter. zero2_fp32 is laid as DeepSpeed lays it, the others are the folders of their tag.
 
+Another version of DeepSpeed packs each checkpoint into an archive that has its name, with CRC-32 of the consolidated weights.
+
 usage: make.py FOLDER [NAME ...]
-Made with torch 2.15.0, transformers 5.24.0 and deepspeed 0.19.8, on the CPU.
+Made with torch 2.15.0, transformers 5.24.0 and deepspeed 0.19.8, on the CPU; v0.14.5_* and v0.19.6_* with those versions,
+for which LOCAL_SIZE=2 (it asks numactl else) and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 (its files name classes) were set.
 """
 import argparse
 import importlib
@@ -15,6 +18,7 @@ import pathlib
 import shutil
 import sys
 import zipfile
+import zlib
 
 os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
 
@@ -24,7 +28,7 @@ import transformers
 from deepspeed.accelerator import get_accelerator
 from deepspeed.checkpoint import ds_to_universal
 from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 WORDS, LENGTH, SAMPLES, BEFORE, AFTER, SCALE_POWER = 64, 8, 4, 3, 5, 17
 CONFIG = {
@@ -155,12 +159,27 @@ def make_universal(folder):
                                    num_extract_workers=1, num_merge_workers=1, keep_temp_folder=False, strict=True,
                                    inject_missing_state=True)
     in_processes((ds_to_universal.main, arguments))
-    with zipfile.ZipFile(folder / "universal.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(target.rglob("*")):
+    pack(target, folder / "universal.zip")
+
+
+def pack(folder, into):
+    """Moves a folder into an archive."""
+    with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
             if path.is_file():
-                archive.writestr(zipfile.ZipInfo(str(path.relative_to(target)), (1980, 1, 1, 0, 0, 0)), path.read_bytes(),
+                archive.writestr(zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0)), path.read_bytes(),
                                  zipfile.ZIP_DEFLATED)
-    shutil.rmtree(target)
+    shutil.rmtree(folder)
+
+
+def pack_version(folder, name, losses):
+    place = folder / name
+    whole = load_file(place / "consolidated.safetensors")
+    sums = {key: zlib.crc32(value.numpy().tobytes()) for key, value in whole.items()}
+    (place / "consolidated.safetensors").unlink()
+    (place / "sums.json").write_text(json.dumps(sums))
+    (place / "losses.json").write_text(json.dumps({name: losses}))
+    pack(place, folder / f"v{deepspeed.__version__}_{name}.zip")
 
 
 def tidy(folder, name):
@@ -189,6 +208,8 @@ def main():
         consolidate(folder, name)
         losses[name] = json.loads((folder / name / "losses.json").read_text())
         tidy(folder, name)
+        if deepspeed.__version__ != "0.19.8":
+            pack_version(folder, name, losses[name])
     path.write_text(json.dumps(losses, indent=1) + "\n")
     if "zero2_frozen" in names:
         make_universal(folder)

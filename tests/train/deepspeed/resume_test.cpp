@@ -9,6 +9,7 @@
 #include "core/files/file.h"
 #include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/unpack.h"
 #include "tests/support/golden.h"
 #include "tests/train/runs/small_run.h"
 
@@ -57,8 +58,9 @@ class GoldenSource final : public BatchSource {
   const Mesh& mesh_;
 };
 
-std::vector<double> losses_of(const std::string& name) {
-  std::ifstream in(fixture("losses.json"));
+std::vector<double> losses_of(const std::string& name,
+                              const std::string& path = fixture("losses.json")) {
+  std::ifstream in(path);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const Value all = read_config_document(text, "losses.json");
   std::vector<double> losses;
@@ -255,6 +257,25 @@ TEST_CASE("an fp16 checkpoint of DeepSpeed is gone on with, its scale and its sk
   const Continued anew = continue_from("zero2_fp32", setting);
   CHECK(says(anew, "begins anew"));
   CHECK(anew.scales.front() == 131072);
+}
+
+TEST_CASE("checkpoints of older versions of DeepSpeed are gone on with", "[train]") {
+  const LossScaleRule fp16_rule =
+      loss_scale_rule({.initial_scale_power = 17, .loss_scale_window = 6, .hysteresis = 1});
+  for (const auto& [version, name, setting, within] :
+       {std::tuple("0.14.5", "zero2_fp16",
+                   Setting{.ranks = 2, .stage = 2, .dtype = DType::kF16, .loss_scale = fp16_rule},
+                   0.001),
+        {"0.14.5", "zero3_bf16", {.ranks = 2, .stage = 3, .dtype = DType::kBF16}, 0.004},
+        {"0.19.6", "zero3_fp32", {.ranks = 2, .stage = 3}, kWithin}}) {
+    CAPTURE(version, name);
+    const TemporaryDirectory place, run;
+    unpack(fixture(fmt::format("v{}_{}.zip", version, name)), place.path());
+    const Continued got =
+        run_in(run.path(), setting, golden_options(setting, name), {.from = place.path().string()});
+    CHECK(says(got, fmt::format("(DeepSpeed {}, ZeRO stage", version)));
+    check_losses(got.losses, losses_of(name, (place.path() / "losses.json").string()), within);
+  }
 }
 
 TEST_CASE("what a run has saved since comes before the checkpoint of DeepSpeed", "[train]") {
