@@ -7,10 +7,11 @@ namespace ds {
 namespace {
 
 // Sorted, both.
-constexpr std::array<std::string_view, 73> kAlwaysIdle{"_attn_implementation",
+constexpr std::array<std::string_view, 74> kAlwaysIdle{"_attn_implementation",
                                                        "_attn_implementation_autoset",
                                                        "_commit_hash",
                                                        "_name_or_path",
+                                                       "_sliding_window_pattern",
                                                        "bad_words_ids",
                                                        "begin_suppress_tokens",
                                                        "bos_token_id",
@@ -80,9 +81,10 @@ constexpr std::array<std::string_view, 73> kAlwaysIdle{"_attn_implementation",
                                                        "unk_token_id",
                                                        "use_bfloat16",
                                                        "use_cache"};
-constexpr std::array<std::string_view, 6> kIdleWhereOff{
-    "add_cross_attention", "is_decoder",   "is_encoder_decoder",
-    "layerdrop",           "pruned_heads", "tie_encoder_decoder"};
+constexpr std::array<std::string_view, 8> kIdleWhereOff{
+    "add_cross_attention",     "embd_pdrop",         "is_decoder",
+    "is_encoder_decoder",      "layerdrop",          "pruned_heads",
+    "reorder_and_upcast_attn", "tie_encoder_decoder"};
 
 bool is_off(const rapidjson::Value& value) {
   if (value.IsBool()) return !value.GetBool();

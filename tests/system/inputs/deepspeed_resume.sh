@@ -98,7 +98,7 @@ expect 0 convert bin5 safe5 --config model
 cmp safe5/model.safetensors five/final/model.safetensors || fail "pytorch_model.bin has other weights than final/"
 cmp again5/model.safetensors five/final/model.safetensors || fail "a tag has other weights than final/"
 expect 66 convert five never --to universal --tag global_step6
-expect 77 convert back never --to universal
+expect 78 convert back never --to universal
 [ -e never ] && fail "a refused conversion left something"
 
 sed -i 's/"n_inner": 32/"n_inner": 24/' model/config.json
