@@ -271,8 +271,9 @@ TEST_CASE("checkpoints of older versions of DeepSpeed are gone on with", "[train
     CAPTURE(version, name);
     const TemporaryDirectory place, run;
     unpack(fixture(fmt::format("v{}_{}.zip", version, name)), place.path());
-    const Continued got =
-        run_in(run.path(), setting, golden_options(setting, name), {.from = place.path().string()});
+    EngineOptions options = golden_options(setting, name);
+    if (version == std::string("0.14.5")) options.gradient_clipping = 0;  // its default
+    const Continued got = run_in(run.path(), setting, options, {.from = place.path().string()});
     CHECK(says(got, fmt::format("(DeepSpeed {}, ZeRO stage", version)));
     check_losses(got.losses, losses_of(name, (place.path() / "losses.json").string()), within);
   }
