@@ -259,13 +259,15 @@ TEST_CASE("an fp16 checkpoint of DeepSpeed is gone on with, its scale and its sk
   CHECK(anew.scales.front() == 131072);
 }
 
+// Losses of halves are 0.0024 apart at most, as gradients are not clipped; those of 0.14.5 itself
+// over one and two ranks are 0.02 and more.
 TEST_CASE("checkpoints of older versions of DeepSpeed are gone on with", "[train]") {
   const LossScaleRule fp16_rule =
       loss_scale_rule({.initial_scale_power = 17, .loss_scale_window = 6, .hysteresis = 1});
   for (const auto& [version, name, setting, within] :
        {std::tuple("0.14.5", "zero2_fp16",
                    Setting{.ranks = 2, .stage = 2, .dtype = DType::kF16, .loss_scale = fp16_rule},
-                   0.001),
+                   0.004),
         {"0.14.5", "zero3_bf16", {.ranks = 2, .stage = 3, .dtype = DType::kBF16}, 0.004},
         {"0.19.6", "zero3_fp32", {.ranks = 2, .stage = 3}, kWithin}}) {
     CAPTURE(version, name);
