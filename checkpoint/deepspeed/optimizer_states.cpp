@@ -118,7 +118,7 @@ std::optional<double> rate_of(const SavedFields& optimizer) {
     const TorchValue* value = group == nullptr ? nullptr : group->find("lr");
     const std::optional<double> own =
         value == nullptr ? std::nullopt : number_of(optimizer.file(), *value);
-    if (!own || (rate && *rate != *own)) return std::nullopt;
+    if (!own || !std::isfinite(*own) || (rate && *rate != *own)) return std::nullopt;
     rate = own;
   }
   return rate;

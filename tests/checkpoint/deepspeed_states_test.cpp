@@ -142,6 +142,23 @@ TEST_CASE("a loss scaler is what it was", "[checkpoint]") {
   CHECK_THROWS_AS(read_scaler(integer(5)), DataError);
 }
 
+TEST_CASE("groups with several rates have none in common", "[checkpoint]") {
+  const auto rate_with = [](const std::vector<Items>& groups) {
+    std::vector<std::string> made;
+    for (const Items& group : groups) made.push_back(dict(group));
+    const std::string state = by_number({dict({{"step", integer(3)}, {"exp_avg", flat("m", 4)}})});
+    return states_of(with(stage_1(4, 2), "base_optimizer_state",
+                          dict({{"state", state}, {"param_groups", list(made)}})))
+        .rate;
+  };
+  CHECK_FALSE(states_of(stage_1(4, 2)).rate);
+  CHECK(rate_with({{{"lr", integer(2)}}}) == 2);
+  CHECK(rate_with({{{"lr", integer(2)}}, {{"lr", integer(2)}}}) == 2);
+  CHECK_FALSE(rate_with({{{"lr", integer(2)}}, {{"lr", integer(3)}}}));
+  CHECK_FALSE(rate_with({{{"lr", integer(2)}}, {{"betas", integer(3)}}}));
+  CHECK_FALSE(rate_with({{{"lr", text("2")}}}));
+}
+
 TEST_CASE("members of another kind are named with the file", "[checkpoint]") {
   const Items good = stage_1(4, 2);
   const auto refused = [&](const std::string& key, const std::string& value) {

@@ -49,6 +49,18 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
   CHECK_FALSE(c.tie_word_embeddings);
 }
 
+TEST_CASE("keys that nobody knows are told, and those that change nothing are not", "[model]") {
+  const auto unread = [](const std::string& more) { return unread_hf_keys(llama_with(more), "c"); };
+  using Keys = std::vector<std::string>;
+  CHECK(unread(R"(, "use_cache": true, "transformers_version": "5", "rope_theta": 5e5)").empty());
+  CHECK(unread(R"(, "attention_sinks": 4, "torch_dtype": "float32", "blocks": null)") ==
+        Keys{"attention_sinks"});
+  CHECK(unread(R"(, "add_cross_attention": false, "pruned_heads": {}, "layerdrop": 0.0)").empty());
+  CHECK(unread(R"(, "add_cross_attention": true, "pruned_heads": {"1": [0]}, "layerdrop": 0.1)") ==
+        Keys{"add_cross_attention", "pruned_heads", "layerdrop"});
+  CHECK_THROWS_AS(unread(R"(, "vision_config": {})"), Unsupported);
+}
+
 TEST_CASE("a window of keys is that of the layers that have one", "[model]") {
   // Keys, and the first layer; 0: there is none.
   const auto window = [](const std::string& json) {

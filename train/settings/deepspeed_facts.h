@@ -14,7 +14,7 @@
 
 namespace ds {
 
-// Of every such continuation, in words.
+// What holds for every such continuation, in words.
 inline constexpr const char* kNeverGoneOnWith =
     "random numbers and the order of samples are those of train.seed, and what its script kept "
     "besides is not read";
