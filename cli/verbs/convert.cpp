@@ -9,8 +9,8 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
   app.add_option(
          "source", values.source,
          "A run of dslaunch or one of its checkpoints, a checkpoint of DeepSpeed (its folder, "
-         "or one that holds some), a file of PyTorch, or a folder with safetensors or "
-         "pytorch_model.bin")
+         "or one that holds some), a file of PyTorch or of a GPT-2 of llm.c, or a folder with "
+         "safetensors or pytorch_model.bin")
       ->type_name("SRC")
       ->required();
   app.add_option("destination", values.destination, "The folder to write, which is not there yet")
@@ -51,7 +51,8 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
       "  dslaunch convert ds_out gpt2_step3 --tag global_step3 --config path/to/model --dtype "
       "bf16\n"
       "  dslaunch convert old_folder new_folder --map names.txt --json\n"
-      "  dslaunch convert runs/latest for_deepspeed --to universal");
+      "  dslaunch convert runs/latest for_deepspeed --to universal\n"
+      "  dslaunch convert log124M/model_00019560.bin gpt2_of_llmc");
 }
 
 }  // namespace ds

@@ -58,6 +58,7 @@ prepare() {
       cp -r "$tests/../golden/deepspeed/zero2_fp32" ds_out
       mkdir -p path/to/model && cp ds_out/config.json path/to/model
       cp -r path/to/huggingface/folder old_folder
+      mkdir log124M && cp "$tests/../golden/llmc/model_00000004.bin" log124M/model_00019560.bin
       echo 'transformer\.(.*) => $1' > names.txt ;;
     preflight) printf 'localhost slots=2\n' > hosts ;;
     stack|ctl|trace)

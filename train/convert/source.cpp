@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/deepspeed/stored_slot.h"
+#include "checkpoint/llmc/checkpoint.h"
 #include "checkpoint/own_checkpoint.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
@@ -153,6 +154,42 @@ void read_piece(CheckpointReader& reader, const std::string& name, const ParamSp
   });
 }
 
+// llm.c has GPT-2 alone, whose sizes its files say, and trains without dropout.
+ModelConfig model_of(const llmc::Checkpoint& checkpoint) {
+  const llmc::ModelHeader& header = checkpoint.header();
+  return parse_hf_config(
+      fmt::format(R"({{"model_type": "gpt2", "n_layer": {}, "n_head": {}, "n_embd": {}, )"
+                  R"("n_positions": {}, "vocab_size": {}, "resid_pdrop": 0.0, )"
+                  R"("embd_pdrop": 0.0, "attn_pdrop": 0.0}})",
+                  header.layers, header.heads, header.width, header.positions, header.vocabulary),
+      checkpoint.path());
+}
+
+ConversionSource llmc_source(FileSystem& files, const Conversion& what) {
+  if (what.tag) {
+    throw UsageError(fmt::format("--tag {}: {} is one file", *what.tag, what.source));
+  }
+  const auto checkpoint = llmc::Checkpoint::open(files, what.source);
+  ConversionSource source{.about = {.from = what.source, .step = checkpoint->step(), .by = "llm.c"},
+                          .model = model_of(*checkpoint)};
+  if (what.config) {
+    take_model(files, what, source);
+  } else {
+    source.specs = specs_of_model(source.model, DType::kF32);
+  }
+  if (what.target == ConversionTarget::kUniversal) source.slots = checkpoint->slots();
+  const NameRules rules = rules_of(files, what);
+  const auto weights = std::make_shared<SlotWeights>();
+  const auto add = [&](const std::string& slot) {
+    weights->emplace(slot, mapped(WeightFolder(llmc::stored_slot(checkpoint, slot)), rules,
+                                  what.source, source.specs));
+  };
+  add(kWeightSlot);
+  for (const std::string& slot : source.slots) add(slot);
+  read_from(source, weights);
+  return source;
+}
+
 // A run that was as long as some passes over its data may have a schedule whose length is not known
 // here.
 void take_rates(const std::string& config, ConversionSource& source) {
@@ -208,6 +245,7 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
 ConversionSource open_source(FileSystem& files, const Conversion& what) {
   const OwnCheckpoint own = own_checkpoint(files, what.source);
   if (own.kind != OwnCheckpoint::Kind::kNone) return own_source(files, what, own);
+  if (llmc::is_model_file(files, what.source)) return llmc_source(files, what);
   if (what.tag || is_deepspeed_folder(files, what.source)) return deepspeed_source(files, what);
   return folder_source(files, what);
 }

@@ -128,6 +128,31 @@ TEST_CASE("weights are stored as pytorch_model.bin has them where that is asked 
         files.read_text(place / "direct/model.safetensors", kMost));
 }
 
+TEST_CASE("a checkpoint of llm.c becomes a folder, or one that an optimizer goes on from",
+          "[train]") {
+  const std::string from = testing::source_directory() + "/tests/golden/llmc/model_00000003.bin";
+  const Place place;
+  const Converted done = converted({.source = from, .destination = place / "hf"});
+  CHECK(done.by == "llm.c");
+  CHECK(done.step == 3);
+  RealFileSystem files;
+  const SafetensorsFolder made = SafetensorsFolder::open(files, place / "hf");
+  const std::string weights = "transformer.h.0.attn.c_attn.weight";
+  const SafetensorsFolder wanted = SafetensorsFolder::open(
+      files, testing::source_directory() + "/tests/golden/llmc/fp32.safetensors");
+  CHECK(made.names() == wanted.names());
+  CHECK(bytes_of(made, weights) == bytes_of(wanted, weights));
+  const Converted again = converted(
+      {.source = from, .destination = place / "universal", .target = ConversionTarget::kUniversal});
+  CHECK(again.step == 3);
+  CHECK(again.notes.size() == 2);  // nobody says the rate
+  converted({.source = place / "universal", .destination = place / "back", .config = place / "hf"});
+  const SafetensorsFolder back = SafetensorsFolder::open(files, place / "back");
+  CHECK(bytes_of(back, weights) == bytes_of(wanted, weights));
+  CHECK_THROWS_AS(converted({.source = from, .destination = place / "x", .tag = "global_step3"}),
+                  UsageError);
+}
+
 TEST_CASE("rules rename tensors, and what is left over or missing is named", "[train]") {
   const Place place;
   place.write("good.txt", "transformer\\.(.*) => $1\n");
