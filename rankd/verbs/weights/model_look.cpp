@@ -48,14 +48,14 @@ class FolderLooker {
     attempt("model", [&] { look_at_model(); });
     if (has_hf_weights(files_, found_.folder)) {
       attempt("weights", [&] { look_at_weights(); });
-    } else {
+    } else if (model_) {
       note("weights", "there are none: what is trained of it begins with random ones");
     }
     std::optional<std::string> tokenizer;
     try {
       tokenizer = find_tokenizer(files_, found_.folder);
     } catch (const InputMissing&) {
-      note("tokenizer", "there is none: data.tokenizer of a train.json has to name another one");
+      if (model_) note("tokenizer", "there is none: data.tokenizer of a train.json has to name another one");
     }
     if (tokenizer && attempt("tokenizer", [&] { look_at_tokenizer(*tokenizer); })) {
       attempt("chat template", [&] { look_at_chat(); });
