@@ -55,7 +55,8 @@ class FolderLooker {
     try {
       tokenizer = find_tokenizer(files_, found_.folder);
     } catch (const InputMissing&) {
-      if (model_) note("tokenizer", "there is none: data.tokenizer of a train.json has to name another one");
+      if (model_)
+        note("tokenizer", "there is none: data.tokenizer of a train.json has to name another one");
     }
     if (tokenizer && attempt("tokenizer", [&] { look_at_tokenizer(*tokenizer); })) {
       attempt("chat template", [&] { look_at_chat(); });
