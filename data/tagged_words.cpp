@@ -82,6 +82,7 @@ class SampleMaker {
  private:
   // Each word is encoded as a text of its own.
   void add_word(const std::string& word, int32_t label, TaggedTokens& words) const {
+    if (word.empty()) return;  // it has no token, as in transformers, also where words have a space
     const bool needs_space = puts_space_ && !word.starts_with(' ');
     const std::vector<int32_t> ids = tokenizer_.encode(needs_space ? " " + word : word);
     if (ids.empty()) return;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/status/error.h"
@@ -26,6 +27,13 @@ std::optional<std::string> state_prefix(const std::string& path) {
   if (step.empty() || step.find_first_not_of("0123456789") != std::string::npos)
     return std::nullopt;
   return parent_directory(path) + "/state_" + step + "_";
+}
+
+bool has_file_like(const FileSystem& files, const std::string& prefix) {
+  const std::string begin = file_name(prefix);
+  return std::ranges::any_of(files.list(parent_directory(prefix)), [&](const auto& entry) {
+    return entry.name.starts_with(begin) && entry.name.ends_with(".bin");
+  });
 }
 
 class Slot final : public StoredTensors {
@@ -91,7 +99,7 @@ std::shared_ptr<const Checkpoint> Checkpoint::open(const FileSystem& files,
 void Checkpoint::open_states(const FileSystem& files) {
   const std::optional<std::string> prefix = state_prefix(path_);
   const auto name_of_rank = [&](int64_t rank) { return fmt::format("{}{:05}.bin", *prefix, rank); };
-  if (!prefix || !files.exists(name_of_rank(0))) return;
+  if (!prefix || !has_file_like(files, *prefix)) return;
   int64_t ranks = 1;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const std::string name = name_of_rank(rank);

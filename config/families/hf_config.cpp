@@ -132,6 +132,14 @@ ModelConfig read_family(const HfObject& object) {
   return config;
 }
 
+template <class Config>
+void write_family(Config& config, FamilyWriter& writer, Value& object) {
+  fields(writer, config);
+  if constexpr (requires { Family<Config>::write_rest(object, config); }) {
+    Family<Config>::write_rest(object, config);
+  }
+}
+
 std::string architecture(const HfObject& object) {
   const Json* list = object.find("architectures");
   if (list != nullptr && list->IsArray() && list->Size() > 0 && (*list)[0].IsString()) {
@@ -342,7 +350,7 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   object.set("model_type", text(family_name(config)));
   object.set("torch_dtype", text(torch_name(dtype)));
   FamilyWriter writer(object);
-  std::visit([&](auto family) { fields(writer, family); }, config);
+  std::visit([&](auto family) { write_family(family, writer, object); }, config);
   object.set("bos_token_id", id(ids.bos));
   object.set("eos_token_id", id(ids.eos));
   const bool is_a_field = object.find("pad_token_id") != nullptr;

@@ -79,7 +79,9 @@ TEST_CASE("a checkpoint of llm.c has the tensors that transformers has of it", "
 
 TEST_CASE("weights of llm.c without masters are those of the model", "[checkpoint]") {
   const Copied copy;
-  fs::remove(copy.path("state_00000003_00000.bin"));
+  for (const char* const rank : {"0", "1"}) {
+    fs::remove(copy.path(fmt::format("state_00000003_0000{}.bin", rank)));
+  }
   const auto half = stored_slot(open(copy.path(kHalf)), "fp32");
   const auto whole = stored_slot(open(copy.path(kWhole)), "fp32");
   const std::string name = "transformer.h.1.mlp.c_fc.weight";
@@ -151,6 +153,9 @@ TEST_CASE("files of llm.c that are not whole are refused with their names", "[ch
   CHECK_THAT(refusal(copy, kHalf), Catch::Contains("47484 bytes, expected 47488"));
   fs::remove(copy.path(second));
   CHECK_THAT(refusal(copy, kHalf), Catch::Contains("00001.bin: is missing"));
+  const Copied second_alone;
+  fs::remove(second_alone.path("state_00000003_00000.bin"));
+  CHECK_THAT(refusal(second_alone, kHalf), Catch::Contains("00000.bin: is missing"));
   fs::resize_file(copy.path(kWhole), 100);
   CHECK_THAT(refusal(copy, kWhole), Catch::Contains("has 100 bytes, and a header has 1024"));
   RealFileSystem files;

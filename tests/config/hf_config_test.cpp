@@ -49,6 +49,26 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
   CHECK_FALSE(c.tie_word_embeddings);
 }
 
+TEST_CASE("rotary positions of layers of two kinds are written as transformers reads them",
+          "[model]") {
+  const std::string scaled =
+      R"({"model_type": "olmo3", "rope_theta": 1000.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}})";
+  for (const std::string& json :
+       {std::string(R"({"model_type": "olmo3", "rope_theta": 1000.0})"), scaled}) {
+    const ModelConfig model = parse_hf_config(json, "c");
+    const std::string text = format_hf_config(model, DType::kF32);
+    CHECK_THAT(text, Catch::Contains("\"rope_parameters\"") &&
+                         Catch::Contains("\"sliding_attention\"") &&
+                         !Catch::Contains("\"rope_scaling\""));
+    CHECK(format_hf_config(parse_hf_config(text, "c"), DType::kF32) == text);
+    CHECK(std::get<Olmo3Config>(parse_hf_config(text, "c")).rope_theta == 1000);
+  }
+  const auto read = std::get<Olmo3Config>(
+      parse_hf_config(format_hf_config(parse_hf_config(scaled, "c"), DType::kF32), "c"));
+  REQUIRE(read.rope_scaling);
+  CHECK(read.rope_scaling->factor == 2);
+}
+
 TEST_CASE("keys that nobody knows are told, and those that change nothing are not", "[model]") {
   const auto unread = [](const std::string& more) { return unread_hf_keys(llama_with(more), "c"); };
   using Keys = std::vector<std::string>;

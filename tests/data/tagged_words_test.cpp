@@ -53,6 +53,14 @@ TEST_CASE("the first token of a word has its class", "[data]") {
   CHECK(sample.size == 5);
 }
 
+TEST_CASE("a word without letters has no token, also where words have a space before them",
+          "[data]") {
+  TaggedForm form = form_of(7);
+  form.before = BeforeWords::kSpace;
+  const std::string record = R"({"tokens": ["a", "", "c"], "ner_tags": ["B-X", 0, 0]})";
+  CHECK(sample_of(record, form) == Numbers{1, ' ', 'a', ' ', 'c', 2, 0, 0, 2, 0, 1, 0, 0, 0, 6});
+}
+
 TEST_CASE("all tokens of a word may have its class, behind the first one the inner one", "[data]") {
   TaggedForm form = form_of(7);
   form.counted = CountedTokens::kAllOfWord;

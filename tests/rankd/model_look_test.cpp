@@ -82,8 +82,8 @@ TEST_CASE("a look at a folder tells its model, weights, tokenizer and classes", 
   fs::remove(bert.path("final.safetensors"));
   fs::remove(bert.path("tokenizer.json"));
   const ModelFolderLook bare = bert.look();
-  CHECK(bare.problems.empty());
-  CHECK_THAT(told(bare.notes, "weights"), Catch::Contains("begins with random ones"));
+  CHECK(bare.problems.size() == 1);
+  CHECK_THAT(told(bare.problems, "weights"), Catch::Contains("there are none: no model.saf"));
   CHECK_THAT(told(bare.notes, "tokenizer"), Catch::Contains("there is none"));
 }
 

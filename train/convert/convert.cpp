@@ -24,7 +24,8 @@ void write_hf(FileSystem& files, const std::string& folder, ConversionSource& so
   if (what.target == ConversionTarget::kBin) frame.format = WeightFormat::kTorch;
   if (!config) {
     source.about.notes.emplace_back(
-        "it has no tokenizer, as no --config FOLDER was given from which one would be taken");
+        "it has neither a tokenizer nor the ids of special tokens, as no --config FOLDER was given "
+        "from which they would be taken");
   }
   frame.stored_names.clear();  // transformers' names, whatever the source has
   write_model_folder(

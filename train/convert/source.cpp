@@ -203,6 +203,10 @@ void take_rates(const std::string& config, ConversionSource& source) {
 }
 
 ConversionSource own_source(FileSystem& files, const Conversion& what, const OwnCheckpoint& found) {
+  if (what.name_map) {
+    throw UsageError(fmt::format("--map {}: {} is of dslaunch, and has the names of its model",
+                                 *what.name_map, what.source));
+  }
   const bool is_tag = found.kind == OwnCheckpoint::Kind::kTag;
   if (is_tag && what.tag) {
     throw UsageError(fmt::format("--tag {}: {} is one tag; name the folder that it lies in",
@@ -217,8 +221,12 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
       .about = {.from = directory, .step = reader->manifest().step, .by = "dslaunch"},
       .model = parse_hf_config(facts.model, directory)};
   source.samples = reader->manifest().step * facts.global_batch;
-  if (what.config) {
-    take_model(files, what, source);
+  // What a run has exported has its tokenizer and the ids of special tokens.
+  Conversion described = what;
+  const std::string exported = join_path(parent_directory(found.root), "final");
+  if (!what.config && files.exists(join_path(exported, kModelConfig))) described.config = exported;
+  if (described.config) {
+    take_model(files, described, source);
   } else {
     source.specs = specs_of_model(source.model, DType::kF32);
   }

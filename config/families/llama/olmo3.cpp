@@ -2,6 +2,7 @@
 
 #include "config/families/llama/olmo_like.h"
 #include "config/families/spec/hf_object.h"
+#include "config/reader/value.h"
 
 namespace ds {
 namespace {
@@ -38,6 +39,19 @@ void Family<Olmo3Config>::read_rest(const HfObject& object, Olmo3Config& c) {
   llama_like::refuse_other_head_dim(object, c);
   if (object.is_null("sliding_window")) object.refuse("a \"sliding_window\" that is null");
   llama_like::check_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
+}
+
+void Family<Olmo3Config>::write_rest(Value& object, const Olmo3Config& c) {
+  Value plain = Value::object();
+  plain.set("rope_type", Value::string("default"));
+  plain.set("rope_theta", Value::number(c.rope_theta));
+  const Value* const scaling = object.find("rope_scaling");
+  Value full = c.rope_scaling && scaling != nullptr ? *scaling : plain;
+  full.set("rope_theta", Value::number(c.rope_theta));
+  object.erase("rope_scaling");  // it stands in there
+  Value& both = object.set("rope_parameters", Value::object());
+  both.set("full_attention", std::move(full));
+  both.set("sliding_attention", std::move(plain));
 }
 
 }  // namespace ds

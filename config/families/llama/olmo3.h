@@ -9,6 +9,8 @@
 
 namespace ds {
 
+class Value;
+
 struct Olmo3Config {
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
@@ -40,6 +42,8 @@ struct Family<Olmo3Config> : LlamaLike<Olmo3Config> {
                                       .norm = "Olmo3RMSNorm"};
   static TransformerSpec transformer(const Olmo3Config& c);
   static void read_rest(const HfObject& object, Olmo3Config& c);
+  // transformers 5 takes a flat "rope_theta" for layers without a window alone.
+  static void write_rest(Value& object, const Olmo3Config& c);
 };
 
 }  // namespace ds

@@ -3,7 +3,7 @@
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
-#include "cli/text/terminal_text.h"
+#include "rankd/verbs/input_texts.h"
 #include "train/convert/convert.h"
 
 namespace ds {
@@ -66,7 +66,7 @@ int run_convert(const ConvertArgs& args) {
                                          .name_map = args.name_map,
                                          .dtype = parse_dtype(args.dtype),
                                          .target = target_of(args.to)});
-  say("{}", args.json ? converted_json(done, args) : converted_line(done, args));
+  print_now(args.json ? converted_json(done, args) : converted_line(done, args));
   return 0;
 }
 

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "cli/text/terminal_text.h"
 #include "core/files/input_files.h"
+#include "rankd/verbs/input_texts.h"
 #include "rankd/verbs/weights/contents.h"
 
 namespace ds {
@@ -18,9 +18,9 @@ int run_inspect(const InspectArgs& args) {
                                     ? contents_of(SafetensorsFile::open(files, args.file))
                                     : contents_of(TorchFile::open(args.file));
   if (args.json) {
-    say("{}", to_json(contents_json(contents)));
+    print_now(to_json(contents_json(contents)));
   } else {
-    say("{}", contents_text(contents));
+    print_now(contents_text(contents));
   }
   return 0;
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/text/terminal_text.h"
+#include "checkpoint/own_checkpoint.h"
 #include "config/families/hf_config.h"
 #include "config/reader/value.h"
 #include "core/files/input_files.h"
@@ -19,6 +19,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
+#include "rankd/verbs/input_texts.h"
 
 namespace ds {
 namespace {
@@ -45,11 +46,19 @@ class FolderLooker {
   }
 
   ModelFolderLook look() {
+    if (own_checkpoint(files_, found_.folder).kind != OwnCheckpoint::Kind::kNone) {
+      problem("model",
+              "is a run of dslaunch or one of its checkpoints; a model's folder is the "
+              "final/ of a run, or what `dslaunch convert` makes of a checkpoint");
+      return std::move(found_);
+    }
     attempt("model", [&] { look_at_model(); });
     if (has_hf_weights(files_, found_.folder)) {
       attempt("weights", [&] { look_at_weights(); });
     } else if (model_) {
-      note("weights", "there are none: what is trained of it begins with random ones");
+      problem("weights",
+              "there are none: no model.safetensors, pytorch_model.bin, or index of several files; "
+              "train.resume_from is all that its config.json is enough for");
     }
     std::optional<std::string> tokenizer;
     try {
@@ -136,12 +145,15 @@ class FolderLooker {
 
   void fact(const char* part, std::string text) { found_.facts.push_back({part, std::move(text)}); }
   void note(const char* part, std::string text) { found_.notes.push_back({part, std::move(text)}); }
+  void problem(const char* part, std::string text) {
+    found_.problems.push_back({part, std::move(text)});
+  }
   bool attempt(const char* part, const std::function<void()>& what) {
     try {
       what();
       return true;
     } catch (const Error& error) {
-      found_.problems.push_back({part, error.what()});
+      problem(part, error.what());
       return false;
     }
   }
@@ -201,7 +213,7 @@ int run_check_of_folder(const CheckOptions& options) {
   RealFileSystem real;
   InputFiles files(real);
   const ModelFolderLook look = look_at_model_folder(files, options.config);
-  say("{}", options.json ? look_json(look) : look_text(look));
+  print_now(options.json ? look_json(look) : look_text(look));
   return static_cast<int>(look.problems.empty() ? ExitCode::kDone : ExitCode::kConfig);
 }
 

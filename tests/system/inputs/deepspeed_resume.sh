@@ -94,6 +94,8 @@ expect 0 convert universal5 back --config model
 cmp back/model.safetensors five/final/model.safetensors || fail "other weights than in final/"
 expect 0 convert five/checkpoints/global_step5 again5
 expect 0 convert five bin5 --to bin
+cmp bin5/config.json five/final/config.json || fail "another config.json than in final/"
+expect 2 convert five never --map train.json
 expect 0 convert bin5 safe5 --config model
 cmp safe5/model.safetensors five/final/model.safetensors || fail "pytorch_model.bin has other weights than final/"
 cmp again5/model.safetensors five/final/model.safetensors || fail "a tag has other weights than final/"
