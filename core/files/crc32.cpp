@@ -1,5 +1,7 @@
 #include "core/files/crc32.h"
 
+#include <zlib.h>
+
 #include <array>
 
 namespace ds {
@@ -18,23 +20,22 @@ constexpr Table table_of(uint32_t polynomial) {
   return table;
 }
 
-constexpr Table kIeee = table_of(0xEDB88320);
 constexpr Table kCastagnoli = table_of(0x82F63B78);
-
-uint32_t checksum(const Table& table, std::string_view bytes, uint32_t before) {
-  uint32_t value = ~before;
-  for (const char byte : bytes) {
-    value = (value >> 8) ^ table[(value ^ static_cast<unsigned char>(byte)) & 0xFF];
-  }
-  return ~value;
-}
 
 }  // namespace
 
-uint32_t crc32(std::string_view bytes, uint32_t before) { return checksum(kIeee, bytes, before); }
+uint32_t crc32(std::string_view bytes, uint32_t before) {
+  if (bytes.empty()) return before;  // without an address zlib begins anew
+  const auto* address = reinterpret_cast<const Bytef*>(bytes.data());
+  return static_cast<uint32_t>(::crc32_z(before, address, bytes.size()));
+}
 
 uint32_t crc32c(std::string_view bytes, uint32_t before) {
-  return checksum(kCastagnoli, bytes, before);
+  uint32_t value = ~before;
+  for (const char byte : bytes) {
+    value = (value >> 8) ^ kCastagnoli[(value ^ static_cast<unsigned char>(byte)) & 0xFF];
+  }
+  return ~value;
 }
 
 }  // namespace ds

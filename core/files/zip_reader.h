@@ -34,7 +34,8 @@ class ZipReader {
   const ZipEntry* find(std::string_view name) const;                 // null without it
   // The bytes of a stored entry, in place; no checksum is computed, as that reads all of them.
   std::span<const std::byte> stored(const ZipEntry& entry) const;
-  // DataError unless the entry has these bytes, by their checksum.
+  // DataError unless the entry has these bytes, by their checksum. Zero is none: PyTorch writes it
+  // after torch.serialization.set_crc32_options(False).
   void check(const ZipEntry& entry, std::span<const std::byte> bytes) const;
   // A copy of an entry of either method, its checksum compared. DataError, before any memory is
   // taken, for one of more than `bytes_max`.

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/files/lfs_pointer.h"
 #include "core/files/mapped_file.h"
 #include "core/files/zip_reader.h"
 #include "core/status/error.h"
@@ -33,30 +35,15 @@ constexpr int64_t kLegacyProtocol = 1001;
 
 struct StoredBytes {
   Bytes bytes{};
-  int64_t offset = 0;  // in the file
+  int64_t offset = 0;               // in the file
+  const ZipEntry* entry = nullptr;  // of a zip whose checksum is not compared yet
 };
 
-}  // namespace
-
-struct TorchFileParts {
-  TorchFileParts(const std::string& name, MappedFile file, Bytes content)
-      : path(name),
-        mapped(std::move(file)),
-        bytes(content),
-        arena(name, ValueArena::bytes_max_of(narrow<int64_t>(content.size()))) {}
-
-  std::string path;
-  MappedFile mapped;
-  Bytes bytes;
-  ValueArena arena;
-  PickleSource source{};
-  TorchStorages storages{};
-  std::map<std::string_view, StoredBytes> stored{};  // by the ids of storages
-  std::vector<std::vector<std::byte>> inflated{};
-  TorchValue root{};
+struct Storage {
+  explicit Storage(const StoredBytes& in_file) : stored(in_file) {}
+  StoredBytes stored;
+  std::atomic<bool> is_checked = false;
 };
-
-namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& defect) {
   throw DataError(fmt::format("{}: {}", path, defect));
@@ -93,7 +80,7 @@ class ZipLayout {
   StoredBytes bytes_of(const ZipEntry& entry, ValueArena& arena,
                        std::vector<std::vector<std::byte>>& inflated) const {
     if (entry.method == ZipEntry::Method::kStored) {
-      return {.bytes = zip_.stored(entry), .offset = entry.offset};
+      return {.bytes = zip_.stored(entry), .offset = entry.offset, .entry = &entry};
     }
     arena.charge(entry.bytes);
     return {.bytes = inflated.emplace_back(zip_.read(entry, entry.bytes)), .offset = kDeflated};
@@ -107,6 +94,29 @@ class ZipLayout {
   std::string_view top_;
 };
 
+}  // namespace
+
+struct TorchFileParts {
+  TorchFileParts(const std::string& name, MappedFile file, Bytes content)
+      : path(name),
+        mapped(std::move(file)),
+        bytes(content),
+        arena(name, ValueArena::bytes_max_of(narrow<int64_t>(content.size()))) {}
+
+  std::string path;
+  MappedFile mapped;
+  Bytes bytes;
+  ValueArena arena;
+  PickleSource source{};
+  TorchStorages storages{};
+  std::optional<ZipLayout> layout{};
+  std::map<std::string_view, Storage> stored{};  // by the ids of storages
+  std::vector<std::vector<std::byte>> inflated{};
+  TorchValue root{};
+};
+
+namespace {
+
 void check_byte_order(const std::string& path, Bytes text) {
   const std::string_view order{reinterpret_cast<const char*>(text.data()), text.size()};
   if (order != "little") {
@@ -117,7 +127,7 @@ void check_byte_order(const std::string& path, Bytes text) {
 
 void read_zip(TorchFileParts& parts) {
   constexpr int64_t kLongestOrder = 16;
-  const ZipLayout layout(parts.path, parts.bytes);
+  const ZipLayout& layout = parts.layout.emplace(parts.path, parts.bytes);
   if (const ZipEntry* order = layout.find("byteorder"); order != nullptr) {
     std::vector<std::vector<std::byte>> text;
     if (order->bytes > kLongestOrder) refuse(parts.path, "its byteorder is no word");
@@ -229,6 +239,8 @@ void read_all(TorchFileParts& parts) {
     read_zip(parts);
     return;
   }
+  refuse_lfs_pointer(parts.path, {reinterpret_cast<const char*>(parts.bytes.data()),
+                                  std::min(parts.bytes.size(), kLfsPointer.size())});
   if (parts.bytes.empty() || parts.bytes.front() != kPickleStart) {
     refuse(parts.path, parts.bytes.empty()
                            ? "an empty file, expected one of torch.save"
@@ -262,16 +274,30 @@ TorchFile::~TorchFile() = default;
 const std::string& TorchFile::path() const { return parts_->path; }
 const TorchValue& TorchFile::root() const { return parts_->root; }
 
-Bytes TorchFile::storage_bytes(const TorchStorage& storage) const {
-  const auto found = parts_->stored.find(storage.id);
-  DS_CHECK(found != parts_->stored.end(), "{}: storage {} is of another file", parts_->path,
+namespace {
+
+Storage& storage_of(TorchFileParts& parts, const TorchStorage& storage) {
+  const auto found = parts.stored.find(storage.id);
+  DS_CHECK(found != parts.stored.end(), "{}: storage {} is of another file", parts.path,
            quoted_of_file(storage.id));
-  return found->second.bytes;
+  return found->second;
+}
+
+}  // namespace
+
+// Several threads may compare the checksum of one storage at once, and all find the same.
+Bytes TorchFile::storage_bytes(const TorchStorage& storage) const {
+  Storage& found = storage_of(*parts_, storage);
+  const StoredBytes& stored = found.stored;
+  if (stored.entry != nullptr && !found.is_checked) {
+    parts_->layout->check(*stored.entry, stored.bytes);
+    found.is_checked = true;
+  }
+  return stored.bytes;
 }
 
 int64_t TorchFile::storage_offset(const TorchStorage& storage) const {
-  storage_bytes(storage);
-  return parts_->stored.at(storage.id).offset;
+  return storage_of(*parts_, storage).stored.offset;
 }
 
 Bytes TorchFile::tensor_bytes(const TorchTensor& tensor) const {

@@ -34,7 +34,8 @@ class TorchFile {
   const std::string& path() const;
   const TorchValue& root() const;  // what torch.load would return
 
-  // All bytes of a storage of this file, in place.
+  // All bytes of a storage of this file, in place. Whoever asks first compares the checksum that a
+  // zip has of them, and so do the readers of tensors below: DataError where they are damaged.
   std::span<const std::byte> storage_bytes(const TorchStorage& storage) const;
   // The place of the first of them, from the start of the file; -1 if the file has them deflated.
   int64_t storage_offset(const TorchStorage& storage) const;

@@ -69,7 +69,7 @@ FENCES = {
     r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],
     r"proto/.*\.pb\.h": [r"proto/", r"launcher/", r"rankd/"],
-    r"(zlib|zstd)": [r"core/files/zip_reader\.cpp$", r"data/text/byte_stream\.cpp$"],
+    r"(zlib|zstd)": [r"core/files/(crc32|zip_reader)\.cpp$", r"data/text/byte_stream\.cpp$"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
     r"hwy/": [r"kernels/cpu/", r"kernels/\w+/\w+_cpu\.cpp$", r"kernels/matmul/gemm_(packed|vector)\.cpp$",
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],

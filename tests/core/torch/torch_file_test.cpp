@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/files/zip_reader.h"
 #include "core/status/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/pickle_bytes.h"
@@ -200,6 +201,36 @@ TEST_CASE("a pickle whose bytes changed is refused before it is looked at", "[co
   const size_t at = text.find("\x80\x02N.");
   text[at + 2] = '\x88';
   CHECK_THAT(refusal(text), Catch::Contains("entry 'm/data.pkl' has checksum"));
+}
+
+TEST_CASE("a storage whose bytes changed is refused when it is read", "[core]") {
+  std::string text =
+      file(tensor(storage("FloatStorage", "0", 6), {{6}, {1}}), {{"0", kSixFloats}}).text();
+  text[text.find(kSixFloats) + 9] ^= 1;
+  const TorchFile opened = TorchFile::of_bytes("/f.pt", std::as_bytes(std::span(text)));
+  const TorchTensor& damaged = *opened.root().as_tensor();
+  CHECK(opened.storage_offset(*damaged.storage) > 0);
+  for (int time = 0; time < 2; ++time) {
+    CHECK_THROWS_WITH(opened.tensor_bytes(damaged),
+                      Catch::Contains("/f.pt") && Catch::Contains("entry 'm/data/0' has checksum"));
+    CHECK_THROWS_WITH(numbers_of<float>(opened, damaged),
+                      Catch::Contains("it is damaged, copy it again"));
+  }
+}
+
+TEST_CASE("checksums that PyTorch was told to leave out are not compared", "[core]") {
+  std::string text =
+      file(tensor(storage("FloatStorage", "0", 6), {{6}, {1}}), {{"0", kSixFloats}}).text();
+  const ZipReader zip("/f.pt", std::as_bytes(std::span(text)));
+  for (const ZipEntry& entry : zip.entries()) {
+    std::string checksum;
+    testing::append_number(checksum, entry.crc32, 4);
+    for (size_t at = 0; (at = text.find(checksum, at)) != std::string::npos;)
+      text.replace(at, 4, 4, '\0');
+  }
+  const TorchFile opened = TorchFile::of_bytes("/f.pt", std::as_bytes(std::span(text)));
+  CHECK(numbers_of<float>(opened, *opened.root().as_tensor()) ==
+        std::vector<float>{0, 1, 2, 3, 4, 5});
 }
 
 TEST_CASE("a tensor with attributes is that tensor, and nothing else is made this way", "[core]") {
