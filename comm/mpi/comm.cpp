@@ -5,7 +5,6 @@
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "comm/contract/collective_checks.h"
 #include "comm/contract/rank_order_reduce.h"
 #include "comm/contract/slice_bounds.h"
+#include "core/tasks/poll_pause.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -152,10 +152,11 @@ MpiComm::MpiComm(std::shared_ptr<MpiSession> session, MPI_Comm data, const MpiOp
 
 MpiComm::~MpiComm() {
   try {
+    const auto begin = SteadyClock::now();
     while (!outgoing_.empty() && !session_->failed()) {
       check_state();
       reclaim_sends();
-      sched_yield();
+      pause(SteadyClock::now() - begin);
     }
   } catch (const Error&) {
     session_->mark_failed();
@@ -219,7 +220,7 @@ void MpiComm::wait(std::vector<MPI_Request>& requests, const std::vector<int>& p
       fail(fmt::format("no answer within {:.1f} s from: {}",
                        static_cast<double>(options_.timeout.count()) / 1e3, names));
     }
-    sched_yield();
+    pause(now - last_progress);
   }
 }
 

@@ -1,10 +1,12 @@
-"""Checks that what strangers may have written comes in and goes out through the few places made for it.
+"""Checks that what strangers may have written comes in and goes out through the few places made for it, and that nothing
+yields the processor.
 
 usage: outlets.py SOURCE_DIR
 
 In launcher/ files are read by process/input_file.h alone, which neither waits nor reads without end. In launcher/ and
 rankd/ nothing is printed but by cli/text/terminal_text.h and what shows text as that does. JSON is parsed without recursion,
-so that its depth costs no stack. Exit status 1 with one line per violation.
+so that its depth costs no stack. Waits sleep, as core/tasks/flag.h and core/tasks/poll_pause.h do: beside busy neighbours
+a yield costs milliseconds. Exit status 1 with one line per violation.
 """
 import pathlib
 import re
@@ -12,17 +14,20 @@ import sys
 
 from sources import SUFFIXES
 
+PRODUCT = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero", "checkpoint",
+           "train", "generate", "rankd", "launcher"]
+
 # what is looked for -> (folders, files that may, what to use instead)
 RULES = [
     (r"\bstd::(?:ifstream|fstream)\b|\bf(?:d)?open\s*\(", ["launcher"], [],
      "files are read by launcher/process/files/input_file.h"),
     (r"\bfmt::v?print\s*\(|\bstd::(?:fputs|puts|printf|fprintf|fwrite|cout|cerr)\b", ["launcher", "generate", "rankd"],
-     ["rankd/verbs/input_texts.cpp"], "text is printed by say(), of cli/text/terminal_text.h"),
+     ["rankd/verbs/terminal/input_texts.cpp"], "text is printed by say(), of cli/text/terminal_text.h"),
+    (r"\bsched_yield\b|\bthis_thread::yield\b", PRODUCT, ["core/tasks/flag.h"],
+     "waits sleep: core/tasks/flag.h, core/tasks/poll_pause.h"),
 ]
 PARSES = re.compile(r"\.Parse\s*(<[^(;]*>)?\s*\(")
 ITERATIVE = "kParseIterativeFlag"
-PRODUCT = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero", "checkpoint",
-           "train", "generate", "rankd", "launcher"]
 
 
 def sources(root, folders):
