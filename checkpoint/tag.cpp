@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/status/error.h"
+#include "core/text/letters.h"
 
 namespace ds {
 
@@ -77,10 +78,7 @@ std::optional<std::string> tag_to_load(
 }
 
 TagAgreement tag_validation_named(std::string_view name) {
-  std::string lower(name);
-  std::ranges::transform(lower, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  const std::string lower = lower_case(name);
   if (lower == "fail") return TagAgreement::kFail;
   if (lower == "warn") return TagAgreement::kWarn;
   if (lower == "ignore") return TagAgreement::kIgnore;

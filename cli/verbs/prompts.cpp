@@ -9,11 +9,10 @@
 #include "config/reader/json_values.h"
 #include "core/files/input_files.h"
 #include "core/status/error.h"
+#include "core/text/byte_order_mark.h"
 
 namespace ds {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Fields of the output (generate/continuation.cpp) beside the text.
 constexpr std::array<std::string_view, 9> kOutput = {"sample",       "prompt_tokens", "tokens",
@@ -90,7 +89,7 @@ std::vector<PromptRecord> records_of(std::vector<std::string> texts) {
 }
 
 std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std::string& source) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_mark(text);
   std::vector<PromptRecord> records;
   for (int64_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -108,7 +107,7 @@ std::vector<PromptRecord> records_of_json_lines(std::string_view text, const std
 
 std::vector<PromptRecord> records_of_conversations(std::string_view text,
                                                    const std::string& source) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_mark(text);
   std::vector<PromptRecord> records;
   for (const JsonValueText& value : json_values(text, source)) {
     records.push_back({.text = std::string(value.text), .carried = {}});

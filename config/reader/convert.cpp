@@ -9,6 +9,7 @@
 
 #include "config/reader/nearest.h"
 #include "config/reader/secret_keys.h"
+#include "core/text/letters.h"
 
 namespace ds {
 
@@ -28,14 +29,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 bool read(const Value& value, const Spec& spec, bool& out) {
   static constexpr std::array kTrue = {"true", "1", "on", "yes", "y", "t"};
   static constexpr std::array kFalse = {"false", "0", "off", "no", "n", "f"};
@@ -49,7 +42,7 @@ bool read(const Value& value, const Spec& spec, bool& out) {
       out = value.as_number() == 1.0;
       return out || value.as_number() == 0.0;
     case Value::Kind::kString: {
-      const std::string text = lower(value.as_string());
+      const std::string text = lower_case(value.as_string());
       out = std::find(kTrue.begin(), kTrue.end(), text) != kTrue.end();
       return out || std::find(kFalse.begin(), kFalse.end(), text) != kFalse.end();
     }
@@ -194,7 +187,8 @@ struct Store {
     if (!value.is_string()) return Stored::kWrongKind;
     const bool exact = spec.letter_case == LetterCase::kExact;
     for (const EnumName& name : target.names()) {
-      if (exact ? name.name == value.as_string() : lower(name.name) == lower(value.as_string())) {
+      if (exact ? name.name == value.as_string()
+                : lower_case(name.name) == lower_case(value.as_string())) {
         target.set(name.value);
         return Stored::kDone;
       }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/status/error.h"
+#include "core/text/byte_order_mark.h"
 #include "core/text/utf8.h"
 
 namespace ds {
@@ -152,7 +153,7 @@ Value Reader::document() {
     fail(bad,
          fmt::format("byte 0x{:02x} is not valid UTF-8", static_cast<unsigned char>(text_[bad])));
   }
-  if (text_.starts_with("\xEF\xBB\xBF")) pos_ = 3;
+  if (text_.starts_with(kByteOrderMark)) pos_ = kByteOrderMark.size();
   skip_blanks();
   if (done()) fail(pos_, "the text is empty, expected an object");
   if (peek() == '[')

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "core/text/letters.h"
+
 namespace ds {
 
 namespace {
@@ -87,14 +89,7 @@ std::string slip_of_key(std::string_view key, const std::vector<std::string>& kn
   constexpr size_t kMostMissing = 4, kShortest = 6, kLong = 20;
   const size_t most = std::min<size_t>(key.size() < kLong ? 3 : 4, key.size() / 4);
   if (key.size() > kLongest) return "";
-  const auto lower = [](std::string_view text) {
-    std::string out(text);
-    for (char& c : out) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
-    return out;
-  };
-  const std::string written = lower(key);
+  const std::string written = lower_case(key);
   Near near;
   for (const std::string& candidate : known) {
     const size_t longer = std::max(key.size(), candidate.size());
@@ -104,7 +99,7 @@ std::string slip_of_key(std::string_view key, const std::vector<std::string>& kn
       return candidate;
     }
     if (longer - std::min(key.size(), candidate.size()) > most) continue;
-    const size_t distance = edit_distance(written, lower(candidate));
+    const size_t distance = edit_distance(written, lower_case(candidate));
     if (distance <= most && distance < near.distance) near = {candidate, distance};
   }
   return near.name;

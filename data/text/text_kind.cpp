@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/files/lfs_pointer.h"
 #include "core/status/error.h"
 #include "core/text/utf8.h"
 
@@ -66,8 +67,7 @@ constexpr std::array kFormats = {
            "a program", kOnlyText},
     Format{"SQLite format 3\0"sv, "an SQLite database",
            "write its texts as JSON lines: sqlite3 -json FILE 'SELECT ...' | jq -c '.[]'"},
-    Format{"version https://git-lfs.github.com/spec/"sv, "a pointer of Git LFS to the file",
-           "fetch the file itself: git lfs pull"},
+    Format{kLfsPointer, kLfsWords, kLfsAdvice},
     Format{"\xFF\xFE\0\0"sv, "UTF-32 text", kFromUtf32},
     Format{"\0\0\xFE\xFF"sv, "UTF-32 text", kFromUtf32},
     Format{"\xFF\xFE"sv, "UTF-16 text", kFromUtf16},
@@ -180,11 +180,6 @@ TextLayout layout_of(std::string_view path) {
   const bool lines =
       std::ranges::find(kJsonLinesEndings, ending_of(path)) != kJsonLinesEndings.end();
   return lines ? TextLayout::kJsonLines : TextLayout::kPlain;
-}
-
-std::string_view without_mark(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  return text;
 }
 
 void require_text(std::string_view sample, SampleFrom at, const std::string& where) {

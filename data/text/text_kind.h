@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/text/byte_order_mark.h"
+
 namespace ds {
 
 enum class Compression { kNone, kGzip, kZstd };
@@ -21,10 +23,6 @@ std::string ending_of(std::string_view path);
 enum class TextLayout { kPlain, kJsonLines };
 // Returns the layout by that ending: .jsonl, .jsonlines, .jl, .ndjson and .json hold JSON lines.
 TextLayout layout_of(std::string_view path);
-
-// UTF-8's byte order mark, which editors put before a text, is no part of it.
-inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-std::string_view without_mark(std::string_view text);
 
 inline constexpr size_t kHeadBytes = size_t{1} << 16;  // by which a file is judged, no more
 

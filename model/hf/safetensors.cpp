@@ -12,6 +12,7 @@
 
 #include "core/files/create_anew.h"
 #include "core/files/deepspeed_folder.h"
+#include "core/files/lfs_pointer.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -195,6 +196,9 @@ int64_t read_header_length(const File& file) {
   file.read(0, raw);
   uint64_t length = 0;
   for (size_t i = raw.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(raw[i]);
+  std::string beginning(std::min(kLfsPointer.size(), to_size(size)), '\0');
+  file.read(0, std::as_writable_bytes(std::span(beginning)));
+  refuse_lfs_pointer(file.path(), beginning);
   if (length > static_cast<uint64_t>(size - kLengthBytes)) {
     refuse(file.path(), fmt::format("the header length is {}, but only {} bytes follow", length,
                                     size - kLengthBytes));

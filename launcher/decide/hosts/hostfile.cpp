@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/status/error.h"
+#include "core/text/byte_order_mark.h"
 #include "core/text/letters.h"
 #include "launcher/decide/hosts/node_list.h"
 
@@ -231,8 +232,7 @@ HostPool parse_hostfile(std::string_view text, std::string_view name, HostDialec
     throw UsageError(
         fmt::format("{}: {} bytes, expected at most {}", name, text.size(), kMaxHostfileBytes));
   }
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (strict && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (strict) text = without_mark(text);
   Pool pool(dialect);
   size_t number = 0;
   for (size_t begin = 0; begin <= text.size();) {

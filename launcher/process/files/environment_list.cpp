@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/status/error.h"
+#include "core/text/byte_order_mark.h"
 #include "launcher/decide/text/environment.h"
 #include "launcher/decide/text/shell_value.h"
 
@@ -86,9 +87,7 @@ class Gathered {
   }
 
   void add_file(const EnvironmentFile& file) {
-    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-    std::string_view rest = file.text;
-    if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
+    std::string_view rest = without_mark(file.text);
     for (int number = 1; !rest.empty(); ++number) {
       const size_t end = std::min(rest.find('\n'), rest.size());
       const std::string_view line = without_export(trimmed(rest.substr(0, end)));
