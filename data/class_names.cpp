@@ -21,7 +21,21 @@ bool is_numeral(const std::string& text) {
 int32_t class_of(const std::vector<std::string>& labels, const std::string& value,
                  const std::string& where) {
   const auto named = std::ranges::find(labels, value);
-  if (named != labels.end()) return narrow<int32_t>(named - labels.begin());
+  if (named != labels.end()) {
+    if (std::find(named + 1, labels.end(), value) == labels.end()) {
+      return narrow<int32_t>(named - labels.begin());
+    }
+    throw DataError(fmt::format(
+        "{}: \"{}\" is the name of more than one class of the model; give the class by its number, "
+        "or the classes other names (id2label of its config.json)",
+        where, value));
+  }
+  if (value == "-100") {
+    throw DataError(fmt::format(
+        "{}: -100, which transformers gives tokens that do not count, is no class: give each text "
+        "or word its class; of the tokens of a word the first counts by itself",
+        where));
+  }
   const int32_t number = number_in<int32_t>(value).value_or(-1);
   const bool is_class = number >= 0 && number < std::ssize(labels);
   const bool has_numerals = std::ranges::any_of(labels, is_numeral);

@@ -21,15 +21,17 @@ constexpr int32_t kPadding = 0;  // nobody looks at it
 class LabelledTexts final : public RecordSource {
  public:
   explicit LabelledTexts(int64_t length)
-      : RecordSource(length + kNumbersBesideTokens), length_(length) {}
+      : RecordSource({.numbers = length + kNumbersBesideTokens, .tokens = length}),
+        length_(length) {}
 
   struct Sample {
     std::vector<int32_t> ids;
     int64_t second_segment = 0;
     int32_t label = 0;
+    bool is_cut = false;
   };
   void add(const Sample& sample, int64_t line) {
-    add_record(line);
+    add_record(line, sample.is_cut ? Kept::kBeginning : Kept::kWhole);
     ids_.insert(ids_.end(), sample.ids.begin(), sample.ids.end());
     ends_.push_back(narrow<int64_t>(ids_.size()));
     places_.push_back(
@@ -67,6 +69,7 @@ Sample sample_of(const LabelledForm& form, std::span<const int32_t> text) {
   const int64_t room = room_around(form.length, frame.before.size() + frame.after.size());
   Sample sample{.ids = frame.before};
   append(sample.ids, text, std::min(std::ssize(text), room));
+  sample.is_cut = std::ssize(text) > room;
   append(sample.ids, frame.after, std::ssize(frame.after));
   sample.second_segment = std::ssize(sample.ids);
   return sample;
@@ -83,6 +86,7 @@ Sample sample_of(const LabelledForm& form, std::span<const int32_t> first,
   append(sample.ids, frame.between, std::ssize(frame.between));
   sample.second_segment = std::ssize(sample.ids);
   append(sample.ids, second, kept.second);
+  sample.is_cut = kept.first < std::ssize(first) || kept.second < std::ssize(second);
   append(sample.ids, frame.after, std::ssize(frame.after));
   if (!frame.has_segments) sample.second_segment = std::ssize(sample.ids);
   return sample;
@@ -119,7 +123,7 @@ std::shared_ptr<const TokenSource> open_labelled_texts(FileSystem& files,
                                                        const LabelledForm& form) {
   auto texts = std::make_shared<LabelledTexts>(form.length);
   for (const std::string& path : expand_paths(files, paths)) {
-    const RecordLayout layout = record_layout(path);
+    const RecordLayout layout = layout_of(files, path, record_layout);
     const std::string content = read_decompressed(files, path);
     texts->begin_file(path);
     add_file(*texts, {.content = content, .path = path, .layout = layout}, tokenizer, form);

@@ -2,9 +2,13 @@
 // labelled_texts.h and tagged_words.h have in common.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/status/error.h"
 #include "data/tokens/dataset.h"
 
 namespace ds {
@@ -16,14 +20,20 @@ class RecordSource : public TokenSource {
   void begin_file(const std::string& path) { files_.push_back({path, count()}); }
   int64_t count() const { return std::ssize(lines_); }  // records
 
-  int64_t size() const final { return count() * numbers_ + 1; }
+  int64_t size() const final { return count() * extents_.numbers + 1; }
   std::optional<int64_t> documents() const final { return count(); }
   void read(int64_t offset, std::span<int32_t> out) const final;
   std::string locate(int64_t token) const final;
+  std::vector<std::string> notes() const final;
 
  protected:
-  explicit RecordSource(int64_t numbers) : numbers_(numbers) {}
-  void add_record(int64_t line) { lines_.push_back(line); }
+  struct Extents {
+    int64_t numbers = 0;  // of a record
+    int64_t tokens = 0;   // that it can have
+  };
+  enum class Kept : uint8_t { kWhole, kBeginning };
+  explicit RecordSource(const Extents& extents) : extents_(extents) {}
+  void add_record(int64_t line, Kept kept);
   virtual int32_t number(int64_t record, int64_t index) const = 0;
 
  private:
@@ -31,10 +41,19 @@ class RecordSource : public TokenSource {
     std::string path;
     int64_t first = 0;  // record
   };
-  const int64_t numbers_;
+  const Extents extents_;
   std::vector<int64_t> lines_;
+  std::vector<int64_t> cut_;  // records that lost their end
   std::vector<OpenedFile> files_;
 };
+
+// The layout that the name of a file of records says. InputMissing without the file, whose name is
+// then what is wrong.
+template <class LayoutOfName>
+auto layout_of(const FileSystem& files, const std::string& path, LayoutOfName of_name) {
+  if (!files.exists(path)) throw InputMissing(fmt::format("{}: there is no such file", path));
+  return of_name(path);
+}
 
 // Tokens that are left for texts beside those which a tokenizer puts around them. ConfigError if
 // there are none.

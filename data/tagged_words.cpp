@@ -20,18 +20,23 @@ constexpr int32_t kNoClass = 0;
 
 struct TaggedTokens {
   std::vector<int32_t> ids, classes;
+  int64_t counted = 0;  // of them, which have a class
+  bool is_cut = false;
 };
 
 class TaggedWords final : public RecordSource {
  public:
-  explicit TaggedWords(int64_t length) : RecordSource(numbers_of_tagged(length)), length_(length) {}
+  explicit TaggedWords(int64_t length)
+      : RecordSource({.numbers = numbers_of_tagged(length), .tokens = length}), length_(length) {}
 
   void add(const TaggedTokens& sample, int64_t line) {
-    add_record(line);
+    add_record(line, sample.is_cut ? Kept::kBeginning : Kept::kWhole);
+    counted_ += sample.counted;
     ids_.insert(ids_.end(), sample.ids.begin(), sample.ids.end());
     classes_.insert(classes_.end(), sample.classes.begin(), sample.classes.end());
     ends_.push_back(narrow<int64_t>(ids_.size()));
   }
+  bool none_counts() const { return counted_ == 0; }
 
  private:
   int32_t number(int64_t sample, int64_t index) const override {
@@ -45,6 +50,7 @@ class TaggedWords final : public RecordSource {
   }
 
   int64_t length_;
+  int64_t counted_ = 0;  // tokens that have a class
   std::vector<int32_t> ids_, classes_;
   std::vector<int64_t> ends_;
 };
@@ -65,12 +71,17 @@ class SampleMaker {
       // A class that is none is an error also where its word is cut off.
       const std::string where = fmt::format("{}:{}", path, sentence.line_of(i));
       const int32_t label = class_of(form_.labels, sentence.tags[i], where);
-      if (std::ssize(words.ids) < room_) add_word(sentence.words[i], label, words);
+      if (std::ssize(words.ids) <= room_) add_word(sentence.words[i], label, words);
     }
     const auto kept = to_size(std::min(room_, std::ssize(words.ids)));
+    const bool is_cut = std::ssize(words.ids) > room_;
     words.ids.resize(kept);
     words.classes.resize(kept);
-    TaggedTokens sample{.ids = form_.frame.before, .classes = {}};
+    TaggedTokens sample{
+        .ids = form_.frame.before,
+        .classes = {},
+        .counted = std::ssize(words.classes) - std::ranges::count(words.classes, kNoClass),
+        .is_cut = is_cut};
     sample.ids.insert(sample.ids.end(), words.ids.begin(), words.ids.end());
     sample.ids.insert(sample.ids.end(), form_.frame.after.begin(), form_.frame.after.end());
     sample.classes.resize(form_.frame.before.size(), kNoClass);
@@ -115,7 +126,7 @@ std::shared_ptr<const TokenSource> open_tagged_words(FileSystem& files,
   auto words = std::make_shared<TaggedWords>(form.length);
   const SampleMaker maker(tokenizer, form);
   for (const std::string& path : expand_paths(files, paths)) {
-    const SentenceLayout layout = sentence_layout(path);
+    const SentenceLayout layout = layout_of(files, path, sentence_layout);
     const std::string content = read_decompressed(files, path);
     words->begin_file(path);
     const SentenceText text{.content = content, .path = path, .layout = layout};
@@ -129,6 +140,10 @@ std::shared_ptr<const TokenSource> open_tagged_words(FileSystem& files,
   }
   if (words->count() == 0) {
     throw DataError(fmt::format("{}: there is no sentence in it", fmt::join(paths, ", ")));
+  }
+  if (words->none_counts()) {
+    throw DataError(fmt::format("{}: no word in it has a token, and there is nothing to learn from",
+                                fmt::join(paths, ", ")));
   }
   return words;
 }

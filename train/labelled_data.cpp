@@ -10,11 +10,11 @@
 
 namespace ds {
 
-namespace {
-
 bool scores_tokens(const ModelConfig& model) {
   return model.classifier && model.classifier->task == ClassifierTask::kTokens;
 }
+
+namespace {
 
 // A section that is for models of another task.
 void require_section(std::string_view key, bool is_given, bool is_for_model,

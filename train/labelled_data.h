@@ -13,6 +13,9 @@
 
 namespace ds {
 
+// Whether it scores classes of tokens, not of texts.
+bool scores_tokens(const ModelConfig& model);
+
 // ConfigError where the configuration says something of classes, and the model scores none or
 // others, or says of its samples what is for texts without classes.
 void require_labelled(const DataSection& data, const ModelConfig& model);

@@ -28,6 +28,8 @@ class TokenSource {
   virtual void read(int64_t offset, std::span<int32_t> out) const = 0;
   // Says where a token lies, for messages: "corpus.bin at byte 1024".
   virtual std::string locate(int64_t token) const = 0;
+  // What is not in the tokens as it is in the files.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 // Returns the documents of all sources together; nothing if one does not know.

@@ -39,6 +39,26 @@ TEST_CASE("a text of a class is framed, and padded or cut", "[data]") {
         Numbers{1, 'a', 'b', 'c', 'd', 2, 6, 6, 0});
 }
 
+TEST_CASE("texts that lose their end are told, and files that are not there by their names",
+          "[data]") {
+  MemoryFileSystem files;
+  files.write_text_atomically("/a.tsv", "text\tother\tlabel\nab\tc\tyes\nabcd\te\tno\n");
+  const std::vector<std::string> paths{"/a.tsv"}, gone{"/gone"};
+  const auto notes = [&](const LabelledForm& form) {
+    return open_labelled_texts(files, paths, ByteTokenizer(), form)->notes();
+  };
+  CHECK(notes(form_of(6)).empty());
+  const std::vector<std::string> told{
+      "1 of 2 are longer than data.sequence_length, 5 tokens, and lose their end, the first at "
+      "/a.tsv:3"};
+  CHECK(notes(form_of(5)) == told);
+  LabelledForm pair = form_of(6);
+  pair.text_pair = "other";
+  CHECK(notes(pair).size() == 1);
+  CHECK(notes(form_of(8)).empty());
+  CHECK_THROWS_AS(open_labelled_texts(files, gone, ByteTokenizer(), form_of(6)), InputMissing);
+}
+
 TEST_CASE("of a pair of texts the longer one is cut first", "[data]") {
   LabelledForm form = form_of(8);
   form.text_pair = "other";

@@ -18,12 +18,17 @@ TaggedForm form_of(int64_t length) {
           .before = BeforeWords::kNothing};
 }
 
-std::vector<Numbers> samples_of(const std::string& name, const std::string& content,
-                                const TaggedForm& form) {
+std::shared_ptr<const TokenSource> words_of(const std::string& name, const std::string& content,
+                                            const TaggedForm& form) {
   MemoryFileSystem files;
   files.write_text_atomically(name, content);
   const std::vector<std::string> paths{name};
-  const auto words = open_tagged_words(files, paths, ByteTokenizer(), form);
+  return open_tagged_words(files, paths, ByteTokenizer(), form);
+}
+
+std::vector<Numbers> samples_of(const std::string& name, const std::string& content,
+                                const TaggedForm& form) {
+  const auto words = words_of(name, content, form);
   const SampleSet set({words}, numbers_of_tagged(form.length), INT32_MAX);
   std::vector<Numbers> samples;
   for (int64_t i = 0; i < set.size(); ++i) {
@@ -81,6 +86,10 @@ TEST_CASE("a sentence that is too long loses its end", "[data]") {
   form.counted = CountedTokens::kAllOfWord;
   CHECK(sample_of(kTwo, form) == Numbers{1, 'a', 2, 0, 2, 0, 3});
   CHECK_THROWS_AS(sample_of(kTwo, form_of(2)), ConfigError);
+  CHECK(words_of("/a.jsonl", kTwo + "\n", form_of(5))->notes().empty());
+  CHECK(words_of("/a.conll", "a O\n\nab B-X\nc O\n\nabc O\n", form_of(4))->notes() ==
+        std::vector<std::string>{"2 of 3 are longer than data.sequence_length, 4 tokens, and lose "
+                                 "their end, the first at /a.conll:3"});
 }
 
 TEST_CASE("columns are read as JSON lines are", "[data]") {
@@ -92,7 +101,10 @@ TEST_CASE("columns are read as JSON lines are", "[data]") {
 
 TEST_CASE("an empty sentence is what the tokenizer puts around it", "[data]") {
   const std::string empty = R"({"tokens": [], "ner_tags": []})";
-  CHECK(sample_of(empty, form_of(3)) == Numbers{1, 2, 0, 0, 0, 0, 2});
+  const auto two = samples_of("/a.jsonl", empty + "\n" + kTwo + "\n", form_of(3));
+  CHECK(two.front() == Numbers{1, 2, 0, 0, 0, 0, 2});
+  CHECK_THROWS_WITH(sample_of(empty, form_of(3)),
+                    "/a.jsonl: no word in it has a token, and there is nothing to learn from");
   TaggedForm bare = form_of(3);
   bare.frame = {};
   CHECK_THROWS_WITH(sample_of(empty, bare), Catch::Contains("/a.jsonl:1: there is no token in it"));
@@ -106,7 +118,20 @@ TEST_CASE("words without a class of the model are refused, also behind the end",
                     Catch::Contains("/a.jsonl:1: the class \"3\""));
   CHECK_THROWS_WITH(samples_of("/a.conll", "\n\n", form_of(3)),
                     Catch::Contains("/a.conll: there is no sentence in it"));
+  CHECK_THROWS_WITH(samples_of("/a.conll", "a -100\n", form_of(3)),
+                    Catch::StartsWith("/a.conll:1: -100, which transformers gives tokens"));
   CHECK_THROWS_AS(samples_of("/a.csv", "a,O\n", form_of(3)), Unsupported);
+  MemoryFileSystem none;
+  const std::vector<std::string> gone{"/gone"};
+  CHECK_THROWS_AS(open_tagged_words(none, gone, ByteTokenizer(), form_of(3)), InputMissing);
+}
+
+TEST_CASE("a name of two classes is of neither, and their numbers are", "[data]") {
+  const std::vector<std::string> labels{"X", "Y", "X"};
+  CHECK(class_of(labels, "Y", "here") == 1);
+  CHECK(class_of(labels, "2", "here") == 2);
+  CHECK_THROWS_WITH(class_of(labels, "X", "here"),
+                    Catch::StartsWith("here: \"X\" is the name of more than one class"));
 }
 
 }  // namespace

@@ -17,10 +17,6 @@
 namespace ds {
 namespace {
 
-bool scores_tokens(const ModelConfig& model) {
-  return model.classifier->task == ClassifierTask::kTokens;
-}
-
 // What is read of records: as the run of the model has it, unless an option says otherwise.
 DataSection data_section(const EvalArgs& args, FileSystem& files, const ModelSource& source) {
   DataSection data;
@@ -59,6 +55,7 @@ DataSection data_section(const EvalArgs& args, FileSystem& files, const ModelSou
 }
 
 struct Figures {
+  std::vector<std::string> notes;  // of the data
   ClassCounts counts;
   double nats = 0;
   int64_t samples = 0;
@@ -183,6 +180,12 @@ std::string to_json(const Figures& f, const ModelSource& source) {
     out.EndObject();
   }
   out.EndArray();
+  out.Key("notes");
+  out.StartArray();
+  for (const std::string& note : f.notes) {
+    out.String(note.data(), static_cast<rapidjson::SizeType>(note.size()));
+  }
+  out.EndArray();
   out.Key("seconds");
   out.Double(f.seconds);
   out.EndObject();
@@ -202,7 +205,9 @@ std::string to_text(const Figures& f, const ModelSource& source) {
     text += fmt::format("class          {}: {} of {} right, predicted {} times\n", labels[i],
                         tally.right, tally.scored, tally.predicted);
   }
-  return text + fmt::format("tokens         {}\nseconds        {:.1f}\n", f.tokens, f.seconds);
+  text += fmt::format("tokens         {}\nseconds        {:.1f}\n", f.tokens, f.seconds);
+  for (const std::string& note : f.notes) text += fmt::format("note: {}\n", note);
+  return text;
 }
 
 void require_unused(const EvalArgs& args, const ModelConfig& model) {
@@ -221,16 +226,15 @@ std::string evaluate_classes(const EvalArgs& args, FileSystem& files, const Mode
   const DataSection data = data_section(args, files, source);
   require_labelled(data, source.model);
   const LabelledReader reader(data, source.model, files);
-  const SampleSet samples({reader.open(args.data)}, reader.numbers(), INT32_MAX);
+  const std::shared_ptr<const TokenSource> records = reader.open(args.data);
+  const SampleSet samples({records}, reader.numbers(), INT32_MAX);
   const DType dtype = parse_dtype(args.dtype);
   const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
     ClassScorer(source, dtype, meta).rehearse(args.batch, reader.length());
   });
   Figures figures;
+  figures.notes = records->notes();
   ClassScorer(source, dtype, device.place()).add(samples, args.batch, figures);
-  if (figures.counts.counts()[0] == 0) {
-    throw DataError("eval: no word of the data has a token, and there is nothing to score");
-  }
   if (!std::isfinite(figures.nats)) {
     throw ValidationError(
         fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
