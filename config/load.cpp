@@ -262,6 +262,26 @@ ReadConfig read_config_text(std::string_view text, const std::string& source,
   return result;
 }
 
+namespace {
+
+// Nothing for a misspelt file: a name with a dot, or a word that is base64 by chance, of what
+// begins as no configuration does.
+std::optional<std::string> text_of_base64(const std::string& place) {
+  try {
+    std::string text = decode_base64(place);
+    const size_t first = text.find_first_not_of(" \t\r\n");
+    // An object, or a comment or a byte order mark before it.
+    constexpr std::string_view kBeginnings = "{/#\xEF";
+    if (first != std::string::npos && kBeginnings.find(text[first]) != std::string_view::npos) {
+      return text;
+    }
+  } catch (const ConfigError&) {  // no base64
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 ReadConfig read_config(const std::string& place, std::span<const std::string> overrides) {
   std::error_code error;
   if (fs::exists(place, error)) {
@@ -269,18 +289,12 @@ ReadConfig read_config(const std::string& place, std::span<const std::string> ov
     return read_config_text(read_file(place), place, overrides,
                             parent.empty() ? "." : parent.string());
   }
-  // A name with a dot or a short word is a misspelt file, not base64: say so rather than "bad
-  // base64".
-  constexpr size_t kShortestBase64 = 8;
-  std::string text;
-  try {
-    if (place.size() < kShortestBase64) throw ConfigError("too short");
-    text = decode_base64(place);
-  } catch (const ConfigError&) {
+  const std::optional<std::string> text = text_of_base64(place);
+  if (!text) {
     throw InputMissing(
         fmt::format("config: {} is neither a file nor base64 of a configuration", place));
   }
-  return read_config_text(text, "base64", overrides);
+  return read_config_text(*text, "base64", overrides);
 }
 
 Config load_config(const std::string& place, std::span<const std::string> overrides) {

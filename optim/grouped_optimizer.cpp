@@ -7,12 +7,13 @@
 #include "core/values/rng.h"
 
 namespace ds {
-namespace {
 
 bool is_mup(OptimizerType type) {
   return type == OptimizerType::kMuAdam || type == OptimizerType::kMuAdamW ||
          type == OptimizerType::kMuSgd;
 }
+
+namespace {
 
 // The rates and decays of mup's MuAdam and MuSGD. Decay is scaled against the rate, so that their
 // product is that of the base model.

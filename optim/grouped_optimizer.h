@@ -6,6 +6,9 @@
 
 namespace ds {
 
+// Whether it is one of muP's, in which each shape has a rate of its own.
+bool is_mup(OptimizerType type);
+
 class GroupedOptimizer : public Optimizer {
  public:
   std::vector<ParamPlace> place(std::span<const ParamFacts> params) override;

@@ -10,8 +10,8 @@
 #include "model/families/zoo.h"
 #include "proto/control.pb.h"
 #include "rankd/job_comm.h"
-#include "rankd/verbs/input_texts.h"
 #include "rankd/verbs/look.h"
+#include "rankd/verbs/terminal/input_texts.h"
 
 namespace ds {
 namespace {

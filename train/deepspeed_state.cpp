@@ -23,7 +23,7 @@ std::string way_to_resume(const FileSystem& files, const std::string& path) {
     case OwnCheckpoint::Kind::kNone:
       return "";
     case OwnCheckpoint::Kind::kTag:
-      return "--resume " + path;
+      return "--resume " + own.path;
     case OwnCheckpoint::Kind::kRoot:
     case OwnCheckpoint::Kind::kRun:
       return "--run-dir " + parent_directory(own.root);

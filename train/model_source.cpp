@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/own_checkpoint.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
 #include "core/device/host_copy.h"
@@ -33,11 +34,11 @@ DType stored_dtype(FileSystem& files, const std::string& folder) {
 
 // What the configuration of the run says that wrote the folder; nothing for other folders.
 std::optional<DataSection> data_of(FileSystem& files, const std::string& folder) {
-  const fs::path run = fs::path(folder).parent_path();
-  const bool of_run =
-      files.exists((run / "config.json").string()) && files.exists((run / "checkpoints").string());
-  if (!of_run) return std::nullopt;
-  return load_config((run / "config.json").string()).data;
+  const std::string run = fs::path(folder).parent_path().string();
+  const std::string config = join_path(run, "config.json");
+  const bool of_run = own_checkpoint(files, run).kind == OwnCheckpoint::Kind::kRun;
+  if (!of_run || !files.exists(config)) return std::nullopt;
+  return load_config(config).data;
 }
 
 // The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration

@@ -53,6 +53,8 @@ OpenFiles open_all(const std::string& directory, const std::vector<std::string>&
 }
 
 // zero/NAME/STATE.pt; files of the folder zero itself are of the whole optimizer.
+constexpr const char* kWholeOptimizer = "optimizer_state.pt";
+
 std::vector<UniversalParameter> open_universal(const FileSystem& files,
                                                const std::string& directory, OpenFiles& opened) {
   const std::string folder = join_path(directory, "zero");
@@ -88,6 +90,11 @@ DeepSpeedFolder DeepSpeedFolder::open(FileSystem& files, const std::string& path
     const std::vector<UniversalParameter> parameters =
         open_universal(files, folder.directory_, folder.optimizer_files_);
     folder.table_ = universal_table(*folder.files_.front(), parameters);
+    const std::string whole = join_path(join_path(folder.directory_, "zero"), kWholeOptimizer);
+    if (files.exists(whole)) {
+      const TorchFile file = TorchFile::open(whole);
+      folder.table_.progress.rate = rate_of(SavedFields(file));
+    }
   } else if (names.optimizer.empty()) {
     folder.table_ = plain_table(*folder.files_.front());
   } else {

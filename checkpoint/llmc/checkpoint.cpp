@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "core/status/error.h"
 #include "core/values/index.h"
@@ -76,6 +77,7 @@ class Slot final : public StoredTensors {
 
 bool is_model_file(const FileSystem& files, const std::string& path) {
   if (!path.ends_with(".bin") || !files.exists(path)) return false;
+  if (!std::filesystem::is_regular_file(path)) return false;  // a folder may have such a name
   return is_model(MappedFile(path).bytes());
 }
 
@@ -114,7 +116,7 @@ void Checkpoint::open_states(const FileSystem& files) {
       ranks = header.ranks;
     }
     if (header.rank != rank || header.ranks != ranks || header.step != state_.step ||
-        header.has_masters != state_.has_masters) {
+        header.has_masters != state_.has_masters || header.has_order != state_.has_order) {
       throw DataError(fmt::format("{}: is of rank {} of {} at step {}, and {} is of {} ranks at {}",
                                   name, header.rank, header.ranks, header.step, name_of_rank(0),
                                   ranks, state_.step));
@@ -129,16 +131,17 @@ void Checkpoint::cut_states(const std::string& prefix) {
   const int64_t kinds = state_.has_masters ? 3 : 2;
   const int64_t all = element_count(header_);
   const auto bytes_with = [&](int64_t parts) { return kHeaderBytes + kinds * all / parts * kFp32; };
-  const int64_t got = std::ssize(states_.front().bytes());
-  const auto fits = [&](int64_t parts) {
-    return all % parts == 0 &&
-           (state_.has_order ? got >= bytes_with(parts) : got == bytes_with(parts));
+  const auto fits = [&](const MappedFile& file, int64_t parts) {
+    if (all % parts != 0) return false;
+    return state_.has_order ? is_order(file.bytes(), bytes_with(parts))
+                            : std::ssize(file.bytes()) == bytes_with(parts);
   };
-  parts_ = fits(1) ? 1 : state_.ranks;
+  parts_ = fits(states_.front(), 1) ? 1 : state_.ranks;
   for (const MappedFile& file : states_) {
-    if (fits(parts_) && file.bytes().size() == states_.front().bytes().size()) continue;
-    throw DataError(fmt::format("{}*: a file has {} bytes, expected {}", prefix,
-                                file.bytes().size(), bytes_with(parts_)));
+    if (fits(file, parts_)) continue;
+    throw DataError(fmt::format("{}*: a file has {} bytes, expected {}{}", prefix,
+                                file.bytes().size(), bytes_with(parts_),
+                                state_.has_order ? " and the order of samples" : ""));
   }
   for (const auto& [name, place] : places_) {
     if (place.size % parts_ == 0 && place.begin % parts_ == 0) continue;

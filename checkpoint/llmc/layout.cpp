@@ -7,6 +7,7 @@
 
 #include "core/status/error.h"
 #include "core/values/index.h"
+#include "core/values/little_endian.h"
 
 namespace ds::llmc {
 namespace {
@@ -145,6 +146,20 @@ StateHeader state_header(const std::string& path, std::span<const std::byte> byt
                                 header.ranks, header.step));
   }
   return header;
+}
+
+bool is_order(std::span<const std::byte> bytes, int64_t at) {
+  constexpr int64_t kGeneratorBytes = 8 + 4 + 4 + 4 * 624 + 2 * 4;
+  const int64_t size = std::ssize(bytes);
+  for (int list = 0; list < 2; ++list) {
+    constexpr int64_t kCountBytes = sizeof(uint64_t), kIndexBytes = sizeof(int32_t);
+    if (at < 0 || size - at < kCountBytes) return false;
+    const auto count = little_endian<uint64_t>(bytes, to_size(at));
+    at += kCountBytes;
+    if (count > static_cast<uint64_t>((size - at) / kIndexBytes)) return false;
+    at += static_cast<int64_t>(count) * kIndexBytes;
+  }
+  return size - at == kGeneratorBytes;
 }
 
 int64_t Place::stored_index(int64_t element) const {

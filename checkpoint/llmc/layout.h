@@ -50,6 +50,10 @@ struct Place {
 };
 // All tensors by the names that transformers has.
 std::map<std::string, Place> places_of(const ModelHeader& header);
+// Whether the bytes from `at` on are the order of samples that a state may end with: how many files
+// of tokens there are and their order, how many samples the present one has and theirs, and the
+// generator (its struct mt19937_state).
+bool is_order(std::span<const std::byte> bytes, int64_t at);
 int64_t element_count(const ModelHeader& header);
 
 }  // namespace ds::llmc

@@ -34,8 +34,9 @@ void check_together(const EvalArgs& args) {
     if (embed.texts.empty()) {
       throw UsageError("eval: --embed needs --prompts FILE, the texts to make vectors of");
     }
-    if (args.label || args.text_pair) {
-      throw UsageError("eval: --label and --text-pair are for models that score classes of --data");
+    if (args.label || args.text_pair || args.field) {
+      throw UsageError(
+          "eval: --field, --label and --text-pair are of --data, which --embed has not");
     }
     if (!args.data.empty() || args.stride) {
       throw UsageError("eval: --embed makes vectors of --prompts; leave --data and --stride out");

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <span>
 
@@ -235,6 +236,33 @@ void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfi
   config.classifier = fresh_classifier(object, labels, task);
 }
 
+// Leaves the last of members with one name, as Python's reader does, in all objects.
+void keep_last(Json& value, rapidjson::Document::AllocatorType& memory) {
+  std::vector<Json*> left{&value};
+  while (!left.empty()) {
+    Json& one = *left.back();
+    left.pop_back();
+    if (one.IsArray()) {
+      for (Json& item : one.GetArray()) left.push_back(&item);
+    }
+    if (!one.IsObject()) continue;
+    std::map<std::string_view, rapidjson::SizeType> last;
+    rapidjson::SizeType place = 0;
+    for (const auto& member : one.GetObject()) last[text_of(member.name)] = place++;
+    if (last.size() != one.MemberCount()) {
+      Json kept(rapidjson::kObjectType);
+      for (place = 0; auto& member : one.GetObject()) {
+        if (last[text_of(member.name)] == place++) {
+          Json name(member.name, memory);
+          kept.AddMember(name, member.value, memory);
+        }
+      }
+      one = kept;
+    }
+    for (auto& member : one.GetObject()) left.push_back(&member.value);
+  }
+}
+
 rapidjson::Document parse_object(std::string_view json, const std::string& path) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(json.data(),
@@ -245,6 +273,7 @@ rapidjson::Document parse_object(std::string_view json, const std::string& path)
                                 rapidjson::GetParseError_En(document.GetParseError())));
   }
   if (!document.IsObject()) throw DataError(fmt::format("{}: not a JSON object", path));
+  keep_last(document, document.GetAllocator());
   return document;
 }
 
@@ -369,7 +398,7 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
   const bool is_new_head = stated.classifier && stated.classifier->is_fresh;
   if (format_hf_config(stated, dtype) != format_hf_config(config, dtype)) {
     throw DataError(fmt::format(
-        "{}: it is no longer of the model that is trained; put back what it was", path));
+        "{}: it is of another model than the weights are; in a run, put back what it was", path));
   }
   rapidjson::Document document = parse_object(source, path);
   auto& memory = document.GetAllocator();

@@ -16,7 +16,7 @@
 #include "generate/text_json.h"
 #include "kernels/elementwise/elementwise.h"
 #include "model/hf/embedding_recipe.h"
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 #include "train/assemble.h"
 #include "train/model_source.h"
 

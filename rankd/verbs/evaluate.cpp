@@ -17,7 +17,7 @@
 #include "data/tokens/dataset.h"
 #include "rankd/verbs/classes/evaluate_classes.h"
 #include "rankd/verbs/embed.h"
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 #include "train/assemble.h"
 #include "train/model_source.h"
 #include "train/text_windows.h"

@@ -8,8 +8,8 @@
 #include "core/files/input_files.h"
 #include "generate/generator.h"
 #include "generate/stage_steps.h"
-#include "rankd/verbs/input_texts.h"
 #include "rankd/verbs/talk.h"
+#include "rankd/verbs/terminal/input_texts.h"
 
 namespace ds {
 namespace {

@@ -40,6 +40,10 @@ class Looker {
       if (attempt("data", [&] { require_labelled(data, *model_); })) look_at_labelled_data();
       return std::move(found_);
     }
+    // Nothing can be told of records of an unknown model but what is wrong with the model.
+    if (!model_ &&
+        (data.classification || data.token_classification || !config_.model.labels.empty()))
+      return std::move(found_);
     look_at_tokenizer();
     if (!config_.data.train.empty()) look_at_data("data.train", config_.data.train);
     if (!config_.data.validation.empty()) look_at_data("data.validation", config_.data.validation);
@@ -151,7 +155,11 @@ void Looker::look_at_labelled_data() {
   for (const auto& [key, paths] : {std::pair("data.train", &config_.data.train),
                                    std::pair("data.validation", &config_.data.validation)}) {
     if (paths->empty()) continue;
-    attempt(key, [&, texts = paths] { reader->open(*texts); });
+    attempt(key, [&, name = key, texts = paths] {
+      for (std::string& note : reader->open(*texts)->notes()) {
+        found_.notes.push_back({name, std::move(note)});
+      }
+    });
   }
 }
 

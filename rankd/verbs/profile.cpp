@@ -2,7 +2,7 @@
 
 #include "config/load.h"
 #include "core/files/input_files.h"
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 #include "train/assemble.h"
 #include "train/profile/one_step.h"
 

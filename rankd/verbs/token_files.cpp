@@ -14,8 +14,8 @@
 #include "data/text/path_pattern.h"
 #include "data/token_output.h"
 #include "data/tokens/text_tokens.h"
-#include "rankd/verbs/input_texts.h"
-#include "rankd/verbs/live_line.h"
+#include "rankd/verbs/terminal/input_texts.h"
+#include "rankd/verbs/terminal/live_line.h"
 #include "rankd/verbs/tokenizing_words.h"
 #include "train/assemble.h"
 

@@ -12,7 +12,7 @@
 #include "data/text/text_kind.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "generate/shown_text.h"
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 #include "rankd/verbs/token_files.h"
 #include "train/model_source.h"
 

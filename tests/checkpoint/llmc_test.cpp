@@ -121,6 +121,46 @@ TEST_CASE("states of llm.c of one rank, or of ranks that have all, are read", "[
   CHECK(checkpoint->dtype_of("fp32") == DType::kBF16);
 }
 
+TEST_CASE("states of llm.c may have the order of samples behind them", "[checkpoint]") {
+  // The order is longer than what ZeRO leaves out of the state of a model as small as this one.
+  const Copied copy;
+  const auto count = [](uint64_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  const int64_t samples = 2 * element_count(open(copy.path(kWhole))->header());
+  const std::string order = count(2) + std::string(2 * 4, '\1') + count(to_size(samples)) +
+                            std::string(to_size(samples) * 4, '\2') + std::string(2520, '\3');
+  const Bytes wanted =
+      all_of(*stored_slot(open(copy.path(kHalf)), "exp_avg"), "transformer.wpe.weight");
+  const auto end_with = [&](const std::string& end) {
+    for (const char* const rank : {"state_00000003_00000.bin", "state_00000003_00001.bin"}) {
+      fs::copy_file(fixture(rank), copy.path(rank), fs::copy_options::overwrite_existing);
+      copy.set(rank, 5, 1);
+      std::ofstream(copy.path(rank), std::ios::binary | std::ios::app) << end;
+    }
+  };
+  end_with(order);
+  CHECK(all_of(*stored_slot(open(copy.path(kHalf)), "exp_avg"), "transformer.wpe.weight") ==
+        wanted);
+  for (const std::string& end : {std::string(), order.substr(1), order + "x", order.substr(0, 20),
+                                 std::string(8, '\xff') + order}) {
+    end_with(end);
+    CHECK_THROWS_WITH(open(copy.path(kHalf)), Catch::Contains("and the order of samples"));
+  }
+  end_with(order);
+  copy.set("state_00000003_00001.bin", 5, 0);
+  CHECK_THROWS_AS(open(copy.path(kHalf)), DataError);
+}
+
+TEST_CASE("a folder may have a name as files of llm.c have", "[checkpoint]") {
+  const testing::TemporaryDirectory folder;
+  const std::string path = (folder.path() / "model_00000001.bin").string();
+  fs::create_directory(path);
+  RealFileSystem files;
+  CHECK_FALSE(is_model_file(files, path));
+  CHECK(is_model_file(files, fixture(kHalf)));
+}
+
 TEST_CASE("files of llm.c that are not whole are refused with their names", "[checkpoint]") {
   const auto refusal = [](const Copied& copy, const char* name) {
     try {

@@ -51,8 +51,8 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
 
 TEST_CASE("rotary positions of layers of two kinds are written as transformers reads them",
           "[model]") {
-  const std::string scaled =
-      R"({"model_type": "olmo3", "rope_theta": 1000.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}})";
+  const std::string scaled = R"({"model_type": "olmo3", "rope_theta": 1000.0, )"
+                             R"("rope_scaling": {"rope_type": "linear", "factor": 2.0}})";
   for (const std::string& json :
        {std::string(R"({"model_type": "olmo3", "rope_theta": 1000.0})"), scaled}) {
     const ModelConfig model = parse_hf_config(json, "c");

@@ -163,7 +163,11 @@ TEST_CASE("base64 is taken where there is no file of that name", "[config]") {
   }
   CHECK_THROWS_WITH(read_config("configs/train.json"),
                     "config: configs/train.json is neither a file nor base64 of a configuration");
-  CHECK_THROWS_AS(read_config("gone.json"), InputMissing);
+  // Names of files that are base64 by chance.
+  for (const char* place : {"gone.json", "trainjsn", "configs/trainjsn"}) {
+    CAPTURE(place);
+    CHECK_THROWS_AS(read_config(place), InputMissing);
+  }
 }
 
 TEST_CASE("overrides work in their order, and each that is wrong is told", "[config]") {

@@ -1,5 +1,5 @@
 // Texts out of files.
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/files/memory_file_system.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct Conversion {
   std::optional<std::string> name_map{};  // a file of rules (train/convert/name_rules.h)
   DType dtype = DType::kF32;              // of the weights that are written; fp32 for kUniversal
   ConversionTarget target = ConversionTarget::kHf;
+  // Called before each tensor is read and before the destination appears; what it throws ends the
+  // conversion, of which nothing stays.
+  std::function<void()> go_on = [] {};
 };
 
 struct Converted {

@@ -37,11 +37,17 @@ void write_hf(FileSystem& files, const std::string& folder, ConversionSource& so
 
 Converted convert(FileSystem& files, const Conversion& what) {
   const std::string destination = without_end(what.destination);
-  if (files.exists(destination)) {
+  if (destination.empty()) throw UsageError("the destination has no name; name a folder");
+  if (is_there(files, destination)) {
     throw UsageError(fmt::format("{}: is there already; name a folder that is not", destination));
   }
   InputFiles inputs(files);
   ConversionSource source = open_source(inputs, what);
+  source.read = [&, read = std::move(source.read)](size_t index, const std::string& slot,
+                                                   Tensor& into) {
+    what.go_on();
+    read(index, slot, into);
+  };
   if (what.target == ConversionTarget::kUniversal) require_universal(source, what.dtype);
   files.make_directories(parent_directory(destination));
   Unfinished made(files, destination + ".partial");
@@ -54,6 +60,7 @@ Converted convert(FileSystem& files, const Conversion& what) {
       write_universal(files, made.folder(), source);
       break;
   }
+  what.go_on();
   made.finish_as(destination);
   Converted done = source.about;
   for (const ExportTensor& entry : export_list(source.specs, what.dtype)) {

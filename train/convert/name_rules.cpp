@@ -8,6 +8,7 @@
 #include <array>
 
 #include "core/status/error.h"
+#include "core/text/byte_order_mark.h"
 #include "model/hf/renamed_tensors.h"
 
 namespace ds {
@@ -79,6 +80,7 @@ NameRules& NameRules::operator=(NameRules&&) noexcept = default;
 NameRules::~NameRules() = default;
 
 NameRules::NameRules(const std::string& path, std::string_view text) {
+  text = without_mark(text);
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = without_blanks(text.substr(0, end));

@@ -1,8 +1,11 @@
 #include "train/convert/source.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "checkpoint/deepspeed/stored_slot.h"
@@ -10,15 +13,18 @@
 #include "checkpoint/own_checkpoint.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
+#include "checkpoint/tag_list.h"
 #include "config/families/hf_config.h"
 #include "config/load.h"
 #include "core/device/dispatch.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/input_files.h"
+#include "core/text/join_some.h"
 #include "core/values/index.h"
 #include "model/families/zoo.h"
 #include "model/hf/renamed_tensors.h"
 #include "model/hf/weights.h"
+#include "optim/grouped_optimizer.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
 #include "train/settings/rates.h"
@@ -33,7 +39,6 @@ using deepspeed::kWeightSlot;
 
 constexpr const char* kModelConfig = "config.json";
 constexpr int64_t kLargestMap = int64_t{1} << 20;
-constexpr int64_t kLargestHint = 4096;
 
 // The folder whose config.json says what the weights are of.
 std::string config_folder(FileSystem& files, const Conversion& what, const std::string& from) {
@@ -72,6 +77,13 @@ HfWeights mapped(WeightFolder stored, const NameRules& rules, const std::string&
 }
 
 void read_from(ConversionSource& source, const std::shared_ptr<const SlotWeights>& weights) {
+  if (const std::vector<std::string>& left_out = weights->at(kWeightSlot).left_out();
+      !left_out.empty()) {
+    constexpr size_t kMostNamed = 8;
+    source.about.notes.push_back(fmt::format("{} has no place for {}, which are left out",
+                                             hf_model_class(source.model),
+                                             join_some(left_out, kMostNamed)));
+  }
   source.read = [weights](size_t index, const std::string& slot, Tensor& into) {
     weights->at(slot).read(index, 0, into);
   };
@@ -85,8 +97,10 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
                                     .step = progress.steps,
                                     .by = "DeepSpeed " + progress.version},
                           .skipped = progress.skipped,
+                          .updates = progress.updates.value_or(progress.steps - progress.skipped),
                           .samples = progress.samples,
                           .rate = progress.rate};
+  source.scheduler_steps = progress.scheduler_steps.value_or(source.updates);
   take_model(files, what, source);
   if (what.target == ConversionTarget::kUniversal) source.slots = folder->slots();
   for (const deepspeed::SavedParameter& parameter : folder->parameters()) {
@@ -120,16 +134,28 @@ ConversionSource folder_source(FileSystem& files, const Conversion& what) {
   return source;
 }
 
-std::string tag_of(FileSystem& files, const Conversion& what, const std::string& root) {
-  const std::optional<std::string> tag = tag_to_load(
-      what.tag, CheckpointKind::kRegular, [&](std::string_view name) -> std::optional<std::string> {
-        const std::string path = join_path(root, name);
-        if (!files.exists(path)) return std::nullopt;
-        return files.read_text(path, kLargestHint);
-      });
-  if (!tag) throw InputMissing(fmt::format("{}: no checkpoint has been saved there", root));
-  check_tag(*tag);
-  return *tag;
+// The tag of that name, or else that which a run would go on from.
+std::string tag_of(FileSystem& files, const Conversion& what, const std::string& root,
+                   std::vector<std::string>& notes) {
+  if (what.tag) {
+    check_tag(*what.tag);
+    return *what.tag;
+  }
+  const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);
+  if (!found.tag) {
+    throw InputMissing(
+        found.rejected.empty()
+            ? fmt::format("{}: no checkpoint has been saved there", root)
+            : fmt::format("{}: no checkpoint can be read: {}", root, found.rejected.front().why));
+  }
+  for (const RejectedTag& trace : found.rejected) {
+    notes.push_back(fmt::format("{}; taken is {}", trace.why, found.tag->tag));
+  }
+  if (!found.newer.empty()) {
+    notes.push_back(
+        fmt::format("{}/latest names {}; the newest is {}", root, found.tag->tag, found.newer));
+  }
+  return found.tag->tag;
 }
 
 // Moments may be stored in a shorter type than fp32.
@@ -165,6 +191,16 @@ ModelConfig model_of(const llmc::Checkpoint& checkpoint) {
       checkpoint.path());
 }
 
+// Names a config.json that is of another model than the weights, but for its dropout.
+void require_same_model(const std::string& own, const ConversionSource& source,
+                        const std::string& path) {
+  FactChanges changes;
+  compare_models(own, format_hf_config(source.model, DType::kF32), changes);
+  if (changes.model.empty()) return;
+  throw DataError(fmt::format("{}: it is of another model than {}, of which {}", source.config,
+                              path, fmt::join(changes.model, ", ")));
+}
+
 ConversionSource llmc_source(FileSystem& files, const Conversion& what) {
   if (what.tag) {
     throw UsageError(fmt::format("--tag {}: {} is one file", *what.tag, what.source));
@@ -172,8 +208,11 @@ ConversionSource llmc_source(FileSystem& files, const Conversion& what) {
   const auto checkpoint = llmc::Checkpoint::open(files, what.source);
   ConversionSource source{.about = {.from = what.source, .step = checkpoint->step(), .by = "llm.c"},
                           .model = model_of(*checkpoint)};
+  source.updates = source.scheduler_steps = checkpoint->step().value_or(0);
   if (what.config) {
+    const std::string own = format_hf_config(source.model, DType::kF32);
     take_model(files, what, source);
+    require_same_model(own, source, what.source);
   } else {
     source.specs = specs_of_model(source.model, DType::kF32);
   }
@@ -190,13 +229,20 @@ ConversionSource llmc_source(FileSystem& files, const Conversion& what) {
   return source;
 }
 
+// Whether parameters have rates of their own.
+bool has_several_rates(const OptimizerConfig& optimizer) {
+  return (optimizer.type && is_mup(*optimizer.type)) ||
+         std::ranges::any_of(optimizer.param_groups,
+                             [](const ParamGroupConfig& group) { return group.lr.has_value(); });
+}
+
 // A run that was as long as some passes over its data may have a schedule whose length is not known
 // here.
-void take_rates(const std::string& config, ConversionSource& source) {
+void take_rates(const std::string& text, ConversionSource& source) {
   try {
-    const int64_t updates = source.about.step.value_or(0) - source.skipped;
-    const StepSettings next = settings_of_update(parse_config(config), updates + 1);
-    source.rate = next.lr;
+    const Config config = parse_config(text);
+    const StepSettings next = settings_of_update(config, source.updates + 1);
+    if (!has_several_rates(config.optimizer)) source.rate = next.lr;
     source.betas = next.betas;
   } catch (const ConfigError&) {  // the destination has no rate, and a note says so
   }
@@ -212,34 +258,36 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
     throw UsageError(fmt::format("--tag {}: {} is one tag; name the folder that it lies in",
                                  *what.tag, what.source));
   }
+  std::vector<std::string> notes;
   const std::string directory =
-      is_tag ? what.source : join_path(found.root, tag_of(files, what, found.root));
+      is_tag ? found.path : join_path(found.root, tag_of(files, what, found.root, notes));
   const auto reader =
       std::make_shared<CheckpointReader>(CheckpointReader::open_directory(files, directory));
   const RunFacts facts = parse_facts(reader->state(kFactsState));
-  ConversionSource source{
-      .about = {.from = directory, .step = reader->manifest().step, .by = "dslaunch"},
-      .model = parse_hf_config(facts.model, directory)};
+  ConversionSource source{.about = {.from = directory,
+                                    .step = reader->manifest().step,
+                                    .by = "dslaunch",
+                                    .notes = std::move(notes)},
+                          .model = parse_hf_config(facts.model, directory)};
   source.samples = reader->manifest().step * facts.global_batch;
   // What a run has exported has its tokenizer and the ids of special tokens.
   Conversion described = what;
   const std::string exported = join_path(parent_directory(found.root), "final");
   if (!what.config && files.exists(join_path(exported, kModelConfig))) described.config = exported;
-  if (described.config) {
-    take_model(files, described, source);
-  } else {
-    source.specs = specs_of_model(source.model, DType::kF32);
-  }
+  // It is compared with the model that the checkpoint is of when it is written.
+  if (described.config) source.config = config_folder(files, described, directory);
+  source.specs = specs_of_model(source.model, DType::kF32);
   if (reader->has_state(kLossScaleState)) {
     source.skipped = parse_scaling_state(reader->state(kLossScaleState)).skipped;
   }
+  source.updates = source.scheduler_steps = source.about.step.value_or(0) - source.skipped;
   take_rates(facts.config, source);
-  const std::string first = source.specs.front().name + "/";
+  std::set<std::string> slots;  // of any parameter: matrices may have others than tables
   for (const std::string& name : reader->names()) {
-    if (name.starts_with(first) && name != first + kMasterSlot) {
-      source.slots.push_back(name.substr(first.size()));
-    }
+    const std::string slot = name.substr(name.rfind('/') + 1);
+    if (slot != kMasterSlot) slots.insert(slot);
   }
+  source.slots.assign(slots.begin(), slots.end());
   source.read = [reader, specs = source.specs](size_t index, const std::string& slot,
                                                Tensor& into) {
     const ParamSpec& spec = nth(specs, index);

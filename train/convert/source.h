@@ -27,8 +27,11 @@ struct ConversionSource {
   std::vector<std::string> slots{};   // of its optimizer, such as "exp_avg"
   std::vector<std::string> frozen{};  // parameters that have none of them
   int64_t skipped = 0;                // of its steps, which were no updates
+  int64_t updates = 0;                // of its optimizer
+  int64_t scheduler_steps = 0;        // of its scheduler; without one as many as updates
   int64_t samples = 0;                // that it was trained on; 0: nobody knows
-  // What its next update would have run with; nothing where it does not say it.
+  // What its next update would have run with, all parameters alike; nothing where it does not say
+  // it.
   std::optional<double> rate{};
   std::optional<std::array<double, 2>> betas{};
   // Fills a flat fp32 tensor with all of parameter `index`: its fp32 weight (kWeightSlot) or a

@@ -32,7 +32,7 @@ class Writer {
       : files_(files),
         source_(source),
         steps_(source.about.step.value_or(0)),
-        updates_(static_cast<float>(steps_ - source.skipped)),
+        updates_(static_cast<float>(source.updates)),
         tensors_(export_list(source.specs, DType::kF32)),
         folder_(join_path(folder, default_tag(steps_))) {}
 
@@ -41,6 +41,8 @@ class Writer {
     write_states();
     write_optimizer();
     for (const ExportTensor& tensor : tensors_) write_parameter(tensor);
+    files_.sync_directory(join_path(folder_, "zero"));
+    files_.sync_directory(folder_);
   }
 
  private:
@@ -50,7 +52,7 @@ class Writer {
       shapes.emplace_back(entry.tensor.name, TorchItem::Size{extents_of(entry.tensor.shape)});
     }
     // The scheduler is called once for each update, and says which one was the last.
-    const TorchItem::Dict scheduler{{"last_batch_iteration", steps_ - source_.skipped - 1}};
+    const TorchItem::Dict scheduler{{"last_batch_iteration", source_.scheduler_steps - 1}};
     const TorchItem::Dict states{{"module", TorchItem::Dict{}},
                                  {"buffer_names", TorchItem::List{}},
                                  {"optimizer", {}},
@@ -136,7 +138,8 @@ void require_universal(const ConversionSource& source, DType dtype) {
   constexpr const char* kWay = "`--to hf` writes its weights";
   if (source.slots.empty()) {
     throw Unsupported(fmt::format(
-        "{}: has weights alone, and a universal checkpoint is what an optimizer goes on from; {}",
+        "{}: has weights and no moments of an optimizer, which a universal checkpoint is made of; "
+        "{}",
         from, kWay));
   }
   for (const std::string& slot : source.slots) {

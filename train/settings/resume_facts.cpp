@@ -7,6 +7,7 @@
 #include <span>
 
 #include "checkpoint/format.h"
+#include "config/families/hf_config.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
 #include "core/status/error.h"
@@ -98,6 +99,20 @@ bool is_about_the_model(const std::string& key) {
   return std::ranges::find(kOther, key) == kOther.end();
 }
 
+// Both as this release writes them: another one may have said the same in other keys. What is no
+// model to this one is compared as it is.
+std::pair<std::string, std::string> in_like_keys(const std::string& before,
+                                                 const std::string& now) {
+  const auto rewritten = [](const std::string& model) {
+    return format_hf_config(parse_hf_config(model, "the model of a checkpoint"), DType::kF32);
+  };
+  try {
+    return {rewritten(before), rewritten(now)};
+  } catch (const Error&) {
+    return {before, now};
+  }
+}
+
 bool is_dropout(const std::string& key) {
   return key.find("drop") != std::string::npos || key.ends_with("pdrop");
 }
@@ -140,12 +155,17 @@ RunFacts parse_facts(const std::string& text) {
           .saved_at = integer_in(in, "saved_at")};
 }
 
-FactChanges compare(const RunFacts& saved, const RunFacts& now) {
-  FactChanges out;
-  for (const Difference& one : differences(saved.model, now.model, "the model of a checkpoint")) {
+void compare_models(const std::string& before, const std::string& now, FactChanges& out) {
+  const auto [saved, present] = in_like_keys(before, now);
+  for (const Difference& one : differences(saved, present, "the model of a checkpoint")) {
     if (!is_about_the_model(one.key)) continue;
     (is_dropout(one.key) ? out.exact : out.model).push_back(words(one));
   }
+}
+
+FactChanges compare(const RunFacts& saved, const RunFacts& now) {
+  FactChanges out;
+  compare_models(saved.model, now.model, out);
   const auto compare_number = [&](const char* what, int64_t before, int64_t after) {
     if (before != after)
       out.exact.push_back(fmt::format("{} was {} and is {}", what, before, after));

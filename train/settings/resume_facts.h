@@ -36,6 +36,8 @@ struct FactChanges {
   std::vector<std::string> other;  // keys of the configuration that differ besides
 };
 FactChanges compare(const RunFacts& saved, const RunFacts& now);
+// Adds what differs between two models, each as its config.json.
+void compare_models(const std::string& before, const std::string& now, FactChanges& out);
 
 // Tensors that a checkpoint has and the model does not, the other way round, and those of another
 // shape; empty if there are none. `slots`: the optimizer's, of each parameter. `auxiliary`: what it

@@ -11,8 +11,8 @@
 #include "config/reader/value.h"
 #include "core/status/error.h"
 #include "offload/tuning/speed_run.h"
-#include "rankd/verbs/input_texts.h"
 #include "rankd/verbs/storage/io_device.h"
+#include "rankd/verbs/terminal/input_texts.h"
 
 namespace ds {
 namespace {

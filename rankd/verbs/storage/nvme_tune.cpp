@@ -12,10 +12,10 @@
 #include "core/files/file.h"
 #include "core/status/error.h"
 #include "offload/tuning/speed_run.h"
-#include "rankd/verbs/input_texts.h"
-#include "rankd/verbs/live_line.h"
 #include "rankd/verbs/storage/io_device.h"
 #include "rankd/verbs/storage/tune_files.h"
+#include "rankd/verbs/terminal/input_texts.h"
+#include "rankd/verbs/terminal/live_line.h"
 
 namespace ds {
 namespace {

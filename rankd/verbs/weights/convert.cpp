@@ -3,7 +3,8 @@
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/end_request.h"
+#include "rankd/verbs/terminal/input_texts.h"
 #include "train/convert/convert.h"
 
 namespace ds {
@@ -59,15 +60,21 @@ std::string converted_line(const Converted& done, const ConvertArgs& args) {
 
 int run_convert(const ConvertArgs& args) {
   RealFileSystem files;
-  const Converted done = convert(files, {.source = args.source,
-                                         .destination = args.destination,
-                                         .tag = args.tag,
-                                         .config = args.config,
-                                         .name_map = args.name_map,
-                                         .dtype = parse_dtype(args.dtype),
-                                         .target = target_of(args.to)});
-  print_now(args.json ? converted_json(done, args) : converted_line(done, args));
-  return 0;
+  try {
+    const EndRequest request;
+    const Converted done = convert(files, {.source = args.source,
+                                           .destination = args.destination,
+                                           .tag = args.tag,
+                                           .config = args.config,
+                                           .name_map = args.name_map,
+                                           .dtype = parse_dtype(args.dtype),
+                                           .target = target_of(args.to),
+                                           .go_on = EndRequest::check});
+    print_now(args.json ? converted_json(done, args) : converted_line(done, args));
+    return 0;
+  } catch (const EndRequested& end) {
+    end_by(end.signal());
+  }
 }
 
 }  // namespace ds

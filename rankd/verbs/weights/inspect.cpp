@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "core/files/input_files.h"
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 #include "rankd/verbs/weights/contents.h"
 
 namespace ds {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,7 +21,8 @@
 #include "data/tokenizer/tokenizer.h"
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
+#include "train/labelled_data.h"
 
 namespace ds {
 namespace {
@@ -30,12 +33,42 @@ constexpr size_t kMostNamed = 8;
 
 std::string objective_of(const ModelConfig& model) {
   if (model.classifier) {
-    const bool of_tokens = model.classifier->task == ClassifierTask::kTokens;
     return fmt::format("which of {} classes a {} is of: {}", model.classifier->labels.size(),
-                       of_tokens ? "word" : "text",
+                       scores_tokens(model) ? "word" : "text",
                        join_some(model.classifier->labels, kMostNamed));
   }
   return is_causal(model) ? "the next token" : "tokens that are masked (data.masked_lm)";
+}
+
+// Weights that are not read, by a part of their names, and what to do.
+struct OtherWeights {
+  std::string_view part, advice;
+};
+constexpr std::array kOtherWeights{
+    OtherWeights{".gguf", "is of llama.cpp; take the folder that it was made of"},
+    OtherWeights{"adapter_model.",
+                 "has what an adapter (LoRA) adds to a model; merge the two, as "
+                 "PEFT's merge_and_unload() does"},
+    OtherWeights{"-of-0",
+                 "is one of several files, whose index is missing "
+                 "(model.safetensors.index.json or pytorch_model.bin.index.json)"},
+    OtherWeights{".h5", "is of TensorFlow; save the model with safetensors"},
+    OtherWeights{".msgpack", "is of Flax; save the model with safetensors"},
+    OtherWeights{".onnx", "is a program of ONNX; take the folder that it was made of"},
+    OtherWeights{".pt", "is of PyTorch; `dslaunch convert` makes a folder of its weights"},
+    OtherWeights{".ckpt", "is of PyTorch; `dslaunch convert` makes a folder of its weights"}};
+
+// "; NAME ..." of the first file of each kind.
+std::string join_weights_of_others(const FileSystem& files, const std::string& folder) {
+  std::string text;
+  const std::vector<DirectoryEntry> entries = files.list(folder);
+  for (const OtherWeights& other : kOtherWeights) {
+    const auto found = std::ranges::find_if(entries, [&](const DirectoryEntry& entry) {
+      return entry.name.find(other.part) != std::string::npos;
+    });
+    if (found != entries.end()) text += fmt::format("; {} {}", found->name, other.advice);
+  }
+  return text;
 }
 
 // Looks at one folder.
@@ -57,8 +90,10 @@ class FolderLooker {
       attempt("weights", [&] { look_at_weights(); });
     } else if (model_) {
       problem("weights",
-              "there are none: no model.safetensors, pytorch_model.bin, or index of several files; "
-              "train.resume_from is all that its config.json is enough for");
+              fmt::format("there are none: no model.safetensors, pytorch_model.bin, or index of "
+                          "several files; train.resume_from is all that its config.json is enough "
+                          "for{}",
+                          join_weights_of_others(files_, found_.folder)));
     }
     std::optional<std::string> tokenizer;
     try {
@@ -76,7 +111,7 @@ class FolderLooker {
  private:
   void look_at_model() {
     const std::string& folder = found_.folder;
-    model_ = read_hf_model(files_, folder);
+    model_ = read_hf_config(files_, folder);
     check(*model_);
     specs_ = specs_of_model(*model_, DType::kF32);
     int64_t parameters = 0;
@@ -112,6 +147,7 @@ class FolderLooker {
     fact("weights", fmt::format("{} tensors ({}), {}", stored.names().size(),
                                 fmt::join(types, ", "), size_text(bytes)));
     if (!model_) return;
+    read_hf_model(files_, folder);  // compares the number of layers before all else
     const HfWeights weights(
         stored, folder, specs_,
         {.headless = headless_class(files_, folder), .modules = absent_modules(*model_)});

@@ -96,6 +96,12 @@ expect 0 convert five/checkpoints/global_step5 again5
 expect 0 convert five bin5 --to bin
 cmp bin5/config.json five/final/config.json || fail "another config.json than in final/"
 expect 2 convert five never --map train.json
+expect 0 convert five/checkpoints/global_step5/ slash5 --to bin
+cmp slash5/config.json five/final/config.json || fail "a tag with a slash behind it has another config.json"
+mkdir other && sed 's/"n_head": *[0-9]*/"n_head": 1/' model/config.json >other/config.json
+cmp -s other/config.json model/config.json && fail "the model has one head"
+expect 65 convert five never --config other
+expect_text err "other/config.json: it is of another model than the weights are"
 expect 0 convert bin5 safe5 --config model
 cmp safe5/model.safetensors five/final/model.safetensors || fail "pytorch_model.bin has other weights than final/"
 cmp again5/model.safetensors five/final/model.safetensors || fail "a tag has other weights than final/"

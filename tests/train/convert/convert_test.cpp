@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/files/zip_reader.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "model/hf/safetensors.h"
@@ -48,6 +49,20 @@ class Place {
 Converted converted(const Conversion& what) {
   RealFileSystem files;
   return convert(files, what);
+}
+
+// Changes a byte in the middle of each storage of a file of PyTorch's.
+void damage_storages(const std::string& path) {
+  RealFileSystem files;
+  std::string text = files.read_text(path, 1 << 24);
+  const std::string whole = text;
+  const ZipReader zip(path, std::as_bytes(std::span(whole)));
+  for (const ZipEntry& entry : zip.entries()) {
+    if (entry.name.find("/data/") == std::string_view::npos || entry.bytes == 0) continue;
+    text[to_size(entry.offset + entry.bytes / 2)] ^= 1;
+  }
+  REQUIRE(text != whole);
+  std::ofstream(path, std::ios::binary) << text;
 }
 
 std::vector<std::byte> bytes_of(const SafetensorsFolder& folder, const std::string& name) {
@@ -104,6 +119,42 @@ TEST_CASE("what was converted is a source by itself", "[train]") {
                     Catch::Contains("mine.partial: is there already"));
   CHECK(std::filesystem::exists(place / "mine.partial"));
   CHECK(half.numel == again.numel);
+}
+
+TEST_CASE("of a conversion that is told to end nothing stays", "[train]") {
+  const Place place;
+  int reads = 0;
+  const auto end_after = [&](int most) {
+    return [&reads, most] {
+      if (++reads > most) throw std::runtime_error("told to end");
+    };
+  };
+  const Conversion what{.source = fixture("zero2_fp32"), .destination = place / "out"};
+  converted({.source = what.source, .destination = place / "whole", .go_on = end_after(INT32_MAX)});
+  const int all = reads;
+  for (const int most : {0, 1, all - 1}) {
+    for (const ConversionTarget target :
+         {ConversionTarget::kHf, ConversionTarget::kBin, ConversionTarget::kUniversal}) {
+      CAPTURE(most, target);
+      reads = 0;
+      CHECK_THROWS_WITH(converted({.source = what.source,
+                                   .destination = what.destination,
+                                   .target = target,
+                                   .go_on = end_after(most)}),
+                        "told to end");
+      CHECK(place.names() == std::vector<std::string>{"whole"});
+    }
+  }
+}
+
+TEST_CASE("a checkpoint with a damaged byte is refused, and nothing stays", "[train]") {
+  const Place place;
+  fs::copy(fixture("zero2_fp32"), place / "in", fs::copy_options::recursive);
+  const std::string file = place / "in/global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt";
+  damage_storages(file);
+  CHECK_THROWS_WITH(converted({.source = place / "in", .destination = place / "out"}),
+                    Catch::Contains(file) && Catch::Contains("it is damaged, copy it again"));
+  CHECK(place.names() == std::vector<std::string>{"in"});
 }
 
 TEST_CASE("weights are stored as pytorch_model.bin has them where that is asked for", "[train]") {
@@ -178,6 +229,11 @@ TEST_CASE("a conversion that cannot be made leaves nothing", "[train]") {
   fs::create_directory(place / "there");
   CHECK_THROWS_AS(converted({.source = fixture("zero2_fp32"), .destination = place / "there"}),
                   UsageError);
+  CHECK_THROWS_AS(converted({.source = fixture("zero2_fp32"), .destination = ""}), UsageError);
+  fs::create_symlink(place / "gone", place / "link");
+  CHECK_THROWS_WITH(converted({.source = fixture("zero2_fp32"), .destination = place / "link/"}),
+                    Catch::Contains("link: is there already"));
+  fs::remove(place / "link");
   fs::copy(fixture("zero2_fp32/global_step3"), place / "bare");
   CHECK_THROWS_WITH(converted({.source = place / "bare", .destination = place / "out"}),
                     Catch::Contains("--config"));

@@ -2,10 +2,13 @@
 // them is tried where it is at hand (tests/golden/deepspeed/load_universal.py).
 #include "train/convert/universal.h"
 
+#include <filesystem>
+
 #include "checkpoint/deepspeed/folder.h"
 #include "checkpoint/deepspeed/optimizer_states.h"
 #include "checkpoint/own_checkpoint.h"
 #include "core/status/error.h"
+#include "core/torch/torch_writer.h"
 #include "core/values/index.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/temporary_directory.h"
@@ -15,6 +18,7 @@
 namespace ds {
 namespace {
 
+namespace fs = std::filesystem;
 using deepspeed::DeepSpeedFolder;
 
 std::string fixture(const std::string& name) {
@@ -62,6 +66,7 @@ TEST_CASE("a universal checkpoint has weights, moments and steps of what it was 
     CHECK(made.progress().samples == from.progress().samples);
     CHECK(made.progress().scheduler_steps == 3);
     CHECK(made.progress().updates == 3);
+    CHECK(made.progress().rate == from.progress().rate);
     CHECK(rate_in(out + "/global_step3/zero/optimizer_state.pt") == from.progress().rate);
     // A linear warm-up from 0.001 to 0.01 in 6 steps, of which 3 are made.
     CHECK(from.progress().rate == Approx(0.001 + 0.009 * 2 / 6));
@@ -77,6 +82,29 @@ TEST_CASE("a universal checkpoint has weights, moments and steps of what it was 
   }
 }
 
+TEST_CASE("a universal checkpoint has the updates and the schedule that its source says",
+          "[train]") {
+  // One whose optimizer was begun anew behind three steps, and whose scheduler stands elsewhere.
+  RealFileSystem files;
+  const testing::TemporaryDirectory place;
+  const std::string first = place.path() / "first", out = place.path() / "out";
+  convert(files, to_universal(fixture("zero2_fp32"), first));
+  const std::string tag = first + "/global_step3";
+  for (const DirectoryEntry& entry : files.list(tag + "/zero")) {
+    if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
+    const std::string step = tag + "/zero/" + entry.name + "/step.pt";
+    const float updates = 1;
+    files.remove(step);
+    write_torch_file(files, step, TorchItem::Elements{},
+                     [&](size_t) { return std::as_bytes(std::span(&updates, 1)); });
+  }
+  convert(files, to_universal(first, out));
+  const DeepSpeedFolder made = DeepSpeedFolder::open(files, out);
+  CHECK(made.progress().updates == 1);
+  CHECK(made.progress().steps == 3);
+  CHECK(made.progress().scheduler_steps == 3);
+}
+
 TEST_CASE("what no optimizer of DeepSpeed could go on from is refused, and leaves nothing",
           "[train]") {
   RealFileSystem files;
@@ -87,7 +115,7 @@ TEST_CASE("what no optimizer of DeepSpeed could go on from is refused, and leave
   CHECK_THROWS_WITH(convert(files, frozen), Catch::Contains("was not trained"));
   Conversion weights = to_universal(place.path() / "hf", out);
   convert(files, {.source = fixture("zero2_fp32"), .destination = weights.source});
-  CHECK_THROWS_WITH(convert(files, weights), Catch::Contains("has weights alone"));
+  CHECK_THROWS_WITH(convert(files, weights), Catch::Contains("has weights and no moments"));
   Conversion half = to_universal(fixture("zero2_fp32"), out);
   half.dtype = DType::kBF16;
   CHECK_THROWS_AS(convert(files, half), UsageError);
@@ -115,6 +143,20 @@ TEST_CASE("a run, its tags and one of them are told from what others wrote", "[t
   CHECK(own_checkpoint(files, tags + "/global_step2").kind == Kind::kTag);
   CHECK(own_checkpoint(files, tags + "/global_step2").root == tags);
   CHECK(own_checkpoint(files, fixture("zero2_fp32")).kind == Kind::kNone);
+  for (const std::string end : {"/", "//", "/."}) {
+    CAPTURE(end);
+    CHECK(own_checkpoint(files, run + end).root == tags);
+    CHECK(own_checkpoint(files, tags + end).root == tags);
+    CHECK(own_checkpoint(files, tags + "/global_step2" + end).root == tags);
+    CHECK(own_checkpoint(files, tags + "/global_step2" + end).path == tags + "/global_step2");
+  }
+  const fs::path before = fs::current_path();
+  fs::current_path(tags);
+  CHECK(own_checkpoint(files, "global_step2").root == tags);
+  CHECK(own_checkpoint(files, ".").root == tags);
+  CHECK(own_checkpoint(files, "..").root == tags);
+  CHECK(own_checkpoint(files, "./global_step2/").path == tags + "/global_step2");
+  fs::current_path(before);
 }
 
 }  // namespace ds

@@ -1,4 +1,4 @@
-#include "rankd/verbs/input_texts.h"
+#include "rankd/verbs/terminal/input_texts.h"
 
 #include <unistd.h>
 
