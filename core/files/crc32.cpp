@@ -1,6 +1,6 @@
 #include "core/files/crc32.h"
 
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include <array>
 
@@ -25,9 +25,8 @@ constexpr Table kCastagnoli = table_of(0x82F63B78);
 }  // namespace
 
 uint32_t crc32(std::string_view bytes, uint32_t before) {
-  if (bytes.empty()) return before;  // without an address zlib begins anew
-  const auto* address = reinterpret_cast<const Bytef*>(bytes.data());
-  return static_cast<uint32_t>(::crc32_z(before, address, bytes.size()));
+  if (bytes.empty()) return before;  // without an address it begins anew
+  return libdeflate_crc32(before, bytes.data(), bytes.size());
 }
 
 uint32_t crc32c(std::string_view bytes, uint32_t before) {

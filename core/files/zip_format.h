@@ -10,6 +10,7 @@ inline constexpr uint32_t kCentralSignature = 0x02014b50;
 inline constexpr uint32_t kEndSignature = 0x06054b50;
 inline constexpr uint32_t kEnd64Signature = 0x06064b50;
 inline constexpr uint32_t kLocator64Signature = 0x07064b50;
+inline constexpr uint16_t kDeflated = 8;  // method; 0: stored
 inline constexpr int64_t kLocalBytes = 30;
 inline constexpr int64_t kCentralBytes = 46;
 inline constexpr int64_t kEndBytes = 22;

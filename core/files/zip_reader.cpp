@@ -1,9 +1,10 @@
 #include "core/files/zip_reader.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "core/files/crc32.h"
@@ -201,7 +202,7 @@ Listed read_listed(const Archive& archive, int64_t at) {
     refuse(name, "is on another disk");
   }
   const auto method = archive.number<uint16_t>(at + 10);
-  if (method == Z_DEFLATED) {
+  if (method == kDeflated) {
     listed.entry.method = ZipEntry::Method::kDeflated;
     if (listed.entry.bytes / kDeflateRatio > listed.entry.stored_bytes) {
       refuse(name, fmt::format("has {} bytes that cannot become {}", listed.entry.stored_bytes,
@@ -302,46 +303,24 @@ std::span<const std::byte> ZipReader::stored(const ZipEntry& entry) const {
 
 namespace {
 
-// The state of zlib for raw deflate, which zip has.
-class Inflater {
- public:
-  Inflater() {
-    if (::inflateInit2(&state_, -MAX_WBITS) != Z_OK) {
-      throw OutOfMemory("zip: no memory to decompress");
-    }
-  }
-  Inflater(const Inflater&) = delete;  // owns the state of zlib
-  Inflater& operator=(const Inflater&) = delete;
-  ~Inflater() { ::inflateEnd(&state_); }
-
-  // What is wrong with the data; none: `into` is filled, and the data ends with it.
-  std::optional<std::string> inflate(Bytes from, std::span<std::byte> into) {
-    constexpr size_t kMost = size_t{1} << 30;  // zlib counts in 32 bits
-    // zlib does not change its input, but its type says it might.
-    state_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data()));
-    std::byte none{};  // zlib wants an address even for no bytes
-    state_.next_out = reinterpret_cast<Bytef*>(into.empty() ? &none : into.data());
-    size_t in_left = from.size();
-    size_t out_left = into.size();
-    int result = Z_OK;
-    while (result == Z_OK) {
-      const auto in = static_cast<uInt>(std::min(in_left, kMost));
-      const auto out = static_cast<uInt>(std::min(out_left, kMost));
-      state_.avail_in = in;
-      state_.avail_out = out;
-      result = ::inflate(&state_, Z_NO_FLUSH);
-      in_left -= in - state_.avail_in;
-      out_left -= out - state_.avail_out;
-    }
-    if (result == Z_STREAM_END && in_left == 0 && out_left == 0) return std::nullopt;
-    if (result == Z_DATA_ERROR && state_.msg != nullptr) return state_.msg;
-    return fmt::format("it becomes {} of its bytes from all but {}", into.size() - out_left,
-                       in_left);
-  }
-
- private:
-  z_stream state_{};
-};
+// Inflates raw deflate, which zip has. Returns what is wrong with the data; nothing: `into` is
+// filled, and the data ends with it.
+std::optional<std::string> inflate(Bytes from, std::span<std::byte> into) {
+  struct Free {
+    void operator()(libdeflate_decompressor* what) const { libdeflate_free_decompressor(what); }
+  };
+  const std::unique_ptr<libdeflate_decompressor, Free> state(libdeflate_alloc_decompressor());
+  if (state == nullptr) throw OutOfMemory("zip: no memory to decompress");
+  std::byte none{};  // it wants an address even for no bytes
+  size_t taken = 0, made = 0;
+  const libdeflate_result result = libdeflate_deflate_decompress_ex(
+      state.get(), from.data(), from.size(), into.empty() ? &none : into.data(), into.size(),
+      &taken, &made);
+  if (result == LIBDEFLATE_BAD_DATA) return "its bytes are none of deflate, or end early";
+  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return "it becomes more than its bytes";
+  if (taken == from.size() && made == into.size()) return std::nullopt;
+  return fmt::format("it becomes {} of its bytes from all but {}", made, from.size() - taken);
+}
 
 }  // namespace
 
@@ -355,7 +334,7 @@ std::vector<std::byte> ZipReader::read(const ZipEntry& entry, int64_t bytes_max)
   std::vector<std::byte> bytes(to_size(entry.bytes));
   if (entry.method == ZipEntry::Method::kStored) {
     std::ranges::copy(from, bytes.begin());
-  } else if (const auto defect = Inflater().inflate(from, bytes); defect.has_value()) {
+  } else if (const auto defect = inflate(from, bytes); defect.has_value()) {
     file.refuse(fmt::format("entry '{}' does not inflate: {}", entry.name, *defect));
   }
   check(entry, bytes);
