@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "checkpoint/deepspeed/folder_files.h"
+#include "checkpoint/deepspeed/pipeline_table.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 
@@ -43,15 +44,6 @@ std::string directory_of(FileSystem& files, const std::string& path,
   return join_path(path, latest_in(files, path));
 }
 
-OpenFiles open_all(const std::string& directory, const std::vector<std::string>& names) {
-  OpenFiles opened;
-  for (const std::string& name : names) {
-    opened.push_back(
-        std::make_unique<const TorchFile>(TorchFile::open(join_path(directory, name))));
-  }
-  return opened;
-}
-
 // zero/NAME/STATE.pt; files of the folder zero itself are of the whole optimizer.
 constexpr const char* kWholeOptimizer = "optimizer_state.pt";
 
@@ -75,30 +67,59 @@ std::vector<UniversalParameter> open_universal(const FileSystem& files,
 
 }  // namespace
 
+SavedTable DeepSpeedFolder::universal(const FileSystem& files, const FolderFiles& names) {
+  const OpenFiles& model = open(names.stages.front().model);
+  const std::vector<UniversalParameter> parameters =
+      open_universal(files, directory_, opened_.emplace_back());
+  SavedTable table = universal_table(*model.front(), parameters);
+  const std::string whole = join_path(join_path(directory_, "zero"), kWholeOptimizer);
+  if (files.exists(whole)) {
+    const TorchFile file = TorchFile::open(whole);
+    table.progress.rate = rate_of(SavedFields(file));
+  }
+  return table;
+}
+
+SavedTable DeepSpeedFolder::stage(const RankFiles& names) {
+  const OpenFiles& optimizer = open(names.optimizer);
+  if (!optimizer.empty()) {
+    require_ranks(directory_, names, optimizer_states_of(*optimizer.front()).partitions);
+  }
+  const OpenFiles& model = open(names.model);
+  return optimizer.empty() ? plain_table(*model.front()) : zero_table(model, optimizer);
+}
+
+SavedTable DeepSpeedFolder::pipeline(const FolderFiles& names) {
+  std::vector<StageTable> stages;
+  for (const RankFiles& own : names.stages) {
+    SavedTable table = stage(own);
+    stages.push_back({std::move(table), opened_.back().front().get()});
+  }
+  std::vector<const TorchFile*> layers;
+  for (const auto& file : open(names.layers)) layers.push_back(file.get());
+  return pipeline_table(std::move(stages), layers);
+}
+
+const OpenFiles& DeepSpeedFolder::open(const std::vector<std::string>& names) {
+  OpenFiles& files = opened_.emplace_back();
+  for (const std::string& name : names) {
+    files.push_back(
+        std::make_unique<const TorchFile>(TorchFile::open(join_path(directory_, name))));
+  }
+  return files;
+}
+
 DeepSpeedFolder DeepSpeedFolder::open(FileSystem& files, const std::string& path,
                                       const std::optional<std::string>& tag) {
   DeepSpeedFolder folder;
   folder.directory_ = directory_of(files, path, tag);
   const FolderFiles names = files_of(folder.directory_, names_in(files, folder.directory_));
-  folder.optimizer_files_ = open_all(folder.directory_, names.optimizer);
-  if (!folder.optimizer_files_.empty()) {
-    const OptimizerStates any = optimizer_states_of(*folder.optimizer_files_.front());
-    require_ranks(folder.directory_, names, any.partitions);
-  }
-  folder.files_ = open_all(folder.directory_, names.model);
   if (names.is_universal) {
-    const std::vector<UniversalParameter> parameters =
-        open_universal(files, folder.directory_, folder.optimizer_files_);
-    folder.table_ = universal_table(*folder.files_.front(), parameters);
-    const std::string whole = join_path(join_path(folder.directory_, "zero"), kWholeOptimizer);
-    if (files.exists(whole)) {
-      const TorchFile file = TorchFile::open(whole);
-      folder.table_.progress.rate = rate_of(SavedFields(file));
-    }
-  } else if (names.optimizer.empty()) {
-    folder.table_ = plain_table(*folder.files_.front());
+    folder.table_ = folder.universal(files, names);
+  } else if (names.layers.empty()) {
+    folder.table_ = folder.stage(names.stages.front());
   } else {
-    folder.table_ = zero_table(folder.files_, folder.optimizer_files_);
+    folder.table_ = folder.pipeline(names);
   }
   return folder;
 }

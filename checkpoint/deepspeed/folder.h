@@ -1,16 +1,18 @@
 // A checkpoint of DeepSpeed, open for reading: its parameters whole, one at a time, whatever stage
 // of ZeRO and number of ranks wrote it, and how far the run had come. Nothing in the files is
-// executed (core/torch/torch_file.h). Those of tensor-parallel ranks and pipelines are read as
-// universal folders alone.
+// executed (core/torch/torch_file.h). Those of tensor-parallel ranks are read as universal folders
+// alone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/deepspeed/folder_files.h"
 #include "checkpoint/deepspeed/optimizer_states.h"
 #include "checkpoint/deepspeed/progress.h"
 #include "checkpoint/deepspeed/saved_tensors.h"
@@ -40,8 +42,14 @@ class DeepSpeedFolder {
   const SavedTensor& tensor(const std::string& name, const std::string& slot) const;
 
  private:
+  SavedTable universal(const FileSystem& files, const FolderFiles& names);
+  SavedTable pipeline(const FolderFiles& names);
+  // What ranks with the same part of the model have; its files of the model are opened last.
+  SavedTable stage(const RankFiles& names);
+  const OpenFiles& open(const std::vector<std::string>& names);
+
   std::string directory_;
-  OpenFiles files_, optimizer_files_;
+  std::list<OpenFiles> opened_;  // which stay where they are
   SavedTable table_;
 };
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "checkpoint/deepspeed/names.h"
 #include "core/status/error.h"
+#include "core/text/number_in.h"
 #include "core/values/index.h"
 
 namespace ds::deepspeed {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::string_view kModelEnd = "_model_states.pt", kOptimizerEnd = "_optim_states.pt";
 constexpr std::string_view kUniversal = "zero";
+constexpr int64_t kMostStages = 10000;
 constexpr std::array<std::string_view, 2> kZeroFronts = {"zero_pp_rank_", "bf16_zero_pp_rank_"};
 
 bool is_state(std::string_view name) {
@@ -42,7 +45,20 @@ bool has_whole_tensors(std::span<const std::string> names) {
          states_of(names, kOptimizerEnd).empty();
 }
 
+// "layer_07-model_states.pt", or "layer_07-model_00-model_states.pt" with its tensor-parallel rank.
+bool is_layer(std::string_view name) {
+  return name.starts_with("layer_") && name.ends_with("-model_states.pt") &&
+         name.find("expert_") == std::string_view::npos;
+}
+
+bool is_of_second_tensor_rank(std::string_view name) {
+  const size_t rank = name.find("-model_");
+  return is_layer(name) && rank != name.rfind("-model_") &&
+         !name.substr(rank).starts_with("-model_00-");
+}
+
 void refuse_layouts(const std::string& folder, std::span<const std::string> names) {
+  const bool is_pipeline = std::ranges::any_of(names, is_layer);
   constexpr std::string_view kAdvice =
       "DeepSpeed's ds_to_universal.py makes a universal checkpoint of it, which is read";
   for (const std::string& name : names) {
@@ -54,11 +70,9 @@ void refuse_layouts(const std::string& folder, std::span<const std::string> name
                       folder, name));
     }
     if (has_whole_tensors(names)) continue;
-    if (name.starts_with("layer_")) {
-      throw Unsupported(fmt::format("{}: {} is of a pipeline; {}", folder, name, kAdvice));
-    }
-    const size_t model_rank = name.find("mp_rank_");
-    if (model_rank != std::string::npos && name.find("mp_rank_00") == std::string::npos) {
+    const bool is_of_first =
+        name.find("mp_rank_") == std::string::npos || name.find("mp_rank_00") != std::string::npos;
+    if (is_of_second_tensor_rank(name) || (!is_pipeline && !is_of_first)) {
       throw Unsupported(
           fmt::format("{}: {} is of several tensor-parallel ranks; {}", folder, name, kAdvice));
     }
@@ -70,16 +84,17 @@ HalfType half_of(std::string_view name) {
   return name.starts_with("bf16_") ? HalfType::kBF16 : HalfType::kF16;
 }
 
-std::string name_of_rank(std::string_view like, int64_t rank) {
+std::string name_of_rank(std::string_view like, int64_t rank, int model_rank) {
   const int data_rank = narrow<int>(rank);
   return like.ends_with(kModelEnd)
-             ? partitioned_model_states_name(std::nullopt, data_rank, 0)
-             : optimizer_states_name(std::nullopt, data_rank, 0, half_of(like));
+             ? partitioned_model_states_name(std::nullopt, data_rank, model_rank)
+             : optimizer_states_name(std::nullopt, data_rank, model_rank, half_of(like));
 }
 
-void require_all(const std::string& folder, const std::vector<std::string>& files, int64_t count) {
+void require_all(const std::string& folder, const std::vector<std::string>& files, int64_t count,
+                 int64_t model_rank) {
   for (int64_t rank = 0; rank < count; ++rank) {
-    const std::string name = name_of_rank(files.front(), rank);
+    const std::string name = name_of_rank(files.front(), rank, narrow<int>(model_rank));
     if (std::ranges::find(files, name) != files.end()) continue;
     throw InputMissing(
         fmt::format("{}/{}: is missing; the checkpoint is of {} ranks, and each has "
@@ -94,20 +109,36 @@ void require_all(const std::string& folder, const std::vector<std::string>& file
   }
 }
 
-}  // namespace
-
-bool is_checkpoint(std::span<const std::string> names) {
-  return std::ranges::any_of(names, [](const std::string& name) { return is_state(name); });
+// The ranks that parts of a model have, of a pipeline one for each stage; without others the first.
+int64_t model_ranks_in(std::span<const std::string> names) {
+  int64_t count = 1;
+  for (const std::string& name : names) {
+    constexpr std::string_view kFront = "mp_rank_";
+    if (!name.starts_with(kFront) || !name.ends_with(kModelEnd)) continue;
+    const auto rank = number_in<int64_t>(std::string_view(name).substr(
+        kFront.size(), name.size() - kFront.size() - kModelEnd.size()));
+    if (rank && *rank < kMostStages) count = std::max(count, *rank + 1);
+  }
+  return count;
 }
 
-FolderFiles files_of(const std::string& folder, std::span<const std::string> names) {
-  refuse_layouts(folder, names);
-  FolderFiles files{.model = {}, .optimizer = {}, .is_universal = has_whole_tensors(names)};
-  const std::string whole = model_states_name(std::nullopt, 0);
+std::vector<std::string> of_model_rank(std::span<const std::string> names, int64_t rank) {
+  std::vector<std::string> found;
+  const std::string part = fmt::format("mp_rank_{:02}_", rank);
+  for (const std::string& name : names) {
+    if (name.find(part) != std::string::npos) found.push_back(name);
+  }
+  return found;
+}
+
+RankFiles rank_files(const std::string& folder, std::span<const std::string> names,
+                     int64_t model_rank, bool is_universal) {
+  RankFiles files{.model_rank = model_rank, .model = {}, .optimizer = {}};
+  const std::string whole = model_states_name(std::nullopt, narrow<int>(model_rank));
   if (std::ranges::find(names, whole) != names.end()) files.model = {whole};
   const std::vector<std::string> own = states_of(names, kModelEnd);
   // In a universal folder it says the same for stage 3, which looks for this name.
-  const bool is_copy = files.is_universal && !files.model.empty();
+  const bool is_copy = is_universal && !files.model.empty();
   if (!own.empty() && !is_copy) {
     if (!files.model.empty()) {
       throw DataError(
@@ -131,9 +162,37 @@ FolderFiles files_of(const std::string& folder, std::span<const std::string> nam
   return files;
 }
 
-void require_ranks(const std::string& folder, const FolderFiles& files, int64_t count) {
-  if (!files.optimizer.empty()) require_all(folder, files.optimizer, count);
-  if (of_zero(files.model.front())) require_all(folder, files.model, count);
+}  // namespace
+
+bool is_checkpoint(std::span<const std::string> names) {
+  return std::ranges::any_of(names, [](const std::string& name) { return is_state(name); });
+}
+
+FolderFiles files_of(const std::string& folder, std::span<const std::string> names) {
+  refuse_layouts(folder, names);
+  FolderFiles files{.stages = {}, .layers = {}, .is_universal = has_whole_tensors(names)};
+  if (files.is_universal) {
+    files.stages.push_back(rank_files(folder, of_model_rank(names, 0), 0, true));
+    return files;
+  }
+  std::ranges::copy_if(names, std::back_inserter(files.layers), is_layer);
+  natural_sort(files.layers);
+  const int64_t count = files.layers.empty() ? 1 : model_ranks_in(names);
+  for (int64_t rank = 0; rank < count; ++rank) {
+    const std::string whole = model_states_name(std::nullopt, narrow<int>(rank));
+    if (!files.layers.empty() && std::ranges::find(names, whole) == names.end()) {
+      throw InputMissing(fmt::format(
+          "{}/{}: is missing; the checkpoint is of a pipeline, and each stage has files of its own",
+          folder, whole));
+    }
+    files.stages.push_back(rank_files(folder, of_model_rank(names, rank), rank, false));
+  }
+  return files;
+}
+
+void require_ranks(const std::string& folder, const RankFiles& files, int64_t count) {
+  if (!files.optimizer.empty()) require_all(folder, files.optimizer, count, files.model_rank);
+  if (of_zero(files.model.front())) require_all(folder, files.model, count, files.model_rank);
 }
 
 std::string tag_of(const std::string& path, std::string_view text) {

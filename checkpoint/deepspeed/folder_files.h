@@ -9,24 +9,30 @@
 
 namespace ds::deepspeed {
 
-// Names relative to the folder, each list by data rank.
-struct FolderFiles {
+// Those that ranks with the same part of a model have written, each list by data rank.
+struct RankFiles {
+  int64_t model_rank = 0;              // in their names, "mp_rank_00"
   std::vector<std::string> model;      // one, or with stage 3 one of each rank
   std::vector<std::string> optimizer;  // none with stage 0, and in a universal folder
-  bool is_universal = false;           // its tensors are in zero/NAME
+};
+
+// Names relative to the folder.
+struct FolderFiles {
+  std::vector<RankFiles> stages;    // of a pipeline; else one
+  std::vector<std::string> layers;  // of a pipeline, in order: the weights of each layer
+  bool is_universal = false;        // its tensors are in zero/NAME
 };
 
 // Whether the names are those of a checkpoint, and not of the folder that holds some.
 bool is_checkpoint(std::span<const std::string> names);
 
 // `folder` is its name in messages. InputMissing for a rank's file that is missing between others;
-// Unsupported for pipeline stages, tensor-parallel ranks and experts; DataError without any file of
-// a model.
+// Unsupported for tensor-parallel ranks and experts; DataError without any file of a model.
 FolderFiles files_of(const std::string& folder, std::span<const std::string> names);
 
 // The files of ranks [0, count) must be there: what partition_count says. InputMissing, naming the
 // first one that is not; DataError where there are more.
-void require_ranks(const std::string& folder, const FolderFiles& files, int64_t count);
+void require_ranks(const std::string& folder, const RankFiles& files, int64_t count);
 
 // A tag out of `latest`, without the end of the line. DataError for what is no name of one folder.
 std::string tag_of(const std::string& path, std::string_view text);

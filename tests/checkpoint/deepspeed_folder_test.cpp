@@ -1,5 +1,4 @@
 // Checkpoints that DeepSpeed has written (tests/golden/deepspeed/make.py), whole and spoiled.
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include "checkpoint/deepspeed/folder.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
+#include "core/files/crc32.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "model/hf/safetensors.h"
@@ -43,6 +43,16 @@ std::vector<float> floats_of(const SavedTensor& tensor) {
   std::vector<float> values(to_size(tensor.numel()));
   read(tensor, 0, std::as_writable_bytes(std::span(values)));
   return values;
+}
+
+int64_t checksum(const Bytes& bytes) {
+  return crc32({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+Value sums_in(const fs::path& folder) {
+  RealFileSystem files;
+  return read_config_document(files.read_text((folder / "sums.json").string(), 1 << 20),
+                              "sums.json");
 }
 
 // A copy of a fixture that a test may spoil.
@@ -229,17 +239,82 @@ TEST_CASE("checkpoints of older versions have the weights that zero_to_fp32 made
     CHECK(folder.progress().steps == 3);
     CHECK(folder.progress().rate ==
           Approx(0.001 + 0.009 * (folder.progress().skipped > 0 ? 1 : 2) / 6));
-    RealFileSystem files;
-    const Value sums = read_config_document(
-        files.read_text((place.path() / "sums.json").string(), 1 << 20), "sums.json");
+    const Value sums = sums_in(place.path());
     CHECK(std::ssize(sums.members()) == tensors);
     for (const Member& sum : sums.members()) {
       CAPTURE(sum.key);
       const Bytes bytes = all_of(folder.tensor(sum.key, kWeightSlot));
-      CHECK(static_cast<int64_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()),
-                                       static_cast<uInt>(bytes.size()))) == sum.value.as_integer());
+      CHECK(checksum(bytes) == sum.value.as_integer());
     }
   }
+}
+
+TEST_CASE("a pipeline has the weights of its stages, shared ones of the first", "[checkpoint]") {
+  for (const auto& [name, stage, ranks] : {std::tuple("pipeline_zero1_bf16", 1, 1),
+                                           {"pipeline_zero1_fp32", 1, 2},
+                                           {"pipeline_zero0_fp32", 0, 1}}) {
+    CAPTURE(name);
+    const testing::TemporaryDirectory place;
+    testing::unpack(fixture(std::string(name) + ".zip"), place.path());
+    const DeepSpeedFolder folder = open(place.path().string());
+    CHECK(folder.progress().steps == 3);
+    CHECK(folder.progress().data_ranks == ranks);
+    CHECK(folder.progress().stage == stage);
+    size_t weights = 0;
+    const Value sums = sums_in(place.path());
+    for (const Member& sum : sums.members()) {
+      CAPTURE(sum.key);
+      constexpr std::string_view kMoment = "exp_avg/";
+      const bool is_moment = sum.key.starts_with(kMoment);
+      const std::string parameter = is_moment ? sum.key.substr(kMoment.size()) : sum.key;
+      const Bytes bytes = all_of(folder.tensor(parameter, is_moment ? "exp_avg" : kWeightSlot));
+      CHECK(checksum(bytes) == sum.value.as_integer());
+      weights += is_moment ? 0 : 1;
+    }
+    CHECK(folder.parameters().size() == weights);
+    if (stage == 0) {
+      CHECK_THROWS_AS(folder.slots(), Unsupported);
+    } else {
+      CHECK(folder.slots() == std::vector<std::string>{"exp_avg", "exp_avg_sq"});
+    }
+  }
+}
+
+TEST_CASE("a pipeline without one of its stages, or with one of another step, is refused",
+          "[checkpoint]") {
+  const auto refusal = [](const auto& spoil) -> std::string {
+    const testing::TemporaryDirectory place;
+    testing::unpack(fixture("pipeline_zero1_bf16.zip"), place.path());
+    spoil(place.path() / "global_step3");
+    try {
+      open(place.path().string());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string last = "mp_rank_01_model_states.pt";
+  const std::string optimizer = "bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt";
+  CHECK_THAT(refusal([&](const fs::path& tag) { fs::remove(tag / "mp_rank_00_model_states.pt"); }),
+             Catch::Contains("mp_rank_00_model_states.pt: is missing"));
+  CHECK_THAT(refusal([&](const fs::path& tag) {
+               fs::remove(tag / last);
+               fs::remove(tag / optimizer);
+             }),
+             Catch::Contains(last + ": is missing; the checkpoint is of a pipeline of 2 stages"));
+  CHECK_THAT(refusal([&](const fs::path& tag) { fs::remove(tag / optimizer); }),
+             Catch::Contains("mp_rank_01_model_states.pt: is of ZeRO, but no file"));
+  CHECK_THAT(refusal([&](const fs::path& tag) {
+               const testing::TemporaryDirectory other;
+               testing::unpack(fixture("pipeline_zero0_fp32.zip"), other.path());
+               fs::copy_file(other.path() / "global_step3" / last, tag / last,
+                             fs::copy_options::overwrite_existing);
+             }),
+             Catch::Contains(last));
+  CHECK_THAT(refusal([&](const fs::path& tag) {
+               fs::rename(tag / "layer_02-model_states.pt", tag / "layer_x-model_states.pt");
+             }),
+             Catch::Contains("its name says no layer"));
 }
 
 TEST_CASE("the tag that latest names is opened, or the one that is given", "[checkpoint]") {

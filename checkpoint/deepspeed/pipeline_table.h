@@ -1,0 +1,24 @@
+// What a pipeline of DeepSpeed's saved, as one table: each stage knows of its own layers, and each
+// layer has a file of its weights.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "checkpoint/deepspeed/saved_tensors.h"
+
+namespace ds::deepspeed {
+
+// One stage, and the file of its model, which says how many there are.
+struct StageTable {
+  SavedTable table;
+  const TorchFile* model;
+};
+
+// `layers`: files named layer_NN-..., whose tensors have their names without that of the layer; NN is
+// it. What no stage trains by ZeRO is theirs, as "NN.NAME". Layers that several stages share
+// (tied_modules) are those of the first. InputMissing where there are more stages than these;
+// DataError where they are of several checkpoints.
+SavedTable pipeline_table(std::vector<StageTable> stages, std::span<const TorchFile* const> layers);
+
+}  // namespace ds::deepspeed
