@@ -102,6 +102,10 @@ void add_file(LabelledTexts& texts, const RecordText& file, const Tokenizer& tok
     Sample sample = form.text_pair ? sample_of(form, first, tokenizer.encode(values[2]))
                                    : sample_of(form, first);
     if (sample.ids.empty()) throw DataError(fmt::format("{}: there is no token in it", where));
+    while (form.padding && sample.ids.size() > 1 && sample.ids.back() == *form.padding) {
+      sample.ids.pop_back();
+    }
+    sample.second_segment = std::min(sample.second_segment, std::ssize(sample.ids));
     sample.label = class_of(form.labels, values[0], where);
     texts.add(sample, line);
   });

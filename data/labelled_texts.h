@@ -22,6 +22,8 @@ struct LabelledForm {
   int64_t length = 0;                      // tokens of a sample, its padding included
   TokenizerFrame frame{};
   PairFrame pair_frame{};
+  // A token that does not count at the end of a sample, where the last one that does is scored.
+  std::optional<int64_t> padding{};
 };
 
 // A sample as numbers, none of which is negative: its tokens and padding, how many are no padding,

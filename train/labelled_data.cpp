@@ -55,6 +55,7 @@ LabelledForm labelled_form(const DataSection& data, const ModelConfig& model, in
                     .labels = model.classifier->labels,
                     .length = length,
                     .frame = read_frame(files, data.tokenizer, tokenizer)};
+  if (classifier_spec(model)->row == ScoredRow::kLast) form.padding = model.classifier->padding;
   if (!form.text_pair) return form;
   form.pair_frame = read_pair_frame(files, data.tokenizer, tokenizer);
   const int64_t segments = transformer_spec(model).tables.segments;

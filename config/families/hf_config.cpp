@@ -113,9 +113,20 @@ class FamilyWriter final : public Visitor {
 template <class Config>
 using FamilyOf = Family<std::remove_cvref_t<Config>>;
 
+// transformers takes the model by "model_type", and others by the class that weights were saved of.
+void refuse_other_type(const HfObject& object, std::string_view family) {
+  const Json* const type = object.find("model_type");
+  if (type == nullptr || !type->IsString() || text_of(*type) == family) return;
+  object.refuse(
+      fmt::format("\"model_type\" = \"{}\" beside \"architectures\" of another family, {}: they "
+                  "are two models,",
+                  text_of(*type), family));
+}
+
 template <class Config>
 ModelConfig read_family(const HfObject& object) {
   const std::string& path = object.path();
+  refuse_other_type(object, Family<Config>::kName);
   if (object.find("quantization_config") != nullptr) {
     object.refuse("a quantized model (\"quantization_config\")");
   }
@@ -123,6 +134,10 @@ ModelConfig read_family(const HfObject& object) {
   FamilyReader reader(object, Family<Config>::aliases());
   fields(reader, config);
   Family<Config>::read_rest(object, config);
+  if (is_causal(ModelConfig(config))) object.refuse_unless("is_causal", true);
+  if (object.find("per_layer_config") != nullptr) {
+    object.refuse("layers of several shapes (\"per_layer_config\")");
+  }
   try {
     check(config, "");
   } catch (const ConfigError& error) {

@@ -287,9 +287,9 @@ void HfWeights::compare_tied_head(std::span<const Run> runs, const Tensor& range
                                         run.inside * static_cast<int64_t>(size_of(range.dtype()));
     if (std::memcmp(embeddings, bytes.data(), head.bytes()) != 0) {
       throw DataError(fmt::format(
-          "{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "
-          "GPT-2 has without saying so), but {} differs from {}; set it to false there, or, for an "
-          "encoder, which is always tied, remove {} from the weights",
+          "{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which is "
+          "true where a family has it so without saying it), but {} differs from {}; set it to "
+          "false there, or, for an encoder, which is always tied, remove {} from the weights",
           path_, tied_head_, places_[*tied_embeddings_].name, tied_head_));
     }
   }

@@ -63,6 +63,9 @@ class HfWeights {
   // Parameters of a new head that the folder does not have, which whoever trains it makes anew.
   const std::vector<std::string>& fresh() const { return fresh_; }
   bool is_stored(size_t index) const { return !places_[index].name.empty(); }
+  // The parameter that a head's weight, stored besides, has to be equal to, if there is one:
+  // reading all of it compares them.
+  std::optional<size_t> tied_embeddings() const { return tied_embeddings_; }
   const std::string& headless() const { return headless_; }
   // Bytes of the stored tensors that parameters come from.
   int64_t bytes() const;

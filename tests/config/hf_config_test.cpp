@@ -51,10 +51,14 @@ TEST_CASE("a Llama config is read, with derived heads", "[model]") {
 
 TEST_CASE("rotary positions of layers of two kinds are written as transformers reads them",
           "[model]") {
-  const std::string scaled = R"({"model_type": "olmo3", "rope_theta": 1000.0, )"
-                             R"("rope_scaling": {"rope_type": "linear", "factor": 2.0}})";
-  for (const std::string& json :
-       {std::string(R"({"model_type": "olmo3", "rope_theta": 1000.0})"), scaled}) {
+  const auto with = [](const std::string& full) {
+    return R"({"model_type": "olmo3", "original_max_position_embeddings": 32, "rope_parameters": )"
+           R"({"sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}, )"
+           R"("full_attention": {"rope_theta": 1000.0, )" +
+           full + "}}}";
+  };
+  const std::string scaled = with(R"("rope_type": "linear", "factor": 2.0)");
+  for (const std::string& json : {with(R"("rope_type": "default")"), scaled}) {
     const ModelConfig model = parse_hf_config(json, "c");
     const std::string text = format_hf_config(model, DType::kF32);
     CHECK_THAT(text, Catch::Contains("\"rope_parameters\"") &&
@@ -67,6 +71,10 @@ TEST_CASE("rotary positions of layers of two kinds are written as transformers r
       parse_hf_config(format_hf_config(parse_hf_config(scaled, "c"), DType::kF32), "c"));
   REQUIRE(read.rope_scaling);
   CHECK(read.rope_scaling->factor == 2);
+  // What stands beside the positions of several kinds of layers is of none of them.
+  const auto yarn =
+      std::get<Olmo3Config>(parse_hf_config(with(R"("rope_type": "yarn", "factor": 2.0)"), "c"));
+  CHECK_FALSE(yarn.rope_scaling->original_max_position_embeddings);
 }
 
 TEST_CASE("keys that nobody knows are told, and those that change nothing are not", "[model]") {

@@ -39,6 +39,21 @@ TEST_CASE("a text of a class is framed, and padded or cut", "[data]") {
         Numbers{1, 'a', 'b', 'c', 'd', 2, 6, 6, 0});
 }
 
+TEST_CASE("padding at the end of a text does not count where the last token is scored", "[data]") {
+  LabelledForm form = form_of(6);
+  form.padding = 2;
+  CHECK(sample_of(R"({"text": "ab", "label": "yes"})", form) ==
+        Numbers{1, 'a', 'b', 0, 0, 0, 3, 3, 1});
+  form.padding = 'b';
+  CHECK(sample_of(R"({"text": "abb", "label": "yes"})", form) ==
+        Numbers{1, 'a', 'b', 'b', 2, 0, 5, 5, 1});
+  form.frame = {};
+  CHECK(sample_of(R"({"text": "abb", "label": "yes"})", form) ==
+        Numbers{'a', 0, 0, 0, 0, 0, 1, 1, 1});
+  CHECK(sample_of(R"({"text": "bb", "label": "yes"})", form) ==
+        Numbers{'b', 0, 0, 0, 0, 0, 1, 1, 1});
+}
+
 TEST_CASE("texts that lose their end are told, and files that are not there by their names",
           "[data]") {
   MemoryFileSystem files;

@@ -304,13 +304,22 @@ check_alarm() {
   expect alarm env "timed out" 'the deadline' kernels/softmax "not reached" 'the deadline'
 }
 
+# Whether a stub, or what has started it, runs with such arguments.
+runs() {
+  local pid
+  for pid in $(left_running); do
+    if tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null | grep -q "$1"; then return 0; fi
+  done
+  return 1
+}
+
 # A signal ends a run early, in the middle of files of tests.
 check_signal() {
   local pid folder=$work/signal rounds=0 start code=0
   plan '*_tests *' stubborn
   bash "$work/gpu/first.sh" A "$patience" --out "$folder" --work "$work/opened" > "$folder.said" 2>&1 &
   pid=$!
-  until [ "$(left_running | wc -l)" -ge 8 ]; do
+  until runs 'kernels_tests.*device_memory' && runs 'kernels_tests.*matmul'; do
     rounds=$((rounds + 1))
     [ $rounds -lt $((10 * patience)) ] || fail "no test has begun"
     sleep 0.1

@@ -75,12 +75,12 @@ TEST_CASE("equal runs have no changes", "[rankd]") {
 
 TEST_CASE("a model that another release wrote in other keys is the same", "[rankd]") {
   RunFacts saved = facts(), now = facts();
-  saved.model = R"({"model_type": "olmo3", "hidden_size": 64, "rope_theta": 1000.0,
+  saved.model = R"({"model_type": "olmo3", "hidden_size": 64, "rope_theta": 500000.0,
       "rope_scaling": {"rope_type": "linear", "factor": 2.0}})";
-  now.model = R"({"model_type": "olmo3", "hidden_size": 64, "rope_theta": 1000.0,
+  now.model = R"({"model_type": "olmo3", "hidden_size": 64, "rope_theta": 500000.0,
       "rope_parameters": {
-          "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0},
-          "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}}})";
+          "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500000.0},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}})";
   CHECK(compare(saved, now).model.empty());
   now.model.replace(now.model.find("64"), 2, "128");
   CHECK(compare(saved, now).model == Words{"hidden_size was 64 and is 128"});

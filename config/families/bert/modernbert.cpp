@@ -170,6 +170,11 @@ void Family<ModernBertConfig>::read_rest(const HfObject& object, ModernBertConfi
     object.refuse("an \"mlp_dropout\" other than 0");
   }
   object.refuse_unless("tie_word_embeddings", true);
+  // transformers takes it for half of local_attention, whatever that says.
+  const auto half = object.number("sliding_window");
+  if (half && 2 * *half != static_cast<double>(c.local_attention)) {
+    object.refuse("a \"sliding_window\" other than half of \"local_attention\"");
+  }
   read_layers(object, c);
 }
 

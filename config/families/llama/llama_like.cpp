@@ -24,10 +24,16 @@ std::string type_of(const HfObject& rope) {
   return "default";
 }
 
-// Positions of before, as files of some models say beside the object, whose word then counts.
-std::optional<int64_t> original_positions(const HfObject& object, const HfObject& rope) {
+// A file has one such object for all layers, or one for each kind of layers.
+enum class RopePlace { kOfAll, kOfSome };
+
+// Positions of before, as files of some models say beside the object, whose word then counts; not
+// beside several, where transformers reads none.
+std::optional<int64_t> original_positions(const HfObject& object, const HfObject& rope,
+                                          RopePlace place) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
-  const auto inside = rope.number(kKey), beside = object.number(kKey);
+  const auto inside = rope.number(kKey);
+  const auto beside = place == RopePlace::kOfAll ? object.number(kKey) : std::nullopt;
   if (inside && beside && *inside != *beside) {
     throw DataError(fmt::format("{}: \"{}\" is {} in one place and {} in another; remove one",
                                 object.path(), kKey, *inside, *beside));
@@ -44,8 +50,9 @@ std::optional<int64_t> original_positions(const HfObject& object, const HfObject
 // Reads what a type of scaling has, and notes its keys: which they are is said by fields().
 class ScalingReader final : public Visitor {
  public:
-  ScalingReader(const HfObject& object, const HfObject& rope, std::string_view name)
-      : object_(object), rope_(rope), name_(name) {}
+  ScalingReader(const HfObject& object, const HfObject& rope, std::string_view name,
+                RopePlace place)
+      : object_(object), rope_(rope), name_(name), place_(place) {}
 
   void on_field(const Field& field) override {
     keys_.push_back(field.key);
@@ -58,7 +65,7 @@ class ScalingReader final : public Visitor {
     } else if (auto* const unset = std::get_if<std::optional<double>*>(&field.slot)) {
       **unset = rope_.number(field.key);
     } else {
-      *std::get<std::optional<int64_t>*>(field.slot) = original_positions(object_, rope_);
+      *std::get<std::optional<int64_t>*>(field.slot) = original_positions(object_, rope_, place_);
     }
   }
   void on_section(const Section&) override {}
@@ -96,6 +103,7 @@ class ScalingReader final : public Visitor {
   const HfObject& object_;
   const HfObject& rope_;
   std::string_view name_;
+  RopePlace place_;
   std::vector<std::string_view> keys_;
 };
 
@@ -107,12 +115,13 @@ std::vector<std::string_view> needed_keys(std::string_view type) {
 }
 
 std::optional<RopeScaling> scaling_of(const HfObject& object, const HfObject& rope,
-                                      std::string_view key, bool is_longrope_by_old_names = false) {
+                                      std::string_view key, RopePlace place,
+                                      bool is_longrope_by_old_names = false) {
   RopeScaling c{.rope_type = type_of(rope)};
   if (is_longrope_by_old_names && (c.rope_type == "su" || c.rope_type == "yarn")) {
     c.rope_type = "longrope";
   }
-  ScalingReader reader(object, rope, key);
+  ScalingReader reader(object, rope, key, place);
   fields(reader, c);
   reader.refuse_others(c.rope_type);
   if (c.rope_type == "default") return std::nullopt;
@@ -160,7 +169,8 @@ void llama_like::read_rotary_words(const HfObject& object, const RotaryWords& wo
   for (const char* const key : {"rope_scaling", "rope_parameters"}) {
     const std::optional<HfObject> rope = object.object(key);
     if (!rope) continue;
-    Said found{.scaling = scaling_of(object, *rope, key, words.is_longrope_by_old_names),
+    Said found{.scaling = scaling_of(object, *rope, key, RopePlace::kOfAll,
+                                     words.is_longrope_by_old_names),
                .theta = words.theta.member,
                .share = words.share ? words.share->member : 1};
     read_number(object, *rope, {key, "rope_theta", words.theta.key}, found.theta);
@@ -192,7 +202,7 @@ void read_rotary_object(const HfObject& object, const HfObject& rope,
   refuse_partial_rotary(object);
   refuse_partial_rotary(rope);
   read_number(object, rope, {"rope_parameters", "rope_theta", theta.key}, theta.member);
-  scaling = scaling_of(object, rope, "rope_parameters");
+  scaling = scaling_of(object, rope, "rope_parameters", RopePlace::kOfSome);
 }
 
 }  // namespace
@@ -200,7 +210,16 @@ void read_rotary_object(const HfObject& object, const HfObject& rope,
 void llama_like::read_rotary_of_layers(const HfObject& object, const RotaryWords& words,
                                        const Named<double>& windowed) {
   const auto both = object.object("rope_parameters");
-  if (!both) return read_rotary_words(object, words);
+  if (!both) {
+    const auto scaling = object.object("rope_scaling");
+    if (scaling && scaling->find("type") != nullptr && scaling->find("rope_type") == nullptr) {
+      object.refuse(
+          "\"type\" in \"rope_scaling\", which releases of transformers before 5 scale by and "
+          "later "
+          "ones pass over (\"rope_type\" is meant by both),");
+    }
+    return read_rotary_words(object, words);
+  }
   if (object.find("rope_scaling") != nullptr) {
     object.refuse("\"rope_scaling\" beside \"rope_parameters\"");
   }
@@ -232,7 +251,7 @@ void llama_like::check_layer_types(const HfObject& object, int64_t layers, const
     const bool sees_all = (layer++ - first) % full.full_every == 0;
     if (name == (sees_all ? "full_attention" : "sliding_attention")) continue;
     object.refuse(fmt::format(
-        "\"{}\" for layer {} among \"layer_types\", of which every {}th sees all keys and the "
+        "\"{}\" for layer {} among \"layer_types\", of which one of {} sees all keys and the "
         "others a window,",
         name, layer - 1, full.full_every));
   }

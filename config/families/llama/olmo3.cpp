@@ -31,6 +31,12 @@ TransformerSpec Family<Olmo3Config>::transformer(const Olmo3Config& c) {
 }
 
 void Family<Olmo3Config>::read_rest(const HfObject& object, Olmo3Config& c) {
+  constexpr double kTheta = 500000;
+  if (!object.object("rope_parameters") && c.rope_theta != kTheta) {
+    object.refuse(
+        "\"rope_theta\" other than 500000 outside of \"rope_parameters\", which releases of "
+        "transformers from 5 on read for some of the layers, and earlier ones for all,");
+  }
   double windowed = c.rope_theta;
   llama_like::read_rotary_of_layers(object, llama_like::rotary_words(c), {"rope_theta", windowed});
   if (object.object("rope_parameters") && windowed != c.rope_theta) {

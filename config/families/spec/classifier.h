@@ -3,6 +3,7 @@
 // (ClassifierSpecs in transformer_spec.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@ struct Classifier {
   // It drops of what is scored, as classifier_dropout of a config.json; unset: the family's.
   std::optional<double> dropout{};
   bool is_fresh = false;  // the folder that training starts from has no such head
+  // pad_token_id of a config.json. transformers scores the last token that is another, so those at
+  // the end of a text do not count where the last one is scored.
+  std::optional<int64_t> padding{};
   ClassifierTask task = ClassifierTask::kTexts;
 };
 

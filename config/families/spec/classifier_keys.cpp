@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
 #include "core/status/error.h"
@@ -44,6 +46,9 @@ std::vector<std::string> names_in(const HfObject& object, const Json& map) {
 
 // Which row is scored, and what is dropped.
 void read_form(const HfObject& object, Classifier& classifier) {
+  if (const std::optional<double> padding = object.number("pad_token_id")) {
+    classifier.padding = static_cast<int64_t>(std::clamp(*padding, -1.0, 1e15));
+  }
   if (classifier.task == ClassifierTask::kTokens) {
     object.refuse_unless("token_classification_bias", true);
   } else if (const Json* const pooling = object.find("classifier_pooling");

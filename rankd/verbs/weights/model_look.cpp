@@ -13,10 +13,12 @@
 #include "checkpoint/own_checkpoint.h"
 #include "config/families/hf_config.h"
 #include "config/reader/value.h"
+#include "core/device/tensor.h"
 #include "core/files/input_files.h"
 #include "core/status/error.h"
 #include "core/text/join_some.h"
 #include "core/values/count_text.h"
+#include "core/values/index.h"
 #include "data/chat_format.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/families/zoo.h"
@@ -151,6 +153,7 @@ class FolderLooker {
     const HfWeights weights(
         stored, folder, specs_,
         {.headless = headless_class(files_, folder), .modules = absent_modules(*model_)});
+    if (const auto tied = weights.tied_embeddings()) compare_tied_head(weights, *tied);
     if (!weights.left_out().empty()) {
       note("weights",
            fmt::format("{} has no place for {}, which training leaves out", hf_model_class(*model_),
@@ -159,6 +162,16 @@ class FolderLooker {
     if (!weights.fresh().empty()) {
       note("weights", fmt::format("{} has no head: {} begin anew if it is trained",
                                   weights.headless(), join_some(weights.fresh(), kMostNamed)));
+    }
+  }
+
+  void compare_tied_head(const HfWeights& weights, size_t index) const {
+    constexpr int64_t kAtATime = 1 << 20;
+    const int64_t all = nth(specs_, index).logical_shape().numel();
+    std::vector<float> values(to_size(std::min(all, kAtATime)));
+    for (int64_t first = 0; first < all; first += kAtATime) {
+      Tensor part = Tensor::borrow(values.data(), {std::min(kAtATime, all - first)}, DType::kF32);
+      weights.read(index, first, part);
     }
   }
 
