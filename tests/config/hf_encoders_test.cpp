@@ -145,10 +145,10 @@ TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[mode
   CHECK(std::holds_alternative<YarnScaling>(olmo3.rotary->scaling));
   CHECK(std::holds_alternative<std::monostate>(olmo3.window_rotary->scaling));
   CHECK(olmo3.window_rotary->theta == 5e5);
-  const TransformerSpec old = transformer_spec(
-      read("olmo3", R"(, "rope_scaling": {"rope_type": "linear", "factor": 2}, "rope_theta": 7)"));
+  const TransformerSpec old = transformer_spec(read(
+      "olmo3", R"(, "rope_scaling": {"rope_type": "linear", "factor": 2}, "rope_theta": 500000)"));
   CHECK(std::holds_alternative<LinearScaling>(old.rotary->scaling));
-  CHECK(old.window_rotary->theta == 7);
+  CHECK(old.window_rotary->theta == 500000);
   CHECK_THROWS_WITH(read("olmo3", layered + "1e4}}"), Catch::Contains("another \"rope_theta\""));
   CHECK_THROWS_WITH(read("olmo3", R"(, "layer_types": ["full_attention", "full_attention",
                                   "full_attention", "full_attention"])"),

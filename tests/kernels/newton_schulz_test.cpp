@@ -98,6 +98,35 @@ TEST_CASE("both forms follow the formula, whichever side is longer", "[kernels][
   }
 }
 
+TEST_CASE("rows that are alike are told apart as the formula does", "[kernels][device]") {
+  // What is symmetric is made of halves: of a block, the quarter beside its diagonal has here the
+  // largest numbers, and other blocks have none like them.
+  TestStream s(1);
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int64_t, int64_t>>{{64, 96}, {96, 64}, {128, 200}}) {
+    constexpr int64_t kHalf = 32;
+    Matrix m{std::min(rows, columns), std::max(rows, columns),
+             values_of(random_tensor({rows * columns}, DType::kF32, 7, s.stream))};
+    for (int64_t i = 0; i < m.rows; ++i) {
+      if (i / kHalf % 2 == 0) continue;
+      for (int64_t j = 0; j < m.columns; ++j) {
+        double& value = m.values[static_cast<size_t>(i * m.columns + j)];
+        value = m.at(i - kHalf, j) + 0.5 * value;
+      }
+    }
+    if (rows > columns) m = transposed(m);
+    const Values wanted = reference_of(m).values;
+    for (const NewtonSchulzForm form : {NewtonSchulzForm::kStandard, NewtonSchulzForm::kGram}) {
+      const Values rough = made_by(form, m, DType::kBF16, s.stream);
+      double off = 0;
+      for (size_t i = 0; i < wanted.size(); ++i)
+        off = std::max(off, std::abs(rough[i] - wanted[i]));
+      INFO(rows << " x " << columns << ", form " << static_cast<int>(form) << ", off by " << off);
+      CHECK(off < 0.03);
+    }
+  }
+}
+
 TEST_CASE("of a matrix of zeros nothing is made but zeros", "[kernels][device]") {
   TestStream s;
   const Matrix zeros{4, 8, Values(32)};
