@@ -134,16 +134,16 @@ ModelConfig read_family(const HfObject& object) {
   FamilyReader reader(object, Family<Config>::aliases());
   fields(reader, config);
   Family<Config>::read_rest(object, config);
-  if (is_causal(ModelConfig(config))) object.refuse_unless("is_causal", true);
-  if (object.find("per_layer_config") != nullptr) {
-    object.refuse("layers of several shapes (\"per_layer_config\")");
-  }
   try {
     check(config, "");
   } catch (const ConfigError& error) {
     throw DataError(fmt::format("{}: {}", path, error.what()));
   } catch (const Unsupported& error) {
     throw Unsupported(fmt::format("{}: {}", path, error.what()));
+  }
+  if (is_causal(ModelConfig(config))) object.refuse_unless("is_causal", true);
+  if (object.find("per_layer_config") != nullptr) {
+    object.refuse("layers of several shapes (\"per_layer_config\")");
   }
   return config;
 }
