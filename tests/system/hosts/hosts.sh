@@ -48,7 +48,8 @@ for i in 0 1; do
   # With SHLVL bash does not take itself for the first shell of an ssh session, and leaves ~/.bashrc alone: what people
   # have there may wait for locks of sessions that a test has killed.
   # A TMPDIR each, as hosts have: Open MPI's daemons of two "hosts" of one name and one /tmp clear away each other's
-  # session folder, and mpirun then waits for ever for the one that died of it.
+  # session folder, and mpirun then waits for ever for the one that died of it. What mpirun is told of its own folder is
+  # for itself alone (orte_local_tmpdir_base, not orte_tmpdir_base), or its daemons would share that one.
   mkdir "tmp$i"
   cat > "ssh/sshd$i.conf" <<CONF
 ListenAddress ${addresses[$i]}
@@ -98,10 +99,10 @@ done
 
 by_ssh=(--hostfile hosts --launcher ssh --launcher-args "-F $scratch/ssh/config")
 by_mpi=(--hostfile hosts --launcher mpi --launcher-args
-  "--allow-run-as-root --mca plm_rsh_agent 'ssh -F $scratch/ssh/config' --mca oob_tcp_if_include $net.0/24 --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base $scratch")
+  "--allow-run-as-root --mca plm_rsh_agent 'ssh -F $scratch/ssh/config' --mca oob_tcp_if_include $net.0/24 --mca plm_rsh_no_tree_spawn 1 --mca orte_local_tmpdir_base $scratch")
 
 # mpirun that starts dslaunch itself, two on each host.
-many=(ip netns exec "$here" mpirun --allow-run-as-root --mca orte_tmpdir_base "$scratch" --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
+many=(ip netns exec "$here" mpirun --allow-run-as-root --mca orte_local_tmpdir_base "$scratch" --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
   --mca plm_rsh_agent "ssh -F $scratch/ssh/config" --mca oob_tcp_if_include $net.0/24
   --mca plm_rsh_no_tree_spawn 1 -x FAKE_RANK -x DSLAUNCH_RANKD -x PATH --wdir "$scratch")
 
