@@ -38,6 +38,18 @@ Value scalar(const Json& value) {
   return value.IsArray() ? Value::list() : Value::object();
 }
 
+// Names that transformers has of an activation beside ours.
+constexpr std::array kOtherNames{std::pair{"swish", "silu"}, std::pair{"gelu_python", "gelu"}};
+
+Value by_known_name(Value value, const Spec& spec) {
+  if (!value.is_string()) return value;
+  for (const auto& [other, name] : kOtherNames) {
+    const bool has_name = std::ranges::find(spec.only, std::string_view(name)) != spec.only.end();
+    if (has_name && value.as_string() == other) return Value::string(name);
+  }
+  return value;
+}
+
 class FamilyReader final : public Visitor {
  public:
   FamilyReader(const HfObject& object, std::span<const HfAlias> aliases)
@@ -53,7 +65,7 @@ class FamilyReader final : public Visitor {
       if (can_be_unset && object_.is_null(field.key)) store(Value::null(), field);
       return;
     }
-    const Value value = scalar(*json);
+    const Value value = by_known_name(scalar(*json), field.spec);
     Spec as_written = field.spec;
     as_written.refuse_text = as_written.refuse_boolean = true;
     const bool is_switch = std::holds_alternative<bool*>(field.slot);

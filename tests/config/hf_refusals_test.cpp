@@ -31,4 +31,15 @@ TEST_CASE("what releases of transformers read in two ways is refused", "[model]"
   }
 }
 
+TEST_CASE("an activation may have any of its names", "[model]") {
+  const auto act = [](const std::string& type, const std::string& name) {
+    const std::string json = R"({"model_type": ")" + type + R"(", "hidden_act": ")" + name + "\"}";
+    return format_hf_config(parse_hf_config(json, "c"), DType::kF32);
+  };
+  CHECK(act("llama", "swish") == act("llama", "silu"));
+  CHECK(act("bert", "gelu_python") == act("bert", "gelu"));
+  CHECK_THROWS_AS(act("llama", "gelu_python"), Unsupported);
+  CHECK_THROWS_AS(act("llama", "mish"), Unsupported);
+}
+
 }  // namespace ds
