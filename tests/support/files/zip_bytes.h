@@ -23,7 +23,7 @@ struct ZipItem {
 };
 
 inline void append_number(std::string& to, uint64_t value, int bytes) {
-  for (int at = 0; at < bytes; ++at) to.push_back(static_cast<char>(value >> (8 * at) & 0xFF));
+  for (int at = 0; at < bytes; ++at, value >>= 8) to.push_back(static_cast<char>(value & 0xFF));
 }
 
 enum class ZipWidth { k32, k64 };
