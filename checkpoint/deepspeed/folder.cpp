@@ -44,9 +44,9 @@ std::string directory_of(FileSystem& files, const std::string& path,
   return join_path(path, latest_in(files, path));
 }
 
-// zero/NAME/STATE.pt; files of the folder zero itself are of the whole optimizer.
 constexpr const char* kWholeOptimizer = "optimizer_state.pt";
 
+// zero/NAME/STATE.pt; files of the folder zero itself are of the whole optimizer.
 std::vector<UniversalParameter> open_universal(const FileSystem& files,
                                                const std::string& directory, OpenFiles& opened) {
   const std::string folder = join_path(directory, "zero");

@@ -76,7 +76,17 @@ HfWeights mapped(WeightFolder stored, const NameRules& rules, const std::string&
           name, specs};
 }
 
-void read_from(ConversionSource& source, const std::shared_ptr<const SlotWeights>& weights) {
+// Reads the weights, and these slots of an optimizer, out of what `stored` opens for each.
+void read_slots(ConversionSource& source, const NameRules& rules,
+                std::span<const std::string> slots,
+                const std::function<WeightFolder(const std::string& slot)>& stored) {
+  const auto weights = std::make_shared<SlotWeights>();
+  const std::string& from = source.about.from;
+  weights->emplace(kWeightSlot, mapped(stored(kWeightSlot), rules, from, source.specs));
+  for (const std::string& slot : slots) {
+    weights->emplace(slot,
+                     mapped(stored(slot), rules, fmt::format("{}, {}", from, slot), source.specs));
+  }
   if (const std::vector<std::string>& left_out = weights->at(kWeightSlot).left_out();
       !left_out.empty()) {
     constexpr size_t kMostNamed = 8;
@@ -108,29 +118,19 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
       source.frozen.push_back(parameter.name);
     }
   }
-  const NameRules rules = rules_of(files, what);
-  const auto weights = std::make_shared<SlotWeights>();
-  const auto add = [&](const std::string& slot, const std::string& name) {
-    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
-    weights->emplace(slot, mapped(std::move(stored), rules, name, source.specs));
-  };
-  add(kWeightSlot, source.about.from);
-  for (const std::string& slot :
-       source.frozen.empty() ? source.slots : std::vector<std::string>{}) {
-    add(slot, fmt::format("{}, {}", source.about.from, slot));
-  }
-  read_from(source, weights);
+  const std::vector<std::string> slots =
+      source.frozen.empty() ? source.slots : std::vector<std::string>{};
+  read_slots(source, rules_of(files, what), slots, [&](const std::string& slot) {
+    return WeightFolder(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+  });
   return source;
 }
 
 ConversionSource folder_source(FileSystem& files, const Conversion& what) {
   ConversionSource source{.about = {.from = what.source, .by = "its writer"}};
-  WeightFolder stored = WeightFolder::open(files, what.source);
+  const WeightFolder stored = WeightFolder::open(files, what.source);
   take_model(files, what, source);
-  const auto weights = std::make_shared<SlotWeights>();
-  weights->emplace(kWeightSlot,
-                   mapped(std::move(stored), rules_of(files, what), what.source, source.specs));
-  read_from(source, weights);
+  read_slots(source, rules_of(files, what), {}, [&](const std::string&) { return stored; });
   return source;
 }
 
@@ -217,15 +217,9 @@ ConversionSource llmc_source(FileSystem& files, const Conversion& what) {
     source.specs = specs_of_model(source.model, DType::kF32);
   }
   if (what.target == ConversionTarget::kUniversal) source.slots = checkpoint->slots();
-  const NameRules rules = rules_of(files, what);
-  const auto weights = std::make_shared<SlotWeights>();
-  const auto add = [&](const std::string& slot) {
-    weights->emplace(slot, mapped(WeightFolder(llmc::stored_slot(checkpoint, slot)), rules,
-                                  what.source, source.specs));
-  };
-  add(kWeightSlot);
-  for (const std::string& slot : source.slots) add(slot);
-  read_from(source, weights);
+  read_slots(source, rules_of(files, what), source.slots, [&](const std::string& slot) {
+    return WeightFolder(llmc::stored_slot(checkpoint, slot));
+  });
   return source;
 }
 

@@ -215,8 +215,7 @@ void llama_like::read_rotary_of_layers(const HfObject& object, const RotaryWords
     if (scaling && scaling->find("type") != nullptr && scaling->find("rope_type") == nullptr) {
       object.refuse(
           "\"type\" in \"rope_scaling\", which releases of transformers before 5 scale by and "
-          "later "
-          "ones pass over (\"rope_type\" is meant by both),");
+          "later ones pass over (\"rope_type\" is meant by both),");
     }
     return read_rotary_words(object, words);
   }
