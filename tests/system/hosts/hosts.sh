@@ -12,6 +12,10 @@ for tool in ip ssh ssh-keygen /usr/sbin/sshd; do
 done
 source "$(dirname "${BASH_SOURCE[0]}")/../launcher.sh"
 
+# mpirun has a session folder of its own by this. Its parameters say it less well: orte_tmpdir_base holds for its daemons
+# as well, and MPI_Init refuses what orte_local_tmpdir_base says.
+export TMPDIR=$scratch
+
 net=10.213.77
 here=dsl$$h
 nodes=(dsl$$a dsl$$b)
@@ -48,8 +52,7 @@ for i in 0 1; do
   # With SHLVL bash does not take itself for the first shell of an ssh session, and leaves ~/.bashrc alone: what people
   # have there may wait for locks of sessions that a test has killed.
   # A TMPDIR each, as hosts have: Open MPI's daemons of two "hosts" of one name and one /tmp clear away each other's
-  # session folder, and mpirun then waits for ever for the one that died of it. What mpirun is told of its own folder is
-  # for itself alone (orte_local_tmpdir_base, not orte_tmpdir_base), or its daemons would share that one.
+  # session folder, and mpirun then waits for ever for the one that died of it.
   mkdir "tmp$i"
   cat > "ssh/sshd$i.conf" <<CONF
 ListenAddress ${addresses[$i]}
@@ -99,10 +102,10 @@ done
 
 by_ssh=(--hostfile hosts --launcher ssh --launcher-args "-F $scratch/ssh/config")
 by_mpi=(--hostfile hosts --launcher mpi --launcher-args
-  "--allow-run-as-root --mca plm_rsh_agent 'ssh -F $scratch/ssh/config' --mca oob_tcp_if_include $net.0/24 --mca plm_rsh_no_tree_spawn 1 --mca orte_local_tmpdir_base $scratch")
+  "--allow-run-as-root --mca plm_rsh_agent 'ssh -F $scratch/ssh/config' --mca oob_tcp_if_include $net.0/24 --mca plm_rsh_no_tree_spawn 1")
 
 # mpirun that starts dslaunch itself, two on each host.
-many=(ip netns exec "$here" mpirun --allow-run-as-root --mca orte_local_tmpdir_base "$scratch" --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
+many=(ip netns exec "$here" mpirun --allow-run-as-root --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
   --mca plm_rsh_agent "ssh -F $scratch/ssh/config" --mca oob_tcp_if_include $net.0/24
   --mca plm_rsh_no_tree_spawn 1 -x FAKE_RANK -x DSLAUNCH_RANKD -x PATH --wdir "$scratch")
 
