@@ -18,6 +18,7 @@ using std::chrono::seconds;
 
 constexpr seconds kResolveLimit{5};
 constexpr seconds kLeaveLimit{5};
+constexpr int kMostStarts = 4;  // of one command
 
 // Four descriptors for each host: more than the usual soft limit allows for a large cluster.
 void raise_descriptor_limit() {
@@ -26,6 +27,14 @@ void raise_descriptor_limit() {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+}
+
+// Open MPI clears away the folder of a user's sessions where it finds that empty as it starts, also
+// when another mpirun has made it a moment ago and is about to use it. All hosts' agents are
+// started at once, by an mpirun each, so this happens; the one that it happens to has done nothing
+// yet.
+bool has_lost_its_session(const HostLink& link) {
+  return link.lost().find("session_dir failed") != std::string::npos;
 }
 
 void refuse_if_any(const std::vector<std::string>& hosts,
@@ -118,10 +127,15 @@ HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts)
     candidates_.erase(host);
     waiting_.erase(host);
   }
-  for (const std::string& host : hosts) {
-    connect(host);
+  std::vector<std::string> to_start = hosts;
+  for (int starts = 0; starts < kMostStarts && !to_start.empty(); ++starts) {
+    for (const std::string& host : to_start) connect(host);
+    wait_until_settled(hosts);
+    std::erase_if(to_start, [this](const std::string& host) {
+      const auto link = links_.find(host);
+      return link == links_.end() || !has_lost_its_session(*link->second);
+    });
   }
-  wait_until_settled(hosts);
   Outcome out;
   out.problems = failed_;
   for (const std::string& host : hosts) {

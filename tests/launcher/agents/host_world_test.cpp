@@ -4,7 +4,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include "core/status/error.h"
 #include "launcher/agents/epoch_plan.h"
@@ -31,6 +33,11 @@ case $host in
   unknown) echo 'Host key verification failed.' >&2; exit 255 ;;
   absent) echo "sh: 1: $1: not found" >&2; exit 127 ;;
   killed) kill -9 $$ ;;
+  crossed*)
+    echo start >> "${0%/*}/$host"
+    if [ "$(wc -l < "${0%/*}/$host")" -lt "${host#crossed}" ]; then
+      echo 'orte_session_dir failed' >&2; echo '  --> Returned value Error (-1)' >&2; exit 1
+    fi ;;
   stuck) echo 'Please type your token:' >&2; exec sleep 60 ;;
   noisy) echo 'Welcome to this host'; printf 'no newline here '; echo 'bashrc: oops' >&2 ;;
   garbled) read -r greeting; echo "${greeting##* }.00000000AAAA"; exec sleep 60 ;;
@@ -143,6 +150,23 @@ TEST_CASE("every bad host is named in one report, with what to do", "[launcher]"
              Catch::Contains("stuck: no answer within 2 s") && Catch::Contains("type your token"));
   CHECK_THAT(text, Catch::Contains("garbled: agent channel:"));
   CHECK_THAT(text, !Catch::Contains("good:") && !Catch::Contains("noisy:"));
+}
+
+TEST_CASE("a command whose session another one has cleared away is started again", "[launcher]") {
+  TestHosts hosts;
+  const auto starts = [&](const std::string& host) {
+    std::ifstream lines(hosts.here.path() / host);
+    return std::count(std::istreambuf_iterator<char>(lines), {}, '\n');
+  };
+  CHECK(refusal(hosts.agents, {"good", "crossed2", "crossed4"}).empty());
+  CHECK(starts("crossed2") == 2);
+  CHECK(starts("crossed4") == 4);
+  const std::string text = refusal(hosts.agents, {"good", "crossed9"});
+  CHECK_THAT(text,
+             Catch::Contains("1 of 2 hosts cannot be used") &&
+                 Catch::Contains("crossed9: ssh exited with code 1: orte_session_dir failed"));
+  CHECK(starts("crossed9") == 4);
+  CHECK(starts("crossed2") == 2);  // it has its agent
 }
 
 TEST_CASE("a launcher that is not installed is said for every host", "[launcher]") {
