@@ -163,6 +163,20 @@ Resumable resumable_tags(FileSystem& file_system, const std::string& root, const
   return resumable_of(list_tags(file_system, root), wish);
 }
 
+std::vector<std::string> passed_over(const FoundTag& found) {
+  std::vector<std::string> notes;
+  if (!found.tag) return notes;
+  for (const RejectedTag& trace : found.rejected) {
+    notes.push_back(fmt::format("{}; taken is {}", trace.why, found.tag->tag));
+  }
+  return notes;
+}
+
+std::string set_back(const FoundTag& found, const std::string& root) {
+  if (!found.tag || found.newer.empty()) return "";
+  return fmt::format("{}/latest names {}; the newest is {}", root, found.tag->tag, found.newer);
+}
+
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth) {
   const Resumable list = resumable_tags(file_system, root);
   FoundTag out;

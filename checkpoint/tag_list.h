@@ -36,6 +36,10 @@ struct FoundTag {
 };
 // Finds the newest of the resumable tags that holds; returns no tag if there is none.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
+// What one who takes the tag of `root` is told: why others were passed over, one by one; and that
+// `latest` was set to another one than the newest, or nothing. Without a tag neither says anything.
+std::vector<std::string> passed_over(const FoundTag& found);
+std::string set_back(const FoundTag& found, const std::string& root);
 
 // An empty file in the directory of a tag that `latest` has named; older tags count as named.
 inline constexpr const char* kNamedMarkName = "named";

@@ -125,12 +125,9 @@ ModelSource open_model_source(FileSystem& files, const std::string& given, HeadU
   for (const std::string& root : {place + "/checkpoints", place}) {
     if (!files.exists(root)) continue;
     const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);
-    for (const RejectedTag& trace : found.rejected) {
-      if (found.tag) fmt::print(stderr, "warning: {}; taken is {}\n", trace.why, found.tag->tag);
-    }
-    if (found.tag && !found.newer.empty()) {
-      fmt::print(stderr, "note: {}/latest names {}; the newest is {}\n", root, found.tag->tag,
-                 found.newer);
+    for (const std::string& why : passed_over(found)) fmt::print(stderr, "warning: {}\n", why);
+    if (const std::string note = set_back(found, root); !note.empty()) {
+      fmt::print(stderr, "note: {}\n", note);
     }
     if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
     if (const std::string advice = deepspeed_advice(files, root); !advice.empty()) {

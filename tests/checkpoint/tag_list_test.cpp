@@ -272,6 +272,9 @@ TEST_CASE("the newest tag that holds is found, with why newer ones were passed o
   CHECK(thorough.rejected[0].name == "global_step4");
   CHECK(thorough.rejected[1].name == "global_step3");
   CHECK_THAT(thorough.rejected[1].why, Catch::Contains("/c/global_step3/rank-00001.pieces"));
+  REQUIRE(passed_over(thorough).size() == 2);
+  CHECK(passed_over(thorough)[1] == thorough.rejected[1].why + "; taken is global_step2");
+  CHECK(set_back(thorough, "/c").empty());
 }
 
 TEST_CASE("where no tag holds, everything that was tried is told", "[checkpoint]") {
@@ -282,6 +285,8 @@ TEST_CASE("where no tag holds, everything that was tried is told", "[checkpoint]
   const FoundTag found = find_newest_valid(fs, "/c", Depth::kAllBytes);
   CHECK_FALSE(found.tag.has_value());
   CHECK(found.rejected.size() == 2);
+  CHECK(passed_over(found).empty());  // nothing is taken in their stead
+  CHECK(set_back(found, "/c").empty());
 }
 
 TEST_CASE("looking at tags changes nothing on the disk", "[checkpoint]") {
