@@ -22,6 +22,8 @@ class StoredTensors {
   virtual std::vector<std::string> names() const = 0;  // sorted
   // DataError for an unknown name. The offset says nothing: a tensor may lie in several pieces.
   virtual const SafetensorsInfo& info(const std::string& name) const = 0;
+  // What a reader should know of the files beside their tensors.
+  virtual std::vector<std::string> notes() const { return {}; }
   // Part of a tensor, from byte `offset` of its elements in row-major order; whole elements.
   virtual void read_part(const std::string& name, int64_t offset,
                          std::span<std::byte> into) const = 0;

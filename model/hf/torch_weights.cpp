@@ -1,11 +1,14 @@
 #include "model/hf/torch_weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "core/files/hub_name.h"
 #include "core/status/error.h"
+#include "core/text/join_some.h"
 #include "core/torch/pickle_source.h"
 #include "core/values/index.h"
 
@@ -28,6 +31,28 @@ std::string name_in_safetensors(const TorchDType& dtype) {
   return found == kNames.end() ? std::string(dtype.name) : std::string(found->second);
 }
 
+const TorchDict& dict_of(const TorchFile& file) {
+  const TorchDict* const root = file.root().as_dict();
+  if (root != nullptr) return *root;
+  throw DataError(fmt::format("{}: {}, expected a dict of tensors by their names (state_dict())",
+                              file.path(), kind_text(file.root().kind())));
+}
+
+// The keys under which training programs keep a model's weights, of those that have such here: none
+// of a dict that is weights itself.
+std::vector<std::string_view> places_of_weights(const TorchDict& root) {
+  constexpr std::array<std::string_view, 4> kUsual{"state_dict", "model_state_dict", "model",
+                                                   "module"};
+  std::vector<std::string_view> places;
+  const auto is_tensor = [](const auto& item) { return item.second.as_tensor() != nullptr; };
+  for (const std::string_view key : kUsual) {
+    const TorchValue* const value = root.find(key);
+    const TorchDict* const dict = value != nullptr ? value->as_dict() : nullptr;
+    if (dict != nullptr && std::ranges::any_of(dict->items, is_tensor)) places.push_back(key);
+  }
+  return places;
+}
+
 }  // namespace
 
 bool TorchWeights::exists(const FileSystem& file_system, const std::string& folder) {
@@ -38,7 +63,11 @@ bool TorchWeights::exists(const FileSystem& file_system, const std::string& fold
 TorchWeights TorchWeights::open(FileSystem& file_system, const std::string& folder) {
   TorchWeights weights;
   weights.path_ = folder;
-  const std::string single = is_pickled(folder) ? folder : join_path(folder, kSingle);
+  if (is_pickled(folder) && file_system.exists(folder)) {
+    weights.add_checkpoint(TorchFile::open(folder));
+    return weights;
+  }
+  const std::string single = join_path(folder, kSingle);
   if (file_system.exists(single)) {
     weights.add(TorchFile::open(single));
     return weights;
@@ -63,13 +92,35 @@ TorchWeights TorchWeights::open(FileSystem& file_system, const std::string& fold
 }
 
 void TorchWeights::add(TorchFile file) {
-  const std::string& path = file.path();
-  const TorchDict* root = file.root().as_dict();
-  if (root == nullptr) {
-    throw DataError(fmt::format("{}: {}, expected a dict of tensors by their names (state_dict())",
-                                path, kind_text(file.root().kind())));
+  add_tensors(dict_of(file), file.path());
+  files_.push_back(std::move(file));
+}
+
+void TorchWeights::add_checkpoint(TorchFile file) {
+  const TorchDict& root = dict_of(file);
+  const std::vector<std::string_view> places = places_of_weights(root);
+  if (places.empty()) return add(std::move(file));
+  if (places.size() > 1) {
+    throw DataError(fmt::format("{}: there are weights under {}; save one of them alone",
+                                file.path(), fmt::join(places, " and ")));
   }
-  for (const auto& [key, value] : root->items) {
+  std::vector<std::string> others;
+  for (const auto& [key, value] : root.items) {
+    if (key.as_text() == places.front()) continue;
+    others.push_back(key.as_text() ? quoted_of_file(*key.as_text())
+                                   : std::string(kind_text(key.kind())));
+  }
+  constexpr size_t kMostNamed = 8;
+  if (!others.empty()) {
+    notes_.push_back(fmt::format("{}: the weights are those under '{}'; {} are left out",
+                                 file.path(), places.front(), join_some(others, kMostNamed)));
+  }
+  add_tensors(*root.find(places.front())->as_dict(), file.path());
+  files_.push_back(std::move(file));
+}
+
+void TorchWeights::add_tensors(const TorchDict& dict, const std::string& path) {
+  for (const auto& [key, value] : dict.items) {
     const TorchTensor* tensor = value.as_tensor();
     if (!key.as_text().has_value() || tensor == nullptr) {
       throw DataError(
@@ -96,7 +147,6 @@ void TorchWeights::add(TorchFile file) {
       throw DataError(fmt::format("{}: tensor '{}' is in another shard, too", path, name));
     }
   }
-  files_.push_back(std::move(file));
 }
 
 std::vector<std::string> TorchWeights::names() const {

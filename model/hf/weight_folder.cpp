@@ -18,6 +18,10 @@ class TensorsOf final : public StoredTensors {
  public:
   explicit TensorsOf(Folder folder) : folder_(std::move(folder)) {}
   std::vector<std::string> names() const override { return folder_.names(); }
+  std::vector<std::string> notes() const override {
+    if constexpr (requires { folder_.notes(); }) return folder_.notes();
+    return {};
+  }
   const SafetensorsInfo& info(const std::string& name) const override { return folder_.info(name); }
   void read_part(const std::string& name, int64_t offset,
                  std::span<std::byte> into) const override {

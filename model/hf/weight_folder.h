@@ -23,6 +23,7 @@ class WeightFolder {
   static WeightFolder open(FileSystem& file_system, const std::string& path);
 
   std::vector<std::string> names() const { return tensors_->names(); }  // sorted
+  std::vector<std::string> notes() const { return tensors_->notes(); }
   // DataError for an unknown name.
   const SafetensorsInfo& info(const std::string& name) const { return tensors_->info(name); }
   // Part of a tensor: `into` is filled from byte `offset` of its data. Thread-safe.

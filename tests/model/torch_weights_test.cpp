@@ -76,6 +76,35 @@ TEST_CASE("a folder's pytorch_model.bin has its weights as safetensors would", "
   CHECK(part.data<float>()[2] == 8);
 }
 
+TEST_CASE("a training program's checkpoint has its weights under a key of their own", "[model]") {
+  Folder folder;
+  const std::string weights = dict({{"wte.weight", table()}, {"ln_f.bias", bias()}});
+  const auto checkpoint = [&](const std::string& root) {
+    folder.put("last.ckpt", file(root, {{"0", kTable}, {"1", kBias}}).text());
+    return TorchWeights::open(folder.files, folder.path() + "/last.ckpt");
+  };
+  for (const char* const key : {"state_dict", "model_state_dict", "model", "module"}) {
+    CAPTURE(key);
+    const TorchWeights found =
+        checkpoint(dict({{"epoch", dict({})}, {key, weights}, {"optimizer", dict({})}}));
+    CHECK(found.names() == std::vector<std::string>{"ln_f.bias", "wte.weight"});
+    REQUIRE(found.notes().size() == 1);
+    CHECK_THAT(found.notes().front(), Catch::Contains(fmt::format("under '{}'", key)) &&
+                                          Catch::Contains("'epoch'") &&
+                                          Catch::Contains("'optimizer'"));
+  }
+  CHECK(checkpoint(dict({{"model", weights}})).notes().empty());
+  CHECK(checkpoint(weights).notes().empty());
+  CHECK_THROWS_WITH(checkpoint(dict({{"model", weights}, {"module", weights}})),
+                    Catch::Contains("under model and module"));
+  CHECK_THROWS_WITH(checkpoint(dict({{"net", weights}})), Catch::Contains("'net' is a dict"));
+  CHECK_THROWS_WITH(checkpoint(dict({{"model", dict({})}})), Catch::Contains("'model' is a dict"));
+  // A Hugging Face folder has its weights at the top, as transformers reads them.
+  folder.put("pytorch_model.bin",
+             file(dict({{"model", weights}}), {{"0", kTable}, {"1", kBias}}).text());
+  CHECK_THAT(folder.refusal(), Catch::Contains("a checkpoint of another program"));
+}
+
 TEST_CASE("a weight that lies across in PyTorch's file is read by rows", "[model]") {
   Folder folder;
   folder.put("pytorch_model.bin",

@@ -127,8 +127,9 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
 }
 
 ConversionSource folder_source(FileSystem& files, const Conversion& what) {
-  ConversionSource source{.about = {.from = what.source, .by = "its writer"}};
   const WeightFolder stored = WeightFolder::open(files, what.source);
+  ConversionSource source{
+      .about = {.from = what.source, .by = "its writer", .notes = stored.notes()}};
   take_model(files, what, source);
   read_slots(source, rules_of(files, what), {}, [&](const std::string&) { return stored; });
   return source;
@@ -148,13 +149,8 @@ std::string tag_of(FileSystem& files, const Conversion& what, const std::string&
             ? fmt::format("{}: no checkpoint has been saved there", root)
             : fmt::format("{}: no checkpoint can be read: {}", root, found.rejected.front().why));
   }
-  for (const RejectedTag& trace : found.rejected) {
-    notes.push_back(fmt::format("{}; taken is {}", trace.why, found.tag->tag));
-  }
-  if (!found.newer.empty()) {
-    notes.push_back(
-        fmt::format("{}/latest names {}; the newest is {}", root, found.tag->tag, found.newer));
-  }
+  notes = passed_over(found);
+  if (std::string note = set_back(found, root); !note.empty()) notes.push_back(std::move(note));
   return found.tag->tag;
 }
 
