@@ -20,9 +20,9 @@ constexpr int32_t kPadding = 0;  // nobody looks at it
 
 class LabelledTexts final : public RecordSource {
  public:
-  explicit LabelledTexts(int64_t length)
-      : RecordSource({.numbers = length + kNumbersBesideTokens, .tokens = length}),
-        length_(length) {}
+  explicit LabelledTexts(const SampleLength& length)
+      : RecordSource({.numbers = length.tokens + kNumbersBesideTokens, .length = length}),
+        length_(length.tokens) {}
 
   struct Sample {
     std::vector<int32_t> ids;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "data/record_source.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "data/tokens/dataset.h"
 
@@ -19,7 +20,7 @@ struct LabelledForm {
   std::string text, label;                 // names of fields or columns
   std::optional<std::string> text_pair{};  // of the second text
   std::vector<std::string> labels{};       // names of the classes, by their numbers
-  int64_t length = 0;                      // tokens of a sample, its padding included
+  SampleLength length{};
   TokenizerFrame frame{};
   PairFrame pair_frame{};
   // A token that does not count at the end of a sample, where the last one that does is scored.

@@ -29,10 +29,9 @@ void RecordSource::add_record(int64_t line, Kept kept) {
 
 std::vector<std::string> RecordSource::notes() const {
   if (cut_.empty()) return {};
-  return {
-      fmt::format("{} of {} are longer than data.sequence_length, {} tokens, and lose their "
-                  "end, the first at {}",
-                  cut_.size(), count(), extents_.tokens, locate(cut_.front() * extents_.numbers))};
+  return {fmt::format("{} of {} are longer than {}, {} tokens, and lose their end, the first at {}",
+                      cut_.size(), count(), extents_.length.key, extents_.length.tokens,
+                      locate(cut_.front() * extents_.numbers))};
 }
 
 std::string RecordSource::locate(int64_t token) const {
@@ -42,13 +41,11 @@ std::string RecordSource::locate(int64_t token) const {
   return fmt::format("{}:{}", (after - 1)->path, nth(lines_, record));
 }
 
-int64_t room_around(int64_t length, size_t around) {
-  const int64_t room = length - narrow<int64_t>(around);
+int64_t room_around(const SampleLength& length, size_t around) {
+  const int64_t room = length.tokens - narrow<int64_t>(around);
   if (room > 0) return room;
-  throw ConfigError(
-      fmt::format("data.sequence_length: {}, of which the tokenizer takes {} around a text; give "
-                  "more",
-                  length, around));
+  throw ConfigError(fmt::format("{}: {}, of which the tokenizer takes {} around a text; give more",
+                                length.key, length.tokens, around));
 }
 
 }  // namespace ds

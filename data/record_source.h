@@ -6,12 +6,23 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/status/error.h"
 #include "data/tokens/dataset.h"
 
 namespace ds {
+
+// Tokens of a sample, its padding included, and the key or option that says so, as messages have
+// it.
+struct SampleLength {
+  // NOLINTNEXTLINE(google-explicit-constructor): most are of the configuration
+  SampleLength(int64_t of_sample = 0, std::string from = "data.sequence_length")
+      : tokens(of_sample), key(std::move(from)) {}
+  int64_t tokens = 0;
+  std::string key;
+};
 
 // Confined to one thread until all records are added; then thread-safe. The run of all numbers ends
 // with one more, so that a SampleSet of so many as a record has takes each record as a sample.
@@ -29,10 +40,10 @@ class RecordSource : public TokenSource {
  protected:
   struct Extents {
     int64_t numbers = 0;  // of a record
-    int64_t tokens = 0;   // that it can have
+    SampleLength length{};
   };
   enum class Kept : uint8_t { kWhole, kBeginning };
-  explicit RecordSource(const Extents& extents) : extents_(extents) {}
+  explicit RecordSource(Extents extents) : extents_(std::move(extents)) {}
   void add_record(int64_t line, Kept kept);
   virtual int32_t number(int64_t record, int64_t index) const = 0;
 
@@ -57,6 +68,6 @@ auto layout_of(const FileSystem& files, const std::string& path, LayoutOfName of
 
 // Tokens that are left for texts beside those which a tokenizer puts around them. ConfigError if
 // there are none.
-int64_t room_around(int64_t length, size_t around);
+int64_t room_around(const SampleLength& length, size_t around);
 
 }  // namespace ds

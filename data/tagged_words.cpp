@@ -26,8 +26,9 @@ struct TaggedTokens {
 
 class TaggedWords final : public RecordSource {
  public:
-  explicit TaggedWords(int64_t length)
-      : RecordSource({.numbers = numbers_of_tagged(length), .tokens = length}), length_(length) {}
+  explicit TaggedWords(const SampleLength& length)
+      : RecordSource({.numbers = numbers_of_tagged(length.tokens), .length = length}),
+        length_(length.tokens) {}
 
   void add(const TaggedTokens& sample, int64_t line) {
     add_record(line, sample.is_cut ? Kept::kBeginning : Kept::kWhole);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "data/record_source.h"
 #include "data/text/sentences.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "data/tokens/dataset.h"
@@ -20,7 +21,7 @@ enum class BeforeWords { kNothing, kSpace };  // for tokenizers that work on byt
 struct TaggedForm {
   SentenceFields fields{};
   std::vector<std::string> labels{};  // names of the classes, by their numbers
-  int64_t length = 0;                 // tokens of a sample, its padding included
+  SampleLength length{};
   TokenizerFrame frame{};
   CountedTokens counted = CountedTokens::kFirstOfWord;
   BeforeWords before = BeforeWords::kSpace;

@@ -46,8 +46,9 @@ void require_distinct_fields(const DataSection& data, const ModelConfig& model) 
       "data.classification: \"{}\" is both a text and its class; name two fields", fields.label));
 }
 
-LabelledForm labelled_form(const DataSection& data, const ModelConfig& model, int64_t length,
-                           const Tokenizer& tokenizer, FileSystem& files) {
+LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
+                           const SampleLength& length, const Tokenizer& tokenizer,
+                           FileSystem& files) {
   const ClassificationConfig c = data.classification.value_or(ClassificationConfig());
   LabelledForm form{.text = c.text,
                     .label = c.label,
@@ -69,8 +70,8 @@ LabelledForm labelled_form(const DataSection& data, const ModelConfig& model, in
   return form;
 }
 
-TaggedForm tagged_form(const DataSection& data, const ModelConfig& model, int64_t length,
-                       const Tokenizer& tokenizer, FileSystem& files) {
+TaggedForm tagged_form(const DataSection& data, const ModelConfig& model,
+                       const SampleLength& length, const Tokenizer& tokenizer, FileSystem& files) {
   const auto c = data.token_classification.value_or(TokenClassificationConfig());
   return {.fields = {.words = c.tokens, .tags = c.labels},
           .labels = model.classifier->labels,
@@ -109,20 +110,21 @@ void require_labelled(const DataSection& data, const ModelConfig& model) {
                                           : "texts that are each of a class"));
 }
 
-LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files)
-    : tokenizer_(make_tokenizer(files, data.tokenizer)),
-      length_(data.sequence_length.value_or(dimensions(model).positions)) {
+LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files,
+                               const std::string& length_key)
+    : tokenizer_(make_tokenizer(files, data.tokenizer)) {
   check_vocabulary(*tokenizer_, data.tokenizer, dimensions(model).vocabulary);
   const std::shared_ptr<const Tokenizer> tokenizer = tokenizer_;
+  const SampleLength length(data.sequence_length.value_or(dimensions(model).positions), length_key);
   if (scores_tokens(model)) {
-    numbers_ = numbers_of_tagged(length_);
-    const TaggedForm form = tagged_form(data, model, length_, *tokenizer, files);
+    numbers_ = numbers_of_tagged(length.tokens);
+    const TaggedForm form = tagged_form(data, model, length, *tokenizer, files);
     open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
       return open_tagged_words(files, paths, *tokenizer, form);
     };
   } else {
-    numbers_ = length_ + kNumbersBesideTokens;
-    const LabelledForm form = labelled_form(data, model, length_, *tokenizer, files);
+    numbers_ = length.tokens + kNumbersBesideTokens;
+    const LabelledForm form = labelled_form(data, model, length, *tokenizer, files);
     open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
       return open_labelled_texts(files, paths, *tokenizer, form);
     };

@@ -25,9 +25,10 @@ class LabelledReader {
  public:
   // Throws as the tokenizer and its frame are read; ConfigError for a tokenizer that is not the
   // model's, and for pairs whose segments the model has no rows for.
-  LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files);
+  // length_key: what says of how many tokens samples are, as messages name it.
+  LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files,
+                 const std::string& length_key = "data.sequence_length");
 
-  int64_t length() const { return length_; }    // tokens of a sample
   int64_t numbers() const { return numbers_; }  // that a SampleSet has for each sample
   // The samples of these files. Throws as open_labelled_texts() and open_tagged_words() do.
   std::shared_ptr<const TokenSource> open(std::span<const std::string> paths) const {
@@ -38,7 +39,7 @@ class LabelledReader {
  private:
   using Open = std::function<std::shared_ptr<const TokenSource>(std::span<const std::string>)>;
   std::shared_ptr<Tokenizer> tokenizer_;
-  int64_t length_ = 0, numbers_ = 0;
+  int64_t numbers_ = 0;
   Open open_;
 };
 

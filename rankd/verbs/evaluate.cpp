@@ -1,14 +1,12 @@
 #include "rankd/verbs/evaluate.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numbers>
 
 #include "cli/text/terminal_text.h"
+#include "config/reader/value.h"
 #include "core/files/input_files.h"
 #include "core/tasks/clock.h"
 #include "core/text/device_name.h"
@@ -136,32 +134,22 @@ class TextEvaluation {
 };
 
 std::string to_json(const Figures& f, const ModelSource& source, int64_t length, int64_t stride) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  out.StartObject();
-  out.Key("source");
-  out.String(source.place.c_str());
-  out.Key("loss");
-  out.Double(f.loss());
-  out.Key("perplexity");
-  out.Double(std::exp(f.loss()));
-  out.Key("bits_per_byte");
-  out.Double(f.bits_per_byte());
-  out.Key("nats");
-  out.Double(f.nats);
+  Value out = Value::object();
+  out.set("source", Value::string(source.place));
+  out.set("loss", Value::number(f.loss()));
+  out.set("perplexity", Value::number(std::exp(f.loss())));
+  out.set("bits_per_byte", Value::number(f.bits_per_byte()));
+  out.set("nats", Value::number(f.nats));
   for (const auto& [key, value] :
        std::initializer_list<std::pair<const char*, int64_t>>{{"tokens", f.tokens},
                                                               {"predicted_tokens", f.predicted},
                                                               {"bytes", f.bytes},
                                                               {"seq_length", length},
                                                               {"stride", stride}}) {
-    out.Key(key);
-    out.Int64(value);
+    out.set(key, Value::integer(value));
   }
-  out.Key("seconds");
-  out.Double(f.seconds);
-  out.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  out.set("seconds", Value::number(f.seconds));
+  return to_compact_json(out) + "\n";
 }
 
 std::string to_text(const Figures& f, int64_t length, int64_t stride) {

@@ -1,8 +1,5 @@
 #include "rankd/verbs/look.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -12,6 +9,7 @@
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/origins.h"
+#include "config/reader/value.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/tensor.h"
 #include "core/files/input_files.h"
@@ -271,35 +269,22 @@ int run_look(const LookArgs& args) {
 }
 
 void print_findings(const InputFindings& found) {
-  rapidjson::StringBuffer text;
-  rapidjson::Writer<rapidjson::StringBuffer> out(text);
-  const auto text_of = [&](const char* key, const std::string& value) {
-    out.Key(key);
-    out.String(value.c_str());
-  };
-  out.StartObject();
-  out.Key("defects");
-  out.StartArray();
+  std::vector<Value> defects, notes;
   for (const InputDefect& defect : found.defects) {
-    out.StartObject();
-    out.Key("code");
-    out.Int(static_cast<int>(defect.code));
-    text_of("key", defect.key);
-    text_of("what", defect.what);
-    out.EndObject();
+    Value& one = defects.emplace_back(Value::object());
+    one.set("code", Value::integer(static_cast<int>(defect.code)));
+    one.set("key", Value::string(defect.key));
+    one.set("what", Value::string(defect.what));
   }
-  out.EndArray();
-  out.Key("notes");
-  out.StartArray();
   for (const InputNote& note : found.notes) {
-    out.StartObject();
-    text_of("key", note.key);
-    text_of("what", note.what);
-    out.EndObject();
+    Value& one = notes.emplace_back(Value::object());
+    one.set("key", Value::string(note.key));
+    one.set("what", Value::string(note.what));
   }
-  out.EndArray();
-  out.EndObject();
-  say("{}\n", text.GetString());
+  Value out = Value::object();
+  out.set("defects", Value::list(std::move(defects)));
+  out.set("notes", Value::list(std::move(notes)));
+  say("{}\n", to_compact_json(out));
 }
 
 }  // namespace ds

@@ -1,8 +1,6 @@
 #include "rankd/verbs/token_files.h"
 
 #include <fmt/ranges.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +13,7 @@
 #include "data/token_output.h"
 #include "data/tokens/text_tokens.h"
 #include "rankd/verbs/terminal/input_texts.h"
+#include "rankd/verbs/terminal/json_values.h"
 #include "rankd/verbs/terminal/live_line.h"
 #include "rankd/verbs/tokenizing_words.h"
 #include "train/assemble.h"
@@ -140,28 +139,17 @@ class TokenFiles {
 };
 
 std::string json_line(const Written& written, const std::string& format) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  out.StartObject();
-  out.Key("files");
-  out.StartArray();
-  for (const std::string& file : written.files) {
-    out.String(file.data(), narrow<rapidjson::SizeType>(file.size()));
-  }
-  out.EndArray();
-  out.Key("format");
-  out.String(format.data(), narrow<rapidjson::SizeType>(format.size()));
+  Value out = Value::object();
+  out.set("files", strings_value(written.files));
+  out.set("format", Value::string(format));
   for (const auto& [key, value] : {std::pair{"documents", written.documents},
                                    {"empty_documents", written.empty_documents},
                                    {"tokens", written.tokens},
                                    {"bytes", written.bytes}}) {
-    out.Key(key);
-    out.Int64(value);
+    out.set(key, Value::integer(value));
   }
-  out.Key("seconds");
-  out.Double(written.seconds);
-  out.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  out.set("seconds", Value::number(written.seconds));
+  return to_compact_json(out) + "\n";
 }
 
 std::string plain_lines(const Written& written) {

@@ -24,7 +24,7 @@ Numbers sample_of(const std::string& record, const LabelledForm& form) {
   files.write_text_atomically("/a.jsonl", record + "\n");
   const std::vector<std::string> paths{"/a.jsonl"};
   const auto texts = open_labelled_texts(files, paths, ByteTokenizer(), form);
-  const SampleSet set({texts}, form.length + kNumbersBesideTokens, INT32_MAX);
+  const SampleSet set({texts}, form.length.tokens + kNumbersBesideTokens, INT32_MAX);
   REQUIRE(set.size() == 1);
   Numbers numbers(static_cast<size_t>(set.sequence_length()) + 1);
   set.read(0, numbers);

@@ -29,7 +29,7 @@ std::shared_ptr<const TokenSource> words_of(const std::string& name, const std::
 std::vector<Numbers> samples_of(const std::string& name, const std::string& content,
                                 const TaggedForm& form) {
   const auto words = words_of(name, content, form);
-  const SampleSet set({words}, numbers_of_tagged(form.length), INT32_MAX);
+  const SampleSet set({words}, numbers_of_tagged(form.length.tokens), INT32_MAX);
   std::vector<Numbers> samples;
   for (int64_t i = 0; i < set.size(); ++i) {
     Numbers numbers(static_cast<size_t>(set.sequence_length()) + 1);

@@ -81,6 +81,12 @@ TEST_CASE("eval scores records as Hugging Face's models score them", "[rankd]") 
   check_figures(bert, args);
   args.batch = 20;
   check_figures(bert, args);
+  for (const int64_t batch : {1, 3, 20}) {
+    const TrainedFolder mean("classifiers", "modernbert_mean");
+    EvalArgs of_mean = mean.args("data.jsonl");
+    of_mean.batch = batch;
+    check_figures(mean, of_mean);
+  }
   const TrainedFolder llama("classifiers", "llama");
   check_figures(llama, llama.args("data.jsonl"));
 }
@@ -90,6 +96,16 @@ TEST_CASE("eval scores words as Hugging Face's models score them", "[rankd]") {
   check_figures(bert, bert.args("data.jsonl"));
   const TrainedFolder roberta("token_classifiers", "roberta");
   check_figures(roberta, roberta.args("data.conll"));
+}
+
+TEST_CASE("eval says which records lose their end, and by which option", "[rankd]") {
+  const TrainedFolder bert("token_classifiers", "bert");
+  EvalArgs args = bert.args("data.jsonl");
+  args.length = 4;
+  const Value figures = figures_of(args);
+  const std::vector<Value>& notes = figures.find("notes")->items();
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes.front().as_string(), Catch::Contains("longer than --seq-length, 4 tokens"));
 }
 
 TEST_CASE("eval refuses what models of classes do not know", "[rankd]") {
@@ -103,6 +119,8 @@ TEST_CASE("eval refuses what models of classes do not know", "[rankd]") {
   args.text_pair.reset();
   args.length = 1000;
   CHECK_THROWS_WITH(run_evaluate(args), Catch::Contains("--seq-length 1000: expected 1 to"));
+  args.length = 2;
+  CHECK_THROWS_WITH(run_evaluate(args), Catch::Contains("--seq-length: 2, of which the tokenizer"));
   args.length = 12;
   args.label = "tags";
   CHECK_THROWS_WITH(run_evaluate(args), Catch::Contains("there is no field \"tags\""));

@@ -1,8 +1,5 @@
 #include "rankd/verbs/classes/evaluate_classes.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,6 +7,7 @@
 #include "core/tasks/clock.h"
 #include "core/text/device_name.h"
 #include "core/values/index.h"
+#include "rankd/verbs/terminal/json_values.h"
 #include "train/batches/labelled_source.h"
 #include "train/class_counts.h"
 #include "train/labelled_data.h"
@@ -67,6 +65,24 @@ struct Figures {
   double accuracy() const { return share_of_right(counts.counts()); }
 };
 
+// The numbers of a sample, without the one that follows in its SampleSet.
+std::vector<int32_t> numbers_of(const SampleSet& samples, int64_t sample) {
+  std::vector<int32_t> numbers(to_size(samples.sequence_length()) + 1);
+  samples.read(sample, numbers);
+  numbers.pop_back();
+  return numbers;
+}
+
+// Tokens of the longest sample, padding left out.
+int64_t longest_of(const SampleSet& samples, const ModelConfig& model) {
+  const ScoredRow scored = classifier_spec(model)->row;
+  int64_t longest = 1;
+  for (int64_t i = 0; i < samples.size(); ++i) {
+    longest = std::max(longest, sample_size(numbers_of(samples, i), scored));
+  }
+  return longest;
+}
+
 // Samples of `length` tokens or fewer, `rows` of them together.
 class ClassScorer {
  public:
@@ -81,9 +97,7 @@ class ClassScorer {
       std::vector<std::vector<int32_t>> records;
       int64_t length = 1;
       for (int64_t i = first; i < std::min(first + batch, samples.size()); ++i) {
-        std::vector<int32_t> numbers(to_size(samples.sequence_length()) + 1);
-        samples.read(i, numbers);
-        numbers.pop_back();
+        std::vector<int32_t> numbers = numbers_of(samples, i);
         const int64_t size = sample_size(numbers, scored_);
         figures.tokens += size;
         length = std::max(length, size);
@@ -147,49 +161,38 @@ class ClassScorer {
   const BatchContent content_;
 };
 
+Value class_value(const std::string& label, const ClassTally& tally) {
+  Value out = Value::object();
+  out.set("label", Value::string(label));
+  out.set("scored", Value::integer(tally.scored));
+  out.set("right", Value::integer(tally.right));
+  out.set("predicted", Value::integer(tally.predicted));
+  return out;
+}
+
 std::string to_json(const Figures& f, const ModelSource& source) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  const auto number = [&](const char* key, int64_t value) {
-    out.Key(key);
-    out.Int64(value);
-  };
-  out.StartObject();
-  out.Key("source");
-  out.String(source.place.c_str());
-  out.Key("loss");
-  out.Double(f.loss());
-  out.Key("accuracy");
-  out.Double(f.accuracy());
-  number("samples", f.samples);
-  number("scored", f.counts.counts()[0]);
-  number("right", f.counts.counts()[1]);
-  number("tokens", f.tokens);
-  number("longest_sample", f.longest);
-  out.Key("classes");
-  out.StartArray();
+  const std::vector<int64_t> counts = f.counts.counts();
+  Value out = Value::object();
+  out.set("source", Value::string(source.place));
+  out.set("loss", Value::number(f.loss()));
+  out.set("accuracy", Value::number(f.accuracy()));
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, int64_t>>{{"samples", f.samples},
+                                                              {"scored", counts[0]},
+                                                              {"right", counts[1]},
+                                                              {"tokens", f.tokens},
+                                                              {"longest_sample", f.longest}}) {
+    out.set(key, Value::integer(value));
+  }
+  std::vector<Value> classes;
   const std::vector<std::string>& labels = source.model.classifier->labels;
   for (size_t i = 0; i < labels.size(); ++i) {
-    const ClassTally tally = f.counts.tally(i);
-    out.StartObject();
-    out.Key("label");
-    out.String(labels[i].data(), static_cast<rapidjson::SizeType>(labels[i].size()));
-    number("scored", tally.scored);
-    number("right", tally.right);
-    number("predicted", tally.predicted);
-    out.EndObject();
+    classes.push_back(class_value(labels[i], f.counts.tally(i)));
   }
-  out.EndArray();
-  out.Key("notes");
-  out.StartArray();
-  for (const std::string& note : f.notes) {
-    out.String(note.data(), static_cast<rapidjson::SizeType>(note.size()));
-  }
-  out.EndArray();
-  out.Key("seconds");
-  out.Double(f.seconds);
-  out.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  out.set("classes", Value::list(std::move(classes)));
+  out.set("notes", strings_value(f.notes));
+  out.set("seconds", Value::number(f.seconds));
+  return to_compact_json(out) + "\n";
 }
 
 std::string to_text(const Figures& f, const ModelSource& source) {
@@ -225,12 +228,12 @@ std::string evaluate_classes(const EvalArgs& args, FileSystem& files, const Mode
   require_unused(args, source.model);
   const DataSection data = data_section(args, files, source);
   require_labelled(data, source.model);
-  const LabelledReader reader(data, source.model, files);
+  const LabelledReader reader(data, source.model, files, "--seq-length");
   const std::shared_ptr<const TokenSource> records = reader.open(args.data);
   const SampleSet samples({records}, reader.numbers(), INT32_MAX);
   const DType dtype = parse_dtype(args.dtype);
   const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
-    ClassScorer(source, dtype, meta).rehearse(args.batch, reader.length());
+    ClassScorer(source, dtype, meta).rehearse(args.batch, longest_of(samples, source.model));
   });
   Figures figures;
   figures.notes = records->notes();

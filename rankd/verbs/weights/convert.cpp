@@ -1,10 +1,8 @@
 #include "rankd/verbs/weights/convert.h"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include "rankd/verbs/terminal/end_request.h"
 #include "rankd/verbs/terminal/input_texts.h"
+#include "rankd/verbs/terminal/json_values.h"
 #include "train/convert/convert.h"
 
 namespace ds {
@@ -16,35 +14,18 @@ ConversionTarget target_of(const std::string& kind) {
 }
 
 std::string converted_json(const Converted& done, const ConvertArgs& args) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  const auto put = [&](const char* key, const std::string& value) {
-    out.Key(key);
-    out.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  };
-  const auto put_number = [&](const char* key, int64_t value) {
-    out.Key(key);
-    out.Int64(value);
-  };
-  out.StartObject();
-  put("source", done.from);
-  put("written_by", done.by);
-  out.Key("step");
-  done.step ? out.Int64(*done.step) : out.Null();
-  put("kind", args.to);
-  put("destination", args.destination);
-  put("dtype", args.dtype);
-  put_number("tensors", done.tensors);
-  put_number("parameters", done.numel);
-  put_number("bytes", done.bytes);
-  out.Key("notes");
-  out.StartArray();
-  for (const std::string& note : done.notes) {
-    out.String(note.data(), static_cast<rapidjson::SizeType>(note.size()));
-  }
-  out.EndArray();
-  out.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  Value out = Value::object();
+  out.set("source", Value::string(done.from));
+  out.set("written_by", Value::string(done.by));
+  out.set("step", done.step ? Value::integer(*done.step) : Value::null());
+  out.set("kind", Value::string(args.to));
+  out.set("destination", Value::string(args.destination));
+  out.set("dtype", Value::string(args.dtype));
+  out.set("tensors", Value::integer(done.tensors));
+  out.set("parameters", Value::integer(done.numel));
+  out.set("bytes", Value::integer(done.bytes));
+  out.set("notes", strings_value(done.notes));
+  return to_compact_json(out) + "\n";
 }
 
 std::string converted_line(const Converted& done, const ConvertArgs& args) {
