@@ -17,9 +17,27 @@ inline Gpt2Config gpt2_shape(int64_t layers, int64_t heads, int64_t width) {
   return c;
 }
 
+// Qwen3's smallest model (arXiv 2505.09388), and a Llama of just that shape: they differ in the
+// norms of queries and keys alone.
+template <class Config>
+Config shape_of_600m() {
+  Config c;
+  c.num_hidden_layers = 28;
+  c.num_attention_heads = 16;
+  c.num_key_value_heads = 8;
+  c.head_dim = 128;
+  c.hidden_size = 1024;
+  c.intermediate_size = 3072;
+  c.vocab_size = 151936;
+  c.tie_word_embeddings = true;
+  return c;
+}
+
 inline ModelConfig shape_named(const std::string& name) {
   if (name == "gpt2-124m") return gpt2_shape(12, 12, 768);
   if (name == "gpt2-1558m") return gpt2_shape(48, 25, 1600);
+  if (name == "qwen3-0.6b") return shape_of_600m<Qwen3Config>();
+  if (name == "llama-0.6b") return shape_of_600m<LlamaConfig>();
   LlamaConfig llama;  // of 7B, as it stands
   if (name == "llama-7b") return llama;
   if (name == "llama-1.5b") {  // few keys, a wide MLP and a large vocabulary
@@ -38,8 +56,10 @@ inline ModelConfig shape_named(const std::string& name) {
     c.vocab_size = 64;
     return c;
   }
-  throw ConfigError(fmt::format(
-      "--model {}: expected gpt2-124m, gpt2-1558m, llama-1.5b, llama-7b or tiny", name));
+  throw ConfigError(
+      fmt::format("--model {}: expected gpt2-124m, gpt2-1558m, llama-0.6b, llama-1.5b, llama-7b, "
+                  "qwen3-0.6b or tiny",
+                  name));
 }
 
 }  // namespace ds::bench
