@@ -83,6 +83,7 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
   }
   if (spec.scores.softcap > 0) words.emplace_back("cap of scores");
   if (spec.scores.scale > 0 || keys.has("query_pre_attn_scalar")) words.emplace_back("own scale");
+  if (keys.has("scale_attn_by_inverse_layer_idx")) words.emplace_back("(scale by layer)");
   if (spec.attention.in.front().has_bias) {
     words.emplace_back(spec.attention.out.has_bias ? "biases" : "biases but of the output");
   } else if (keys.has("attention_bias") || keys.has("use_qkv_bias")) {
@@ -122,7 +123,11 @@ std::string others_of(const TransformerSpec& spec, const Keys& keys, bool ties) 
   for (const BranchSpec* const branch : {&spec.attention, &spec.mlp}) {
     if (branch->joined) words.push_back(fmt::format("folders join `{}`", branch->joined->name));
   }
-  if (spec.classifiers.texts) words.emplace_back("classes of texts");
+  if (spec.classifiers.texts) {
+    words.emplace_back(keys.has("classifier_pooling")
+                           ? "classes of texts, by their first token or (the mean of all)"
+                           : "classes of texts");
+  }
   if (spec.classifiers.tokens) words.emplace_back("of tokens");
   return fmt::format("{}", fmt::join(words, ", "));
 }

@@ -119,6 +119,7 @@ HeadSpec classifier_head(const ClassifierSpec& spec, const Classifier& classifie
   return {.transform = spec.transform,
           .bias = spec.has_bias ? spec.scores : std::string_view(),
           .classes = narrow<int64_t>(classifier.labels.size()),
+          .pools_mean = spec.row == ScoredRow::kMean,
           .deviation = spec.deviation,
           .dropout_before = spec.drops_first ? dropout : 0,
           .dropout_behind = dropout};

@@ -170,9 +170,15 @@ kernels::AttentionMask attention_mask(const TransformerSpec& spec, int64_t layer
   return mask;
 }
 
-kernels::AttentionSpec attention_spec(const TransformerSpec& spec, int64_t layer) {
+kernels::AttentionSpec attention_spec(const TransformerSpec& spec, const ModelDimensions& dims,
+                                      int64_t layer) {
+  double scale = spec.scores.scale;
+  if (spec.scores.by_layer) {
+    if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(dims.head_dim));
+    scale /= static_cast<double>(layer + 1);
+  }
   return {.mask = attention_mask(spec, layer),
-          .scale = static_cast<float>(spec.scores.scale),
+          .scale = static_cast<float>(scale),
           .softcap = static_cast<float>(spec.scores.softcap)};
 }
 
@@ -191,7 +197,7 @@ TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimen
     : Block(build.path),
       dims_(dimensions_here(build, dims)),
       layer_(layer),
-      attention_(attention_spec(spec, layer)),
+      attention_(attention_spec(spec, dims, layer)),
       branch_factor_(static_cast<float>(spec.factors.branch)),
       mlp_input_(spec.mlp_input) {
   const Projections projections(spec, dims);

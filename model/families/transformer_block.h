@@ -49,7 +49,8 @@ bool has_window(const TransformerSpec& spec, int64_t layer);
 // Which keys they see.
 kernels::AttentionMask attention_mask(const TransformerSpec& spec, int64_t layer);
 // What attention of a layer computes, whatever its shape.
-kernels::AttentionSpec attention_spec(const TransformerSpec& spec, int64_t layer);
+kernels::AttentionSpec attention_spec(const TransformerSpec& spec, const ModelDimensions& dims,
+                                      int64_t layer);
 
 // A norm of the model's kind, [width], which is a child of `build`; nothing where it has no name.
 std::optional<NormSpec> norm_params(const TransformerSpec& spec, const BuildContext& build,

@@ -7,6 +7,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/norm/layer_norm.h"
+#include "kernels/pooling/pooling.h"
 #include "model/exchange/sequence.h"
 #include "model/exchange/tensor.h"
 #include "model/pass/module_label.h"
@@ -241,6 +242,20 @@ Var scaled(Context& context, Var x, float factor) {
   Tensor y = context.pass.unread ? std::move(x.value) : apply(std::move(x.value));
   auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };
   return context.record("scale", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+Var mean_of_rows(Context& context, const Var& x, const SequenceRows& rows) {
+  DS_CHECK(rows.key_ranges.defined(), "mean of rows: nothing says which of them are padding");
+  Stream& stream = context.stream;
+  Tensor y = Tensor::empty(x.value.shape(), x.value.dtype(), stream);
+  kernels::mean_rows(stream, x.value, rows.key_ranges, rows.length, y);
+  auto backward = [&stream, ranges = rows.key_ranges, length = rows.length](GradientFlow& flow) {
+    const Tensor dy = flow.take(0);
+    Tensor dx = Tensor::empty(dy.shape(), dy.dtype(), stream);
+    kernels::mean_rows_backward(stream, dy, ranges, length, dx);
+    flow.give(0, std::move(dx));
+  };
+  return context.record("mean_rows", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
 Var activated(Context& context, const Var& x, kernels::Activation activation) {

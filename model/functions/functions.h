@@ -107,6 +107,10 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
 // x times a factor; x itself if that is 1.
 Var scaled(Context& context, Var x, float factor);
 
+// The first row of each sample in the mean's place, of the rows that are no padding: `rows` have
+// ranges of keys. The other rows become zeros, and have no gradient.
+Var mean_of_rows(Context& context, const Var& x, const SequenceRows& rows);
+
 // x through an activation.
 Var activated(Context& context, const Var& x, kernels::Activation activation);
 

@@ -19,6 +19,14 @@ int64_t row_sharers(const Context& context) {
   return group != nullptr ? group->size() : 1;
 }
 
+// The rows of a batch, with what it says of each.
+SequenceRows rows_of(const StageInput& input) {
+  SequenceRows rows = input.rows;
+  rows.own_positions = input.batch.find(batch_field::kPositions);
+  rows.key_ranges = input.batch.find(batch_field::kKeyRanges);
+  return rows;
+}
+
 TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
   return {.tokens = batch.tensor(batch_field::kTokens),
           .order = batch.find(batch_field::kTokenOrder),
@@ -140,9 +148,7 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
 
 Residual Stage::run(Context& context, StageInput input) const {
   const MicroBatch& batch = input.batch;
-  SequenceRows rows = input.rows;
-  rows.own_positions = batch.find(batch_field::kPositions);
-  rows.key_ranges = batch.find(batch_field::kKeyRanges);
+  const SequenceRows rows = rows_of(input);
   const int64_t row_count = rows.batch * rows.length;
   Residual stream;
   const Span span(context.stream, "embedding");
@@ -221,10 +227,12 @@ Var Stage::last_normed(Context& context, const Residual& residual) const {
 }
 
 // What the product of logits reads.
-Var Stage::head_input(Context& context, Residual residual, int64_t length) const {
+Var Stage::head_input(Context& context, Residual residual, const SequenceRows& rows) const {
   const Head& last = head();
+  const int64_t length = rows.length;
   Var y = last_normed(context, residual);
   residual = {};
+  if (last.pools_mean) y = mean_of_rows(context, y, rows);
   if (last.transform) {
     y = dropout(context, std::move(y), last.before, length);
     y = activated(context, linear(context, y, last.transform->linear), last.transform->activation);
@@ -262,10 +270,10 @@ Tensor Stage::logits_of(Context& context, const Tensor& y) const {
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const Tensor targets = input.batch.tensor(batch_field::kTargets);
   const Tensor weights = input.batch.find(batch_field::kWeights);
-  const int64_t length = input.rows.length;
+  const SequenceRows rows = rows_of(input);
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
-  Var y = head_input(context, std::move(residual), length);
+  Var y = head_input(context, std::move(residual), rows);
   if (head().classes > 0 && context.pass.mode == RunMode::kEval) {
     const Tensor scores = logits_of(context, y.value);
     if (context.scores != nullptr) context.scores->on_scores(context.stream, scores, targets);
@@ -282,7 +290,8 @@ Tensor Stage::next_logits(Context& context, StageInput input) const {
   Stream& stream = context.stream;
   Residual residual = run(context, std::move(input));
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  return logits_of(context, head_input(context, std::move(residual), 1).value);
+  return logits_of(
+      context, head_input(context, std::move(residual), {.batch = rows.batch, .length = 1}).value);
 }
 
 }  // namespace ds

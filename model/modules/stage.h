@@ -70,6 +70,7 @@ class Stage final : public PipelineStage {
     };
     std::optional<NormSpec> norm{};
     std::optional<Transform> transform{};  // behind the norm
+    bool pools_mean = false;               // the mean of a sample's rows stands in its first one
     DropoutSpec before{}, behind{};        // of what the transform reads, and gives
     LogitsSpec logits{};                   // whose weight is the embedding's table when tied
     int64_t classes = 0;                   // that logits are of; 0: of tokens
@@ -119,7 +120,7 @@ class Stage final : public PipelineStage {
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
   Var last_normed(Context& context, const Residual& residual) const;
-  Var head_input(Context& context, Residual residual, int64_t length) const;
+  Var head_input(Context& context, Residual residual, const SequenceRows& rows) const;
   Tensor logits_of(Context& context, const Tensor& y) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                        Residual in) const;

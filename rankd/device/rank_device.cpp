@@ -183,7 +183,7 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
                          sharers);
   const TransformerSpec spec = transformer_spec(options.model);
   const auto words_of = [&](int64_t layer) {
-    kernels::AttentionSpec attention = attention_spec(spec, layer);
+    kernels::AttentionSpec attention = attention_spec(spec, sizes, layer);
     attention.shape = shape;
     if (options.content.key_ranges) {  // of which nobody asks the values here
       attention.mask.ranges = unread_value({shape.batch, shape.length, 2}, DType::kI32);

@@ -513,8 +513,8 @@ TEST_CASE("an export's config.json keeps what the source's says, but for the num
 
 TEST_CASE("features that are not built are refused by name", "[model]") {
   using Catch::Contains;
-  CHECK_THAT(refusal(gpt2_with(R"(, "scale_attn_weights": false)")),
-             Contains("scale_attn_weights"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "add_cross_attention": true)")),
+             Contains("add_cross_attention"));
   CHECK_THAT(refusal(gpt2_with(R"(, "activation_function": "mish")")), Contains("mish"));
   CHECK_THAT(refusal(gpt2_with(R"(, "quantization_config": {})")), Contains("quantiz"));
   CHECK_THAT(refusal(llama_with(R"(, "rope_scaling": {"rope_type": "llama3"})")),

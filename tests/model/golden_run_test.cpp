@@ -215,15 +215,25 @@ std::vector<int32_t> continuation(PlainTrainer& trainer, std::vector<int32_t> pr
   return out;
 }
 
+const std::vector<std::string>& golden_families() {
+  static const std::vector<std::string> all{
+      "mistral",         "qwen2", "qwen3",      "gemma",       "gemma2",     "granite",
+      "gemma3_text",     "phi3",  "smollm3",    "stablelm",    "starcoder2", "gpt_neox",
+      "gpt_neox_serial", "opt",   "opt_sums",   "gpt2_scaled", "bert",       "roberta",
+      "olmo2",           "olmo3", "modernbert", "xlm-roberta"};
+  return all;
+}
+
+GoldenRun golden_run(const std::string& family, DType dtype) {
+  return {testing::source_directory() + "/tests/golden/families/" + family, dtype};
+}
+
 }  // namespace
 
 TEST_CASE("families compute what Hugging Face's models compute", "[model][device]") {
-  const std::string family =
-      GENERATE("mistral", "qwen2", "qwen3", "gemma", "gemma2", "granite", "gemma3_text", "phi3",
-               "smollm3", "stablelm", "starcoder2", "gpt_neox", "gpt_neox_serial", "opt",
-               "opt_sums", "bert", "roberta", "olmo2", "olmo3", "modernbert", "xlm-roberta");
+  const std::string family = GENERATE(from_range(golden_families()));
   CAPTURE(family);
-  GoldenRun run(testing::source_directory() + "/tests/golden/families/" + family, DType::kF32);
+  GoldenRun run = golden_run(family, DType::kF32);
   const std::vector<float> logits = logits_after(run.trainer(), run.tokens(2));
   const std::vector<float> wanted = run.next_logits();
   REQUIRE(logits.size() == wanted.size());
@@ -244,6 +254,19 @@ TEST_CASE("families compute what Hugging Face's models compute", "[model][device
     CHECK(got.grad_norm == Approx(run.golden("grad_norms", step)).epsilon(1e-5));
   }
   if (run.makes_all_steps()) CHECK(run.final_difference() < 5e-5);
+}
+
+TEST_CASE("families learn in bf16 as they do in fp32", "[model][device]") {
+  const std::string family = GENERATE(from_range(golden_families()));
+  CAPTURE(family);
+  GoldenRun run = golden_run(family, DType::kBF16);
+  // Weights are large and few. transformers in bf16, with masters in fp32, is up to 0.5 % away from
+  // itself in fp32 at the first step, and up to 2.2 % later (ModernBERT; 1.3 % Phi-3).
+  for (int step = 0; step < run.steps(); ++step) {
+    CAPTURE(step);
+    CHECK(run.step(step, 1).loss ==
+          Approx(run.golden("losses", step)).epsilon(step == 0 ? 1e-2 : 3e-2));
+  }
 }
 
 namespace {

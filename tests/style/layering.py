@@ -35,7 +35,7 @@ ALLOWED = {
 FLOORS = {
     "core": [["precompiled", "status"], ["libraries", "values"], ["files", "text"], ["memory", "torch"], ["cuda", "fibre", "tasks"],
              ["device"]],
-    "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "reduce", "selection", "step"],
+    "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "pooling", "reduce", "selection", "step"],
                 ["embedding", "matmul", "quantize", "rotary"], ["optimizer", "pruning", "softmax"]],
     "config": [["reader"], ["families"], ["sections"], [""], ["explain", "rules"]],
     "cli": [["", "text"], ["completion", "verbs"], ["table"]],

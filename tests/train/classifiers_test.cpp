@@ -148,8 +148,10 @@ Got train_classes(GoldenRun& run, const Shares& share) {
 
 TEST_CASE("classes of texts and of words are learnt as Hugging Face's models learn them",
           "[train]") {
-  const std::string list = GENERATE("classifiers", "token_classifiers");
-  const std::string family = GENERATE("bert", "roberta", "modernbert", "llama", "gpt2");
+  const auto list = GENERATE(as<std::string>(), "classifiers", "token_classifiers");
+  const auto family = GENERATE(as<std::string>(), "bert", "roberta", "modernbert",
+                               "modernbert_mean", "llama", "gpt2");
+  if (list == "token_classifiers" && family == "modernbert_mean") return;  // one of texts alone
   GoldenRun run(list, family);
   for (const Shares& share :
        {Shares{}, Shares{.micro_steps = 4}, Shares{.ranks = 2, .stage = 2, .micro_steps = 2},

@@ -44,7 +44,7 @@ void write_text(std::span<const int32_t> numbers, ScoredRow row, const SampleFie
   write_tokens(sample.tokens, fields.tokens);
   if (!fields.targets.empty()) {
     std::ranges::fill(fields.targets, kNoClass);
-    fields.targets[row == ScoredRow::kFirst ? 0 : to_size(sample.size - 1)] = sample.label;
+    fields.targets[row == ScoredRow::kLast ? to_size(sample.size - 1) : 0] = sample.label;
   }
   write_ranges(sample.size, fields.key_ranges);
   write_segments(sample, fields.segments);

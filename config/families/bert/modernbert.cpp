@@ -69,6 +69,10 @@ void kind_fields(Visitor& v, ModernBertConfig& c) {
              .effect = Effect::kUsed,
              .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu"}});
   }
+  v.field("classifier_pooling", c.classifier_pooling,
+          {.meaning = "What a head that scores texts reads: the first token, or the mean of all.",
+           .effect = Effect::kUsed,
+           .only = {"cls", "mean"}});
   for (const auto& [key, slot, meaning] :
        std::initializer_list<std::tuple<const char*, bool&, const char*>>{
            {"norm_bias", c.norm_bias, "Norms have biases."},
@@ -120,40 +124,42 @@ std::vector<SizeConflict> Family<ModernBertConfig>::size_conflicts(const ModernB
 
 TransformerSpec Family<ModernBertConfig>::transformer(const ModernBertConfig& c) {
   const bool qkv = c.attention_bias, mlp = c.mlp_bias;
-  return {.names = {.body = "model",
-                    .blocks = "layers",
-                    .table = "embeddings.tok_embeddings",
-                    .table_norm = "embeddings.norm",
-                    .last_norm = "final_norm",
-                    .head = "decoder",
-                    .attention = "attn",
-                    .mlp = "mlp",
-                    .attention_norm = "attn_norm",
-                    .mlp_norm = "mlp_norm"},
-          .norms = {.kind = c.norm_bias ? NormKind::kLayer : NormKind::kLayerUnbiased,
-                    .eps = c.norm_eps,
-                    .skips_first = true},
-          .attention = {.in = {{"Wq", qkv}, {"Wk", qkv}, {"Wv", qkv}},
-                        .out = {"Wo", qkv},
-                        .joined = JoinedProjections{.name = "Wqkv"}},
-          .mlp = {.in = {{"Wi_gate", mlp}, {"Wi_up", mlp}},
-                  .out = {"Wo", mlp},
-                  .joined = JoinedProjections{.name = "Wi"}},
-          .activation = c.hidden_activation,
-          .rotary = RotarySpec{.theta = c.global_rope_theta},
-          .window_rotary = RotarySpec{.theta = c.local_rope_theta},
-          .head = {.transform = prediction_head(c), .bias = c.decoder_bias ? "decoder" : ""},
-          .classifiers = {.texts = classifier(c, ScoredRow::kFirst),
-                          .tokens = classifier(c, ScoredRow::kEach)},
-          .attention_kind = AttentionKind::kBidirectional,
-          .window = SlidingWindow{.keys = c.local_attention / 2 + 1,
-                                  .full_every = c.global_attn_every_n_layers,
-                                  .first_full = 0},
-          .initializer_range = c.initializer_range,
-          .scales_branches = true,
-          .embedding_dropout = c.embedding_dropout,
-          .attention_out_dropout = c.attention_dropout,
-          .dropout_places = 3};
+  return {
+      .names = {.body = "model",
+                .blocks = "layers",
+                .table = "embeddings.tok_embeddings",
+                .table_norm = "embeddings.norm",
+                .last_norm = "final_norm",
+                .head = "decoder",
+                .attention = "attn",
+                .mlp = "mlp",
+                .attention_norm = "attn_norm",
+                .mlp_norm = "mlp_norm"},
+      .norms = {.kind = c.norm_bias ? NormKind::kLayer : NormKind::kLayerUnbiased,
+                .eps = c.norm_eps,
+                .skips_first = true},
+      .attention = {.in = {{"Wq", qkv}, {"Wk", qkv}, {"Wv", qkv}},
+                    .out = {"Wo", qkv},
+                    .joined = JoinedProjections{.name = "Wqkv"}},
+      .mlp = {.in = {{"Wi_gate", mlp}, {"Wi_up", mlp}},
+              .out = {"Wo", mlp},
+              .joined = JoinedProjections{.name = "Wi"}},
+      .activation = c.hidden_activation,
+      .rotary = RotarySpec{.theta = c.global_rope_theta},
+      .window_rotary = RotarySpec{.theta = c.local_rope_theta},
+      .head = {.transform = prediction_head(c), .bias = c.decoder_bias ? "decoder" : ""},
+      .classifiers = {.texts = classifier(
+                          c, c.classifier_pooling == "mean" ? ScoredRow::kMean : ScoredRow::kFirst),
+                      .tokens = classifier(c, ScoredRow::kEach)},
+      .attention_kind = AttentionKind::kBidirectional,
+      .window = SlidingWindow{.keys = c.local_attention / 2 + 1,
+                              .full_every = c.global_attn_every_n_layers,
+                              .first_full = 0},
+      .initializer_range = c.initializer_range,
+      .scales_branches = true,
+      .embedding_dropout = c.embedding_dropout,
+      .attention_out_dropout = c.attention_dropout,
+      .dropout_places = 3};
 }
 
 void Family<ModernBertConfig>::read_rest(const HfObject& object, ModernBertConfig& c) {

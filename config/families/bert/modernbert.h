@@ -21,6 +21,7 @@ struct ModernBertConfig {
   double local_rope_theta = 10000.0;
   std::string hidden_activation = "gelu";
   std::string classifier_activation = "gelu";
+  std::string classifier_pooling = "cls";
   double norm_eps = 1e-5;
   bool norm_bias = false;
   bool attention_bias = false;

@@ -57,6 +57,12 @@ void fields(Visitor& v, Gpt2Config& c) {
   v.field(
       "initializer_range", c.initializer_range,
       {.meaning = "Standard deviation of initial weights.", .effect = Effect::kUsed, .above = 0});
+  v.field("scale_attn_weights", c.scale_attn_weights,
+          {.meaning = "Scores of attention are divided by the root of a head's width.",
+           .effect = Effect::kUsed});
+  v.field("scale_attn_by_inverse_layer_idx", c.scale_attn_by_inverse_layer_idx,
+          {.meaning = "Scores of attention are divided by the number of the layer, from 1.",
+           .effect = Effect::kUsed});
   v.field(
       "tie_word_embeddings", c.tie_word_embeddings,
       {.meaning = "The output projection shares the token embedding.", .effect = Effect::kUsed});
@@ -113,6 +119,8 @@ TransformerSpec Family<Gpt2Config>::transformer(const Gpt2Config& c) {
           .inputs_first = true,
           .has_gate = false,
           .activation = c.activation_function,
+          .scores = {.scale = c.scale_attn_weights ? 0.0 : 1.0,
+                     .by_layer = c.scale_attn_by_inverse_layer_idx},
           .classifiers = {.texts =
                               ClassifierSpec{
                                   .scores = "score", .has_bias = false, .row = ScoredRow::kLast},
@@ -128,8 +136,6 @@ TransformerSpec Family<Gpt2Config>::transformer(const Gpt2Config& c) {
 }
 
 void Family<Gpt2Config>::read_rest(const HfObject& object, Gpt2Config& /*c*/) {
-  object.refuse_unless("scale_attn_weights", true);
-  object.refuse_unless("scale_attn_by_inverse_layer_idx", false);
   object.refuse_unless("add_cross_attention", false);
 }
 

@@ -21,6 +21,8 @@ struct Gpt2Config {
   double attn_pdrop = 0.1;
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
+  bool scale_attn_weights = true;
+  bool scale_attn_by_inverse_layer_idx = false;
   bool tie_word_embeddings = true;
 };
 void fields(Visitor& v, Gpt2Config& c);

@@ -51,9 +51,6 @@ void read_form(const HfObject& object, Classifier& classifier) {
   }
   if (classifier.task == ClassifierTask::kTokens) {
     object.refuse_unless("token_classification_bias", true);
-  } else if (const Json* const pooling = object.find("classifier_pooling");
-             pooling != nullptr && (!pooling->IsString() || text_of(*pooling) != "cls")) {
-    object.refuse("a \"classifier_pooling\" other than \"cls\"");
   }
   classifier.dropout = object.number("classifier_dropout");
   if (classifier.dropout && !(*classifier.dropout >= 0 && *classifier.dropout < 1)) {

@@ -129,7 +129,12 @@ struct HeadTransform {
 };
 
 // The row of a sample that is scored in its stead, or that each row is scored by itself.
-enum class ScoredRow : uint8_t { kFirst, kLast, kEach };  // kLast: the last that is no padding
+enum class ScoredRow : uint8_t {
+  kFirst,
+  kLast,  // the last that is no padding
+  kMean,  // the first, in which the mean of all that are no padding stands
+  kEach,
+};
 
 // The modules below the root by which a family scores classes.
 struct ClassifierSpec {
@@ -156,8 +161,9 @@ struct TransformerFactors {
 
 // Scores s of attention become c tanh(scale s / c) with a cap c, or scale s without one.
 struct ScoreSpec {
-  double scale = 0;    // 0: 1 / sqrt(head_dim)
-  double softcap = 0;  // 0: none
+  double scale = 0;       // 0: 1 / sqrt(head_dim)
+  double softcap = 0;     // 0: none
+  bool by_layer = false;  // the scale is divided by the number of the layer, from 1
 };
 
 struct HeadSpec {
@@ -165,6 +171,7 @@ struct HeadSpec {
   std::string_view bias = {};  // a module below the root with a bias of logits; empty: none
   double logits_softcap = 0;   // c: logits become c tanh(logit / c); 0: they stay
   int64_t classes = 0;         // that logits are of; 0: of tokens
+  bool pools_mean = false;     // the mean of a sample's rows is what the transform reads
   double deviation = 0;        // of the first weights of what gives them; 0: that of all others
   double dropout_before = 0, dropout_behind = 0;  // of what the transform reads and gives
 };

@@ -109,7 +109,6 @@ TEST_CASE("a classifier of tokens has a head of its family's kind", "[model]") {
     CHECK_THROWS_WITH(require_causal(config, "generate"),
                       Catch::Contains(fmt::format("generate: {} scores classes of tokens", model)));
   }
-  CHECK_NOTHROW(read("ModernBertForTokenClassification", R"(, "classifier_pooling": "mean")"));
   CHECK_THROWS_WITH(read("LlamaForTokenClassification", R"(, "token_classification_bias": false)"),
                     Catch::Contains("token_classification_bias"));
   CHECK_THROWS_WITH(read("BertForTokenClassification", R"(, "num_labels": 1)"),
@@ -140,6 +139,28 @@ TEST_CASE("of what classes are follows from the task, or else the folder", "[mod
       Catch::Contains("a head that scores classes of tokens"));
 }
 
+TEST_CASE("a ModernBERT scores its first token, or the mean of all", "[model]") {
+  const auto pooled = [](const std::string& keys) {
+    const ModelConfig config = read("ModernBertForSequenceClassification", keys);
+    const bool is_mean = classifier_spec(config)->row == ScoredRow::kMean;
+    CHECK(transformer_spec(config).head.pools_mean == is_mean);
+    const std::string text = format_hf_config(config, DType::kF32);
+    CHECK(format_hf_config(parse_hf_config(text, "c"), DType::kF32) == text);
+    return is_mean;
+  };
+  CHECK_FALSE(pooled(""));
+  CHECK_FALSE(pooled(R"(, "classifier_pooling": "cls")"));
+  CHECK(pooled(R"(, "classifier_pooling": "mean")"));
+  CHECK_THROWS_WITH(pooled(R"(, "classifier_pooling": "max")"),
+                    Catch::Contains("classifier_pooling"));
+  const ModelConfig tokens =
+      read("ModernBertForTokenClassification", R"(, "classifier_pooling": "mean")");
+  CHECK_FALSE(transformer_spec(tokens).head.pools_mean);
+  const ModelConfig bert =
+      read("BertForSequenceClassification", R"(, "classifier_pooling": "mean")");
+  CHECK_FALSE(transformer_spec(bert).head.pools_mean);  // no key of it, in transformers as here
+}
+
 TEST_CASE("what a classifier is not is refused by name", "[model]") {
   for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
            {R"(, "problem_type": "regression")", "problem_type"},
@@ -150,8 +171,7 @@ TEST_CASE("what a classifier is not is refused by name", "[model]") {
            {R"(, "id2label": {"0": "a", "1": 2})", "id2label"},
            {R"(, "id2label": 3)", "id2label"},
            {R"(, "id2label": {"0": "a", "1": ""})", "a name"},
-           {R"(, "classifier_dropout": 1)", "classifier_dropout"},
-           {R"(, "classifier_pooling": "mean")", "classifier_pooling"}}) {
+           {R"(, "classifier_dropout": 1)", "classifier_dropout"}}) {
     CAPTURE(keys);
     CHECK_THROWS_WITH(read("BertForSequenceClassification", keys), Catch::Contains(named));
   }

@@ -22,15 +22,17 @@ from make import BERT, CLIP, COMMON, OPTIMIZER, SIZES, STEPS, WORDS, without  # 
 LENGTH, BATCH = 12, 4
 LABELS = ["no", "maybe", "yes"]
 CLASSES = {"num_labels": len(LABELS), "id2label": dict(enumerate(LABELS)), "label2id": {name: i for i, name in enumerate(LABELS)}}
+MODERNBERT = {**COMMON, "num_hidden_layers": 3, "pad_token_id": 0, "cls_token_id": None, "sep_token_id": None, "intermediate_size": 24,
+              "max_position_embeddings": 80, "initializer_range": 0.5, "local_attention": 4,
+              "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+              "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                                  "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}, **CLASSES}
 FAMILIES = {
     "bert": lambda: transformers.BertConfig(**BERT, **CLASSES),
     "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 0}, type_vocab_size=1, **CLASSES),
-    "modernbert": lambda: transformers.ModernBertConfig(
-        **{**COMMON, "num_hidden_layers": 3, "pad_token_id": 0}, cls_token_id=None, sep_token_id=None, intermediate_size=24,
-        max_position_embeddings=80, initializer_range=0.5, local_attention=4,
-        layer_types=["full_attention", "sliding_attention", "full_attention"],
-        rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
-                         "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}, **CLASSES),
+    "modernbert": lambda: transformers.ModernBertConfig(**MODERNBERT),
+    # The mean of all tokens is scored, padding left out.
+    "modernbert_mean": lambda: transformers.ModernBertConfig(**MODERNBERT, classifier_pooling="mean"),
     "llama": lambda: transformers.LlamaConfig(**without({**SIZES, "pad_token_id": 0}), max_position_embeddings=80, **CLASSES),
     "gpt2": lambda: transformers.GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=2, n_head=4, n_positions=16, pad_token_id=0,
                                             initializer_range=0.5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,

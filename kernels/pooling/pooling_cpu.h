@@ -1,0 +1,13 @@
+// The CPU half of kernels/pooling. Operands have been checked.
+#pragma once
+
+#include "kernels/pooling/pooling.h"
+
+namespace ds::kernels::detail {
+
+void mean_rows_cpu(Stream& stream, const Tensor& x, const Tensor& ranges, int64_t length,
+                   Tensor& y);
+void mean_rows_backward_cpu(Stream& stream, const Tensor& dy, const Tensor& ranges, int64_t length,
+                            Tensor& dx);
+
+}  // namespace ds::kernels::detail
