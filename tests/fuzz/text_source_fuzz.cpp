@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const ds::LabelledForm form{
           .text = "t", .label = "l", .text_pair = "p", .labels = {"a", "b"}, .length = 4};
       const ds::SampleSet set({ds::open_labelled_texts(fs, paths, ds::ByteTokenizer(), form)},
-                              form.length + ds::kNumbersBesideTokens, 256);
+                              form.length.tokens + ds::kNumbersBesideTokens, 256);
       set.check(1 << 20);
     });
   }
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const ds::TaggedForm form{
           .fields = {.words = "t", .tags = "l"}, .labels = {"a", "b"}, .length = 4};
       const ds::SampleSet set({ds::open_tagged_words(fs, paths, ds::ByteTokenizer(), form)},
-                              ds::numbers_of_tagged(form.length), 256);
+                              ds::numbers_of_tagged(form.length.tokens), 256);
       set.check(1 << 20);
     });
   }
