@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/families/bert/bert.h"
+#include "config/families/bert/distilbert.h"
 #include "config/families/bert/modernbert.h"
 #include "config/families/bert/roberta.h"
 #include "config/families/bert/xlm_roberta.h"
@@ -56,7 +57,8 @@ using FamilyConfig = std::variant<Gpt2Config,        //
                                   Olmo2Config,       //
                                   Olmo3Config,       //
                                   ModernBertConfig,  //
-                                  XlmRobertaConfig>;
+                                  XlmRobertaConfig,  //
+                                  DistilBertConfig>;
 
 // A model: its family's words and, unless it is trained to tell tokens, the classes that it scores.
 struct ModelConfig : FamilyConfig {

@@ -61,6 +61,7 @@ TEST_CASE("classes without a head, and with others besides, are of their family"
            {"XLMRobertaModel", "xlm-roberta"},
            {"XLMRobertaForMaskedLM", "xlm-roberta"},
            {"ModernBertModel", "modernbert"},
+           {"DistilBertModel", "distilbert"},
            {"LlamaModel", "llama"},
            {"MistralModel", "mistral"},
            {"Qwen2Model", "qwen2"},
@@ -78,6 +79,41 @@ TEST_CASE("classes without a head, and with others besides, are of their family"
   CHECK(dimensions(other).vocabulary == 30522);
   CHECK(dimensions(other).positions == 510);
   CHECK(transformer_spec(other).names.body == "roberta");
+}
+
+TEST_CASE("a DistilBERT is a BERT in words of its own", "[model]") {
+  const auto read = [](const std::string& keys) {
+    return parse_hf_config(
+        R"({"model_type": "distilbert", "hidden_size": 64, "n_heads": 4, "qa_dropout": 0.1)" +
+            keys + "}",
+        "c");
+  };
+  const ModelConfig config = read(R"(, "sinusoidal_pos_embds": false, "tie_weights_": true)");
+  CHECK(dimensions(config).width == 64);
+  CHECK(dimensions(config).layers == 6);
+  CHECK(dimensions(config).positions == 512);
+  CHECK_FALSE(is_causal(config));
+  CHECK(ties_embeddings(config));
+  const TransformerSpec spec = transformer_spec(config);
+  CHECK(block_list(config) == "distilbert.transformer.layer");
+  CHECK(spec.tables.segments == 0);
+  CHECK(spec.attention_out_dropout == 0);
+  CHECK(spec.mlp_dropout == 0.1);
+  CHECK(spec.head.transform->linear == "vocab_transform");
+  const std::string written = format_hf_config(config, DType::kF32);
+  CHECK_THAT(written, Catch::Contains("DistilBertForMaskedLM"));
+  CHECK(format_hf_config(parse_hf_config(written, "c"), DType::kF32) == written);
+  for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"(, "sinusoidal_pos_embds": true)", "sinusoidal_pos_embds"},
+           {R"(, "tie_word_embeddings": false)", "tie_word_embeddings"},
+           {R"(, "activation": "mish")", "activation"},
+           {R"(, "n_heads": 5)", "n_heads"},
+           {R"(, "architectures": ["DistilBertForQuestionAnswering"])", "QuestionAnswering"}}) {
+    CHECK_THROWS_WITH(read(keys), Catch::Contains(named));
+  }
+  const ModelConfig texts = read(R"(, "architectures": ["DistilBertForSequenceClassification"])");
+  CHECK(transformer_spec(texts).head.dropout_behind == 0.2);
+  CHECK(classifier_modules(texts) == std::vector<std::string>{"classifier", "pre_classifier"});
 }
 
 TEST_CASE("a model that no family computes is refused by what it has", "[model]") {

@@ -111,7 +111,7 @@ TEST_CASE("what is missing in this build is named, with what there is", "[config
       Catch::Contains("model.family: not available in this build as \"resnet\"; available are "
                       "gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, granite, "
                       "gemma3_text, phi3, smollm3, stablelm, starcoder2, gpt_neox, opt, bert, "
-                      "roberta, olmo2, olmo3, modernbert, xlm-roberta"));
+                      "roberta, olmo2, olmo3, modernbert, xlm-roberta, distilbert"));
   CHECK_THAT(said_of(R"({"optimizer": {"type": "NAdam"}})"),
              Catch::Contains("PyTorch's NAdam is not available"));
   CHECK_THAT(said_of(R"({"scheduler": {"type": "CosineAnnealingLR"}})"),

@@ -220,7 +220,7 @@ const std::vector<std::string>& golden_families() {
       "mistral",         "qwen2", "qwen3",      "gemma",       "gemma2",     "granite",
       "gemma3_text",     "phi3",  "smollm3",    "stablelm",    "starcoder2", "gpt_neox",
       "gpt_neox_serial", "opt",   "opt_sums",   "gpt2_scaled", "bert",       "roberta",
-      "olmo2",           "olmo3", "modernbert", "xlm-roberta"};
+      "olmo2",           "olmo3", "modernbert", "xlm-roberta", "distilbert"};
   return all;
 }
 

@@ -67,6 +67,19 @@ Config tiny_like_bert(int64_t layers) {
   return c;
 }
 
+inline DistilBertConfig tiny_distilbert(int64_t layers) {
+  DistilBertConfig c;
+  c.vocab_size = kTinyVocabulary;
+  c.max_position_embeddings = 12;
+  c.dim = 16;
+  c.hidden_dim = 24;
+  c.n_layers = layers;
+  c.n_heads = 4;
+  c.dropout = c.attention_dropout = 0;
+  c.initializer_range = 0.2;
+  return c;
+}
+
 inline ModernBertConfig tiny_modernbert(int64_t layers) {
   ModernBertConfig c;
   c.vocab_size = kTinyVocabulary;
@@ -79,6 +92,13 @@ inline ModernBertConfig tiny_modernbert(int64_t layers) {
   c.global_attn_every_n_layers = 2;
   c.local_rope_theta = 10;
   c.initializer_range = 0.2;
+  return c;
+}
+
+inline Olmo3Config tiny_olmo3(int64_t layers) {
+  auto c = tiny_like_llama<Olmo3Config>(layers);
+  c.sliding_window = 3;
+  c.rope_scaling = RopeScaling{.rope_type = "linear", .factor = 2};
   return c;
 }
 
@@ -128,9 +148,6 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   roberta.hidden_act = "gelu_new";       // its head has gelu all the same
   auto xlm = tiny_like_bert<XlmRobertaConfig>(layers);
   xlm.max_position_embeddings = 14;
-  auto olmo3 = tiny_like_llama<Olmo3Config>(layers);
-  olmo3.sliding_window = 3;
-  olmo3.rope_scaling = RopeScaling{.rope_type = "linear", .factor = 2};
   return {tiny_gpt2(layers),
           tiny_llama(layers),
           mistral,
@@ -149,9 +166,10 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           tiny_like_bert<BertConfig>(layers),
           roberta,
           tiny_like_llama<Olmo2Config>(layers),
-          olmo3,
+          tiny_olmo3(layers),
           tiny_modernbert(layers),
-          xlm};
+          xlm,
+          tiny_distilbert(layers)};
 }
 
 }  // namespace ds::testing

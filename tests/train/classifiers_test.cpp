@@ -150,7 +150,7 @@ TEST_CASE("classes of texts and of words are learnt as Hugging Face's models lea
           "[train]") {
   const auto list = GENERATE(as<std::string>(), "classifiers", "token_classifiers");
   const auto family = GENERATE(as<std::string>(), "bert", "roberta", "modernbert",
-                               "modernbert_mean", "llama", "gpt2");
+                               "modernbert_mean", "llama", "gpt2", "distilbert");
   if (list == "token_classifiers" && family == "modernbert_mean") return;  // one of texts alone
   GoldenRun run(list, family);
   for (const Shares& share :

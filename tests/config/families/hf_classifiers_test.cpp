@@ -23,6 +23,7 @@ TEST_CASE("a classifier has the classes that its config.json names", "[model]") 
        {std::pair("BertForSequenceClassification", "classifier"),
         std::pair("RobertaForSequenceClassification", "classifier.out_proj"),
         std::pair("ModernBertForSequenceClassification", "classifier"),
+        std::pair("DistilBertForSequenceClassification", "classifier"),
         std::pair("LlamaForSequenceClassification", "score"),
         std::pair("Qwen3ForSequenceClassification", "score")}) {
     CAPTURE(model);
@@ -85,6 +86,7 @@ TEST_CASE("a classifier of tokens has a head of its family's kind", "[model]") {
         std::tuple("XLMRobertaForTokenClassification", Names{"classifier"}, 0.1),
         std::tuple("ModernBertForTokenClassification",
                    Names{"classifier", "head.dense", "head.norm"}, 0.0),
+        std::tuple("DistilBertForTokenClassification", Names{"classifier"}, 0.1),
         std::tuple("LlamaForTokenClassification", Names{"score"}, 0.1),
         std::tuple("MistralForTokenClassification", Names{"score"}, 0.1),
         std::tuple("Qwen2ForTokenClassification", Names{"score"}, 0.1),

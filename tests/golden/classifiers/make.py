@@ -26,13 +26,16 @@ MODERNBERT = {**COMMON, "num_hidden_layers": 3, "pad_token_id": 0, "cls_token_id
               "max_position_embeddings": 80, "initializer_range": 0.5, "local_attention": 4,
               "layer_types": ["full_attention", "sliding_attention", "full_attention"],
               "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
-                                  "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}, **CLASSES}
+                                  "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}}
 FAMILIES = {
     "bert": lambda: transformers.BertConfig(**BERT, **CLASSES),
     "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 0}, type_vocab_size=1, **CLASSES),
-    "modernbert": lambda: transformers.ModernBertConfig(**MODERNBERT),
+    "distilbert": lambda: transformers.DistilBertConfig(
+        vocab_size=WORDS, dim=16, hidden_dim=24, n_layers=2, n_heads=4, max_position_embeddings=16, initializer_range=0.5, dropout=0.0,
+        attention_dropout=0.0, seq_classif_dropout=0.0, pad_token_id=0, attn_implementation="eager", **CLASSES),
+    "modernbert": lambda: transformers.ModernBertConfig(**MODERNBERT, **CLASSES),
     # The mean of all tokens is scored, padding left out.
-    "modernbert_mean": lambda: transformers.ModernBertConfig(**MODERNBERT, classifier_pooling="mean"),
+    "modernbert_mean": lambda: transformers.ModernBertConfig(**MODERNBERT, classifier_pooling="mean", **CLASSES),
     "llama": lambda: transformers.LlamaConfig(**without({**SIZES, "pad_token_id": 0}), max_position_embeddings=80, **CLASSES),
     "gpt2": lambda: transformers.GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=2, n_head=4, n_positions=16, pad_token_id=0,
                                             initializer_range=0.5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,

@@ -3,7 +3,7 @@ weights, five steps of AdamW over sequential samples, the weights after them, an
 sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
-Made with torch 2.9.1 (xlm-roberta and gpt2_scaled with 2.15.0) and transformers 5.24.0, on the CPU.
+Made with torch 2.9.1 (distilbert, xlm-roberta and gpt2_scaled with 2.15.0) and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -25,9 +25,9 @@ OPT = {**COMMON, "ffn_dim": 24, "word_embed_proj_dim": 16, "max_position_embeddi
 BERT = {**COMMON, "intermediate_size": 24, "max_position_embeddings": 84, "initializer_range": 0.5,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 # Encoders are given next words as targets, too: what a loss is made of does not matter to a model.
-ENCODERS = ("bert", "modernbert", "roberta", "xlm-roberta")
+ENCODERS = ("bert", "distilbert", "modernbert", "roberta", "xlm-roberta")
 # Second names of a tied weight and its bias, which no file has.
-TIED_NAMES = ("lm_head.weight", "decoder.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
+TIED_NAMES = ("lm_head.weight", "decoder.weight", "cls.predictions.decoder.weight", "vocab_projector.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
               "lm_head.decoder.bias")
 # transformers renames a tensor as it reads and writes files.
 STORED_NAMES = {("gpt_neox", "lm_head.weight"): "embed_out.weight"}
@@ -92,6 +92,9 @@ FAMILIES = {
                                                    scale_attn_weights=False, scale_attn_by_inverse_layer_idx=True,
                                                    bos_token_id=None, eos_token_id=None, attn_implementation="eager"),
     "bert": lambda: transformers.BertConfig(**BERT, layer_norm_eps=1e-5, hidden_act="gelu_new"),
+    "distilbert": lambda: transformers.DistilBertConfig(
+        vocab_size=WORDS, dim=16, hidden_dim=24, n_layers=2, n_heads=4, max_position_embeddings=84, initializer_range=0.3, dropout=0.0,
+        attention_dropout=0.0, pad_token_id=None, attn_implementation="eager"),
     # The first and the third layer see everything, the others two keys on either side.
     "modernbert": lambda: transformers.ModernBertConfig(
         **{**COMMON, "num_hidden_layers": 4}, cls_token_id=None, sep_token_id=None, intermediate_size=24,
@@ -105,7 +108,7 @@ FAMILIES = {
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 # Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of.
 OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("gpt2_scaled", "stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums",
-                                                                "bert", "roberta", "xlm-roberta")}
+                                                                "bert", "distilbert", "roberta", "xlm-roberta")}
 CLIP = 1.0
 
 
