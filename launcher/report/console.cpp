@@ -123,9 +123,11 @@ void Console::set_live(std::string_view text) {
   if (!options_.live || errors_.writer->waiting(errors_.lane) > 0) {
     return;
   }
-  live_text_ = fitting(terminal_text(text), terminal_size(options_.error_fd).columns - 1);
+  live_text_ = fitting(terminal_text(text), live_columns());
   send(errors_, options_.error_fd, fmt::format("{}{}", kEraseLine, live_text_), Worth::kMayDrop);
 }
+
+size_t Console::live_columns() const { return terminal_size(options_.error_fd).columns - 1; }
 
 void Console::clear_live() {
   if (!live_text_.empty()) {

@@ -42,6 +42,7 @@ class Console {
   // Where results go: as it is, but for a terminal.
   void result(std::string_view text);
   void set_live(std::string_view text);
+  size_t live_columns() const;  // that a live line may have
   void clear_live();
 
  private:

@@ -62,13 +62,18 @@ std::vector<std::string> metric_words(const StepMetrics& metrics) {
 }
 
 std::string step_line(const StepMetrics& metrics, std::optional<Time> left) {
+  return step_line_within(metrics, left, std::string::npos);
+}
+
+std::string step_line_within(const StepMetrics& metrics, std::optional<Time> left, size_t columns) {
   std::string line = fmt::format("step {}", metrics.step);
   if (metrics.total_steps > 0) line += fmt::format("/{}", metrics.total_steps);
-  for (const std::string& word : metric_words(metrics)) line += "  " + word;
-  if (left) {
-    line += fmt::format("  ETA {}", format_duration(*left));
+  const std::string end = left ? fmt::format("  ETA {}", format_duration(*left)) : "";
+  for (const std::string& word : metric_words(metrics)) {
+    if (line.size() + 2 + word.size() + end.size() > columns) break;
+    line += "  " + word;
   }
-  return line;
+  return line + end;
 }
 
 std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>& validated) {

@@ -24,6 +24,9 @@ std::vector<std::string> metric_words(const StepMetrics& metrics);
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
 std::string step_line(const StepMetrics& metrics, std::optional<Time> left);
 
+// The same in so many columns: words are left out from the end, the time that is left stays.
+std::string step_line_within(const StepMetrics& metrics, std::optional<Time> left, size_t columns);
+
 // What stays on a terminal when the run is over: its last step, and the newest validation loss
 // where that is of an earlier one.
 std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>& validated);

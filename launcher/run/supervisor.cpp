@@ -239,12 +239,13 @@ void Supervisor::take_step(const StepMetrics& metrics) {
   const std::optional<Time> left =
       shown_.pace.update(at, metrics.step, metrics.total_steps, evaluation);
   shown_.ends = left ? std::optional(at + *left) : std::nullopt;
-  const std::string line = step_line(metrics, left);
   if (console_.live()) {
-    if (metrics.values.has("validation_loss")) console_.line(step_line(metrics, std::nullopt));
-    show_live(line);
+    // The last step has its line at the end.
+    if (metrics.values.has("validation_loss") && metrics.step != metrics.total_steps)
+      console_.line(step_line(metrics, std::nullopt));
+    show_live(step_line_within(metrics, left, console_.live_columns()));
   } else if (shown_.policy.wants(now(), metrics.step, metrics.total_steps)) {
-    console_.line(line);
+    console_.line(step_line(metrics, left));
   }
 }
 

@@ -24,6 +24,20 @@ TEST_CASE("a step is one line", "[launcher]") {
         "mem 412 MiB  validation loss 3.5000  ETA 3m12s");
 }
 
+TEST_CASE("a narrow terminal shows the time left, and of the rest what comes first", "[launcher]") {
+  const StepMetrics metrics{.step = 120,
+                            .total_steps = 2000,
+                            .values = {{"loss", 3.41234}, {"lr", 3e-4}, {"tokens_per_s", 12345}}};
+  const auto within = [&](size_t columns) {
+    return step_line_within(metrics, seconds(192), columns);
+  };
+  const std::string all = "step 120/2000  loss 3.4123  lr 3.00e-04  12.3k tok/s  ETA 3m12s";
+  CHECK(within(all.size()) == all);
+  CHECK(within(all.size() - 1) == "step 120/2000  loss 3.4123  lr 3.00e-04  ETA 3m12s");
+  CHECK(within(30) == "step 120/2000  ETA 3m12s");
+  CHECK(within(0) == "step 120/2000  ETA 3m12s");
+}
+
 TEST_CASE("the last line keeps the losses, also of an evaluation that was earlier", "[launcher]") {
   const StepMetrics validated{.step = 100, .values = {{"validation_loss", 3.5}}};
   StepMetrics last{
