@@ -241,7 +241,7 @@ std::vector<int64_t> InertCalls::extents(const TorchValue& value, std::string_vi
 }
 
 TorchValue InertCalls::tensor(PickleRole role, const Items& arguments, int64_t at) {
-  constexpr size_t kOffset = 1, kShape = 2, kStrides = 3, kDTypeOfV3 = 6;
+  constexpr size_t kOffset = 1, kShape = 2, kStrides = 3, kMarks = 6, kDTypeOfV3 = 6;
   const size_t least = role == PickleRole::kRebuildTensor3 ? kDTypeOfV3 + 1 : kStrides + 1;
   if (arguments.size() < least || arguments.front().as_storage() == nullptr) {
     source_.refuse(at, fmt::format("a tensor has {} arguments, expected a storage and at least {} "
@@ -263,11 +263,30 @@ TorchValue InertCalls::tensor(PickleRole role, const Items& arguments, int64_t a
     if (dtype == nullptr) source_.refuse(at, "a tensor has no dtype of torch");
     tensor.dtype = *dtype;
   }
+  const size_t marks = role == PickleRole::kRebuildTensor3 ? kMarks + 1 : kMarks;
+  if (arguments.size() > marks) check_marks(arguments[marks], at);
   tensor.offset = *offset;
   tensor.shape = std::move(shape);
   tensor.strides = std::move(strides);
   check_tensor(tensor, at);
   return TorchValue(tensor);
+}
+
+// What torch sets on a tensor that it has made (torch._utils.set_tensor_metadata): marks by which
+// its values are others than those that are stored.
+void InertCalls::check_marks(const TorchValue& marks, int64_t at) const {
+  if (marks.is_none()) return;
+  const TorchDict* const dict = marks.as_dict();
+  if (dict == nullptr) source_.refuse(at, "the marks of a tensor are no dict");
+  for (const auto& [key, value] : dict->items) {
+    const auto name = key.as_text();
+    const bool is_known = name == "neg" || name == "conj";
+    if (is_known && value.as_bool() == false) continue;
+    source_.refuse(
+        at, fmt::format("a tensor is marked {}, by which its values are others than those that are "
+                        "stored; save it after resolve_neg() and resolve_conj()",
+                        name ? quoted_of_file(*name) : std::string(kind_text(key.kind()))));
+  }
 }
 
 // Every element lies inside of the storage, and there are not more of them than a reader may copy:

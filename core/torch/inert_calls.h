@@ -42,6 +42,7 @@ class InertCalls {
   TorchValue tensor(PickleRole role, const Items& arguments, int64_t at);
   std::vector<int64_t> extents(const TorchValue& value, std::string_view what, int64_t at);
   void check_tensor(const TorchTensor& tensor, int64_t at) const;
+  void check_marks(const TorchValue& marks, int64_t at) const;
 
   const PickleSource& source_;
   ValueArena& arena_;

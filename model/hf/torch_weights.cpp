@@ -38,13 +38,16 @@ const TorchDict& dict_of(const TorchFile& file) {
                               file.path(), kind_text(file.root().kind())));
 }
 
+bool is_tensor(const std::pair<TorchValue, TorchValue>& item) {
+  return item.second.as_tensor() != nullptr;
+}
+
 // The keys under which training programs keep a model's weights, of those that have such here: none
 // of a dict that is weights itself.
 std::vector<std::string_view> places_of_weights(const TorchDict& root) {
   constexpr std::array<std::string_view, 4> kUsual{"state_dict", "model_state_dict", "model",
                                                    "module"};
   std::vector<std::string_view> places;
-  const auto is_tensor = [](const auto& item) { return item.second.as_tensor() != nullptr; };
   for (const std::string_view key : kUsual) {
     const TorchValue* const value = root.find(key);
     const TorchDict* const dict = value != nullptr ? value->as_dict() : nullptr;
@@ -92,7 +95,7 @@ TorchWeights TorchWeights::open(FileSystem& file_system, const std::string& fold
 }
 
 void TorchWeights::add(TorchFile file) {
-  add_tensors(dict_of(file), file.path());
+  add_tensors(dict_of(file), file.path(), ", and this is a checkpoint of another program");
   files_.push_back(std::move(file));
 }
 
@@ -100,6 +103,12 @@ void TorchWeights::add_checkpoint(TorchFile file) {
   const TorchDict& root = dict_of(file);
   const std::vector<std::string_view> places = places_of_weights(root);
   if (places.empty()) return add(std::move(file));
+  if (std::ranges::any_of(root.items, is_tensor)) {
+    throw DataError(
+        fmt::format("{}: there are tensors beside '{}', which has weights, too; save "
+                    "one of them alone",
+                    file.path(), places.front()));
+  }
   if (places.size() > 1) {
     throw DataError(fmt::format("{}: there are weights under {}; save one of them alone",
                                 file.path(), fmt::join(places, " and ")));
@@ -115,21 +124,23 @@ void TorchWeights::add_checkpoint(TorchFile file) {
     notes_.push_back(fmt::format("{}: the weights are those under '{}'; {} are left out",
                                  file.path(), places.front(), join_some(others, kMostNamed)));
   }
-  add_tensors(*root.find(places.front())->as_dict(), file.path());
+  add_tensors(*root.find(places.front())->as_dict(), file.path(),
+              fmt::format(", as those under '{}' have to be", places.front()));
   files_.push_back(std::move(file));
 }
 
-void TorchWeights::add_tensors(const TorchDict& dict, const std::string& path) {
+void TorchWeights::add_tensors(const TorchDict& dict, const std::string& path,
+                               std::string_view otherwise) {
   for (const auto& [key, value] : dict.items) {
     const TorchTensor* tensor = value.as_tensor();
-    if (!key.as_text().has_value() || tensor == nullptr) {
-      throw DataError(
-          fmt::format("{}: {} is {}, expected a tensor: weights are a dict of tensors "
-                      "by their names, and this is a checkpoint of another program",
-                      path,
-                      key.as_text().has_value() ? quoted_of_file(*key.as_text())
-                                                : std::string(kind_text(key.kind())),
-                      kind_text(value.kind())));
+    if (!key.as_text().has_value()) {
+      throw DataError(fmt::format("{}: a key is {}, expected the name of a tensor", path,
+                                  kind_text(key.kind())));
+    }
+    if (tensor == nullptr) {
+      throw DataError(fmt::format(
+          "{}: {} is {}, expected a tensor: weights are a dict of tensors by their names{}", path,
+          quoted_of_file(*key.as_text()), kind_text(value.kind()), otherwise));
     }
     const std::string name(*key.as_text());
     if (tensor->shape.size() > to_size(Shape::kMaxRank)) {

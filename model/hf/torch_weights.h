@@ -38,7 +38,8 @@ class TorchWeights {
   };
   void add(TorchFile file);
   // Adds what is in a dict of the file that is added next.
-  void add_tensors(const TorchDict& dict, const std::string& path);
+  // `otherwise`: what else is said where something in it is no tensor.
+  void add_tensors(const TorchDict& dict, const std::string& path, std::string_view otherwise);
   void add_checkpoint(TorchFile file);
   const Entry& entry(const std::string& name) const;
 

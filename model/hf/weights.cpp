@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "config/families/hf_config.h"
@@ -86,7 +87,7 @@ void check_stored(const std::string& folder, const ParamSpec& spec, const Safete
                                 tensor_name(spec), info.shape.to_string(),
                                 tensor_shape(spec).to_string()));
   }
-  const DType dtype = info.dtype();
+  const auto dtype = info.stored_dtype;
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) {
     throw Unsupported(fmt::format("{}: {} is stored as {}; F32, BF16 and F16 can be read", folder,
                                   tensor_name(spec), info.dtype_name));
@@ -228,7 +229,11 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
                        .rows = spec.stored});
   }
   if (!missing.empty()) {
-    throw DataError(fmt::format("{}: weights without {}", path_, join_some(missing, kShown)));
+    std::vector<std::string> others;
+    std::ranges::set_difference(names, used, std::back_inserter(others));
+    throw DataError(fmt::format(
+        "{}: weights without {}{}", path_, join_some(missing, kShown),
+        others.empty() ? "" : fmt::format("; there are {}", join_some(others, kShown))));
   }
   std::vector<std::string> unknown;
   for (const std::string& name : names) {

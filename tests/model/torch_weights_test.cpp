@@ -97,6 +97,11 @@ TEST_CASE("a training program's checkpoint has its weights under a key of their 
   CHECK(checkpoint(weights).notes().empty());
   CHECK_THROWS_WITH(checkpoint(dict({{"model", weights}, {"module", weights}})),
                     Catch::Contains("under model and module"));
+  CHECK_THROWS_WITH(checkpoint(dict({{"wte.weight", table()}, {"model", weights}})),
+                    Catch::Contains("there are tensors beside 'model'"));
+  CHECK_THROWS_WITH(checkpoint(dict({{"model", dict({{"wte.weight", table()}, {"v", "N"}})}})),
+                    Catch::Contains("'v' is None") && Catch::Contains("as those under 'model'") &&
+                        !Catch::Contains("another program"));
   CHECK_THROWS_WITH(checkpoint(dict({{"net", weights}})), Catch::Contains("'net' is a dict"));
   CHECK_THROWS_WITH(checkpoint(dict({{"model", dict({})}})), Catch::Contains("'model' is a dict"));
   // A Hugging Face folder has its weights at the top, as transformers reads them.
@@ -161,7 +166,8 @@ TEST_CASE("what is no dict of tensors is no file of weights", "[model]") {
   CHECK_THAT(told("]"), Catch::Contains("pytorch_model.bin: a list, expected a dict of tensors"));
   CHECK_THAT(told(dict({{"w", table()}, {"epoch", "K\x01"}})),
              Catch::Contains("'epoch' is an integer, expected a tensor"));
-  CHECK_THAT(told("}K\x01" + table() + "s"), Catch::Contains("an integer is a tensor"));
+  CHECK_THAT(told("}K\x01" + table() + "s"),
+             Catch::Contains("a key is an integer, expected the name of a tensor"));
   const View deep{{1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}};
   CHECK_THAT(told(dict({{"w", table(deep)}})), Catch::Contains("'w' has 7 extents"));
   CHECK_THAT(told(global("posix", "system") + text("true") + "\x85R"),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "core/status/error.h"
 #include "core/text/byte_order_mark.h"
@@ -96,24 +97,46 @@ NameRules::NameRules(const std::string& path, std::string_view text) {
   }
 }
 
-std::string NameRules::applied(const std::string& name) const {
+const NameRules::Rule* NameRules::rule_of(const std::string& name) const {
   for (const auto& rule : rules_) {
-    if (rule->matches(name)) return rule->replaced(name);
+    if (rule->matches(name)) return rule.get();
   }
-  return name;
+  return nullptr;
+}
+
+std::string NameRules::applied(const std::string& name) const {
+  const Rule* const rule = rule_of(name);
+  return rule != nullptr ? rule->replaced(name) : name;
+}
+
+std::vector<std::string> NameRules::idle(std::span<const std::string> names) const {
+  std::set<const Rule*> busy;
+  for (const std::string& name : names) busy.insert(rule_of(name));
+  std::vector<std::string> places;
+  for (const auto& rule : rules_) {
+    if (!busy.contains(rule.get())) places.push_back(rule->place);
+  }
+  return places;
+}
+
+std::vector<std::string> unwrapped(std::span<const std::string> stored) {
+  const size_t wrapper = wrapper_bytes(stored);
+  std::vector<std::string> names;
+  for (const std::string& name : stored) names.push_back(name.substr(wrapper));
+  return names;
 }
 
 std::map<std::string, std::string> renamed(std::span<const std::string> stored,
                                            const NameRules& rules) {
-  const size_t wrapper = wrapper_bytes(stored);
+  const std::vector<std::string> inside = unwrapped(stored);
   std::map<std::string, std::string> names;
-  for (const std::string& name : stored) {
-    const std::string inside = rules.applied(name.substr(wrapper));
-    if (inside.empty()) continue;
-    const auto [place, is_new] = names.emplace(inside, name);
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const std::string name = rules.applied(inside[i]);
+    if (name.empty()) continue;
+    const auto [place, is_new] = names.emplace(name, stored[i]);
     if (!is_new) {
       throw DataError(fmt::format("{} and {} would both be {}; change the rules of --map",
-                                  place->second, name, inside));
+                                  place->second, stored[i], name));
     }
   }
   return names;

@@ -27,11 +27,18 @@ class NameRules {
 
   // The new name; empty: left out. As it was where no rule matches.
   std::string applied(const std::string& name) const;
+  // The places of those that apply to none of the names: "names.txt, line 3".
+  std::vector<std::string> idle(std::span<const std::string> names) const;
 
  private:
   struct Rule;
+  const Rule* rule_of(const std::string& name) const;  // null: none
+
   std::vector<std::unique_ptr<Rule>> rules_;
 };
+
+// The names without those of wrappers that all begin with, as rules see them.
+std::vector<std::string> unwrapped(std::span<const std::string> stored);
 
 // From the new name to the stored one. Wrappers' names ("module.", "_forward_module.",
 // "_orig_mod.") go where all names begin with them. DataError for two tensors of one new name.

@@ -82,7 +82,11 @@ void read_slots(ConversionSource& source, const NameRules& rules,
                 const std::function<WeightFolder(const std::string& slot)>& stored) {
   const auto weights = std::make_shared<SlotWeights>();
   const std::string& from = source.about.from;
-  weights->emplace(kWeightSlot, mapped(stored(kWeightSlot), rules, from, source.specs));
+  WeightFolder of_weights = stored(kWeightSlot);
+  for (const std::string& rule : rules.idle(unwrapped(of_weights.names()))) {
+    source.about.notes.push_back(fmt::format("{}: the rule applies to no tensor", rule));
+  }
+  weights->emplace(kWeightSlot, mapped(std::move(of_weights), rules, from, source.specs));
   for (const std::string& slot : slots) {
     weights->emplace(slot,
                      mapped(stored(slot), rules, fmt::format("{}, {}", from, slot), source.specs));

@@ -137,6 +137,23 @@ TEST_CASE("what a training state holds besides tensors is inert values", "[core]
         nullptr);
 }
 
+TEST_CASE("a tensor whose values are others than those that are stored is refused", "[core]") {
+  const auto marked = [](const std::string& marks) {
+    return refusal(
+        file(tensor(storage("FloatStorage", "0", 6), {{6}, {1}}, marks), {{"0", kSixFloats}})
+            .text());
+  };
+  const std::string yes = "\x88", no = "\x89", none = "N";
+  CHECK(marked(none) == "accepted");
+  CHECK(marked(dict({})) == "accepted");
+  CHECK(marked(dict({{"neg", no}, {"conj", no}})) == "accepted");
+  CHECK_THAT(marked(dict({{"neg", yes}})),
+             Catch::Contains("marked 'neg'") && Catch::Contains("resolve_neg()"));
+  CHECK_THAT(marked(dict({{"conj", yes}})), Catch::Contains("marked 'conj'"));
+  CHECK_THAT(marked(dict({{"scaled", no}})), Catch::Contains("marked 'scaled'"));
+  CHECK_THAT(marked(yes), Catch::Contains("the marks of a tensor are no dict"));
+}
+
 TEST_CASE("files of PyTorch that would run something are refused, and run nothing", "[core]") {
   const char* name = GENERATE("hostile_system.pt", "hostile_legacy.pt", "hostile_eval.pt",
                               "hostile_getattr.pt", "hostile_plain.pkl");

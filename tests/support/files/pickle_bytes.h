@@ -48,10 +48,12 @@ struct View {
   int32_t offset = 0;
 };
 
-inline std::string tensor(const std::string& storage, const View& view) {
+// `marks`: a seventh argument, which torch gives to what it has to change after it is made.
+inline std::string tensor(const std::string& storage, const View& view,
+                          const std::string& marks = "") {
   return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage + integer(view.offset) +
          integers(view.shape) + integers(view.strides) + "\x89" +
-         global("collections", "OrderedDict") + ")RtR";
+         global("collections", "OrderedDict") + ")R" + marks + "tR";
 }
 
 inline std::string dict(const std::vector<std::pair<std::string, std::string>>& items) {

@@ -24,6 +24,14 @@ TEST_CASE("the first rule that matches a whole name counts", "[train]") {
   CHECK(NameRules().applied("a") == "a");
 }
 
+TEST_CASE("rules that apply to nothing are told by their lines", "[train]") {
+  const NameRules rules("map.txt", "a.* => x\n# b\nab => y\nzzz => z\n");
+  CHECK(rules.idle(Names{"ab", "c"}) == Names{"map.txt, line 3", "map.txt, line 4"});
+  CHECK(rules.idle(Names{"zzz", "a"}) == Names{"map.txt, line 3"});
+  CHECK(rules.idle({}).size() == 3);
+  CHECK(unwrapped(Names{"module.a", "module.b"}) == Names{"a", "b"});
+}
+
 TEST_CASE("a rule that is wrong is named by its line", "[train]") {
   CHECK_THROWS_WITH(NameRules("map.txt", "a => b\nno arrow\n"),
                     Catch::Contains("map.txt, line 2") && Catch::Contains("PATTERN => NAME"));
