@@ -61,6 +61,17 @@ std::vector<std::string> metric_words(const StepMetrics& metrics) {
   return words;
 }
 
+std::string figures_within(const StepMetrics& metrics, size_t columns) {
+  std::string line;
+  for (const std::string& word : metric_words(metrics)) {
+    const std::string_view gap = line.empty() ? "" : "  ";
+    if (line.size() + gap.size() + word.size() > columns) break;
+    line += gap;
+    line += word;
+  }
+  return line;
+}
+
 std::string step_line(const StepMetrics& metrics, std::optional<Time> left) {
   return step_line_within(metrics, left, std::string::npos);
 }
@@ -69,11 +80,9 @@ std::string step_line_within(const StepMetrics& metrics, std::optional<Time> lef
   std::string line = fmt::format("step {}", metrics.step);
   if (metrics.total_steps > 0) line += fmt::format("/{}", metrics.total_steps);
   const std::string end = left ? fmt::format("  ETA {}", format_duration(*left)) : "";
-  for (const std::string& word : metric_words(metrics)) {
-    if (line.size() + 2 + word.size() + end.size() > columns) break;
-    line += "  " + word;
-  }
-  return line + end;
+  const size_t taken = line.size() + 2 + end.size();
+  const std::string figures = figures_within(metrics, columns - std::min(columns, taken));
+  return line + (figures.empty() ? "" : "  ") + figures + end;
 }
 
 std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>& validated) {

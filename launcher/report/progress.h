@@ -20,6 +20,8 @@ std::string format_rate(double per_second);  // "12.3k"
 
 // "loss 3.412", "lr 3.00e-04", "12.3k tok/s": what is known of a step, the most important first.
 std::vector<std::string> metric_words(const StepMetrics& metrics);
+// As many of them as fit, two blanks between.
+std::string figures_within(const StepMetrics& metrics, size_t columns);
 
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
 std::string step_line(const StepMetrics& metrics, std::optional<Time> left);

@@ -1,6 +1,7 @@
 // The mean of each sample's rows and its gradient, against plain loops over the same numbers.
 #include "kernels/pooling/pooling.h"
 
+#include <functional>
 #include <utility>
 
 #include "core/status/error.h"
@@ -46,26 +47,22 @@ void each_column(const Extents& extents, Work&& work) {
   }
 }
 
-TEST_CASE("the mean of a sample's rows stands in its first one", "[kernels][device]") {
+using Loop = std::function<void(const Extents& extents, const Values& from, Values& expected)>;
+
+// Compares what `kernel` makes of random rows with the numbers of a loop over them, of all extents
+// and dtypes; what is 0 there is 0 to the bit.
+void check_against(decltype(mean_rows)& kernel, const Loop& loop) {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     for (const Extents& extents : all_extents()) {
       INFO(name_of(dtype) << " " << extents.length << " rows of " << extents.width);
       const int64_t rows = std::ssize(extents.ranges) * extents.length;
-      const auto width = static_cast<size_t>(extents.width);
       const Tensor x = random_tensor({rows, extents.width}, dtype, 1, s.stream);
       Tensor y = random_tensor({rows, extents.width}, dtype, 2, s.stream);
-      mean_rows(s.stream, x, ranges_of(extents, s.stream), extents.length, y);
+      kernel(s.stream, x, ranges_of(extents, s.stream), extents.length, y);
       const Values from = values_of(x);
       Values expected(from.size(), 0.0);
-      each_column(extents, [&](const auto& range, size_t first, size_t column) {
-        double sum = 0;
-        for (int32_t row = range.first; row < range.second; ++row) {
-          sum += from[first + static_cast<size_t>(row) * width + column];
-        }
-        const int32_t count = range.second - range.first;
-        expected[first + column] = count > 0 ? sum / count : 0;
-      });
+      loop(extents, from, expected);
       REQUIRE(error_of(y, expected) < tolerance_of(dtype));
       const Values got = values_of(y);
       for (size_t i = 0; i < got.size(); ++i) {
@@ -75,31 +72,31 @@ TEST_CASE("the mean of a sample's rows stands in its first one", "[kernels][devi
   }
 }
 
-TEST_CASE("rows in the mean share its gradient, and no others have one", "[kernels][device]") {
-  TestStream s;
-  for (const DType dtype : float_dtypes()) {
-    for (const Extents& extents : all_extents()) {
-      INFO(name_of(dtype) << " " << extents.length << " rows of " << extents.width);
-      const int64_t rows = std::ssize(extents.ranges) * extents.length;
-      const auto width = static_cast<size_t>(extents.width);
-      const Tensor dy = random_tensor({rows, extents.width}, dtype, 3, s.stream);
-      Tensor dx = random_tensor({rows, extents.width}, dtype, 4, s.stream);
-      mean_rows_backward(s.stream, dy, ranges_of(extents, s.stream), extents.length, dx);
-      const Values from = values_of(dy);
-      Values expected(from.size(), 0.0);
-      each_column(extents, [&](const auto& range, size_t first, size_t column) {
-        for (int32_t row = range.first; row < range.second; ++row) {
-          expected[first + static_cast<size_t>(row) * width + column] =
-              from[first + column] / (range.second - range.first);
-        }
-      });
-      REQUIRE(error_of(dx, expected) < tolerance_of(dtype));
-      const Values got = values_of(dx);
-      for (size_t i = 0; i < got.size(); ++i) {
-        if (expected[i] == 0) REQUIRE(got[i] == 0);
+TEST_CASE("the mean of a sample's rows stands in its first one", "[kernels][device]") {
+  check_against(mean_rows, [](const Extents& extents, const Values& from, Values& expected) {
+    const auto width = static_cast<size_t>(extents.width);
+    each_column(extents, [&](const auto& range, size_t first, size_t column) {
+      double sum = 0;
+      for (int32_t row = range.first; row < range.second; ++row) {
+        sum += from[first + static_cast<size_t>(row) * width + column];
       }
-    }
-  }
+      const int32_t count = range.second - range.first;
+      expected[first + column] = count > 0 ? sum / count : 0;
+    });
+  });
+}
+
+TEST_CASE("rows in the mean share its gradient, and no others have one", "[kernels][device]") {
+  check_against(mean_rows_backward,
+                [](const Extents& extents, const Values& from, Values& expected) {
+                  const auto width = static_cast<size_t>(extents.width);
+                  each_column(extents, [&](const auto& range, size_t first, size_t column) {
+                    for (int32_t row = range.first; row < range.second; ++row) {
+                      expected[first + static_cast<size_t>(row) * width + column] =
+                          from[first + column] / (range.second - range.first);
+                    }
+                  });
+                });
 }
 
 TEST_CASE("a mean wants a range for each row", "[kernels]") {

@@ -74,18 +74,6 @@ ScreenLine step_bar(const RunStatus& status, const ScreenLook& look) {
   return line;
 }
 
-// The line has as many figures as fit.
-ScreenLine figures_line(const StepMetrics& step, const ScreenLook& look) {
-  ScreenLine line;
-  for (const std::string& word : metric_words(step)) {
-    const std::string_view gap = line.columns() == 0 ? "" : "  ";
-    if (line.columns() + gap.size() + columns_of(word) > look.columns) break;
-    line.add(gap);
-    line.add(word);
-  }
-  return line;
-}
-
 // A history is the curve of a metric; `text` writes its numbers.
 struct History {
   const char* metric;
@@ -144,7 +132,8 @@ std::vector<Section> sections_of(const RunStatus& status, const MetricCurves& re
         {6, words_of("reason: " + status.reason, failed ? Ink::kBad : Ink::kPlain, look)});
   }
   out.push_back({8, {step_bar(status, look)}});
-  if (status.last_step) out.push_back({4, {figures_line(*status.last_step, look)}});
+  if (status.last_step)
+    out.push_back({4, {ScreenLine(figures_within(*status.last_step, look.columns))}});
   int importance = 3;
   for (const History& history : kHistories) {
     out.push_back({importance--, {history_line(history, recent, look)}});

@@ -73,16 +73,6 @@ std::vector<int32_t> numbers_of(const SampleSet& samples, int64_t sample) {
   return numbers;
 }
 
-// Tokens of the longest sample, padding left out.
-int64_t longest_of(const SampleSet& samples, const ModelConfig& model) {
-  const ScoredRow scored = classifier_spec(model)->row;
-  int64_t longest = 1;
-  for (int64_t i = 0; i < samples.size(); ++i) {
-    longest = std::max(longest, sample_size(numbers_of(samples, i), scored));
-  }
-  return longest;
-}
-
 // Samples of `length` tokens or fewer, `rows` of them together.
 class ClassScorer {
  public:
@@ -109,8 +99,12 @@ class ClassScorer {
     }
   }
 
-  // What a batch of such extents takes is all that is wanted of it.
-  void rehearse(int64_t rows, int64_t length) const {
+  // What a batch of the longest sample takes is all that is wanted of it.
+  void rehearse(const SampleSet& samples, int64_t rows) const {
+    int64_t length = 1;
+    for (int64_t i = 0; i < samples.size(); ++i) {
+      length = std::max(length, sample_size(numbers_of(samples, i), scored_));
+    }
     const BatchSpec spec = spec_of(rows, length);
     losses(spec, Tensor::empty({spec.bytes()}, DType::kU8, stream()), rows, length, nullptr);
   }
@@ -233,7 +227,7 @@ std::string evaluate_classes(const EvalArgs& args, FileSystem& files, const Mode
   const SampleSet samples({records}, reader.numbers(), INT32_MAX);
   const DType dtype = parse_dtype(args.dtype);
   const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
-    ClassScorer(source, dtype, meta).rehearse(args.batch, longest_of(samples, source.model));
+    ClassScorer(source, dtype, meta).rehearse(samples, args.batch);
   });
   Figures figures;
   figures.notes = records->notes();
