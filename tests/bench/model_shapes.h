@@ -33,9 +33,6 @@ Config shape_of_600m() {
   return c;
 }
 
-inline constexpr const char* kShapeNames =
-    "gpt2-124m, gpt2-1558m, llama-0.6b, llama-1.5b, llama-7b, qwen3-0.6b or tiny";
-
 inline ModelConfig shape_named(const std::string& name) {
   if (name == "gpt2-124m") return gpt2_shape(12, 12, 768);
   if (name == "gpt2-1558m") return gpt2_shape(48, 25, 1600);
@@ -59,7 +56,10 @@ inline ModelConfig shape_named(const std::string& name) {
     c.vocab_size = 64;
     return c;
   }
-  throw ConfigError(fmt::format("--model {}: expected {}", name, kShapeNames));
+  throw ConfigError(
+      fmt::format("--model {}: expected gpt2-124m, gpt2-1558m, llama-0.6b, llama-1.5b, llama-7b, "
+                  "qwen3-0.6b or tiny",
+                  name));
 }
 
 }  // namespace ds::bench
