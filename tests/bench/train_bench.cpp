@@ -240,6 +240,7 @@ std::string figures(const Args& args) {
 }  // namespace
 }  // namespace ds
 
+// NOLINTNEXTLINE(bugprone-exception-escape): what is no ds::Error may end the program
 int main(int argc, char** argv) {
   CLI::App app("Training speed on the shape of a model");
   ds::Args args;
