@@ -173,15 +173,15 @@ std::string drawn(const LrRange& range) {
 
 // A line for each rate, the smallest first.
 std::string trial_lines(const LrRange& range) {
-  std::vector<LrTrial> trials = range.trials;
-  std::ranges::sort(trials, {}, &LrTrial::lr);
-  const LrTrial* const best = best_lr_trial(trials);
+  const std::optional<double> best = best_lr(range.trials);
   std::string out =
       fmt::format("trials          {} steps at one rate, {} at the end\n", range.trial_steps,
                   range.trials_held_out ? "loss of held-out data" : "loss");
-  for (const LrTrial& trial : trials) {
-    const std::string loss = std::isfinite(trial.loss) ? fmt::format("{:.4g}", trial.loss) : "lost";
-    out += fmt::format("{:>15.3g} {}{}\n", trial.lr, loss, &trial == best ? ", the best" : "");
+  for (const LrMean& mean : lr_means(range.trials)) {
+    out += fmt::format("{:>15.3g} {}{}{}\n", mean.lr,
+                       std::isfinite(mean.loss) ? fmt::format("{:.4g}", mean.loss) : "lost",
+                       mean.seeds > 1 ? fmt::format(", mean of {} seeds", mean.seeds) : "",
+                       mean.lr == best ? ", the best" : "");
   }
   return out;
 }
@@ -221,7 +221,11 @@ std::string lr_range_json(const LrRange& range, const std::string& run, const st
   std::string trials;
   for (const LrTrial& trial : range.trials) {
     trials += fmt::format("{}{}", trials.empty() ? "" : ", ",
-                          JsonObject().number("lr", trial.lr).number("loss", trial.loss).str());
+                          JsonObject()
+                              .number("lr", trial.lr)
+                              .integer("seed", trial.seed)
+                              .number("loss", trial.loss)
+                              .str());
   }
   return JsonObject()
       .text("run", run)

@@ -38,7 +38,7 @@ struct LrRange {
   double curve_lr() const {
     return std::min({steepest_lr, lowest_lr / 2, diverged_lr.value_or(lowest_lr * 2) / 4});
   }
-  // What trials speak for, each of which was run; without trials the curve's.
+  // The best of the trials; without trials the curve's.
   double fixed_lr() const { return best_lr(trials).value_or(curve_lr()); }
   // The documents stay below the largest useful rate: half of it. Smith takes a quarter of the
   // upper bound for the lower one.

@@ -22,48 +22,78 @@ bool has_neighbour(const std::vector<LrTrial>& tried, double lr, double factor) 
 
 }  // namespace
 
-std::optional<double> next_trial_lr(const std::vector<LrTrial>& tried, double first) {
-  if (tried.empty()) return first;
-  if (tried.size() >= kMostLrTrials) return std::nullopt;
-  const LrTrial* const best = best_lr_trial(tried);
-  if (best == nullptr) {
-    return std::ranges::min_element(tried, {}, &LrTrial::lr)->lr / kFactors.front();
+std::vector<LrMean> lr_means(const std::vector<LrTrial>& tried) {
+  std::vector<LrTrial> sorted = tried;
+  std::ranges::sort(sorted, {}, &LrTrial::lr);
+  std::vector<LrMean> out;
+  for (const LrTrial& trial : sorted) {
+    if (out.empty() || out.back().lr != trial.lr) {
+      out.push_back({.lr = trial.lr, .seeds = 1, .loss = trial.loss});
+      continue;
+    }
+    LrMean& mean = out.back();
+    ++mean.seeds;
+    mean.loss += (trial.loss - mean.loss) / static_cast<double>(mean.seeds);
   }
+  return out;
+}
+
+std::optional<double> best_lr(const std::vector<LrTrial>& tried) {
+  const std::vector<LrMean> means = lr_means(tried);
+  const LrMean* best = nullptr;
+  for (const LrMean& mean : means) {
+    if (!std::isfinite(mean.loss)) continue;
+    const bool is_better = best == nullptr || mean.seeds > best->seeds ||
+                           (mean.seeds == best->seeds && mean.loss < best->loss);
+    if (is_better) best = &mean;
+  }
+  return best == nullptr ? std::nullopt : std::optional(best->lr);
+}
+
+namespace {
+
+std::optional<double> next_searched_lr(const std::vector<LrTrial>& searched, double first) {
+  if (searched.empty()) return first;
+  if (searched.size() >= kMostLrTrials) return std::nullopt;
+  const std::optional<double> best = best_lr(searched);
+  if (!best) return std::ranges::min_element(searched, {}, &LrTrial::lr)->lr / kFactors.front();
   for (const double factor : kFactors) {
     for (const double way : {factor, 1 / factor}) {
-      if (!has_neighbour(tried, best->lr, way)) return best->lr * way;
+      if (!has_neighbour(searched, *best, way)) return *best * way;
     }
   }
   return std::nullopt;
 }
 
-const LrTrial* best_lr_trial(const std::vector<LrTrial>& tried) {
-  const LrTrial* best = nullptr;
-  for (const LrTrial& trial : tried) {
-    if (!std::isfinite(trial.loss)) continue;
-    const bool is_better = best == nullptr || trial.loss < best->loss ||
-                           (trial.loss == best->loss && trial.lr < best->lr);
-    if (is_better) best = &trial;
-  }
-  return best;
+// Those of the trials of the first seed that another order of samples may rank otherwise, the best
+// one first; one alone needs no other seed.
+std::vector<LrTrial> closest_of(std::vector<LrTrial> searched) {
+  constexpr double kClose = 0.03;
+  std::erase_if(searched, [](const LrTrial& trial) { return !std::isfinite(trial.loss); });
+  if (searched.empty()) return {};
+  std::ranges::sort(searched, {}, &LrTrial::loss);
+  const double most = searched.front().loss + kClose * std::abs(searched.front().loss);
+  std::erase_if(searched, [&](const LrTrial& trial) { return trial.loss > most; });
+  searched.resize(std::min(searched.size(), kMostClosestLrs));
+  if (searched.size() == 1) return {};
+  return searched;
 }
 
-std::optional<double> best_lr(std::vector<LrTrial> tried) {
-  const LrTrial* const best = best_lr_trial(tried);
-  if (best == nullptr) return std::nullopt;
-  const LrTrial lowest = *best;
-  constexpr double kAlike = 0.01;
-  const auto trains_alike = [&](const LrTrial& trial) {
-    return trial.loss <= lowest.loss + kAlike * std::abs(lowest.loss);
-  };
-  std::ranges::sort(tried, {}, &LrTrial::lr);
-  const auto at = std::ranges::find(tried, lowest.lr, &LrTrial::lr);
-  const auto above = std::find_if_not(at, tried.end(), trains_alike);
-  const auto below = std::find_if_not(std::make_reverse_iterator(at), tried.rend(), trains_alike);
-  if (above - below.base() == 1) return lowest.lr;
-  double logs = 0;
-  for (auto trial = below.base(); trial != above; ++trial) logs += std::log(trial->lr);
-  return std::exp(logs / static_cast<double>(above - below.base()));
+}  // namespace
+
+std::optional<LrTrial> next_lr_trial(const std::vector<LrTrial>& tried, double first) {
+  std::vector<LrTrial> searched = tried;
+  std::erase_if(searched, [](const LrTrial& trial) { return trial.seed != 0; });
+  if (const std::optional<double> lr = next_searched_lr(searched, first)) return LrTrial{.lr = *lr};
+  const std::vector<LrTrial> closest = closest_of(std::move(searched));
+  for (int64_t seed = 1; seed < kLrTrialSeeds; ++seed) {
+    for (const LrTrial& close : closest) {
+      const bool is_tried = std::ranges::any_of(
+          tried, [&](const LrTrial& trial) { return trial.lr == close.lr && trial.seed == seed; });
+      if (!is_tried) return LrTrial{.lr = close.lr, .seed = seed};
+    }
+  }
+  return std::nullopt;
 }
 
 namespace {

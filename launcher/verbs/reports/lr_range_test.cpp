@@ -127,28 +127,44 @@ int report_failure(const LrRangeTestArgs& args, const fs::path& directory, int c
   return code;
 }
 
+// The seed of a trial, which stays within what train.seed may be.
+int64_t seed_of(const Config& config, const LrTrial& trial) {
+  constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+  const uint64_t seed =
+      static_cast<uint64_t>(config.train.seed) + static_cast<uint64_t>(trial.seed);
+  return static_cast<int64_t>(seed & kLargest);
+}
+
+// The run of one trial: at one rate, and with a seed of its own.
+std::vector<std::string> trial_overrides(const LrRangeTestArgs& args, const Config& config,
+                                         const LrTrial& trial) {
+  const LrRangeTestParams constant{.lr_range_test_min_lr = {trial.lr},
+                                   .lr_range_test_step_size = 1,
+                                   .lr_range_test_step_rate = 0};
+  std::vector<std::string> out =
+      overrides_for(args, config, constant, args.trial_steps, trial_eval_batches(config));
+  out.push_back(fmt::format("train.seed={}", seed_of(config, trial)));
+  return out;
+}
+
 // Runs at one rate each until the best is known. The exit code of one that failed, or kDone.
 int add_trials(LrRange& range, const LrRangeTestArgs& args, const Config& config,
                const CommandContext& context, const fs::path& directory) {
   range.trial_steps = args.trial_steps;
   range.trials_held_out = has_held_out(config);
-  while (const std::optional<double> lr = next_trial_lr(range.trials, range.curve_lr())) {
+  while (std::optional<LrTrial> trial = next_lr_trial(range.trials, range.curve_lr())) {
     const size_t number = range.trials.size() + 1;
-    say(stderr, "trial {}: {} steps at a rate of {:.3g}\n", number, args.trial_steps, *lr);
-    const LrRangeTestParams constant{
-        .lr_range_test_min_lr = {*lr}, .lr_range_test_step_size = 1, .lr_range_test_step_rate = 0};
+    say(stderr, "trial {}: {} steps at a rate of {:.3g}{}\n", number, args.trial_steps, trial->lr,
+        trial->seed > 0 ? fmt::format(" with train.seed={}", seed_of(config, *trial)) : "");
     const fs::path place = directory / "trials" / fmt::format("{}", number);
-    const MeasuredRun run = measure(
-        args, context,
-        overrides_for(args, config, constant, args.trial_steps, trial_eval_batches(config)), place);
+    const MeasuredRun run = measure(args, context, trial_overrides(args, config, *trial), place);
     if (run.end == RunEnd::kFailed) return report_failure(args, place, run.code);
-    range.trials.push_back(
-        {.lr = *lr,
-         .loss = run.end == RunEnd::kDone
-                     ? trial_loss(run.curves, args.trial_steps, range.trials_held_out)
-                     : std::numeric_limits<double>::quiet_NaN()});
+    trial->loss = run.end == RunEnd::kDone
+                      ? trial_loss(run.curves, args.trial_steps, range.trials_held_out)
+                      : std::numeric_limits<double>::quiet_NaN();
+    range.trials.push_back(*trial);
   }
-  if (best_lr_trial(range.trials) == nullptr) {
+  if (!best_lr(range.trials)) {
     throw DataError(
         fmt::format("learning-rate range test: the training was lost in all {} trials, at rates "
                     "from {:.3g} down to {:.3g}; expected is one that ends with a finite loss; "

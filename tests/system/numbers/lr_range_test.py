@@ -40,27 +40,26 @@ def near(one, other):
     return math.isclose(one, other, rel_tol=1e-6)
 
 
-# Each trial is a run at one rate, and what is proposed is the rate of the best of them, or the middle of those beside it
-# that train alike.
+# Each trial is a run at one rate with one seed, and what is proposed is the rate with the lowest mean loss among those
+# that were tried with the most seeds.
 def the_trials(folder, found):
     trials = found["trials"]
     check(found["trial_loss"] == "loss", f"trial_loss: {found['trial_loss']}")
     check(found["trial_steps"] == 10 and len(trials) >= 5, f"trials: {trials}")
-    by_rate = sorted(trials, key=lambda trial: trial["lr"])
-    losses = [trial["loss"] for trial in by_rate]
-    first = last = losses.index(min(losses))
-    while first > 0 and losses[first - 1] <= min(losses) * 1.01:
-        first -= 1
-    while last + 1 < len(losses) and losses[last + 1] <= min(losses) * 1.01:
-        last += 1
-    middle = math.exp(sum(math.log(trial["lr"]) for trial in by_rate[first:last + 1]) / (last + 1 - first))
-    check(near(found["lr"], middle), f"{found['lr']} is not {middle}, the middle of the best trials of {by_rate}")
+    losses = {}
+    for trial in trials:
+        losses.setdefault(trial["lr"], []).append(trial["loss"])
+    most = max(map(len, losses.values()))
+    means = {lr: sum(of) / most for lr, of in losses.items() if len(of) == most}
+    check(near(found["lr"], min(means, key=means.get)), f"{found['lr']} is not the best of {means}")
     for number, trial in enumerate(trials, 1):
         lines = (folder / f"range/trials/{number}/metrics.jsonl").read_text().splitlines()
         steps = [json.loads(line) for line in lines]
         check([step["step"] for step in steps] == list(range(1, 11)), f"steps of trial {number}")
         check(all(near(step["lr"], trial["lr"]) for step in steps), f"trial {number} is not at one rate")
         check(near(steps[-1]["loss"], trial["loss"]), f"trial {number}: loss {trial['loss']}")
+        resolved = json.loads((folder / f"range/trials/{number}/config.json").read_text())
+        check(resolved["train"]["seed"] == 1234 + trial["seed"], f"seed of trial {number}: {resolved['train']}")
 
 
 # Where data are held out, they tell the trials apart.
