@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "core/status/error.h"
 #include "core/values/index.h"
@@ -17,17 +18,22 @@ namespace ds {
 namespace {
 
 constexpr int32_t kPadding = 0;  // nobody looks at it
+constexpr int64_t kNumbersBesideTokens = 3;
+constexpr int kHalfBits = 16;
+constexpr uint32_t kLowerHalf = 0xffff;
 
 class LabelledTexts final : public RecordSource {
  public:
-  explicit LabelledTexts(const SampleLength& length)
-      : RecordSource({.numbers = length.tokens + kNumbersBesideTokens, .length = length}),
-        length_(length.tokens) {}
+  LabelledTexts(const SampleLength& length, int64_t values)
+      : RecordSource({.numbers = numbers_of_labelled(length.tokens, values), .length = length}),
+        length_(length.tokens),
+        value_count_(values) {}
 
   struct Sample {
     std::vector<int32_t> ids;
     int64_t second_segment = 0;
     int32_t label = 0;
+    std::vector<float> values{};  // in the place of a class
     bool is_cut = false;
   };
   void add(const Sample& sample, int64_t line) {
@@ -36,6 +42,7 @@ class LabelledTexts final : public RecordSource {
     ends_.push_back(narrow<int64_t>(ids_.size()));
     places_.push_back(
         {.second_segment = narrow<int32_t>(sample.second_segment), .label = sample.label});
+    values_.insert(values_.end(), sample.values.begin(), sample.values.end());
   }
 
  private:
@@ -49,13 +56,21 @@ class LabelledTexts final : public RecordSource {
     if (index < size) return nth(ids_, begin + index);
     if (index < length_) return kPadding;
     if (index == length_) return narrow<int32_t>(size);
-    return index == length_ + 1 ? place.second_segment : place.label;
+    if (index == length_ + 1) return place.second_segment;
+    if (index == length_ + 2) return place.label;
+    return half_of_value(sample, index - length_ - kNumbersBesideTokens);
   }
 
-  int64_t length_;
+  int32_t half_of_value(int64_t sample, int64_t half) const {
+    const auto bits = std::bit_cast<uint32_t>(nth(values_, sample * value_count_ + half / 2));
+    return narrow<int32_t>(half % 2 == 0 ? bits >> kHalfBits : bits & kLowerHalf);
+  }
+
+  int64_t length_, value_count_;
   std::vector<int32_t> ids_;
   std::vector<int64_t> ends_;
   std::vector<Place> places_;
+  std::vector<float> values_;
 };
 
 using Sample = LabelledTexts::Sample;
@@ -94,9 +109,10 @@ Sample sample_of(const LabelledForm& form, std::span<const int32_t> first,
 
 void add_file(LabelledTexts& texts, const RecordText& file, const Tokenizer& tokenizer,
               const LabelledForm& form) {
-  std::vector<std::string> names{form.label, form.text};
-  if (form.text_pair) names.push_back(*form.text_pair);
-  for_each_record(file, names, [&](std::span<const std::string> values, int64_t line) {
+  std::vector<RecordField> fields{{.name = form.label, .may_be_list = form.labels.values() > 0},
+                                  {.name = form.text}};
+  if (form.text_pair) fields.push_back({.name = *form.text_pair});
+  for_each_record(file, fields, [&](std::span<const std::string> values, int64_t line) {
     const std::string where = fmt::format("{}:{}", file.path, line);
     const std::vector<int32_t> first = tokenizer.encode(values[1]);
     Sample sample = form.text_pair ? sample_of(form, first, tokenizer.encode(values[2]))
@@ -106,26 +122,41 @@ void add_file(LabelledTexts& texts, const RecordText& file, const Tokenizer& tok
       sample.ids.pop_back();
     }
     sample.second_segment = std::min(sample.second_segment, std::ssize(sample.ids));
-    sample.label = class_of(form.labels, values[0], where);
+    if (form.labels.values() > 0) {
+      sample.values = score_values(form.labels, values[0], where);
+    } else {
+      sample.label = class_of(form.labels.names, values[0], where);
+    }
     texts.add(sample, line);
   });
 }
 
 }  // namespace
 
-LabelledSample labelled_sample(std::span<const int32_t> numbers) {
-  const size_t length = numbers.size() - to_size(kNumbersBesideTokens);
+int64_t numbers_of_labelled(int64_t tokens, int64_t values) {
+  return tokens + kNumbersBesideTokens + 2 * values;
+}
+
+LabelledSample labelled_sample(std::span<const int32_t> numbers, int64_t values) {
+  const size_t length = numbers.size() - to_size(numbers_of_labelled(0, values));
   return {.tokens = numbers.first(length),
           .size = numbers[length],
           .second_segment = numbers[length + 1],
-          .label = numbers[length + 2]};
+          .label = numbers[length + 2],
+          .halves = numbers.last(to_size(2 * values))};
+}
+
+float LabelledSample::value(size_t i) const {
+  const auto upper = static_cast<uint32_t>(halves[2 * i]);
+  const auto lower = static_cast<uint32_t>(halves[2 * i + 1]);
+  return std::bit_cast<float>(upper << kHalfBits | lower);
 }
 
 std::shared_ptr<const TokenSource> open_labelled_texts(FileSystem& files,
                                                        std::span<const std::string> paths,
                                                        const Tokenizer& tokenizer,
                                                        const LabelledForm& form) {
-  auto texts = std::make_shared<LabelledTexts>(form.length);
+  auto texts = std::make_shared<LabelledTexts>(form.length, form.labels.values());
   for (const std::string& path : expand_paths(files, paths)) {
     const RecordLayout layout = layout_of(files, path, record_layout);
     const std::string content = read_decompressed(files, path);

@@ -141,7 +141,9 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
   if (model.folder) {
-    return read_hf_model(files, *model.folder, {.labels = model.labels, .task = model.task});
+    return read_hf_model(
+        files, *model.folder,
+        {.labels = model.labels, .task = model.task, .problem = model.problem_type});
   }
   if (!model.family) return ModelConfig{};  // the first of the list
   if (const auto described = described_model(model)) return *described;

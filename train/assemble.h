@@ -14,6 +14,7 @@
 #include "data/tokens/dataset.h"
 #include "offload/async_io/io_options.h"
 #include "offload/swap_format.h"
+#include "train/batches/scored_samples.h"
 #include "train/engine.h"
 #include "train/masking.h"
 #include "train/settings/job.h"
@@ -63,7 +64,7 @@ struct TrainingData {
   std::optional<SampleSet> validation;
   DocumentRules documents;
   std::optional<MaskingRules> masking;
-  std::optional<ScoredRow> scored;        // samples have classes, by which row they are scored
+  std::optional<ScoredSamples> scored;    // samples have classes, or values
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON

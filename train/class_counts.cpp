@@ -6,7 +6,8 @@
 
 namespace ds {
 
-void ClassCounts::on_scores(Stream& stream, const Tensor& scores, const Tensor& targets) {
+void ClassCounts::on_scores(Stream& stream, const Tensor& scores, const Tensor& targets,
+                            const Tensor& /*values*/) {
   std::vector<float> values(to_size(scores.numel()));
   std::vector<int32_t> classes(to_size(targets.numel()));
   stream.copy(scores.address(), values.data(), scores.bytes());

@@ -21,7 +21,8 @@ struct ClassTally {
 class ClassCounts final : public ScoreObserver {
  public:
   // Waits for the stream. Of equal scores the class with the lower number counts.
-  void on_scores(Stream& stream, const Tensor& scores, const Tensor& targets) override;
+  void on_scores(Stream& stream, const Tensor& scores, const Tensor& targets,
+                 const Tensor& values) override;
   // {scored, right}
   std::vector<int64_t> counts() const;
   ClassTally tally(size_t label) const {

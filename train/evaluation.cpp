@@ -38,9 +38,10 @@ void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   progress(0);
   DS_FAILPOINT("train.evaluate");
   ClassCounts counts;
-  loss_ = engine_.evaluate(*source_, batches_, progress, options_.scored ? &counts : nullptr);
+  const bool has_classes = options_.scored && options_.scored->values == 0;
+  loss_ = engine_.evaluate(*source_, batches_, progress, has_classes ? &counts : nullptr);
   metrics.set("validation_loss", *loss_);
-  if (!options_.scored) return;
+  if (!has_classes) return;
   accuracy_ = share_of_right(engine_.host().gather(counts.counts()));
   metrics.set("validation_accuracy", *accuracy_);
 }

@@ -25,7 +25,7 @@ class Evaluation {
     SamplePlace place{};
     DocumentRules documents{};
     std::optional<MaskingRules> masking{};
-    std::optional<ScoredRow> scored{};
+    std::optional<ScoredSamples> scored{};
     uint64_t seed = 0;  // of what is masked, alike in each evaluation
     BatchShape shape;   // one micro-batch on each rank
     EvaluationSchedule schedule{};
@@ -36,7 +36,7 @@ class Evaluation {
 
   bool due(int64_t steps_done) const { return options_.schedule.due(steps_done); }
   // Adds the mean loss, "validation_loss", and of classes "validation_accuracy", the share of the
-  // samples whose class has the highest score, if an evaluation is due after this many steps.
+  // samples whose one class has the highest score, if an evaluation is due after this many steps.
   void after(int64_t steps_done, Metrics& metrics);
   // "validation_loss", "validation_accuracy", "validation_bits_per_byte"
   void measure(Measured& measured) const;

@@ -14,6 +14,12 @@ bool scores_tokens(const ModelConfig& model) {
   return model.classifier && model.classifier->task == ClassifierTask::kTokens;
 }
 
+ScoredSamples scored_samples(const ModelConfig& model) {
+  const Classifier& classifier = model.classifier.value();
+  const ScoreLabels labels{.problem = classifier.problem, .names = classifier.labels};
+  return {.row = classifier_spec(model)->row, .values = labels.values()};
+}
+
 namespace {
 
 // A section that is for models of another task.
@@ -50,12 +56,13 @@ LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
                            const SampleLength& length, const Tokenizer& tokenizer,
                            FileSystem& files) {
   const ClassificationConfig c = data.classification.value_or(ClassificationConfig());
-  LabelledForm form{.text = c.text,
-                    .label = c.label,
-                    .text_pair = c.text_pair,
-                    .labels = model.classifier->labels,
-                    .length = length,
-                    .frame = read_frame(files, data.tokenizer, tokenizer)};
+  LabelledForm form{
+      .text = c.text,
+      .label = c.label,
+      .text_pair = c.text_pair,
+      .labels = {.problem = model.classifier->problem, .names = model.classifier->labels},
+      .length = length,
+      .frame = read_frame(files, data.tokenizer, tokenizer)};
   if (classifier_spec(model)->row == ScoredRow::kLast) form.padding = model.classifier->padding;
   if (!form.text_pair) return form;
   form.pair_frame = read_pair_frame(files, data.tokenizer, tokenizer);
@@ -123,7 +130,7 @@ LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model
       return open_tagged_words(files, paths, *tokenizer, form);
     };
   } else {
-    numbers_ = length.tokens + kNumbersBesideTokens;
+    numbers_ = numbers_of_labelled(length.tokens, scored_samples(model).values);
     const LabelledForm form = labelled_form(data, model, length, *tokenizer, files);
     open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
       return open_labelled_texts(files, paths, *tokenizer, form);
@@ -142,7 +149,7 @@ LabelledData open_labelled_data(const DataSection& data, const ModelConfig& mode
   });
   return {.tokenizer = reader.tokenizer(),
           .samples = std::move(samples),
-          .scored = classifier_spec(model)->row};
+          .scored = scored_samples(model)};
 }
 
 std::string classes_conflict(const Config& config, const ModelConfig& model) {

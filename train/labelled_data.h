@@ -9,12 +9,15 @@
 
 #include "config/config.h"
 #include "data/tokenizer/tokenizer.h"
+#include "train/batches/scored_samples.h"
 #include "train/sample_sets.h"
 
 namespace ds {
 
 // Whether it scores classes of tokens, not of texts.
 bool scores_tokens(const ModelConfig& model);
+// What it scores of samples, of a model that scores.
+ScoredSamples scored_samples(const ModelConfig& model);
 
 // ConfigError where the configuration says something of classes, and the model scores none or
 // others, or says of its samples what is for texts without classes.
@@ -46,7 +49,7 @@ class LabelledReader {
 struct LabelledData {
   std::shared_ptr<Tokenizer> tokenizer;
   SampleSets samples;
-  ScoredRow scored = ScoredRow::kFirst;
+  ScoredSamples scored{};
 };
 // Opens what `data` names, as LabelledReader does.
 LabelledData open_labelled_data(const DataSection& data, const ModelConfig& model,

@@ -27,7 +27,8 @@ otherwise), stages, Ulysses and rings; `final/` is a folder that transformers lo
 Families with *classes of texts* or *of tokens* also score which of several classes a text, or each
 of its tokens, is of ([data.md](data.md)): in a folder of a class such as
 `BertForSequenceClassification` or `BertForTokenClassification`, or by a head that begins anew,
-where `model.labels` names the classes and `model.task` says whose they are.
+where `model.labels` names the classes and `model.task` says whose they are. Scores of texts may
+also be numbers that a text has, or be of classes that hold each by itself (`model.problem_type`).
 
 What a family has by default stands first, and what its keys can turn on besides stands in brackets.
 *Scaled* positions are those of `rope_scaling`. Keys that change results and are not known are

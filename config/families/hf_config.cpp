@@ -231,6 +231,23 @@ std::string_view torch_name(DType dtype) {
   }
 }
 
+// What the scores of a model that has some are wanted to be.
+void set_problem(const HfObject& object, ClassifierProblem problem, ModelConfig& config) {
+  Classifier& classifier = *config.classifier;
+  if (classifier.problem == problem) return;
+  if (classifier.task == ClassifierTask::kTokens) {
+    throw DataError(fmt::format("{}: {} scores one class of each token; remove model.problem_type",
+                                object.path(), hf_model_class(config)));
+  }
+  if (problem == ClassifierProblem::kOneClass && classifier.labels.size() < 2) {
+    throw DataError(
+        fmt::format("{}: the model scores \"{}\" alone, a class that all texts would be of; remove "
+                    "model.problem_type",
+                    object.path(), classifier.labels.front()));
+  }
+  classifier.problem = problem;
+}
+
 // Has the model score these classes.
 void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfig& config) {
   const std::vector<std::string>& labels = wanted.labels;
@@ -241,7 +258,9 @@ void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfi
                       "model that this one was made of",
                       object.path(), hf_model_class(config)));
     }
-    if (labels.empty() || config.classifier->labels == labels) return;
+    if (labels.empty() || config.classifier->labels == labels) {
+      return set_problem(object, wanted.problem.value_or(config.classifier->problem), config);
+    }
     throw DataError(fmt::format(
         "{}: the model scores \"{}\" already, and model.labels has \"{}\"; remove model.labels, or "
         "take the model that this one was made of",
@@ -249,10 +268,10 @@ void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfi
         fmt::join(labels, "\", \"")));
   }
   if (labels.empty()) {
-    if (!wanted.task) return;
+    if (!wanted.task && !wanted.problem) return;
     throw DataError(fmt::format(
-        "{}: {} scores no classes, as model.task says; give their names in model.labels",
-        object.path(), hf_model_class(config)));
+        "{}: {} scores no classes, as {} says; give their names in model.labels", object.path(),
+        hf_model_class(config), wanted.task ? "model.task" : "model.problem_type"));
   }
   const ClassifierTask task = wanted.task.value_or(ClassifierTask::kTexts);
   if (!has_classifier(config, task)) {
@@ -260,7 +279,8 @@ void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfi
                               task == ClassifierTask::kTexts ? "texts" : "tokens",
                               family_name(config)));
   }
-  config.classifier = fresh_classifier(object, labels, task);
+  const ClassifierProblem problem = wanted.problem.value_or(problem_of(labels));
+  config.classifier = fresh_classifier(object, labels, task, problem);
 }
 
 // Leaves the last of members with one name, as Python's reader does, in all objects.
@@ -421,7 +441,9 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
   if (config.classifier && config.classifier->is_fresh) {
     wanted = {.labels = config.classifier->labels, .task = config.classifier->task};
   }
-  const ModelConfig stated = parse_hf_config(source, path, wanted);
+  const ModelConfig read = parse_hf_config(source, path, wanted);
+  if (config.classifier) wanted.problem = config.classifier->problem;
+  const ModelConfig stated = read.classifier ? parse_hf_config(source, path, wanted) : read;
   const bool is_new_head = stated.classifier && stated.classifier->is_fresh;
   if (format_hf_config(stated, dtype) != format_hf_config(config, dtype)) {
     throw DataError(fmt::format(
@@ -447,7 +469,11 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
     list.PushBack(text(model_class), memory);
     set("architectures", std::move(list));
   }
-  if (is_new_head) set_classifier(document, *config.classifier);
+  if (is_new_head) {
+    set_classifier(document, *config.classifier);
+  } else if (read.classifier && read.classifier->problem != config.classifier->problem) {
+    set("problem_type", text(problem_name(config.classifier->problem)));
+  }
   if (object.find("model_type") == nullptr) set("model_type", text(family_name(config)));
   // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions
   // read no other.

@@ -85,6 +85,15 @@ std::span<const EnumName> names_of(ClassifierTask) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(ClassifierProblem) {
+  static constexpr EnumName kNames[] = {
+      {"single_label_classification", static_cast<int>(ClassifierProblem::kOneClass)},
+      {"regression", static_cast<int>(ClassifierProblem::kNumbers)},
+      {"multi_label_classification", static_cast<int>(ClassifierProblem::kSeveralClasses)},
+  };
+  return kNames;
+}
+
 std::string_view family_name(const ModelConfig& config) {
   return std::visit([](const auto& c) { return family_of(c).kName; }, config);
 }
@@ -119,6 +128,7 @@ HeadSpec classifier_head(const ClassifierSpec& spec, const Classifier& classifie
   return {.transform = spec.transform,
           .bias = spec.has_bias ? spec.scores : std::string_view(),
           .classes = narrow<int64_t>(classifier.labels.size()),
+          .problem = classifier.problem,
           .pools_mean = spec.row == ScoredRow::kMean,
           .deviation = spec.deviation,
           .dropout_before = spec.drops_first ? dropout : 0,

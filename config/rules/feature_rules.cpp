@@ -16,6 +16,28 @@ namespace ds::detail {
 
 namespace {
 
+void class_rules(const RuleContext& r, const ModelSection& model) {
+  const std::vector<std::string>& labels = model.labels;
+  const std::set<std::string> distinct(labels.begin(), labels.end());
+  const bool of_tokens = model.task == ClassifierTask::kTokens;
+  const bool is_one_class =
+      of_tokens || model.problem_type.value_or(problem_of(labels)) == ClassifierProblem::kOneClass;
+  if ((labels.size() == 1 && is_one_class) || distinct.size() != labels.size()) {
+    r.refuse_early("model.labels", "expected at least two classes, each with another name");
+  } else if (distinct.contains("")) {
+    r.refuse_early("model.labels", "a class has no name; expected one for each");
+  }
+  if (of_tokens && model.problem_type) {
+    r.refuse_early("model.problem_type",
+                   "is for classes of texts, and model.task scores one class of each token; remove "
+                   "it");
+  }
+  const char* const idle = model.task ? "model.task" : "model.problem_type";
+  if ((model.task || model.problem_type) && labels.empty() && !model.folder) {
+    r.refuse_early(idle, "nothing says which classes there are; give their names in model.labels");
+  }
+}
+
 void model_rules(const RuleContext& r) {
   const ModelSection& model = r.config.model;
   if (model.folder && model.family) {
@@ -31,18 +53,7 @@ void model_rules(const RuleContext& r) {
   };
   if (const auto described = described_model(model)) refuse_conflicts(*described);
   if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(ModelConfig(model.moe_gpt.gpt2));
-  const std::vector<std::string>& labels = model.labels;
-  const std::set<std::string> distinct(labels.begin(), labels.end());
-  if (labels.size() == 1 || distinct.size() != labels.size()) {
-    r.refuse_early("model.labels", "expected at least two classes, each with another name");
-  } else if (distinct.contains("")) {
-    r.refuse_early("model.labels", "a class has no name; expected one for each");
-  }
-  if (model.task && labels.empty() && !model.folder) {
-    r.refuse_early("model.task",
-                   "nothing says which classes there are; give their names in "
-                   "model.labels");
-  }
+  class_rules(r, model);
   const auto& masked = r.config.data.masked_lm;
   if (masked && masked->mask_replace_prob + masked->random_replace_prob > 1) {
     r.refuse_early("data.masked_lm.random_replace_prob",

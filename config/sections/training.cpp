@@ -65,8 +65,9 @@ std::optional<ModelConfig> described_model(const ModelSection& c) {
     if (c.family == family) found = config;
   });
   if (found && !c.labels.empty()) {
-    found->classifier =
-        Classifier{.labels = c.labels, .task = c.task.value_or(ClassifierTask::kTexts)};
+    found->classifier = Classifier{.labels = c.labels,
+                                   .task = c.task.value_or(ClassifierTask::kTexts),
+                                   .problem = c.problem_type.value_or(problem_of(c.labels))};
   }
   return found;
 }
@@ -92,6 +93,14 @@ void fields(Visitor& v, ModelSection& c) {
                       "token_classification, of each word of a text.",
            .effect = Effect::kUsed,
            .unset_meaning = "the folder's, or sequence_classification where labels are given"});
+  v.field("problem_type", c.problem_type,
+          {.meaning = "What the scores of a text are, by the words of transformers' config.json: "
+                      "single_label_classification, it is of the class with the highest one; "
+                      "regression, they are numbers that it has, such as a rating; "
+                      "multi_label_classification, it is of each class whose score is above 0.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "the folder's; with one label regression, and otherwise "
+                            "single_label_classification"});
   const auto is = [&](ModelFamily family) { return c.family == family; };
   each_built(c, [&](ModelFamily family, std::string_view condition, auto& config) {
     v.when(is(family), condition, [&] { fields(v, config); });
@@ -158,7 +167,10 @@ void fields(Visitor& v, ClassificationConfig& c) {
            .effect = Effect::kUsed,
            .unset_meaning = "samples are one text"});
   v.field("label", c.label,
-          {.meaning = "That of classes: their names, or their numbers from 0 on.",
+          {.meaning = "That of classes: their names, or their numbers from 0 on. With "
+                      "model.problem_type regression it is that of numbers, and with "
+                      "multi_label_classification that of lists: the names of the classes, or a "
+                      "number from 0 to 1 for each.",
            .effect = Effect::kUsed});
 }
 

@@ -25,7 +25,8 @@ struct ModelSection {
   std::vector<std::string>
       labels;  // of the classes that a head of its own scores; none: the model's
   std::optional<ClassifierTask> task;  // of whom those are; silent: the folder's, or of texts
-  FamilyConfigs built;                 // one of which `family` names, if it is no planned one
+  std::optional<ClassifierProblem> problem_type;  // silent: the folder's, or problem_of(labels)
+  FamilyConfigs built;  // one of which `family` names, if it is no planned one
   MoeGptConfig moe_gpt;
   ResNetConfig resnet;
 };

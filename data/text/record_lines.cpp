@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <rapidjson/error/en.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <vector>
@@ -38,6 +40,7 @@ rapidjson::Document object_on_line(std::string_view content, const std::string& 
                                    int64_t line) {
   rapidjson::Document document;
   constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
+                              rapidjson::kParseFullPrecisionFlag |
                               rapidjson::kParseValidateEncodingFlag;
   document.Parse<kFlags>(content.data(), content.size());
   if (document.HasParseError()) {
@@ -77,6 +80,21 @@ std::string word_of(const rapidjson::Value& value, const std::string& what, cons
     refuse_line(path, line, fmt::format("{} is a number, but no whole one of 64 bits", what));
   }
   refuse_line(path, line, fmt::format("{} is neither text nor a whole number", what));
+}
+
+std::string word_or_list_of(const rapidjson::Value& value, const std::string& what,
+                            const std::string& path, int64_t line) {
+  if (value.IsString() || value.IsInt64()) return word_of(value, what, path, line);
+  if (value.IsNumber()) return fmt::format("{}", value.GetDouble());
+  if (!value.IsArray()) {
+    refuse_line(path, line, fmt::format("{} is neither text nor a number nor a list", what));
+  }
+  rapidjson::StringBuffer text;
+  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>,
+                    rapidjson::CrtAllocator, rapidjson::kWriteNanAndInfFlag>
+      writer(text);
+  value.Accept(writer);
+  return {text.GetString(), text.GetSize()};
 }
 
 }  // namespace ds

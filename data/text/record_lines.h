@@ -33,4 +33,8 @@ const rapidjson::Value& field_on_line(const rapidjson::Document& object, const s
 std::string word_of(const rapidjson::Value& value, const std::string& what, const std::string& path,
                     int64_t line);
 
+// The same, and any number as its digits, and a list as its text in JSON.
+std::string word_or_list_of(const rapidjson::Value& value, const std::string& what,
+                            const std::string& path, int64_t line);
+
 }  // namespace ds

@@ -21,17 +21,19 @@ constexpr std::string_view kRecordSection = "data.classification";
   refuse_line(text.path, line, defect);
 }
 
-void for_each_object(const RecordText& text, const std::vector<std::string>& names,
+void for_each_object(const RecordText& text, const std::vector<RecordField>& fields,
                      const OnRecord& on_record) {
   std::string_view rest = without_mark(text.content);
-  std::vector<std::string> values(names.size());
+  std::vector<std::string> values(fields.size());
   for (int64_t number = 1; !rest.empty(); ++number) {
     const std::string_view line = next_line(rest);
     if (is_blank(line)) continue;
     const rapidjson::Document object = object_on_line(line, text.path, number);
-    for (size_t i = 0; i < names.size(); ++i) {
-      const auto& value = field_on_line(object, names[i], kRecordSection, text.path, number);
-      values[i] = word_of(value, fmt::format("the field \"{}\"", names[i]), text.path, number);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const std::string& name = fields[i].name;
+      const auto& value = field_on_line(object, name, kRecordSection, text.path, number);
+      const auto read = fields[i].may_be_list ? word_or_list_of : word_of;
+      values[i] = read(value, fmt::format("the field \"{}\"", name), text.path, number);
     }
     on_record(values, number);
   }
@@ -112,13 +114,13 @@ class Rows {
   int64_t line_ = 0, lines_ = 0;
 };
 
-void for_each_row(const RecordText& text, const std::vector<std::string>& names,
+void for_each_row(const RecordText& text, const std::vector<RecordField>& fields,
                   const OnRecord& on_record) {
   Rows rows(text);
   std::vector<std::string> columns, cells;
   if (!rows.next(columns)) return;
   std::vector<size_t> places;
-  for (const std::string& name : names) {
+  for (const auto& [name, may_be_list] : fields) {
     const auto found = std::ranges::find(columns, name);
     if (found == columns.end()) {
       refuse(
@@ -133,7 +135,7 @@ void for_each_row(const RecordText& text, const std::vector<std::string>& names,
     }
     places.push_back(to_size(found - columns.begin()));
   }
-  std::vector<std::string> values(names.size());
+  std::vector<std::string> values(fields.size());
   while (rows.next(cells)) {
     if (cells.size() != columns.size()) {
       refuse(text, rows.line(),
@@ -156,11 +158,11 @@ RecordLayout record_layout(const std::string& path) {
       "{}: texts with their classes are read from JSON lines (.jsonl), .csv and .tsv", path));
 }
 
-void for_each_record(const RecordText& text, const std::vector<std::string>& names,
+void for_each_record(const RecordText& text, const std::vector<RecordField>& fields,
                      const OnRecord& on_record) {
   require_record_text(text.content, text.path);
-  if (text.layout == RecordLayout::kJsonLines) return for_each_object(text, names, on_record);
-  for_each_row(text, names, on_record);
+  if (text.layout == RecordLayout::kJsonLines) return for_each_object(text, fields, on_record);
+  for_each_row(text, fields, on_record);
 }
 
 }  // namespace ds

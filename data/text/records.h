@@ -22,11 +22,17 @@ struct RecordText {
   std::string path;          // for messages
   RecordLayout layout = RecordLayout::kJsonLines;
 };
-// Calls `on_record` with what each record has under these names, in order, and the number of its
-// first line from 1; whole numbers of JSON become their digits. DataError "path:line: ..." for a
-// record without one of them, for other values, and for what is no such text.
+// A field or column that is wanted. Of JSON lines it is text or a whole number, which becomes its
+// digits, or, where it may be a list, any number or a list, which stays JSON.
+struct RecordField {
+  std::string name;
+  bool may_be_list = false;
+};
+// Calls `on_record` with what each record has in these fields, in order, and the number of its
+// first line from 1. DataError "path:line: ..." for a record without one of them, for other values,
+// and for what is no such text.
 void for_each_record(
-    const RecordText& text, const std::vector<std::string>& names,
+    const RecordText& text, const std::vector<RecordField>& fields,
     const std::function<void(std::span<const std::string> values, int64_t line)>& on_record);
 
 }  // namespace ds

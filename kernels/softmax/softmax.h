@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/device/tensor.h"
+#include "kernels/front/loss_scale.h"
 #include "kernels/front/matrix_view.h"
 #include "kernels/front/write.h"
 
@@ -17,11 +18,6 @@ namespace detail {
 constexpr float row_weight(int32_t target, const float* row_weights, int64_t row) {
   if (target < 0) return 0.0F;
   return row_weights == nullptr ? 1.0F : row_weights[row];
-}
-
-// What the gradients of a loss are multiplied by.
-constexpr float scaled(float grad_scale, const double* loss_scale) {
-  return loss_scale == nullptr ? grad_scale : static_cast<float>(grad_scale * *loss_scale);
 }
 
 }  // namespace detail

@@ -79,6 +79,7 @@ void add_classes(const Layout& d, const BuildContext& root, Stage::Head& head) {
   const double deviation = spec.deviation > 0 ? spec.deviation : d.spec.initializer_range;
   const BuildContext place = root.child(d.spec.names.head);
   head.classes = spec.classes;
+  head.problem = spec.problem;
   head.pools_mean = spec.pools_mean;
   head.logits.is_whole = true;
   head.logits.weight =

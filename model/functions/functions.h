@@ -7,6 +7,7 @@
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
 #include "kernels/rotary/rope.h"
+#include "kernels/value_loss/value_loss.h"
 #include "model/pass/context.h"
 
 namespace ds {
@@ -147,5 +148,9 @@ struct LogitsSpec {
 // complete on return and a node that starts the backward flow is recorded.
 Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, const Tensor& targets,
                             float grad_scale, const Tensor& row_weights = {});
+// Losses fp32 [N] of scores [N, K] beside the values that they are to be, fp32 [samples, K], where
+// targets are not negative. Records as linear_cross_entropy() does.
+Tensor value_losses(Context& context, Var scores, kernels::ValueLoss loss, const Tensor& values,
+                    const Tensor& targets, float grad_scale);
 
 }  // namespace ds

@@ -55,4 +55,30 @@ Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, con
   return losses;
 }
 
+Tensor value_losses(Context& context, Var scores, kernels::ValueLoss loss, const Tensor& values,
+                    const Tensor& targets, float grad_scale) {
+  Stream& stream = context.stream;
+  Tensor losses = Tensor::empty({scores.value.shape()[0]}, DType::kF32, stream);
+  kernels::ValueLossArgs args{.loss = loss,
+                              .scores = scores.value,
+                              .values = values,
+                              .targets = targets,
+                              .losses = losses,
+                              .grad_scale = grad_scale,
+                              .loss_scale = context.pass.loss_scale};
+  if (!context.differentiates()) {
+    kernels::value_loss(stream, args);
+    return losses;
+  }
+  args.dscores = Tensor::empty(scores.value.shape(), scores.value.dtype(), stream);
+  kernels::value_loss(stream, args);
+  context.show(NumberKind::kOutput, "value_loss", losses);
+  auto backward = [dscores = args.dscores](GradientFlow& flow) mutable {
+    flow.give(0, std::move(dscores));
+  };
+  args.dscores = Tensor();
+  context.record("value_loss", {&scores, 1}, {}, std::move(backward));
+  return losses;
+}
+
 }  // namespace ds

@@ -139,6 +139,9 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
   if (is_last()) {
     add(kTargets, DType::kI32, {rows});
     if (content.weights) add(kWeights, DType::kF32, {rows});
+    if (head().problem != ClassifierProblem::kOneClass) {
+      add(kValues, DType::kF32, {extents.samples, head().classes});
+    }
     if (content.is_uneven) {
       add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
     }
@@ -266,17 +269,37 @@ Tensor Stage::logits_of(Context& context, const Tensor& y) const {
   return logits;
 }
 
+// Losses of the scores that the head gives of y, which are numbers or classes that hold by
+// themselves.
+Tensor Stage::losses_of_values(Context& context, const Var& y, const Tensor& values,
+                               const Tensor& targets, float grad_scale) const {
+  const LogitsSpec& spec = head().logits;
+  const LinearSpec scores{
+      .parts = {{.weight = spec.weight, .bias = spec.bias, .out = head().classes}},
+      .in = dims_.width};
+  const auto loss = head().problem == ClassifierProblem::kNumbers
+                        ? kernels::ValueLoss::kSquaredError
+                        : kernels::ValueLoss::kSigmoidCrossEntropy;
+  return value_losses(context, linear(context, y, scores), loss, values, targets, grad_scale);
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const Tensor targets = input.batch.tensor(batch_field::kTargets);
   const Tensor weights = input.batch.find(batch_field::kWeights);
+  const Tensor values = input.batch.find(batch_field::kValues);
   const SequenceRows rows = rows_of(input);
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
   Var y = head_input(context, std::move(residual), rows);
   if (head().classes > 0 && context.pass.mode == RunMode::kEval) {
     const Tensor scores = logits_of(context, y.value);
-    if (context.scores != nullptr) context.scores->on_scores(context.stream, scores, targets);
+    if (context.scores != nullptr) {
+      context.scores->on_scores(context.stream, scores, targets, values);
+    }
+  }
+  if (head().problem != ClassifierProblem::kOneClass) {
+    return losses_of_values(context, y, values, targets, grad_scale);
   }
   if (!head().logits.is_whole) y = enter_tensor(context, std::move(y));
   return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);

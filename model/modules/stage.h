@@ -74,7 +74,8 @@ class Stage final : public PipelineStage {
     DropoutSpec before{}, behind{};        // of what the transform reads, and gives
     LogitsSpec logits{};                   // whose weight is the embedding's table when tied
     int64_t classes = 0;                   // that logits are of; 0: of tokens
-    float factor = 1;                      // of logits
+    ClassifierProblem problem = ClassifierProblem::kOneClass;  // of classes
+    float factor = 1;                                          // of logits
   };
   struct Parts {
     ModelConfig config;
@@ -122,6 +123,8 @@ class Stage final : public PipelineStage {
   Var last_normed(Context& context, const Residual& residual) const;
   Var head_input(Context& context, Residual residual, const SequenceRows& rows) const;
   Tensor logits_of(Context& context, const Tensor& y) const;
+  Tensor losses_of_values(Context& context, const Var& y, const Tensor& values,
+                          const Tensor& targets, float grad_scale) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                        Residual in) const;
 

@@ -31,6 +31,9 @@ inline constexpr std::string_view kPositions = "positions";
 // attention sees (kernels/attention/attention_mask.h).
 inline constexpr std::string_view kKeyRanges = "key_ranges";
 inline constexpr std::string_view kWeights = "weights";  // fp32 [N], none below 0: of losses
+// fp32 [samples, scores]: the numbers that the scores of a sample's scored row, which has a target,
+// are to be, or from 0 to 1 whether each of several classes holds.
+inline constexpr std::string_view kValues = "values";
 // int32 [N], none below 0: which of several texts in a sample a token is of.
 inline constexpr std::string_view kSegments = "segments";
 // int32 [2, N]: kernels::sort_tokens() of tokens, of positions and of segments.

@@ -44,9 +44,11 @@ Tensor unread_value(const Shape& shape, DType dtype);
 class ScoreObserver {
  public:
   virtual ~ScoreObserver() = default;
-  // scores: fp32 [N, classes], targets: int32 [N], negative for a row that is of no class; both in
-  // memory of the stream. Not called on meta.
-  virtual void on_scores(Stream& stream, const Tensor& scores, const Tensor& targets) = 0;
+  // scores: fp32 [N, classes], targets: int32 [N], negative for a row that is not scored; values:
+  // batch_field::kValues, undefined where targets are classes. All in memory of the stream. Not
+  // called on meta.
+  virtual void on_scores(Stream& stream, const Tensor& scores, const Tensor& targets,
+                         const Tensor& values) = 0;
 };
 
 // How a forward pass is made: what is the same for all functions of it, or for those of a block.

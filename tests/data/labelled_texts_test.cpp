@@ -13,7 +13,7 @@ using Numbers = std::vector<int32_t>;
 LabelledForm form_of(int64_t length) {
   return {.text = "text",
           .label = "label",
-          .labels = {"no", "yes"},
+          .labels = {.names = {"no", "yes"}},
           .length = length,
           .frame = {.before = {1}, .after = {2}},
           .pair_frame = {.before = {1}, .between = {3}, .after = {2}, .has_segments = true}};
@@ -24,7 +24,8 @@ Numbers sample_of(const std::string& record, const LabelledForm& form) {
   files.write_text_atomically("/a.jsonl", record + "\n");
   const std::vector<std::string> paths{"/a.jsonl"};
   const auto texts = open_labelled_texts(files, paths, ByteTokenizer(), form);
-  const SampleSet set({texts}, form.length.tokens + kNumbersBesideTokens, INT32_MAX);
+  const SampleSet set({texts}, numbers_of_labelled(form.length.tokens, form.labels.values()),
+                      INT32_MAX);
   REQUIRE(set.size() == 1);
   Numbers numbers(static_cast<size_t>(set.sequence_length()) + 1);
   set.read(0, numbers);
@@ -37,6 +38,25 @@ TEST_CASE("a text of a class is framed, and padded or cut", "[data]") {
         Numbers{1, 'a', 'b', 2, 0, 0, 4, 4, 1});
   CHECK(sample_of(R"({"text": "abcdefg", "label": 0})", form_of(6)) ==
         Numbers{1, 'a', 'b', 'c', 'd', 2, 6, 6, 0});
+}
+
+TEST_CASE("a text of values has them behind its other numbers", "[data]") {
+  LabelledForm form = form_of(6);
+  form.labels = {.problem = ClassifierProblem::kNumbers, .names = {"a", "b"}};
+  const Numbers numbers = sample_of(R"({"text": "ab", "label": [-2.5, 1e-3]})", form);
+  const LabelledSample sample = labelled_sample(numbers, 2);
+  CHECK(sample.tokens.size() == 6);
+  CHECK(sample.size == 4);
+  CHECK(sample.label == 0);
+  CHECK(sample.value(0) == -2.5F);
+  CHECK(sample.value(1) == 1e-3F);
+  for (const int32_t number : numbers) CHECK(number >= 0);
+  form.labels = {.problem = ClassifierProblem::kSeveralClasses, .names = {"no", "yes"}};
+  const Numbers classes = sample_of(R"({"text": "ab", "label": ["yes"]})", form);
+  CHECK(labelled_sample(classes, 2).value(0) == 0);
+  CHECK(labelled_sample(classes, 2).value(1) == 1);
+  CHECK_THROWS_WITH(sample_of(R"({"text": "ab", "label": 0.5})", form),
+                    Catch::Contains("/a.jsonl:1: the class \"0.5\""));
 }
 
 TEST_CASE("padding at the end of a text does not count where the last token is scored", "[data]") {
@@ -108,7 +128,7 @@ TEST_CASE("texts without a class of the model are refused", "[data]") {
   CHECK_THROWS_WITH(sample_of(R"({"text": "a", "label": -1})", form), Catch::Contains("\"-1\""));
   // 0 is none of two classes that are called 1 and 2, and 1 is the first.
   LabelledForm numerals = form_of(6);
-  numerals.labels = {"1", "2"};
+  numerals.labels.names = {"1", "2"};
   CHECK(sample_of(R"({"text": "a", "label": 1})", numerals)[8] == 0);
   CHECK_THROWS_WITH(sample_of(R"({"text": "a", "label": 0})", numerals),
                     Catch::Contains("are \"1\", \"2\"") && !Catch::Contains("(or 0"));

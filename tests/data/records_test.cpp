@@ -1,5 +1,7 @@
 #include "data/text/records.h"
 
+#include <fmt/format.h>
+
 #include "core/status/error.h"
 #include "tests/support/catch.h"
 
@@ -10,7 +12,11 @@ using Rows = std::vector<std::vector<std::string>>;
 
 Rows rows_of(std::string_view content, RecordLayout layout, const std::vector<std::string>& names) {
   Rows rows;
-  for_each_record({.content = content, .path = "file", .layout = layout}, names,
+  std::vector<RecordField> fields;
+  for (const std::string& name : names) {
+    fields.push_back({.name = name, .may_be_list = name == "list"});
+  }
+  for_each_record({.content = content, .path = "file", .layout = layout}, fields,
                   [&](std::span<const std::string> values, int64_t line) {
                     rows.emplace_back(values.begin(), values.end());
                     rows.back().push_back(std::to_string(line));
@@ -30,6 +36,25 @@ TEST_CASE("records of JSON lines are read by their fields", "[data]") {
           "\"text\": \"\"}\r\n",
           RecordLayout::kJsonLines,
           {"label", "text"}) == Rows{{"2", "a\tb", "1"}, {"yes", "", "3"}});
+}
+
+TEST_CASE("a field that may be a list is a word, a number or the list's text", "[data]") {
+  CHECK(rows_of("{\"list\": [1, \"a\", 0.5]}\n{\"list\": -2.5}\n{\"list\": 7}\n{\"list\": \"b\"}\n"
+                "{\"list\": []}\n{\"list\": 18446744073709551615}\n",
+                RecordLayout::kJsonLines, {"list"}) == Rows{{"[1,\"a\",0.5]", "1"},
+                                                            {"-2.5", "2"},
+                                                            {"7", "3"},
+                                                            {"b", "4"},
+                                                            {"[]", "5"},
+                                                            {"1.8446744073709552e+19", "6"}});
+  CHECK(rows_of("list\n\"[1, 2]\"\n0.5\n", RecordLayout::kCommas, {"list"}) ==
+        Rows{{"[1, 2]", "2"}, {"0.5", "3"}});
+  for (const char* const value : {"null", "true", "{}"}) {
+    CAPTURE(value);
+    CHECK_THROWS_WITH(
+        rows_of(fmt::format("{{\"list\": {}}}", value), RecordLayout::kJsonLines, {"list"}),
+        Catch::Contains("the field \"list\" is neither text nor a number nor a list"));
+  }
 }
 
 TEST_CASE("cells of a table may be quoted", "[data]") {

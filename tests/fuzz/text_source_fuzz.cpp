@@ -24,11 +24,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ds::fuzz::put(fs, labelled, ds::fuzz::bytes_of(data, size).subspan(1));
     ds::fuzz::expect_refusal_or_success([&] {
       const std::vector<std::string> paths = {labelled};
-      const ds::LabelledForm form{
-          .text = "t", .label = "l", .text_pair = "p", .labels = {"a", "b"}, .length = 4};
-      const ds::SampleSet set({ds::open_labelled_texts(fs, paths, ds::ByteTokenizer(), form)},
-                              form.length.tokens + ds::kNumbersBesideTokens, 256);
-      set.check(1 << 20);
+      for (const auto problem :
+           {ds::ClassifierProblem::kOneClass, ds::ClassifierProblem::kSeveralClasses}) {
+        const ds::LabelledForm form{.text = "t",
+                                    .label = "l",
+                                    .text_pair = "p",
+                                    .labels = {.problem = problem, .names = {"a", "b"}},
+                                    .length = 4};
+        const ds::SampleSet set({ds::open_labelled_texts(fs, paths, ds::ByteTokenizer(), form)},
+                                ds::numbers_of_labelled(form.length.tokens, form.labels.values()),
+                                1 << 16);
+        set.check(1 << 20);
+      }
     });
   }
   for (const char* const tagged : {"/h.conll", "/h.jsonl"}) {

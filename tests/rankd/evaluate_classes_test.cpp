@@ -91,6 +91,43 @@ TEST_CASE("eval scores records as Hugging Face's models score them", "[rankd]") 
   check_figures(llama, llama.args("data.jsonl"));
 }
 
+TEST_CASE("eval tells how near numbers and several classes come", "[rankd]") {
+  const auto near_golden = [](const TrainedFolder& folder, const EvalArgs& args) {
+    Value figures = figures_of(args);
+    CHECK(figures.find("loss")->as_number() ==
+          Approx(golden(folder, "validation_loss")).epsilon(1e-5));
+    CHECK(figures.find("scored")->as_integer() == 20);
+    CHECK(figures.find("accuracy") == nullptr);
+    return figures;
+  };
+  const TrainedFolder bert("classifiers", "bert_number");
+  EvalArgs args = bert.args("data.jsonl");
+  args.text_pair = "second";
+  const Value figures = near_golden(bert, args);
+  const Value& similarity = figures.find("numbers")->items().at(0);
+  CHECK(similarity.find("label")->as_string() == "similarity");
+  const double error = similarity.find("mean_absolute_error")->as_number();
+  CHECK(error > 0);
+  CHECK(error * error <= figures.find("loss")->as_number());
+  CHECK(std::abs(similarity.find("pearson")->as_number()) <= 1);
+  args.json = false;
+  CHECK_THAT(testing::printed_by([&] { CHECK(run_evaluate(args) == 0); }).out,
+             Catch::Contains("number         similarity: mean absolute error ") &&
+                 Catch::Contains("mean squared difference"));
+  const TrainedFolder roberta("classifiers", "roberta_several");
+  args = roberta.args("data.jsonl");
+  const Value several = near_golden(roberta, args);
+  REQUIRE(several.find("classes")->items().size() == 3);
+  for (const Value& one : several.find("classes")->items()) {
+    CHECK(one.find("right")->as_integer() <= one.find("holds")->as_integer());
+    CHECK(one.find("right")->as_integer() <= one.find("predicted")->as_integer());
+  }
+  CHECK(several.find("exact")->as_number() <= 1);
+  args.json = false;
+  CHECK_THAT(testing::printed_by([&] { CHECK(run_evaluate(args) == 0); }).out,
+             Catch::Contains(" of 20 texts have every class right"));
+}
+
 TEST_CASE("eval scores words as Hugging Face's models score them", "[rankd]") {
   const TrainedFolder bert("token_classifiers", "bert");
   check_figures(bert, bert.args("data.jsonl"));

@@ -35,7 +35,8 @@ ALLOWED = {
 FLOORS = {
     "core": [["precompiled", "status"], ["libraries", "values"], ["files", "text"], ["memory", "torch"], ["cuda", "fibre", "tasks"],
              ["device"]],
-    "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "pooling", "reduce", "selection", "step"],
+    "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "pooling", "reduce", "selection", "step",
+                 "value_loss"],
                 ["embedding", "matmul", "quantize", "rotary"], ["optimizer", "pruning", "softmax"]],
     "config": [["reader"], ["families"], ["sections"], [""], ["explain", "rules"]],
     "cli": [["", "text"], ["completion", "verbs"], ["table"]],
@@ -76,7 +77,7 @@ FENCES = {
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
     r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat[/_]", r"data/tokenizer/",
-                   r"data/text/(json_(lines|shape)\.cpp|record_lines\.(cpp|h))$",
+                   r"data/text/(json_(lines|shape)\.cpp|record_(lines|list)\.(cpp|h))$",
                    r"train/", r"generate/", r"rankd/", r"launcher/"],
 }
 

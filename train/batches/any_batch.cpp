@@ -36,6 +36,9 @@ void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   if (batch.has(batch_field::kWeights)) {
     std::ranges::fill(batch.values<float>(batch_field::kWeights), 1.0F);
   }
+  if (batch.has(batch_field::kValues)) {
+    std::ranges::fill(batch.values<float>(batch_field::kValues), 0.0F);
+  }
   if (!batch.has(batch_field::kKeyRanges)) return;
   const std::span<int32_t> ranges = batch.values<int32_t>(batch_field::kKeyRanges);
   const auto length = static_cast<int32_t>(batch.tensor(batch_field::kKeyRanges).shape()[1]);

@@ -13,10 +13,10 @@ namespace {
 constexpr int32_t kNoClass = -1;
 
 // Room for each row of a field with as many values for each sample.
-std::span<int32_t> values_of(const MicroBatch& batch, std::string_view name, int64_t row,
-                             int64_t rows) {
+template <class T = int32_t>
+std::span<T> values_of(const MicroBatch& batch, std::string_view name, int64_t row, int64_t rows) {
   if (!batch.has(name)) return {};
-  const std::span<int32_t> all = batch.values<int32_t>(name);
+  const std::span<T> all = batch.values<T>(name);
   const size_t each = all.size() / to_size(rows);
   return all.subspan(to_size(row) * each, each);
 }
@@ -39,15 +39,17 @@ void write_tokens(std::span<const int32_t> tokens, std::span<int32_t> to) {
   if (!to.empty()) std::ranges::copy(tokens.first(to.size()), to.begin());
 }
 
-void write_text(std::span<const int32_t> numbers, ScoredRow row, const SampleFields& fields) {
-  const LabelledSample sample = labelled_sample(numbers);
+void write_text(std::span<const int32_t> numbers, const ScoredSamples& scored,
+                const SampleFields& fields) {
+  const LabelledSample sample = labelled_sample(numbers, scored.values);
   write_tokens(sample.tokens, fields.tokens);
   if (!fields.targets.empty()) {
     std::ranges::fill(fields.targets, kNoClass);
-    fields.targets[row == ScoredRow::kLast ? to_size(sample.size - 1) : 0] = sample.label;
+    fields.targets[scored.row == ScoredRow::kLast ? to_size(sample.size - 1) : 0] = sample.label;
   }
   write_ranges(sample.size, fields.key_ranges);
   write_segments(sample, fields.segments);
+  for (size_t i = 0; i < fields.values.size(); ++i) fields.values[i] = sample.value(i);
 }
 
 void write_words(std::span<const int32_t> numbers, const SampleFields& fields) {
@@ -62,15 +64,16 @@ void write_words(std::span<const int32_t> numbers, const SampleFields& fields) {
 
 }  // namespace
 
-WriteSample sample_writer(ScoredRow scored) {
-  if (scored == ScoredRow::kEach) return write_words;
+WriteSample sample_writer(const ScoredSamples& scored) {
+  if (scored.row == ScoredRow::kEach) return write_words;
   return [scored](std::span<const int32_t> numbers, const SampleFields& fields) {
     write_text(numbers, scored, fields);
   };
 }
 
-int64_t sample_size(std::span<const int32_t> numbers, ScoredRow scored) {
-  return scored == ScoredRow::kEach ? tagged_sample(numbers).size : labelled_sample(numbers).size;
+int64_t sample_size(std::span<const int32_t> numbers, const ScoredSamples& scored) {
+  return scored.row == ScoredRow::kEach ? tagged_sample(numbers).size
+                                        : labelled_sample(numbers, scored.values).size;
 }
 
 SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows) {
@@ -78,7 +81,8 @@ SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows) {
   return {.tokens = values_of(batch, kTokens, row, rows),
           .targets = values_of(batch, kTargets, row, rows),
           .key_ranges = values_of(batch, kKeyRanges, row, rows),
-          .segments = values_of(batch, kSegments, row, rows)};
+          .segments = values_of(batch, kSegments, row, rows),
+          .values = values_of<float>(batch, kValues, row, rows)};
 }
 
 LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,

@@ -1,6 +1,6 @@
 // Batches of texts that are each of a class, or of words that are, as the engine takes them: one
 // row of a sample has the class as its target, or each that counts its own, the others have none;
-// padding is seen by no token.
+// padding is seen by no token. In the place of a class a sample may have values.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@ namespace ds {
 // Room for what a sample has of each field; none: nobody asks for it.
 struct SampleFields {
   std::span<int32_t> tokens, targets, key_ranges, segments;
+  std::span<float> values{};
 };
 using WriteSample = std::function<void(std::span<const int32_t> numbers, const SampleFields&)>;
 // Fills the fields with the first tokens of a sample, as many as there is room for, which are all
 // but padding.
-WriteSample sample_writer(ScoredRow scored);
+WriteSample sample_writer(const ScoredSamples& scored);
 // How many tokens of it are no padding.
-int64_t sample_size(std::span<const int32_t> numbers, ScoredRow scored);
+int64_t sample_size(std::span<const int32_t> numbers, const ScoredSamples& scored);
 // The fields of one of `rows` samples in a micro-batch on the host.
 SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows);
 

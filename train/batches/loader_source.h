@@ -1,11 +1,11 @@
 // Batches of a sample set as the engine takes them. Who watches hears which samples they are.
 #pragma once
 
-#include "config/families/spec/transformer_spec.h"
 #include "data/data_loader.h"
 #include "data/document_rows.h"
 #include "data/masked_tokens.h"
 #include "train/batches/batch_source.h"
+#include "train/batches/scored_samples.h"
 #include "train/settings/observers.h"
 
 namespace ds {
@@ -21,8 +21,8 @@ struct SamplePlace {
 struct LoaderOptions {
   DocumentRules documents{};
   std::optional<MaskingRules> masking{};
-  std::optional<ScoredRow> scored{};  // samples have classes, by which row they are scored
-  uint64_t seed = 0;                  // of what is masked
+  std::optional<ScoredSamples> scored{};  // unset: samples are tokens alone
+  uint64_t seed = 0;                      // of what is masked
   // Hears of a sample from the rank that has its first part, of several from the first. Null:
   // nobody listens, as in an evaluation.
   StepObserver* observer = nullptr;

@@ -1,5 +1,5 @@
-// The classes that a model scores: of each text (sequence classification), or of each token (token
-// classification). By which modules a family scores them is for the family to say
+// The classes, or numbers, that a model scores: of each text (sequence classification), or of each
+// token (token classification). By which modules a family scores them is for the family to say
 // (ClassifierSpecs in transformer_spec.h).
 #pragma once
 
@@ -15,8 +15,16 @@ enum class ClassifierTask : int { kTexts, kTokens };
 struct EnumName;
 std::span<const EnumName> names_of(ClassifierTask);
 
+// What the scores of a text are, by transformers' words of problem_type.
+enum class ClassifierProblem : int {
+  kOneClass,        // it is of the class with the highest score; cross entropy
+  kNumbers,         // they are numbers that it has; the mean of squared differences
+  kSeveralClasses,  // it is of each class whose score is above 0; cross entropy of each class
+};
+std::span<const EnumName> names_of(ClassifierProblem);
+
 struct Classifier {
-  std::vector<std::string> labels;  // the classes' names, by their number
+  std::vector<std::string> labels;  // the classes' names, or the numbers', by their number
   // It drops of what is scored, as classifier_dropout of a config.json; unset: the family's.
   std::optional<double> dropout{};
   bool is_fresh = false;  // the folder that training starts from has no such head
@@ -24,12 +32,19 @@ struct Classifier {
   // the end of a text do not count where the last one is scored.
   std::optional<int64_t> padding{};
   ClassifierTask task = ClassifierTask::kTexts;
+  ClassifierProblem problem = ClassifierProblem::kOneClass;  // of tokens there is no other
 };
+
+// What transformers takes the scores for if nothing says it: one alone for a number.
+inline ClassifierProblem problem_of(const std::vector<std::string>& labels) {
+  return labels.size() == 1 ? ClassifierProblem::kNumbers : ClassifierProblem::kOneClass;
+}
 
 // What a configuration wants of a model: the classes that it is to score, and of what.
 struct WantedClasses {
-  std::vector<std::string> labels{};     // none: those that the model has
-  std::optional<ClassifierTask> task{};  // unset: the model's, or that of texts
+  std::vector<std::string> labels{};           // none: those that the model has
+  std::optional<ClassifierTask> task{};        // unset: the model's, or that of texts
+  std::optional<ClassifierProblem> problem{};  // unset: the model's, or problem_of()
 };
 
 }  // namespace ds

@@ -16,7 +16,6 @@ namespace {
 using Json = rapidjson::Value;
 
 constexpr int64_t kMostClasses = 1 << 20;
-constexpr const char* kProblem = "single_label_classification";
 
 std::vector<std::string> numbered_names(int64_t count) {
   std::vector<std::string> names;
@@ -59,7 +58,28 @@ void read_form(const HfObject& object, Classifier& classifier) {
   }
 }
 
+// What scores of texts are. Heads of tokens know one kind of problem, and transformers never looks
+// at the key.
+ClassifierProblem read_problem(const HfObject& object, const Classifier& classifier) {
+  if (classifier.task == ClassifierTask::kTokens) return ClassifierProblem::kOneClass;
+  const Json* const problem = object.find("problem_type");
+  if (problem == nullptr) return problem_of(classifier.labels);
+  const std::string_view name = problem->IsString() ? text_of(*problem) : "";
+  for (const EnumName& known : names_of(ClassifierProblem())) {
+    if (known.name == name) return static_cast<ClassifierProblem>(known.value);
+  }
+  object.refuse(problem->IsString() ? fmt::format("\"problem_type\": \"{}\"", name)
+                                    : "a \"problem_type\" that is no text");
+}
+
 }  // namespace
+
+std::string_view problem_name(ClassifierProblem problem) {
+  for (const EnumName& known : names_of(problem)) {
+    if (known.value == static_cast<int>(problem)) return known.name;
+  }
+  throw InternalError("classifier: a problem without a name");
+}
 
 Classifier read_classifier(const HfObject& object, ClassifierTask task) {
   Classifier classifier{.labels = {}, .task = task};
@@ -73,24 +93,19 @@ Classifier read_classifier(const HfObject& object, ClassifierTask task) {
   const Json* const names = object.find("id2label");
   classifier.labels =
       names != nullptr ? names_in(object, *names) : numbered_names(static_cast<int64_t>(count));
-  // Heads of tokens know one kind of problem, and transformers never looks at the key.
-  const Json* const problem =
-      task == ClassifierTask::kTexts ? object.find("problem_type") : nullptr;
-  const bool is_other =
-      problem != nullptr && (!problem->IsString() || text_of(*problem) != kProblem);
-  if (is_other) object.refuse(fmt::format("a \"problem_type\" other than \"{}\"", kProblem));
-  if (classifier.labels.size() < 2) {
-    object.refuse(task == ClassifierTask::kTexts
-                      ? "one class (\"num_labels\": 1), which is a number to be told (regression),"
-                      : "one class (\"num_labels\": 1), which all tokens are of,");
+  if (classifier.labels.empty()) object.refuse("an empty \"id2label\"");
+  classifier.problem = read_problem(object, classifier);
+  if (classifier.labels.size() < 2 && classifier.problem == ClassifierProblem::kOneClass) {
+    object.refuse(fmt::format("one class (\"num_labels\": 1), which all {} are of,",
+                              task == ClassifierTask::kTexts ? "texts" : "tokens"));
   }
   read_form(object, classifier);
   return classifier;
 }
 
 Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels,
-                            ClassifierTask task) {
-  Classifier classifier{.labels = labels, .is_fresh = true, .task = task};
+                            ClassifierTask task, ClassifierProblem problem) {
+  Classifier classifier{.labels = labels, .is_fresh = true, .task = task, .problem = problem};
   read_form(object, classifier);
   return classifier;
 }
@@ -104,7 +119,7 @@ void set_classifier(Value& object, const Classifier& classifier) {
   object.set("id2label", std::move(names));
   object.set("label2id", std::move(numbers));
   if (classifier.task == ClassifierTask::kTexts) {
-    object.set("problem_type", Value::string(kProblem));
+    object.set("problem_type", Value::string(std::string(problem_name(classifier.problem))));
   }
   if (classifier.dropout) object.set("classifier_dropout", Value::number(*classifier.dropout));
 }
@@ -125,7 +140,9 @@ void set_classifier(rapidjson::Document& object, const Classifier& classifier) {
   };
   set("id2label", std::move(names));
   set("label2id", std::move(numbers));
-  if (classifier.task == ClassifierTask::kTexts) set("problem_type", text(kProblem));
+  if (classifier.task == ClassifierTask::kTexts) {
+    set("problem_type", text(std::string(problem_name(classifier.problem))));
+  }
   object.RemoveMember("num_labels");  // id2label says it
 }
 

@@ -12,12 +12,15 @@ namespace ds {
 class Value;
 
 // transformers' two classes LABEL_0 and LABEL_1 if the keys are silent. DataError for names that
-// are not numbered from 0 on, Unsupported for a problem that is not one class of several.
+// are not numbered from 0 on, Unsupported for another problem, and for one class that all texts or
+// tokens are of.
 Classifier read_classifier(const HfObject& object, ClassifierTask task);
 
 // A head of these classes that begins anew, in a model that has another.
 Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels,
-                            ClassifierTask task);
+                            ClassifierTask task, ClassifierProblem problem);
+
+std::string_view problem_name(ClassifierProblem problem);  // as problem_type has it
 
 void set_classifier(Value& object, const Classifier& classifier);
 void set_classifier(rapidjson::Document& object, const Classifier& classifier);

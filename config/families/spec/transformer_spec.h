@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/families/spec/classifier.h"
 #include "config/families/spec/rotary.h"
 
 namespace ds {
@@ -171,8 +172,9 @@ struct HeadSpec {
   std::string_view bias = {};  // a module below the root with a bias of logits; empty: none
   double logits_softcap = 0;   // c: logits become c tanh(logit / c); 0: they stay
   int64_t classes = 0;         // that logits are of; 0: of tokens
-  bool pools_mean = false;     // the mean of a sample's rows is what the transform reads
-  double deviation = 0;        // of the first weights of what gives them; 0: that of all others
+  ClassifierProblem problem = ClassifierProblem::kOneClass;  // if they are of classes
+  bool pools_mean = false;  // the mean of a sample's rows is what the transform reads
+  double deviation = 0;     // of the first weights of what gives them; 0: that of all others
   double dropout_before = 0, dropout_behind = 0;  // of what the transform reads and gives
 };
 

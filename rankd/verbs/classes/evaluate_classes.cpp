@@ -7,9 +7,9 @@
 #include "core/tasks/clock.h"
 #include "core/text/device_name.h"
 #include "core/values/index.h"
+#include "rankd/verbs/classes/score_report.h"
 #include "rankd/verbs/terminal/json_values.h"
 #include "train/batches/labelled_source.h"
-#include "train/class_counts.h"
 #include "train/labelled_data.h"
 
 namespace ds {
@@ -54,15 +54,14 @@ DataSection data_section(const EvalArgs& args, FileSystem& files, const ModelSou
 
 struct Figures {
   std::vector<std::string> notes;  // of the data
-  ClassCounts counts;
-  double nats = 0;
+  std::unique_ptr<ScoreReport> scores;
+  double losses = 0;  // the sum
   int64_t samples = 0;
   int64_t tokens = 0;   // padding left out
   int64_t longest = 0;  // sample, in tokens
   double seconds = 0;
 
-  double loss() const { return nats / static_cast<double>(counts.counts()[0]); }
-  double accuracy() const { return share_of_right(counts.counts()); }
+  double loss() const { return losses / static_cast<double>(scores->scored()); }
 };
 
 // The numbers of a sample, without the one that follows in its SampleSet.
@@ -78,7 +77,7 @@ class ClassScorer {
  public:
   ClassScorer(const ModelSource& source, DType dtype, const ModelPlace& place)
       : loaded_(source, {.begin = 0, .end = dimensions(source.model).layers + 2}, dtype, place),
-        scored_(classifier_spec(source.model)->row),
+        scored_(scored_samples(source.model)),
         write_(sample_writer(scored_)),
         content_{.key_ranges = !is_causal(source.model)} {}
 
@@ -95,7 +94,7 @@ class ClassScorer {
       }
       figures.samples += std::ssize(records);
       figures.longest = std::max(figures.longest, length);
-      figures.nats += score(records, length, &figures.counts);
+      figures.losses += score(records, length, figures.scores.get());
     }
   }
 
@@ -121,7 +120,7 @@ class ClassScorer {
 
   // The sum of the losses of those that have a class.
   double score(std::span<const std::vector<int32_t>> records, int64_t length,
-               ClassCounts* counts) const {
+               ScoreObserver* observer) const {
     const int64_t rows = narrow<int64_t>(records.size());
     const BatchSpec spec = spec_of(rows, length);
     const MicroBatch host = host_batch(spec);
@@ -130,7 +129,7 @@ class ClassScorer {
     }
     Tensor block = Tensor::empty({spec.bytes()}, DType::kU8, stream());
     stream().copy(host.block().address(), block.address(), block.bytes());
-    const Tensor made = losses(spec, std::move(block), rows, length, counts);
+    const Tensor made = losses(spec, std::move(block), rows, length, observer);
     std::vector<float> values(to_size(made.numel()));
     stream().copy(made.address(), values.data(), made.bytes());
     stream().synchronize();
@@ -140,9 +139,9 @@ class ClassScorer {
   }
 
   Tensor losses(const BatchSpec& spec, Tensor block, int64_t rows, int64_t length,
-                ClassCounts* counts) const {
+                ScoreObserver* observer) const {
     Context context = loaded_.context(nullptr);
-    context.scores = counts;
+    context.scores = observer;
     return loaded_.stage().losses(
         context,
         {.batch = MicroBatch(spec, std::move(block)), .rows = {.batch = rows, .length = length}},
@@ -150,58 +149,31 @@ class ClassScorer {
   }
 
   mutable LoadedStage loaded_;
-  const ScoredRow scored_;
+  const ScoredSamples scored_;
   const WriteSample write_;
   const BatchContent content_;
 };
 
-Value class_value(const std::string& label, const ClassTally& tally) {
-  Value out = Value::object();
-  out.set("label", Value::string(label));
-  out.set("scored", Value::integer(tally.scored));
-  out.set("right", Value::integer(tally.right));
-  out.set("predicted", Value::integer(tally.predicted));
-  return out;
-}
-
 std::string to_json(const Figures& f, const ModelSource& source) {
-  const std::vector<int64_t> counts = f.counts.counts();
   Value out = Value::object();
   out.set("source", Value::string(source.place));
   out.set("loss", Value::number(f.loss()));
-  out.set("accuracy", Value::number(f.accuracy()));
   for (const auto& [key, value] :
        std::initializer_list<std::pair<const char*, int64_t>>{{"samples", f.samples},
-                                                              {"scored", counts[0]},
-                                                              {"right", counts[1]},
+                                                              {"scored", f.scores->scored()},
                                                               {"tokens", f.tokens},
                                                               {"longest_sample", f.longest}}) {
     out.set(key, Value::integer(value));
   }
-  std::vector<Value> classes;
-  const std::vector<std::string>& labels = source.model.classifier->labels;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    classes.push_back(class_value(labels[i], f.counts.tally(i)));
-  }
-  out.set("classes", Value::list(std::move(classes)));
+  f.scores->add_to(out);
   out.set("notes", strings_value(f.notes));
   out.set("seconds", Value::number(f.seconds));
   return to_compact_json(out) + "\n";
 }
 
 std::string to_text(const Figures& f, const ModelSource& source) {
-  const std::vector<int64_t> counts = f.counts.counts();
-  std::string text = fmt::format(
-      "loss           {:.6f} nats\n"
-      "accuracy       {:.6f}, {} of {} {}\n",
-      f.loss(), f.accuracy(), counts[1], counts[0],
-      scores_tokens(source.model) ? fmt::format("tokens in {} sentences", f.samples) : "texts");
-  const std::vector<std::string>& labels = source.model.classifier->labels;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const ClassTally tally = f.counts.tally(i);
-    text += fmt::format("class          {}: {} of {} right, predicted {} times\n", labels[i],
-                        tally.right, tally.scored, tally.predicted);
-  }
+  std::string text = fmt::format("loss           {:.6f} {}\n{}", f.loss(), loss_unit(source.model),
+                                 f.scores->text(f.samples));
   text += fmt::format("tokens         {}\nseconds        {:.1f}\n", f.tokens, f.seconds);
   for (const std::string& note : f.notes) text += fmt::format("note: {}\n", note);
   return text;
@@ -230,12 +202,13 @@ std::string evaluate_classes(const EvalArgs& args, FileSystem& files, const Mode
     ClassScorer(source, dtype, meta).rehearse(samples, args.batch);
   });
   Figures figures;
+  figures.scores = make_score_report(source.model);
   figures.notes = records->notes();
   ClassScorer(source, dtype, device.place()).add(samples, args.batch, figures);
-  if (!std::isfinite(figures.nats)) {
+  if (!std::isfinite(figures.losses)) {
     throw ValidationError(
         fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
-                    figures.nats, args.dtype));
+                    figures.losses, args.dtype));
   }
   figures.seconds = seconds_since(start);
   return args.json ? to_json(figures, source) : to_text(figures, source);

@@ -35,9 +35,19 @@ constexpr size_t kMostNamed = 8;
 
 std::string objective_of(const ModelConfig& model) {
   if (model.classifier) {
-    return fmt::format("which of {} classes a {} is of: {}", model.classifier->labels.size(),
-                       scores_tokens(model) ? "word" : "text",
-                       join_some(model.classifier->labels, kMostNamed));
+    const Classifier& classifier = *model.classifier;
+    const std::string names = join_some(classifier.labels, kMostNamed);
+    const size_t count = classifier.labels.size();
+    switch (classifier.problem) {
+      case ClassifierProblem::kNumbers:
+        return fmt::format("{} of a text: {}",
+                           count == 1 ? "a number" : fmt::format("{} numbers", count), names);
+      case ClassifierProblem::kSeveralClasses:
+        return fmt::format("for each of {} classes whether a text is of it: {}", count, names);
+      case ClassifierProblem::kOneClass:
+        return fmt::format("which of {} classes a {} is of: {}", count,
+                           scores_tokens(model) ? "word" : "text", names);
+    }
   }
   return is_causal(model) ? "the next token" : "tokens that are masked (data.masked_lm)";
 }

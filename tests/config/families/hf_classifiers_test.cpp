@@ -141,6 +141,48 @@ TEST_CASE("of what classes are follows from the task, or else the folder", "[mod
       Catch::Contains("a head that scores classes of tokens"));
 }
 
+TEST_CASE("what scores of texts are follows from the folder, or from what is wanted", "[model]") {
+  const auto problem_of_model = [](const std::string& keys,
+                                   std::optional<ClassifierProblem> wanted = {},
+                                   const Names& labels = {}) {
+    const std::string source =
+        R"({"hidden_size": 64, "num_attention_heads": 4, "architectures": [")" +
+        std::string(labels.empty() ? "BertForSequenceClassification" : "BertModel") + "\"]" + keys +
+        "}";
+    const ModelConfig config = parse_hf_config(source, "c", {.labels = labels, .problem = wanted});
+    const ClassifierProblem problem = config.classifier.value().problem;
+    CHECK(transformer_spec(config).head.problem == problem);
+    for (const std::string& text : {format_hf_config(config, DType::kF32),
+                                    keep_hf_config(source, "c", config, DType::kF32)}) {
+      CHECK(parse_hf_config(text, "c").classifier.value().problem == problem);
+    }
+    return problem;
+  };
+  using enum ClassifierProblem;
+  CHECK(problem_of_model("") == kOneClass);
+  CHECK(problem_of_model(R"(, "num_labels": 1)") == kNumbers);
+  CHECK(problem_of_model(R"(, "problem_type": "regression")") == kNumbers);
+  CHECK(problem_of_model(R"(, "problem_type": "multi_label_classification")") == kSeveralClasses);
+  CHECK(problem_of_model("", kSeveralClasses) == kSeveralClasses);
+  CHECK(problem_of_model(R"(, "problem_type": "regression")", kOneClass) == kOneClass);
+  CHECK(problem_of_model("", {}, {"score"}) == kNumbers);
+  CHECK(problem_of_model("", {}, {"a", "b"}) == kOneClass);
+  CHECK(problem_of_model("", kNumbers, {"a", "b"}) == kNumbers);
+  CHECK(problem_of_model("", kSeveralClasses, {"a"}) == kSeveralClasses);
+  CHECK_THROWS_WITH(problem_of_model(R"(, "num_labels": 1)", kOneClass),
+                    Catch::Contains("a class that all texts would be of"));
+  const std::string tokens =
+      R"({"hidden_size": 64, "num_attention_heads": 4, "problem_type": "regression", )"
+      R"("architectures": ["BertForTokenClassification"]})";
+  CHECK(parse_hf_config(tokens, "c").classifier->problem == kOneClass);
+  CHECK_THROWS_WITH(parse_hf_config(tokens, "c", {.problem = kNumbers}),
+                    Catch::Contains("remove model.problem_type"));
+  const std::string none =
+      R"({"hidden_size": 64, "num_attention_heads": 4, "architectures": ["BertModel"]})";
+  CHECK_THROWS_WITH(parse_hf_config(none, "c", {.problem = kNumbers}),
+                    Catch::Contains("as model.problem_type says"));
+}
+
 TEST_CASE("a ModernBERT scores its first token, or the mean of all", "[model]") {
   const auto pooled = [](const std::string& keys) {
     const ModelConfig config = read("ModernBertForSequenceClassification", keys);
@@ -165,9 +207,10 @@ TEST_CASE("a ModernBERT scores its first token, or the mean of all", "[model]") 
 
 TEST_CASE("what a classifier is not is refused by name", "[model]") {
   for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"(, "problem_type": "regression")", "problem_type"},
-           {R"(, "problem_type": "multi_label_classification")", "problem_type"},
-           {R"(, "num_labels": 1)", "num_labels"},
+           {R"(, "problem_type": "ranking")", "\"problem_type\": \"ranking\""},
+           {R"(, "problem_type": 3)", "a \"problem_type\" that is no text"},
+           {R"(, "problem_type": "single_label_classification", "num_labels": 1)", "num_labels"},
+           {R"(, "id2label": {})", "id2label"},
            {R"(, "num_labels": 2.5)", "num_labels"},
            {R"(, "id2label": {"0": "a", "2": "b"})", "id2label"},
            {R"(, "id2label": {"0": "a", "1": 2})", "id2label"},

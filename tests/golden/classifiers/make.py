@@ -1,6 +1,6 @@
 """Makes the golden runs of models that score classes beside this file with Hugging Face's own models: five steps of AdamW
-over texts, or pairs of them, of one class each, cut and padded by their tokenizers, and what the model after them makes of
-the same texts: the mean loss, and the share of them whose class has the highest score.
+over texts, or pairs of them, of one class each, of numbers, or of several classes, cut and padded by their tokenizers, and
+what the model after them makes of the same texts: the mean loss, and the share of them whose class has the highest score.
 
 usage: make.py FOLDER [FAMILY ...]
 Made with torch 2.15.0, transformers 5.24.0 and tokenizers 0.23.3, on the CPU.
@@ -41,8 +41,16 @@ FAMILIES = {
                                             initializer_range=0.5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
                                             bos_token_id=None, eos_token_id=None, attn_implementation="eager", **CLASSES),
 }
-PAIRS = ("bert",)
-TABLES = {"roberta": "data.csv", "modernbert": "data.tsv"}
+PAIRS = ("bert", "bert_number")
+TABLES = {"roberta": "data.csv", "modernbert": "data.tsv", "llama_number": "data.tsv"}
+# Name: the family, what the scores are, and of what.
+PROBLEMS = {
+    "bert_number": ("bert", "regression", ["similarity"]),
+    "llama_number": ("llama", None, ["reward"]),  # as reward models are saved
+    "modernbert_mean_numbers": ("modernbert_mean", "regression", ["joy", "anger", "fear"]),
+    "roberta_several": ("roberta", "multi_label_classification", LABELS),
+    "gpt2_several": ("gpt2", "multi_label_classification", ["spam"]),
+}
 # Keys' biases have no gradient but rounding's, which Adam would make whole steps of.
 HYPER = {**OPTIMIZER, "eps": 1e-2}
 
@@ -56,13 +64,33 @@ def tokenizer_of():
     return tokenizer
 
 
+# What a record has as its label, and what the model is given of it.
+def label_of(draw, i, problem, labels):
+    if problem == "multi_label_classification":
+        holds = [float(draw.random() < 0.4) for _ in labels]
+        names = [name for name, held in zip(labels, holds) if held]
+        if i % 3 == 0 and len(names) == 1:
+            return names[0], holds
+        if i % 3 == 1:
+            holds = [held * 0.75 for held in holds]
+            return holds, holds
+        return names, holds
+    numbers = [round(draw.uniform(-3, 3), i % 4) for _ in labels]
+    return (numbers[0] if len(labels) == 1 else numbers), numbers
+
+
 def records_of(family):
     draw = random.Random(family)
+    _, problem, labels = PROBLEMS.get(family, (family, "single_label_classification", LABELS))
     text = lambda: " ".join(f"w{draw.randrange(4, WORDS)}" for _ in range(draw.randrange(1, LENGTH)))
     records = []
     for i in range(STEPS * BATCH):
-        label = draw.randrange(len(LABELS))
-        record = {"text": text(), "label": label if i % 2 else LABELS[label]}
+        if family in PROBLEMS:
+            label, values = label_of(draw, i, problem, labels)
+            record = {"text": text(), "label": label, "values": values}
+        else:
+            label = draw.randrange(len(LABELS))
+            record = {"text": text(), "label": label if i % 2 else LABELS[label]}
         if family in PAIRS:
             record["second"] = text()
         records.append(record)
@@ -71,7 +99,8 @@ def records_of(family):
 
 def write_records(path, records):
     if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        told = [{name: value for name, value in record.items() if name != "values"} for record in records]
+        path.write_text("".join(json.dumps(record) + "\n" for record in told))
         return
     with path.open("w", newline="") as file:
         rows = csv.writer(file, delimiter="," if path.suffix == ".csv" else "\t", lineterminator="\n",
@@ -86,13 +115,27 @@ def batch_of(tokenizer, records, family):
     batch = {"input_ids": [row.ids for row in rows], "attention_mask": [row.attention_mask for row in rows]}
     if family in PAIRS:
         batch["token_type_ids"] = [row.type_ids for row in rows]
-    labels = [record["label"] if isinstance(record["label"], int) else LABELS.index(record["label"]) for record in records]
+    if "values" in records[0]:
+        labels = [record["values"] for record in records]
+    else:
+        labels = [record["label"] if isinstance(record["label"], int) else LABELS.index(record["label"]) for record in records]
     return {name: torch.tensor(values) for name, values in {**batch, "labels": labels}.items()}
+
+
+def config_of(family):
+    of, problem, labels = PROBLEMS.get(family, (family, None, LABELS))
+    config = FAMILIES[of]()
+    if family in PROBLEMS:
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {name: i for i, name in enumerate(labels)}
+        config.problem_type = problem
+        config.initializer_range = 0.2  # squares of larger scores make rounding grow
+    return config
 
 
 def make(family, folder):
     torch.manual_seed(11)
-    model = transformers.AutoModelForSequenceClassification.from_config(FAMILIES[family]())
+    model = transformers.AutoModelForSequenceClassification.from_config(config_of(family))
     for name, value in model.named_parameters():
         if name.endswith("bias"):  # which are all zeros otherwise
             torch.nn.init.normal_(value, 0, 0.1)
@@ -124,7 +167,8 @@ def make(family, folder):
         batch = batch_of(tokenizer, records, family)
         after = model(**batch)
     golden["validation_loss"] = after.loss.item()
-    golden["validation_accuracy"] = (after.logits.argmax(-1) == batch["labels"]).float().mean().item()
+    if family not in PROBLEMS:
+        golden["validation_accuracy"] = (after.logits.argmax(-1) == batch["labels"]).float().mean().item()
     (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
     save_file({name: value.detach().float().contiguous().clone() for name, value in model.state_dict().items()},
               folder / "final.safetensors")
@@ -132,7 +176,7 @@ def make(family, folder):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    for family in sys.argv[2:] or FAMILIES:
+    for family in sys.argv[2:] or [*FAMILIES, *PROBLEMS]:
         make(family, folder / family)
 
 
