@@ -170,9 +170,11 @@ void write_family(Config& config, FamilyWriter& writer, Value& object) {
 
 std::string architecture(const HfObject& object) {
   const Json* list = object.find("architectures");
-  if (list != nullptr && list->IsArray() && list->Size() > 0 && (*list)[0].IsString()) {
-    return std::string(text_of((*list)[0]));
+  if (list != nullptr && !(list->IsArray() && (list->Empty() || (*list)[0].IsString()))) {
+    throw DataError(fmt::format("{}: \"architectures\" must be a list with the name of a class",
+                                object.path()));
   }
+  if (list != nullptr && !list->Empty()) return std::string(text_of((*list)[0]));
   const Json* type = object.find("model_type");
   if (type == nullptr) return "";
   if (!type->IsString()) {

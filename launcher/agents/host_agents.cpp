@@ -127,15 +127,15 @@ HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts)
     candidates_.erase(host);
     waiting_.erase(host);
   }
-  std::vector<std::string> to_start = hosts;
-  for (int starts = 0; starts < kMostStarts && !to_start.empty(); ++starts) {
-    for (const std::string& host : to_start) connect(host);
-    wait_until_settled(hosts);
-    std::erase_if(to_start, [this](const std::string& host) {
-      const auto link = links_.find(host);
-      return link == links_.end() || !has_lost_its_session(*link->second);
-    });
+  for (const std::string& host : hosts) {
+    starts_.erase(host);
+    connect(host);
   }
+  wait_until_settled(hosts);
+  const auto start_some_again = [&] {
+    return std::ranges::count_if(hosts, [&](const auto& host) { return start_again(host); }) > 0;
+  };
+  while (start_some_again()) wait_until_settled(hosts);
   Outcome out;
   out.problems = failed_;
   for (const std::string& host : hosts) {
@@ -159,6 +159,7 @@ HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts)
 
 void HostAgents::seek(const std::string& host) {
   failed_.erase(host);
+  starts_.erase(host);
   connect(host);
   candidates_[host] = Clock::now() + options_.deadline;
 }
@@ -175,6 +176,7 @@ std::vector<CandidateHost> HostAgents::take_candidates() {
   for (auto at = candidates_.begin(); at != candidates_.end();) {
     const std::string& host = at->first;
     std::string problem = gone(host);
+    if (start_again(host)) problem.clear();
     const bool ready = problem.empty() && links_.at(host)->ready().has_value();
     if (problem.empty() && !ready && Clock::now() < at->second) {
       ++at;
@@ -232,6 +234,18 @@ void HostAgents::connect(const std::string& host) {
     links_.erase(host);
     failed_[host] = error.what();
   }
+}
+
+// Whether it was worth another start of the command, which it then has.
+bool HostAgents::start_again(const std::string& host) {
+  const auto link = links_.find(host);
+  if (link == links_.end() || !has_lost_its_session(*link->second)) return false;
+  if (++starts_[host] >= kMostStarts) return false;
+  if (options_.tell) {
+    options_.tell(fmt::format("{}: {}; it is started again", host, link->second->lost()));
+  }
+  connect(host);
+  return links_.contains(host);
 }
 
 void HostAgents::adopt(std::unique_ptr<HostLink> link) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,7 @@ class HostAgents {
     std::chrono::seconds deadline{20};               // for each host, from the start of its command
     std::optional<std::string> coordinator_address;  // --master-addr
     int interrupt_fd = -1;  // readable when the user wants to stop waiting; -1: nobody can
+    std::function<void(const std::string&)> tell{};  // a line for people; empty: nobody listens
   };
 
   explicit HostAgents(Options options);
@@ -66,6 +68,7 @@ class HostAgents {
 
  private:
   void connect(const std::string& host);
+  bool start_again(const std::string& host);
   void wait_until_settled(const std::vector<std::string>& hosts);
   std::string problem_of(HostLink& link) const;
   void find_addresses(const std::vector<std::string>& hosts, Outcome& out) const;
@@ -74,6 +77,7 @@ class HostAgents {
   const Options options_;
   std::map<std::string, std::unique_ptr<HostLink>> links_;
   std::map<std::string, std::string> failed_;  // commands that could not even be started
+  std::map<std::string, int> starts_;          // of a host's command, since it was asked for
   std::set<std::string> adopted_;
   int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
   std::map<std::string, HostLink::Clock::time_point> candidates_;  // until when they are waited for

@@ -469,6 +469,9 @@ int run_on_hosts(const TrainingJob& job, const RunOptions& options, const JobHos
                  const CommandContext& context, RunServices services) {
   HostAgents::Options agent_options = *hosts.agents;
   agent_options.interrupt_fd = services.signals.fd();
+  agent_options.tell = [&](const std::string& text) {
+    services.console.line(fmt::format("note: {}", text));
+  };
   HostAgents agents(std::move(agent_options));
   if (services.group) services.group->give_agents(agents);
   try {

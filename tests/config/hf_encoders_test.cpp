@@ -46,6 +46,13 @@ TEST_CASE("encoders see both sides, have norms of sums, and refuse what they are
     }
     CHECK_NOTHROW(read(family + R"(, "position_embedding_type": "absolute")"));
   }
+  for (const char* const named : {"7", "\"BertModel\"", "[7]", "{}"}) {
+    CAPTURE(named);
+    CHECK_THROWS_WITH(read(fmt::format(R"("model_type": "bert", "architectures": {})", named)),
+                      Catch::Contains("\"architectures\" must be a list"));
+  }
+  CHECK_NOTHROW(read(R"("model_type": "bert", "architectures": [])"));
+  CHECK_NOTHROW(read(R"("model_type": "bert", "architectures": null)"));
   CHECK_THROWS_WITH(read(R"("architectures": ["BertDecoder"])"),
                     Catch::Contains("architecture \"BertDecoder\"; known are"));
   CHECK_THROWS_WITH(

@@ -49,12 +49,14 @@ exec "$@"
 struct TestHosts {
   testing::TemporaryDirectory here;
   RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  std::vector<std::string> told;
   HostAgents agents;
 
   TestHosts() : agents(options()) { write_script(here.path() / "ssh", kFakeSsh); }
 
-  HostAgents::Options options() const {
+  HostAgents::Options options() {
     HostAgents::Options out;
+    out.tell = [this](const std::string& line) { told.push_back(line); };
     out.kind = RunnerKind::kSsh;
     out.runner.dslaunch = DS_DSLAUNCH_PROGRAM;
     out.path = here.path().string();
@@ -167,6 +169,9 @@ TEST_CASE("a command whose session another one has cleared away is started again
                  Catch::Contains("crossed9: ssh exited with code 1: orte_session_dir failed"));
   CHECK(starts("crossed9") == 4);
   CHECK(starts("crossed2") == 2);  // it has its agent
+  REQUIRE(hosts.told.size() == 1 + 3 + 3);
+  CHECK_THAT(hosts.told.front(),
+             Catch::Contains("orte_session_dir failed") && Catch::EndsWith("it is started again"));
 }
 
 TEST_CASE("a launcher that is not installed is said for every host", "[launcher]") {
@@ -216,9 +221,14 @@ TEST_CASE("hosts are looked for without waiting, and used once they are asked fo
     }
     return news;
   };
-  for (const char* host : {"a", "b", "key", "stuck"}) hosts.agents.seek(host);
-  const auto news = wait_for_news(4);
-  REQUIRE(news.size() == 4);
+  for (const char* host : {"a", "b", "key", "stuck", "crossed3", "crossed9"}) {
+    hosts.agents.seek(host);
+  }
+  const auto news = wait_for_news(6);
+  REQUIRE(news.size() == 6);
+  CHECK(news.at("crossed3").empty());
+  CHECK_THAT(news.at("crossed9"), Catch::Contains("orte_session_dir failed"));
+  CHECK(hosts.told.size() == 2 + 3);  // starts of crossed3 and crossed9 after their first
   CHECK(news.at("a").empty());
   CHECK(news.at("b").empty());
   CHECK_THAT(news.at("key"), Catch::Contains("Permission denied"));
