@@ -204,7 +204,9 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
   const std::string head = stored_head(present);
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(tensor_name(spec), present);
-    if (is_head(spec.name) && !present.contains(stored)) stored = head;
+    // Of two that are tied a folder may keep either.
+    const bool is_tied_table = !has_head && !head.empty() && is_token_table(spec.name);
+    if ((is_head(spec.name) || is_tied_table) && !present.contains(stored)) stored = head;
     if (!present.contains(stored)) {
       const bool is_fresh =
           is_within(spec.name, absent) || (!headless_.empty() && body_of(spec.name).empty());
@@ -215,7 +217,7 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
       continue;
     }
     check_stored(path_, spec, folder_.info(stored));
-    if (!has_head && !head.empty() && is_token_table(spec.name)) {
+    if (is_tied_table && stored != head) {
       check_stored(path_,
                    {.name = head, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
                    folder_.info(head));

@@ -121,6 +121,23 @@ TEST_CASE("a stored head that is tied must be the embeddings", "[model]") {
              Catch::Contains("lm_head.weight has shape"));
 }
 
+TEST_CASE("of a tied pair the folder may have the head alone", "[model]") {
+  CpuStream cpu;
+  MemoryFileSystem fs;
+  write_safetensors(fs, "/model.safetensors", {{table("lm_head.weight"), bias("ln_f.bias")}});
+  const HfWeights weights(fs, "/", kSpecs);
+  Tensor part = Tensor::empty({2}, DType::kF32, cpu.stream);
+  weights.read(0, 3, part);
+  CHECK(part.data<float>()[1] == 5);
+  CHECK_FALSE(weights.tied_embeddings());  // there is nothing to compare it with
+  std::vector<ParamSpec> untied = kSpecs;
+  untied.push_back(spec("lm_head.weight", {2, 3}));
+  CHECK_THAT(refusal({table("lm_head.weight"), bias("ln_f.bias")}, untied),
+             Catch::Contains("weights without transformer.wte.weight"));
+  CHECK_THAT(refusal({table("lm_head.weight", {3, 2}), bias("ln_f.bias")}),
+             Catch::Contains("has shape"));
+}
+
 TEST_CASE("the folder's own names are kept for an export", "[model]") {
   MemoryFileSystem fs;
   write_safetensors(fs, "/model.safetensors",
