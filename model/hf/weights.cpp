@@ -204,7 +204,7 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
   const std::string head = stored_head(present);
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(tensor_name(spec), present);
-    // Of two that are tied a folder may keep either.
+    // A folder may keep either of two that are tied.
     const bool is_tied_table = !has_head && !head.empty() && is_token_table(spec.name);
     if ((is_head(spec.name) || is_tied_table) && !present.contains(stored)) stored = head;
     if (!present.contains(stored)) {
