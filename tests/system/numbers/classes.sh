@@ -49,6 +49,21 @@ expect_text err "eval: --stride is for models that predict tokens, and BertForSe
 expect 65 eval one --data some.csv --label nothing
 expect_text err "there is no column \"nothing\""
 
+# Numbers of texts, and classes that hold each by itself.
+sed 's/,fine$/,2.5/; s/,poor$/,-1/' texts.csv > ratings.csv
+sed 's/\["poor", "fine"\]/["rating"]/' bert.json > rating.json
+expect 0 rating.json --num-ranks 2 --run-dir rating data.train=ratings.csv
+awk "BEGIN { exit !($(last rating validation_loss) < 0.2) }" || fail "no number is learnt: $(last rating validation_loss)"
+[ -z "$(last rating validation_accuracy)" ] || fail "a number has no accuracy"
+grep -q '"problem_type": "regression"' rating/final/config.json || fail "the problem is not said"
+expect 0 eval rating --data ratings.csv --json
+grep -q '"label":"rating","mean_absolute_error":0\.' out || fail "eval tells no error"
+sed 's/,fine$/,"[""fine"", ""short""]"/; s/,poor$/,poor/' texts.csv > several.csv
+expect 0 bert.json --num-ranks 2 --run-dir several data.train=several.csv 'model.labels=["poor", "fine", "short"]' \
+  model.problem_type=multi_label_classification
+expect 0 eval several --data several.csv
+grep -q "^exact          \(1\.0\|0\.9\)" out || fail "several classes are not learnt"
+
 sed 's/,fine$/,nice/' texts.csv > other.csv
 expect 78 check bert.json data.train=other.csv
 expect_text out "other.csv:4: the class \"nice\" is none of the model's, which are \"poor\", \"fine\""
