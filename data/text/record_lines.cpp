@@ -19,6 +19,7 @@ void refuse_line(const std::string& path, int64_t line, const std::string& defec
 }
 
 void require_record_text(std::string_view content, const std::string& path) {
+  require_no_format(content.substr(0, kHeadBytes), path);
   const size_t bad = invalid_utf8_bytes(content);
   if (bad > 0) throw DataError(fmt::format("{}: {} bytes are no part of UTF-8", path, bad));
   const size_t nul = content.find('\0');

@@ -13,7 +13,7 @@ namespace ds {
 // DataError "path:line: defect".
 [[noreturn]] void refuse_line(const std::string& path, int64_t line, const std::string& defect);
 
-// DataError for what is no UTF-8, and for NUL bytes.
+// DataError for a known format that is none, for what is no UTF-8, and for NUL bytes.
 void require_record_text(std::string_view content, const std::string& path);
 
 // Text up to the next line feed, which is passed over, without a carriage return at its end.

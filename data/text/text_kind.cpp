@@ -89,23 +89,6 @@ bool is_safetensors(std::string_view sample) {
          sample.substr(kLengthBytes).starts_with("{\"");
 }
 
-void require_no_format(std::string_view sample, const std::string& where) {
-  if (sample.starts_with("PAR1")) {
-    throw Unsupported(fmt::format(
-        "{}: Parquet needs Apache Arrow (build option DS_WITH_ARROW), which this build is "
-        "without; write its texts as JSON lines: duckdb -c \"COPY (FROM 'FILE.parquet') TO "
-        "'FILE.jsonl' (FORMAT json)\"",
-        where));
-  }
-  for (const Format& format : kFormats) {
-    if (sample.starts_with(format.magic)) refuse(where, format.name, format.advice);
-  }
-  if (sample.size() > kTarMagicAt && sample.substr(kTarMagicAt).starts_with("ustar")) {
-    refuse(where, "a tar archive", "unpack it");
-  }
-  if (is_safetensors(sample)) refuse(where, "weights of a model (safetensors)", kOnlyText);
-}
-
 // "LE" or "BE" where the NUL bytes of a sample are the upper halves of most of its characters.
 std::string_view byte_order_of_utf16(std::string_view sample) {
   constexpr size_t kFewest = 16;
@@ -182,17 +165,31 @@ TextLayout layout_of(std::string_view path) {
   return lines ? TextLayout::kJsonLines : TextLayout::kPlain;
 }
 
+void require_no_format(std::string_view sample, const std::string& where) {
+  if (sample.starts_with("PAR1")) {
+    throw Unsupported(fmt::format(
+        "{}: Parquet needs Apache Arrow (build option DS_WITH_ARROW), which this build is "
+        "without; write its texts as JSON lines: duckdb -c \"COPY (FROM 'FILE.parquet') TO "
+        "'FILE.jsonl' (FORMAT json)\"",
+        where));
+  }
+  for (const Format& format : kFormats) {
+    if (sample.starts_with(format.magic)) refuse(where, format.name, format.advice);
+  }
+  if (sample.size() > kTarMagicAt && sample.substr(kTarMagicAt).starts_with("ustar")) {
+    refuse(where, "a tar archive", "unpack it");
+  }
+  if (is_safetensors(sample)) refuse(where, "weights of a model (safetensors)", kOnlyText);
+  const std::string_view order = byte_order_of_utf16(sample);
+  if (order.empty()) return;
+  refuse(where, "UTF-16 text without a byte order mark",
+         fmt::format("convert it: iconv -f UTF-16{} -t UTF-8 FILE > NEW_FILE, and give the new one",
+                     order));
+}
+
 void require_text(std::string_view sample, SampleFrom at, const std::string& where) {
   if (at == SampleFrom::kBeginning) require_no_format(sample, where);
-  if (const size_t nul = sample.find('\0'); nul != std::string_view::npos) {
-    const std::string_view order =
-        at == SampleFrom::kBeginning ? byte_order_of_utf16(sample) : std::string_view();
-    if (!order.empty()) {
-      refuse(where, "UTF-16 text without a byte order mark",
-             fmt::format("convert it: iconv -f UTF-16{} -t UTF-8 FILE > NEW_FILE, and give the "
-                         "new one",
-                         order));
-    }
+  if (sample.find('\0') != std::string_view::npos) {
     refuse(where,
            fmt::format("binary: {} of {} bytes looked at are NUL", std::ranges::count(sample, '\0'),
                        sample.size()),

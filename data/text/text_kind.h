@@ -37,8 +37,12 @@ inline bool is_continuation(char byte) {
 // The text without the beginning of a character that its end has cut.
 std::string_view whole_characters(std::string_view text);
 
-// Throws DataError, or Unsupported naming the build option that is missing, if `sample` is no text:
-// a known format, NUL bytes, or invalid UTF-8 in large part (a few bytes of other encodings are let
+// Throws DataError, or Unsupported naming the build option that is missing, if the beginning of a
+// file is that of a known format, or of a text in UTF-16 or UTF-32. `where` begins the message.
+void require_no_format(std::string_view beginning, const std::string& where);
+
+// Throws as require_no_format() where `sample` begins the file, and DataError if it is no text: a
+// known format, NUL bytes, or invalid UTF-8 in large part (a few bytes of other encodings are let
 // through, and so is a cut at both ends). `where` begins the message; `at` tells whether the sample
 // begins the file.
 enum class SampleFrom { kBeginning, kInside };
