@@ -117,6 +117,7 @@ std::string others_of(const TransformerSpec& spec, const Keys& keys, bool ties) 
   if (spec.factors.embedding != 1 || keys.has("embedding_multiplier")) {
     words.emplace_back(keys.has("embedding_multiplier") ? "four factors" : "factor of embeddings");
   }
+  if (keys.has("word_embed_proj_dim")) words.emplace_back("(a table of another width)");
   if (spec.tables.segments > 0) words.emplace_back("segments");
   if (spec.head.transform) words.emplace_back("a layer before the head");
   if (spec.head.logits_softcap > 0) words.emplace_back("cap of logits");

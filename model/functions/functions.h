@@ -3,6 +3,9 @@
 // store's slots. Values are [N, C] with N = batch * length rows. Without a tape they only compute.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
@@ -82,7 +85,7 @@ struct HeadNormSpec {
 Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
                Var qkv);
 
-// ---- norm, embedding, dropout (functions.cpp)
+// ---- norm, dropout, factors (functions.cpp)
 
 enum class NormForm : uint8_t { kRms, kLayer };
 struct NormSpec {
@@ -114,12 +117,16 @@ Var mean_of_rows(Context& context, const Var& x, const SequenceRows& rows);
 // x through an activation.
 Var activated(Context& context, const Var& x, kernels::Activation activation);
 
+// ---- embedding (functions_embedding.cpp)
+
 struct EmbeddingSpec {
   ParamId table = kNoParam;
   ParamId positions = kNoParam;  // or none
   ParamId segments = kNoParam;   // or none
   int64_t first_position = 0;    // the row of `positions` that a sequence begins with
-  int64_t width = 0;
+  int64_t width = 0;             // of what is given
+  // Through which what `table` has goes before others are added; unset: it is as wide as they are.
+  std::optional<LinearSpec> projection = {};
 };
 // The tokens of a batch.
 struct TokenRows {

@@ -69,12 +69,13 @@ class Stage final : public PipelineStage {
       std::optional<NormSpec> norm{};
     };
     std::optional<NormSpec> norm{};
-    std::optional<Transform> transform{};  // behind the norm
-    bool pools_mean = false;               // the mean of a sample's rows stands in its first one
-    DropoutSpec before{}, behind{};        // of what the transform reads, and gives
-    LogitsSpec logits{};                   // whose weight is the embedding's table when tied
-    int64_t classes = 0;                   // that logits are of; 0: of tokens
-    float factor = 1;                      // of logits
+    std::optional<LinearSpec> projection{};  // behind the norm
+    std::optional<Transform> transform{};    // behind both
+    bool pools_mean = false;                 // the mean of a sample's rows stands in its first one
+    DropoutSpec before{}, behind{};          // of what the transform reads, and gives
+    LogitsSpec logits{};                     // whose weight is the embedding's table when tied
+    int64_t classes = 0;                     // that logits are of; 0: of tokens
+    float factor = 1;                        // of logits
   };
   struct Parts {
     ModelConfig config;
@@ -106,7 +107,7 @@ class Stage final : public PipelineStage {
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, float grad_scale) const override;
   Tensor next_logits(Context& context, StageInput input) const override;
-  // The residual stream behind the last norm, of the last stage.
+  // The residual stream behind the last norm and projection, of the last stage.
   Tensor hidden_states(Context& context, StageInput input) const;
 
  private:
@@ -119,7 +120,7 @@ class Stage final : public PipelineStage {
   static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
-  Var last_normed(Context& context, const Residual& residual) const;
+  Var last_state(Context& context, const Residual& residual) const;
   Var head_input(Context& context, Residual residual, const SequenceRows& rows) const;
   Tensor logits_of(Context& context, const Tensor& y) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,

@@ -149,13 +149,22 @@ TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {
   CHECK(behind.names.mlp_sum_norm == "final_layer_norm");
   CHECK_FALSE(transformer_spec(read(R"(, "enable_bias": false)")).mlp.out.has_bias);
   for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"(, "word_embed_proj_dim": 32)", "word_embed_proj_dim"},
            {R"(, "layerdrop": 0.1)", "layerdrop"},
            {R"(, "_remove_final_layer_norm": true)", "_remove_final_layer_norm"},
            {R"(, "layer_norm_elementwise_affine": false)", "layer_norm_elementwise_affine"}}) {
     CHECK_THROWS_WITH(read(keys), Catch::Contains(named));
   }
-  CHECK_NOTHROW(read(R"(, "word_embed_proj_dim": 64, "layerdrop": 0.0)"));
+  const TransformerSpec same =
+      transformer_spec(read(R"(, "word_embed_proj_dim": 64, "layerdrop": 0.0)"));
+  CHECK(same.names.projection_in.empty());
+  CHECK(same.names.projection_out.empty());
+  // As OPT-350M has it.
+  const ModelConfig narrow = read(R"(, "word_embed_proj_dim": 32, "do_layer_norm_before": false)");
+  CHECK(transformer_spec(narrow).tables.width == 32);
+  CHECK(transformer_spec(narrow).names.projection_in == "project_in");
+  CHECK(transformer_spec(narrow).names.projection_out == "project_out");
+  CHECK(dimensions(narrow).width == 64);
+  CHECK_THROWS_WITH(read(R"(, "word_embed_proj_dim": 0)"), Catch::Contains("word_embed_proj_dim"));
 }
 
 TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[model]") {

@@ -18,12 +18,16 @@ namespace ds {
 // of a parameter is the path to it. An empty name of a branch is that of the block itself, and an
 // empty name of a table or a norm says that there is none.
 struct TransformerNames {
-  std::string_view body;                 // "model"; below the root
-  std::string_view blocks;               // "layers"; a list in the body
-  std::string_view table;                // "embed_tokens"; in the body
-  std::string_view positions = {};       // "wpe"; in the body
-  std::string_view segments = {};        // "embeddings.token_type_embeddings"; in the body
-  std::string_view table_norm = {};      // of what is looked up; in the body
+  std::string_view body;             // "model"; below the root
+  std::string_view blocks;           // "layers"; a list in the body
+  std::string_view table;            // "embed_tokens"; in the body
+  std::string_view positions = {};   // "wpe"; in the body
+  std::string_view segments = {};    // "embeddings.token_type_embeddings"; in the body
+  std::string_view table_norm = {};  // of what is looked up; in the body
+  // Linear layers without a bias, where the table of tokens is of another width than the blocks: of
+  // what is looked up in it, and of what the head reads; in the body.
+  std::string_view projection_in = {};   // "project_in"
+  std::string_view projection_out = {};  // "project_out"
   std::string_view last_norm = {};       // "norm"; in the body
   std::string_view head = "lm_head";     // below the root, where it is not the table of tokens
   std::string_view attention;            // "self_attn"; in a block
@@ -114,6 +118,7 @@ enum class AttentionKind : uint8_t {
 };
 
 struct TableSpec {
+  int64_t width = 0;           // of the table of tokens and of the head; 0: that of the blocks
   int64_t segments = 0;        // rows of the table of segments
   int64_t first_position = 0;  // the row of the table of positions that a sequence begins with
 };

@@ -3,7 +3,7 @@ weights, five steps of AdamW over sequential samples, the weights after them, an
 sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
-Made with torch 2.9.1 (distilbert, xlm-roberta and gpt2_scaled with 2.15.0) and transformers 5.24.0, on the CPU.
+Made with torch 2.9.1 (distilbert, xlm-roberta, gpt2_scaled and opt_narrow with 2.15.0) and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -86,6 +86,8 @@ FAMILIES = {
     # Norms stand behind the sums, and the head is its own.
     "opt_sums": lambda: transformers.OPTConfig(**OPT, do_layer_norm_before=False, enable_bias=False, tie_word_embeddings=False,
                                                activation_function="gelu"),
+    # The table of tokens is narrower than the blocks, as that of OPT-350M, whose norms stand so, too.
+    "opt_narrow": lambda: transformers.OPTConfig(**{**OPT, "word_embed_proj_dim": 10}, do_layer_norm_before=False),
     # Scores are divided by the number of the layer, and by nothing else.
     "gpt2_scaled": lambda: transformers.GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=3, n_head=4, n_positions=80, n_inner=24,
                                                    initializer_range=0.5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
@@ -107,7 +109,7 @@ FAMILIES = {
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
 # Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of.
-OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("gpt2_scaled", "stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums",
+OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("gpt2_scaled", "stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums", "opt_narrow",
                                                                 "bert", "distilbert", "roberta", "xlm-roberta")}
 CLIP = 1.0
 

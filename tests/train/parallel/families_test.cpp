@@ -18,7 +18,7 @@ namespace {
 
 using namespace testing;
 
-// These have the sizes that small runs have.
+// These have the sizes that small runs have, and one a table that is narrower than its blocks.
 std::vector<ModelConfig> families() {
   std::vector<ModelConfig> out;
   for (const ModelConfig& tiny : tiny_models(2)) {
@@ -27,6 +27,12 @@ std::vector<ModelConfig> families() {
     dims.positions = 16;
     out.push_back(with_dimensions(tiny, dims));
   }
+  OptConfig narrow = tiny_opt(2);
+  narrow.vocab_size = 29;
+  narrow.max_position_embeddings = 16;
+  narrow.word_embed_proj_dim = 6;
+  narrow.do_layer_norm_before = false;
+  out.emplace_back(narrow);
   return out;
 }
 
