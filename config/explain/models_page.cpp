@@ -80,6 +80,8 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
     words.emplace_back(over_all ? "norms of queries and keys over all heads, which tensor ranks "
                                   "cannot share"
                                 : "norms of queries and keys");
+  } else if (keys.has("qk_layernorm")) {
+    words.emplace_back("(norms of queries and keys)");
   }
   if (spec.scores.softcap > 0) words.emplace_back("cap of scores");
   if (spec.scores.scale > 0 || keys.has("query_pre_attn_scalar")) words.emplace_back("own scale");
@@ -106,7 +108,11 @@ std::string norms_of(const TransformerSpec& spec, const Keys& keys) {
 
 std::string mlp_of(const TransformerSpec& spec, const Keys& keys) {
   std::string text = spec.activation + (spec.has_gate ? " gate" : "");
-  if (spec.mlp_input == MlpInput::kBesideAttention) text += ", beside attention";
+  if (spec.mlp_input == MlpInput::kBesideAttention) {
+    text += ", beside attention";
+  } else if (keys.has("use_parallel_residual")) {
+    text += ", (beside attention)";
+  }
   if (spec.mlp.out.has_bias) text += ", biases";
   if (!spec.mlp.out.has_bias && keys.has("mlp_bias")) text += ", (biases)";
   return text;

@@ -5,121 +5,12 @@
 #include <optional>
 
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/embedding/embedding.h"
-#include "kernels/norm/layer_norm.h"
 #include "kernels/pooling/pooling.h"
 #include "model/exchange/sequence.h"
 #include "model/exchange/tensor.h"
-#include "model/pass/module_label.h"
 #include "model/pass/own.h"
 
 namespace ds {
-namespace {
-
-struct NormValues {
-  Tensor sum, y, mean, inv_std;  // mean undefined for RMS norm
-};
-
-// The bias of a layer norm, or zeros where it has none.
-struct BiasOfNorm {
-  BiasOfNorm(ParameterStore& store, const NormSpec& spec, const Tensor& gamma, Stream& stream) {
-    if (spec.beta != kNoParam) lease.emplace(store.acquire(spec.beta));
-    tensor = lease ? lease->weight() : Tensor::zeros(gamma.shape(), gamma.dtype(), stream);
-  }
-  std::optional<Lease> lease;
-  Tensor tensor;
-};
-
-NormValues normalize(Context& context, const Tensor& residual, const Tensor& branch,
-                     const NormSpec& spec) {
-  Stream& stream = context.stream;
-  const Span span(stream, module_label(*context.store, spec.gamma));
-  const Lease gamma = context.store->acquire(spec.gamma);
-  const Shape& shape = residual.shape();
-  NormValues out;
-  out.sum = branch.defined() ? Tensor::empty(shape, residual.dtype(), stream) : residual;
-  out.y = Tensor::empty(shape, residual.dtype(), stream);
-  out.inv_std = Tensor::empty({shape[0]}, DType::kF32, stream);
-  if (spec.form == NormForm::kRms) {
-    if (branch.defined()) {
-      kernels::add_rms_norm(stream, branch, residual, gamma.weight(), spec.eps, out.sum, out.y,
-                            out.inv_std, spec.weight);
-    } else {
-      kernels::rms_norm(stream, residual, gamma.weight(), spec.eps, out.y, out.inv_std,
-                        spec.weight);
-    }
-    return out;
-  }
-  const BiasOfNorm beta(*context.store, spec, gamma.weight(), stream);
-  out.mean = Tensor::empty({shape[0]}, DType::kF32, stream);
-  if (branch.defined()) {
-    kernels::add_layer_norm(stream, branch, residual, gamma.weight(), beta.tensor, spec.eps,
-                            out.sum, out.y, out.mean, out.inv_std);
-  } else {
-    kernels::layer_norm(stream, residual, gamma.weight(), beta.tensor, spec.eps, out.y, out.mean,
-                        out.inv_std);
-  }
-  return out;
-}
-
-Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec, const Tensor& sum,
-                     const Tensor& mean, const Tensor& inv_std, const Tensor& dy,
-                     const Tensor& dsum) {
-  Tensor dx;
-  if (dy.is_sole_owner()) {
-    dx = dy;
-  } else if (dsum.defined() && dsum.is_sole_owner()) {
-    dx = dsum;
-  } else {
-    dx = Tensor::empty(dy.shape(), dy.dtype(), stream);
-  }
-  const Lease gamma = store.acquire(spec.gamma);
-  const GradSlot gamma_slot = store.grad_slot(spec.gamma);
-  kernels::LayerNormGrads grads{.dgamma = gamma_slot.grad,
-                                .dbeta = Tensor(),
-                                .write_gamma = gamma_slot.write,
-                                .write_beta = kernels::Write::kOverwrite};
-  if (spec.form == NormForm::kRms) {
-    kernels::rms_norm_backward(stream, sum, gamma.weight(), inv_std, dy, dsum, dx, grads,
-                               spec.weight);
-  } else {
-    const bool has_bias = spec.beta != kNoParam;
-    const GradSlot beta_slot =
-        has_bias ? store.grad_slot(spec.beta)
-                 : GradSlot{.grad = Tensor::empty(gamma_slot.grad.shape(), gamma_slot.grad.dtype(),
-                                                  stream)};
-    grads.dbeta = beta_slot.grad;
-    grads.write_beta = beta_slot.write;
-    kernels::layer_norm_backward(stream, sum, gamma.weight(), mean, inv_std, dy, dsum, dx, grads);
-    if (has_bias) store.grad_ready(spec.beta);
-  }
-  store.grad_ready(spec.gamma);
-  return dx;
-}
-
-}  // namespace
-
-NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec) {
-  Stream& stream = context.stream;
-  ParameterStore& store = *context.store;
-  NormValues values = normalize(context, residual.value, branch.value, spec);
-  auto backward = [&stream, &store, spec, sum_saved = context.save(values.sum),
-                   mean_saved = context.save(values.mean),
-                   inv_saved = context.save(values.inv_std)](GradientFlow& flow) mutable {
-    const Tensor dsum = flow.take(0);
-    const Tensor dy = flow.take(1);
-    DS_CHECK(dy.defined(), "norm: its output was not used, so it has no gradient");
-    Tensor dx = norm_gradient(stream, store, spec, take(sum_saved), take(mean_saved),
-                              take(inv_saved), dy, dsum);
-    flow.give(1, dx);
-    flow.give(0, std::move(dx));
-  };
-  const std::array<Var, 2> inputs{residual, branch};
-  std::vector<Var> out = context.record(
-      "norm", inputs, {std::move(values.sum), std::move(values.y)}, std::move(backward));
-  return {std::move(out[0]), std::move(out[1])};
-}
-
 namespace {
 
 // Samples of which a part is here are not one run of numbers. `first`: of those that are here,

@@ -401,11 +401,6 @@ TEST_CASE("a GPT-NeoX has its MLP beside attention, or after it", "[model]") {
   CHECK(spec(R"(, "use_parallel_residual": false)").mlp_input == MlpInput::kAfterAttention);
   CHECK(spec(R"(, "attention_bias": false)").attention.in.front().has_bias == false);
   CHECK(spec(R"(, "rotary_emb_base": 77)").rotary->theta == 77);
-  for (const char* const key : {"use_parallel_residual", "qk_layernorm"}) {
-    CHECK_THROWS_WITH(
-        parse_hf_config(fmt::format(R"({{"model_type": "stablelm", "{}": true}})", key), "c"),
-        Catch::Contains(key));
-  }
 }
 
 TEST_CASE("a Granite has four factors", "[model]") {

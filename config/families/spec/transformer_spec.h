@@ -70,6 +70,7 @@ struct BranchSpec {
 enum class MlpInput : uint8_t {
   kAfterAttention,   // the residual stream with what attention gave
   kBesideAttention,  // the residual stream that attention reads (Wang and Komatsuzaki, GPT-J, 2021)
+  kAsAttention,      // the same, behind the very norm of attention, and it has none of its own
 };
 
 enum class NormKind : uint8_t {
@@ -90,10 +91,12 @@ struct NormsSpec {
 struct HeadNorms {
   enum class Extent : uint8_t {
     kEachHead,  // head by head, with weights as wide as a head
+    kEachOwn,   // head by head, each with weights of its own, in a list of modules
     kAllHeads,  // of all queries of a token together, and of its keys
   };
   std::string_view queries, keys;
   Extent extent = Extent::kEachHead;
+  std::optional<NormKind> kind = {};  // without biases; unset: that of the other norms
 };
 
 // Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), and as
@@ -189,7 +192,7 @@ struct TransformerSpec {
   bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
   bool has_gate = true;       // the MLP is act(gate(x)) * up(x)
   std::string activation = "silu";
-  std::optional<HeadNorms> head_norms = {};  // of the kind of the others
+  std::optional<HeadNorms> head_norms = {};
   std::optional<RotarySpec> rotary = {};
   std::optional<RotarySpec> window_rotary =
       {};                       // of layers with a window; unset: that of the others

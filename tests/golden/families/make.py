@@ -3,7 +3,7 @@ weights, five steps of AdamW over sequential samples, the weights after them, an
 sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
-Made with torch 2.9.1 (distilbert, xlm-roberta, gpt2_scaled and opt_narrow with 2.15.0) and transformers 5.24.0, on the CPU.
+Made with torch 2.9.1 (distilbert, xlm-roberta, gpt2_scaled, opt_narrow and stablelm_heads with 2.15.0) and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -69,6 +69,9 @@ FAMILIES = {
                                                   no_rope_layer_interval=2, mlp_bias=True),
     "stablelm": lambda: transformers.StableLmConfig(**SIZES, max_position_embeddings=80, use_qkv_bias=True,
                                                     partial_rotary_factor=0.5),
+    # As StableLM 2 12B: each head has a norm of its own, and the MLP reads what attention reads.
+    "stablelm_heads": lambda: transformers.StableLmConfig(**SIZES, max_position_embeddings=80, partial_rotary_factor=0.5,
+                                                          qk_layernorm=True, use_parallel_residual=True),
     "starcoder2": lambda: transformers.Starcoder2Config(**SIZES, max_position_embeddings=80, sliding_window=5),
     # The heads of queries, keys and values come by turns, and the MLP reads what attention reads.
     "gpt_neox": lambda: transformers.GPTNeoXConfig(**without(SIZES, "num_key_value_heads", "rope_theta"),
