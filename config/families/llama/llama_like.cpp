@@ -64,6 +64,8 @@ class ScalingReader final : public Visitor {
       **numbers = numbers_of(field.key);
     } else if (auto* const unset = std::get_if<std::optional<double>*>(&field.slot)) {
       **unset = rope_.number(field.key);
+    } else if (auto* const maybe = std::get_if<std::optional<bool>*>(&field.slot)) {
+      **maybe = switch_of(field.key);
     } else {
       *std::get<std::optional<int64_t>*>(field.slot) = original_positions(object_, rope_, place_);
     }
@@ -94,6 +96,22 @@ class ScalingReader final : public Visitor {
       numbers.push_back(number.GetDouble());
     }
     return numbers;
+  }
+  // Nothing where the key is silent. A null is no default to transformers, but means false, and in
+  // objects of some layers alone it finds none.
+  std::optional<bool> switch_of(std::string_view key) const {
+    const rapidjson::Value* const value = rope_.find(key);
+    if (value == nullptr && !rope_.is_null(key)) return std::nullopt;
+    if (value != nullptr && !value->IsBool()) {
+      throw DataError(
+          fmt::format("{}: \"{}\" in \"{}\" must be true or false", object_.path(), key, name_));
+    }
+    const bool on = value != nullptr && value->GetBool();
+    if (place_ == RopePlace::kOfSome && !on) {
+      object_.refuse(fmt::format(
+          "\"{}\" in a \"{}\" of some layers, where transformers passes over it,", key, name_));
+    }
+    return on;
   }
   void check_type(const std::string& type, const std::vector<std::string_view>& known) const {
     if (std::ranges::find(known, type) != known.end()) return;
