@@ -67,7 +67,8 @@ void kind_fields(Visitor& v, ModernBertConfig& c) {
     v.field(key, slot,
             {.meaning = meaning,
              .effect = Effect::kUsed,
-             .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu"}});
+             .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
+                      "quick_gelu"}});
   }
   v.field("classifier_pooling", c.classifier_pooling,
           {.meaning = "What a head that scores texts reads: the first token, or the mean of all.",

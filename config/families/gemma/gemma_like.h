@@ -10,7 +10,7 @@ namespace ds::gemma_like {
 
 template <class GemmaLike>
 void fields(Visitor& v, GemmaLike& c) {
-  llama_like::fields(v, c, {"gelu_pytorch_tanh", "gelu", "relu", "silu"});
+  llama_like::fields(v, c, {"gelu_pytorch_tanh", "gelu", "relu", "silu", "tanh", "quick_gelu"});
   v.field("sliding_window", c.sliding_window,
           {.meaning = "Keys that a query of a layer with a window sees, its own included.",
            .effect = Effect::kUsed,

@@ -24,7 +24,8 @@ void fields(Visitor& v, OptConfig& c) {
   v.field("activation_function", c.activation_function,
           {.meaning = "Activation of the MLP.",
            .effect = Effect::kUsed,
-           .only = {"relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "silu"}});
+           .only = {"relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "silu", "tanh",
+                    "quick_gelu"}});
   v.field("do_layer_norm_before", c.do_layer_norm_before,
           {.meaning = "Norms stand before attention and the MLP, and not behind the sums.",
            .effect = Effect::kUsed});
