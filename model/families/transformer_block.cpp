@@ -164,10 +164,8 @@ HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& a
   return out;
 }
 
-// Whether it is the layer `first`, or one of those that come every so many behind it; 0: none is.
-bool is_every(int64_t layer, int64_t every, std::optional<int64_t> first = std::nullopt) {
-  return every > 0 && (layer - first.value_or(every - 1)) % every == 0;
-}
+// 0: none is.
+bool is_every(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
 
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
@@ -178,9 +176,7 @@ kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
 }  // namespace
 
 bool has_window(const TransformerSpec& spec, int64_t layer) {
-  if (!spec.window) return false;
-  const SlidingWindow& window = *spec.window;
-  return !is_every(layer, window.full_every, window.first_full) && layer >= window.first_layer;
+  return spec.window && spec.window->is_of(layer);
 }
 
 kernels::AttentionMask attention_mask(const TransformerSpec& spec, int64_t layer) {

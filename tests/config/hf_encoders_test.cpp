@@ -1,4 +1,6 @@
 // Hugging Face's config.json of models with norms behind branches or sums: encoders, OPT, OLMo.
+#include <array>
+
 #include "config/families/hf_config.h"
 #include "config/sections/split/tensor.h"
 #include "tests/support/catch.h"
@@ -195,9 +197,11 @@ TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[mode
   CHECK(std::holds_alternative<LinearScaling>(old.rotary->scaling));
   CHECK(old.window_rotary->theta == 500000);
   CHECK_THROWS_WITH(read("olmo3", layered + "1e4}}"), Catch::Contains("another \"rope_theta\""));
-  CHECK_THROWS_WITH(read("olmo3", R"(, "layer_types": ["full_attention", "full_attention",
-                                  "full_attention", "full_attention"])"),
-                    Catch::Contains("for layer 0"));
+  const TransformerSpec whole =
+      transformer_spec(read("olmo3", R"(, "layer_types": ["full_attention", "full_attention",
+                                  "full_attention", "full_attention"])"));
+  CHECK_FALSE(whole.window->is_of(0));
+  CHECK_FALSE(whole.window->is_of(2));
   CHECK_NOTHROW(read("olmo3", R"(, "layer_types": ["sliding_attention", "sliding_attention",
                               "sliding_attention", "full_attention"])"));
   CHECK_THROWS_WITH(read("olmo3", R"(, "sliding_window": null)"), Catch::Contains("null"));
@@ -232,8 +236,14 @@ TEST_CASE("a ModernBERT has windows to both sides, and the first layer of severa
   CHECK(read(typed(full, slides, full, slides)).global_attn_every_n_layers == 2);
   CHECK(read(typed(full, full, full, full)).global_attn_every_n_layers == 1);
   CHECK(read(typed(full, slides, slides, slides)).global_attn_every_n_layers == 4);
-  CHECK_THROWS_WITH(read(typed(slides, full, slides, full)), Catch::Contains("for layer 0"));
-  CHECK_THROWS_WITH(read(typed(full, slides, full, full)), Catch::Contains("for layer 3"));
+  for (const auto& types : {std::array{true, false, true, false}, {false, true, false, false}}) {
+    const auto type = [&](size_t layer) { return types.at(layer) ? slides : full; };
+    const ModernBertConfig mixed = read(typed(type(0), type(1), type(2), type(3)));
+    CHECK(mixed.global_attn_every_n_layers == 3);
+    for (size_t layer = 0; layer < types.size(); ++layer) {
+      CHECK(transformer_spec(mixed).window->is_of(static_cast<int64_t>(layer)) == types.at(layer));
+    }
+  }
   const ModernBertConfig newer = read(R"(, "rope_parameters": {
       "full_attention": {"rope_theta": 7}, "sliding_attention": {"rope_theta": 8}})");
   CHECK(newer.global_rope_theta == 7);

@@ -54,7 +54,9 @@ TransformerSpec transformer(const GemmaLike& c, int64_t full_every) {
     spec.scores.softcap = c.attn_logit_softcapping.value_or(0);
   }
   spec.head.logits_softcap = c.final_logit_softcapping.value_or(0);
-  spec.window = SlidingWindow{.keys = c.sliding_window, .full_every = full_every};
+  spec.window = SlidingWindow{.keys = c.sliding_window,
+                              .full_every = full_every,
+                              .full_layers = full_layers(c.layer_types)};
   return spec;
 }
 

@@ -107,6 +107,16 @@ struct SlidingWindow {
   int64_t first_layer = 0;
   int64_t full_every = 0;                  // 0: in none of them
   std::optional<int64_t> first_full = {};  // the first of those; unset: full_every - 1
+  // Which layers see all keys, one by one, whatever the numbers say; empty: as they say. It goes
+  // on as it began.
+  std::vector<bool> full_layers = {};
+
+  bool is_of(int64_t layer) const {
+    if (!full_layers.empty()) return !full_layers[static_cast<size_t>(layer) % full_layers.size()];
+    const bool is_full =
+        full_every > 0 && (layer - first_full.value_or(full_every - 1)) % full_every == 0;
+    return !is_full && layer >= first_layer;
+  }
 };
 
 enum class FactorPrecision : uint8_t {
