@@ -76,11 +76,14 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
   } else if (keys.has("sliding_window")) {
     words.emplace_back("(window)");
   }
+  if (keys.has("layer_types")) words.emplace_back("(layer by layer)");
   if (spec.head_norms) {
     const bool over_all = spec.head_norms->extent == HeadNorms::Extent::kAllHeads;
     words.emplace_back(over_all ? "norms of queries and keys over all heads, which tensor ranks "
                                   "cannot share"
                                 : "norms of queries and keys");
+  } else if (keys.has("qk_layernorm")) {
+    words.emplace_back("(norms of queries and keys)");
   }
   if (spec.scores.softcap > 0) words.emplace_back("cap of scores");
   if (spec.scores.scale > 0 || keys.has("query_pre_attn_scalar")) words.emplace_back("own scale");
@@ -107,7 +110,11 @@ std::string norms_of(const TransformerSpec& spec, const Keys& keys) {
 
 std::string mlp_of(const TransformerSpec& spec, const Keys& keys) {
   std::string text = spec.activation + (spec.has_gate ? " gate" : "");
-  if (spec.mlp_input == MlpInput::kBesideAttention) text += ", beside attention";
+  if (spec.mlp_input == MlpInput::kBesideAttention) {
+    text += ", beside attention";
+  } else if (keys.has("use_parallel_residual")) {
+    text += ", (beside attention)";
+  }
   if (spec.mlp.out.has_bias) text += ", biases";
   if (!spec.mlp.out.has_bias && keys.has("mlp_bias")) text += ", (biases)";
   return text;
@@ -118,6 +125,7 @@ std::string others_of(const TransformerSpec& spec, const Keys& keys, bool ties) 
   if (spec.factors.embedding != 1 || keys.has("embedding_multiplier")) {
     words.emplace_back(keys.has("embedding_multiplier") ? "four factors" : "factor of embeddings");
   }
+  if (keys.has("word_embed_proj_dim")) words.emplace_back("(a table of another width)");
   if (spec.tables.segments > 0) words.emplace_back("segments");
   if (spec.head.transform) words.emplace_back("a layer before the head");
   if (spec.head.logits_softcap > 0) words.emplace_back("cap of logits");

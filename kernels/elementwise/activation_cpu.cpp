@@ -93,6 +93,22 @@ struct Silu {
   }
 };
 
+// x sigmoid(1.702 x) (Hendrycks and Gimpel, section 2).
+struct QuickGelu {
+  static constexpr float kSteepness = 1.702F;
+  static HWY_INLINE F32Vector gate(Lanes d, F32Vector x) {
+    return sigmoid(d, hn::Mul(x, hn::Set(d, kSteepness)));
+  }
+  static HWY_INLINE F32Vector value(Lanes d, F32Vector x) { return hn::Mul(x, gate(d, x)); }
+  // s + 1.702 x s (1 - s)
+  static HWY_INLINE F32Vector slope(Lanes d, F32Vector x) {
+    const auto s = gate(d, x);
+    const auto bell = hn::NegMulAdd(s, s, s);
+    const auto rest = hn::Mul(hn::Mul(x, bell), hn::Set(d, kSteepness));
+    return hn::Add(s, hn::IfThenZeroElse(hn::Eq(bell, hn::Zero(d)), rest));
+  }
+};
+
 struct Relu {
   static HWY_INLINE F32Vector value(Lanes d, F32Vector x) {
     return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);  // NaN passes
@@ -163,6 +179,8 @@ void on_activation(Activation kind, Body&& body) {
       return body.template operator()<Relu>();
     case Activation::kTanh:
       return body.template operator()<Tanh>();
+    case Activation::kQuickGelu:
+      return body.template operator()<QuickGelu>();
   }
 }
 

@@ -54,6 +54,13 @@ struct Silu {
   static __device__ float slope(float x) { return gated_slope(x, sigmoid(x), 1.0F); }
 };
 
+struct QuickGelu {
+  static constexpr float kSteepness = 1.702F;
+  static __device__ float gate(float x) { return sigmoid(kSteepness * x); }
+  static __device__ float value(float x) { return x * gate(x); }
+  static __device__ float slope(float x) { return gated_slope(x, gate(x), kSteepness); }
+};
+
 struct Relu {
   static __device__ float value(float x) { return x < 0.0F ? 0.0F : x; }  // NaN passes
   static __device__ float slope(float x) { return x > 0.0F ? 1.0F : 0.0F; }
@@ -83,6 +90,8 @@ void on_activation(Activation kind, Body&& body) {
       return body.template operator()<Relu>();
     case Activation::kTanh:
       return body.template operator()<Tanh>();
+    case Activation::kQuickGelu:
+      return body.template operator()<QuickGelu>();
   }
 }
 

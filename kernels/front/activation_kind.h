@@ -5,6 +5,6 @@
 
 namespace ds::kernels {
 
-enum class Activation : uint8_t { kNone, kGeluTanh, kGeluExact, kSilu, kRelu, kTanh };
+enum class Activation : uint8_t { kNone, kGeluTanh, kGeluExact, kSilu, kRelu, kTanh, kQuickGelu };
 
 }  // namespace ds::kernels

@@ -121,30 +121,51 @@ kernels::RmsWeight rms_weight(NormKind kind) {
   return kind == NormKind::kRmsOnePlus ? kernels::RmsWeight::kOnePlus : kernels::RmsWeight::kPlain;
 }
 
-// All heads of a layer have one weight; ranks that share them each make a part of its gradient.
+// Ranks that share the heads of a layer have the weights of all, and each makes a part of their
+// gradients.
 HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& attention,
                               const ModelDimensions& dims) {
-  DS_CHECK(!is_layer_norm(spec.norms.kind), "block: norms of heads of another kind than RMS");
-  const kernels::RmsWeight kind = rms_weight(spec.norms.kind);
-  const bool over_all = spec.head_norms->extent == HeadNorms::Extent::kAllHeads;
-  DS_CHECK(!over_all || !attention.tensor, "block: norms over heads that other ranks have");
-  const auto weight = [&](std::string_view name, int64_t heads) {
+  using Extent = HeadNorms::Extent;
+  using Weights = HeadNormSpec::Weights;
+  const HeadNorms& norms = *spec.head_norms;
+  const NormKind kind = norms.kind.value_or(spec.norms.kind);
+  DS_CHECK(kind != NormKind::kLayer, "block: norms of heads with biases");
+  DS_CHECK(norms.extent != Extent::kAllHeads || !attention.tensor,
+           "block: norms over heads that other ranks have");
+  HeadNormSpec out;
+  out.norm = {.form = is_layer_norm(kind) ? NormForm::kLayer : NormForm::kRms,
+              .eps = static_cast<float>(spec.norms.eps),
+              .weight = rms_weight(kind)};
+  const auto weight = [&](const BuildContext& place, int64_t heads) {
     ParamPart part;
-    if (attention.tensor) part.summed = {Axis::kTensor};
-    return attention.child(name).param("weight", {(over_all ? heads : 1) * dims.head_dim},
-                                       unit_weight(kind), ModuleKind::kLayerNorm, part);
+    if (place.tensor) part.summed = {Axis::kTensor};
+    return place.param("weight", {heads * dims.head_dim}, unit_weight(out.norm.weight),
+                       ModuleKind::kLayerNorm, part);
   };
-  return {.queries = weight(spec.head_norms->queries, dims.heads),
-          .keys = weight(spec.head_norms->keys, dims.kv_heads),
-          .over_all_heads = over_all,
-          .eps = static_cast<float>(spec.norms.eps),
-          .weight = kind};
+  const auto weights_of = [&](std::string_view name, int64_t heads) {
+    std::vector<ParamId> all;
+    if (norms.extent != Extent::kEachOwn) {
+      const int64_t together = norms.extent == Extent::kAllHeads ? heads : 1;
+      return std::vector{weight(attention.child(name), together)};
+    }
+    for (int64_t head = 0; head < heads; ++head) {
+      all.push_back(weight(attention.child(name, head), 1));
+    }
+    return all;
+  };
+  if (norms.extent == Extent::kAllHeads) out.weights = Weights::kOverAll;
+  if (norms.extent == Extent::kEachOwn) out.weights = Weights::kEachOwn;
+  out.queries = weights_of(norms.queries, dims.heads);
+  out.keys = weights_of(norms.keys, dims.kv_heads);
+  if (attention.tensor) {
+    out.first_query = attention.tensor->heads.begin;
+    out.first_key = attention.tensor->kv_heads.begin;
+  }
+  return out;
 }
 
-// Whether it is the layer `first`, or one of those that come every so many behind it; 0: none is.
-bool is_every(int64_t layer, int64_t every, std::optional<int64_t> first = std::nullopt) {
-  return every > 0 && (layer - first.value_or(every - 1)) % every == 0;
-}
+// 0: none is.
+bool is_every(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
 
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
@@ -155,9 +176,7 @@ kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
 }  // namespace
 
 bool has_window(const TransformerSpec& spec, int64_t layer) {
-  if (!spec.window) return false;
-  const SlidingWindow& window = *spec.window;
-  return !is_every(layer, window.full_every, window.first_full) && layer >= window.first_layer;
+  return spec.window && spec.window->is_of(layer);
 }
 
 kernels::AttentionMask attention_mask(const TransformerSpec& spec, int64_t layer) {
@@ -295,11 +314,14 @@ Var TransformerBlock::run_mlp(Context& context, const SequenceRows& rows, Var y)
 
 Residual TransformerBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
   NormOutput read = stream_of(context, std::move(in), attention_norms_);
+  Var same = mlp_input_ == MlpInput::kAsAttention ? read.y : Var();
   Var branch = attend(context, rows, std::move(read.y));
   Residual out = with_branch(context, std::move(read.sum), std::move(branch), attention_norms_);
   if (mlp_input_ == MlpInput::kBesideAttention) {
     read = stream_of(context, {std::move(out.sum), {}}, mlp_norms_);
     read.sum = joined(context, {std::move(read.sum), std::move(out.branch)});
+  } else if (mlp_input_ == MlpInput::kAsAttention) {
+    read = {.sum = joined(context, std::move(out)), .y = std::move(same)};
   } else {
     read = stream_of(context, std::move(out), mlp_norms_);
   }

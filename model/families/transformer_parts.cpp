@@ -1,5 +1,7 @@
 #include "model/families/transformer_parts.h"
 
+#include <optional>
+
 #include "core/device/dispatch.h"
 #include "core/values/index.h"
 #include "model/families/transformer_block.h"
@@ -19,7 +21,8 @@ struct Layout {
   bool tied = ties_embeddings(config);
   int last_unit = narrow<int>(dims.layers) + 1;
 
-  Shape table() const { return {dims.vocabulary, dims.width}; }
+  int64_t table_width() const { return spec.tables.width > 0 ? spec.tables.width : dims.width; }
+  Shape table() const { return {dims.vocabulary, table_width()}; }
   Initializer init() const { return normal(spec.initializer_range); }
 };
 
@@ -40,6 +43,11 @@ float embedding_factor(const TransformerFactors& factors, DType dtype) {
   return rounded;
 }
 
+LinearSpec projection(const Layout& d, const BuildContext& place, int64_t in, int64_t out) {
+  return linear_layer(place, in, out, WeightLayout::kOutIn, Bias::kNone, d.spec.initializer_range,
+                      {.summed = sum_of_rows(place)});
+}
+
 Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
   Stage::Embedding embedding{.spec = {.table = table.table("weight", d.table(), d.init()),
                                       .first_position = d.spec.tables.first_position,
@@ -52,6 +60,10 @@ Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
                                     ModuleKind::kEmbedding);
   };
   const TransformerNames& names = d.spec.names;
+  if (!names.projection_in.empty()) {
+    const BuildContext place = d.body.child(names.projection_in);
+    embedding.spec.projection = projection(d, place, d.table_width(), d.dims.width);
+  }
   embedding.spec.positions =
       table_of(names.positions, d.spec.tables.first_position + d.dims.positions);
   embedding.spec.segments = table_of(names.segments, d.spec.tables.segments);
@@ -93,6 +105,12 @@ void add_classes(const Layout& d, const BuildContext& root, Stage::Head& head) {
   head.behind = {static_cast<float>(spec.dropout_behind), site + 2};
 }
 
+std::optional<LinearSpec> projection_out(const Layout& d) {
+  if (d.spec.names.projection_out.empty()) return std::nullopt;
+  const BuildContext place = d.body.in_unit(d.last_unit).child(d.spec.names.projection_out);
+  return projection(d, place, d.dims.width, d.table_width());
+}
+
 // The last layer, after embedding and blocks.
 Stage::Head head_of(const Layout& d, const BuildContext& table,
                     const std::optional<Stage::Embedding>& embedding) {
@@ -100,6 +118,7 @@ Stage::Head head_of(const Layout& d, const BuildContext& table,
   const HeadSpec& spec = d.spec.head;
   Stage::Head head{.norm = norm_params(d.spec, d.body.in_unit(d.last_unit), d.spec.names.last_norm,
                                        d.dims.width),
+                   .projection = projection_out(d),
                    .transform = transform_of(d, root),
                    .logits = {.softcap = static_cast<float>(spec.logits_softcap)},
                    .factor = static_cast<float>(d.spec.factors.logits)};

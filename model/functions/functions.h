@@ -3,6 +3,9 @@
 // store's slots. Values are [N, C] with N = batch * length rows. Without a tape they only compute.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
@@ -72,18 +75,7 @@ Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& q
 Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,
          const SequenceRows& rows, Var qkv);
 
-// RMS norms of queries and of keys, in place; `qkv` as of rope(). The weights of the norms are [D],
-// and each head is normed by itself, or [heads * D] and [kv_heads * D], and all are together.
-struct HeadNormSpec {
-  ParamId queries = kNoParam, keys = kNoParam;
-  bool over_all_heads = false;
-  float eps = 0;
-  kernels::RmsWeight weight = kernels::RmsWeight::kPlain;
-};
-Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
-               Var qkv);
-
-// ---- norm, embedding, dropout (functions.cpp)
+// ---- norm (functions_norm.cpp, functions_head_norm.cpp)
 
 enum class NormForm : uint8_t { kRms, kLayer };
 struct NormSpec {
@@ -101,6 +93,25 @@ struct NormOutput {
 // residual stream are added by the norm's backward kernel.
 NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec);
 
+// Norms of queries and of keys without biases, in place; `qkv` as of rope().
+struct HeadNormSpec {
+  enum class Weights : uint8_t {
+    kShared,   // one [D], by which each head is normed by itself
+    kOverAll,  // one [heads * D], and one [kv_heads * D]: all are normed together
+    kEachOwn,  // one [D] of each head
+  };
+  Weights weights = Weights::kShared;
+  std::vector<ParamId> queries, keys;
+  // With kEachOwn, the heads that are here are those from these on; the weights of others have
+  // zeros for gradients here.
+  int64_t first_query = 0, first_key = 0;
+  NormSpec norm{};  // without parameters
+};
+Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
+               Var qkv);
+
+// ---- dropout, factors, activations (functions.cpp)
+
 // Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`, or of
 // parts of such a length.
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
@@ -115,12 +126,16 @@ Var mean_of_rows(Context& context, const Var& x, const SequenceRows& rows);
 // x through an activation.
 Var activated(Context& context, const Var& x, kernels::Activation activation);
 
+// ---- embedding (functions_embedding.cpp)
+
 struct EmbeddingSpec {
   ParamId table = kNoParam;
   ParamId positions = kNoParam;  // or none
   ParamId segments = kNoParam;   // or none
   int64_t first_position = 0;    // the row of `positions` that a sequence begins with
-  int64_t width = 0;
+  int64_t width = 0;             // of what is given
+  // Through which what `table` has goes before others are added; unset: it is as wide as they are.
+  std::optional<LinearSpec> projection = {};
 };
 // The tokens of a batch.
 struct TokenRows {

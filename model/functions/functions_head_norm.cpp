@@ -1,9 +1,10 @@
-#include <array>
+#include <vector>
 
+#include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/runs.h"
-#include "kernels/norm/layer_norm.h"
 #include "model/functions/functions.h"
-#include "model/pass/module_label.h"
+#include "model/functions/norm_passes.h"
 #include "model/pass/own.h"
 
 namespace ds {
@@ -11,7 +12,7 @@ namespace {
 
 // What is normed by itself, side by side in the rows of a packed projection, and its norm.
 struct Heads {
-  ParamId gamma = kNoParam;
+  NormSpec norm{};
   int64_t rows = 0, packed = 0;  // of the projection
   int64_t first = 0;             // element of a row
   int64_t count = 0, width = 0;
@@ -22,16 +23,39 @@ struct Heads {
   Shape shape() const { return {rows * count, width}; }
 };
 
-// Queries, and keys.
-std::array<Heads, 2> heads_of(const kernels::AttentionShape& s, const HeadNormSpec& spec) {
-  const int64_t rows = s.batch * s.length;
-  const int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
-  if (spec.over_all_heads) {
-    return {Heads{spec.queries, rows, s.packed(), 0, 1, queries},
-            Heads{spec.keys, rows, s.packed(), queries, 1, keys}};
+// Heads of queries, or of keys, in the rows of a projection.
+struct HeadGroup {
+  const std::vector<ParamId>& weights;
+  int64_t first_weight = 0, count = 0;
+  int64_t first = 0;  // element of a row
+};
+
+void add_heads(std::vector<Heads>& to, const kernels::AttentionShape& s, const HeadNormSpec& spec,
+               const HeadGroup& group) {
+  const auto add = [&](ParamId gamma, int64_t first, int64_t count, int64_t width) {
+    NormSpec norm = spec.norm;
+    norm.gamma = gamma;
+    to.push_back({norm, s.batch * s.length, s.packed(), first, count, width});
+  };
+  switch (spec.weights) {
+    case HeadNormSpec::Weights::kShared:
+      return add(group.weights.front(), group.first, group.count, s.head_dim);
+    case HeadNormSpec::Weights::kOverAll:
+      return add(group.weights.front(), group.first, 1, group.count * s.head_dim);
+    case HeadNormSpec::Weights::kEachOwn:
+      for (int64_t head = 0; head < group.count; ++head) {
+        add(nth(group.weights, group.first_weight + head), group.first + head * s.head_dim, 1,
+            s.head_dim);
+      }
   }
-  return {Heads{spec.queries, rows, s.packed(), 0, s.heads, s.head_dim},
-          Heads{spec.keys, rows, s.packed(), queries, s.kv_heads, s.head_dim}};
+}
+
+// Queries, and keys.
+std::vector<Heads> heads_of(const kernels::AttentionShape& s, const HeadNormSpec& spec) {
+  std::vector<Heads> heads;
+  add_heads(heads, s, spec, {spec.queries, spec.first_query, s.heads, 0});
+  add_heads(heads, s, spec, {spec.keys, spec.first_key, s.kv_heads, s.heads * s.head_dim});
+  return heads;
 }
 
 Tensor taken_out(Stream& stream, const Heads& heads, const Tensor& packed) {
@@ -44,35 +68,34 @@ void put_back(Stream& stream, const Heads& heads, const Tensor& from, Tensor& pa
   kernels::copy_runs(stream, heads.grid(), from, heads.alone(), packed, heads.in_rows());
 }
 
-struct Normed {
-  Tensor x, inverse_rms;  // what the backward needs
-};
-
-Normed norm_in_place(Context& context, const Heads& heads, const HeadNormSpec& spec,
-                     Tensor& packed) {
-  Stream& stream = context.stream;
-  const Span span(stream, module_label(*context.store, heads.gamma));
-  const Lease gamma = context.store->acquire(heads.gamma);
-  Normed out{.x = taken_out(stream, heads, packed),
-             .inverse_rms = Tensor::empty({heads.shape()[0]}, DType::kF32, stream)};
-  Tensor y = Tensor::empty(heads.shape(), packed.dtype(), stream);
-  kernels::rms_norm(stream, out.x, gamma.weight(), spec.eps, y, out.inverse_rms, spec.weight);
-  put_back(stream, heads, y, packed);
-  return out;
+NormSums norm_in_place(Context& context, const Heads& heads, Tensor& packed) {
+  NormValues values =
+      normalize(context, taken_out(context.stream, heads, packed), Tensor(), heads.norm);
+  put_back(context.stream, heads, values.y, packed);
+  return std::move(values.of);
 }
 
 void gradient_in_place(Stream& stream, ParameterStore& store, const Heads& heads,
-                       kernels::RmsWeight weight, const Normed& normed, Tensor& packed) {
-  const Lease gamma = store.acquire(heads.gamma);
-  const GradSlot slot = store.grad_slot(heads.gamma);
-  kernels::LayerNormGrads grads{.dgamma = slot.grad, .write_gamma = slot.write};
-  Tensor dx = taken_out(stream, heads, packed);
-  const Tensor dy = dx;  // whose place the gradient takes
-  kernels::rms_norm_backward(stream, normed.x, gamma.weight(), normed.inverse_rms, dy, Tensor(), dx,
-                             grads, weight);
-  store.grad_ready(heads.gamma);
-  put_back(stream, heads, dx, packed);
+                       const NormSums& sums, Tensor& packed) {
+  const Tensor dy = taken_out(stream, heads, packed);
+  put_back(stream, heads, norm_gradient(stream, store, heads.norm, sums, dy, Tensor()), packed);
 }
+
+// The weights of heads that other ranks have.
+void write_zeros(Stream& stream, ParameterStore& store, const std::vector<ParamId>& weights,
+                 int64_t first_here, int64_t here) {
+  for (int64_t head = 0; head < std::ssize(weights); ++head) {
+    if (head >= first_here && head < first_here + here) continue;
+    const ParamId weight = nth(weights, head);
+    GradSlot slot = store.grad_slot(weight);
+    if (slot.write == kernels::Write::kOverwrite) kernels::fill(stream, slot.grad, 0.0F);
+    store.grad_ready(weight);
+  }
+}
+
+struct SavedSums {
+  Saved sum, mean, inv_std;
+};
 
 }  // namespace
 
@@ -81,17 +104,23 @@ Var norm_heads(Context& context, const kernels::AttentionShape& shape, const Hea
   DS_CHECK(qkv.value.is_sole_owner(), "norm of heads: works in place, but somebody else holds qkv");
   Stream& stream = context.stream;
   ParameterStore& store = *context.store;
-  const auto [queries, keys] = heads_of(shape, spec);
-  const Normed q = norm_in_place(context, queries, spec, qkv.value);
-  const Normed k = norm_in_place(context, keys, spec, qkv.value);
-  auto backward = [&stream, &store, shape, spec, q_saved = context.save(q.x),
-                   q_inverse = context.save(q.inverse_rms), k_saved = context.save(k.x),
-                   k_inverse = context.save(k.inverse_rms)](GradientFlow& flow) mutable {
+  std::vector<SavedSums> saved;
+  for (const Heads& heads : heads_of(shape, spec)) {
+    const NormSums sums = norm_in_place(context, heads, qkv.value);
+    saved.push_back({context.save(sums.sum), context.save(sums.mean), context.save(sums.inv_std)});
+  }
+  auto backward = [&stream, &store, shape, spec,
+                   kept = std::move(saved)](GradientFlow& flow) mutable {
     Tensor dqkv = own(stream, flow.take(0));
-    const auto [of_queries, of_keys] = heads_of(shape, spec);
-    gradient_in_place(stream, store, of_keys, spec.weight, {take(k_saved), take(k_inverse)}, dqkv);
-    gradient_in_place(stream, store, of_queries, spec.weight, {take(q_saved), take(q_inverse)},
-                      dqkv);
+    const std::vector<Heads> heads = heads_of(shape, spec);
+    for (size_t i = heads.size(); i-- > 0;) {
+      const NormSums sums{take(kept[i].sum), take(kept[i].mean), take(kept[i].inv_std)};
+      gradient_in_place(stream, store, heads[i], sums, dqkv);
+    }
+    if (spec.weights == HeadNormSpec::Weights::kEachOwn) {
+      write_zeros(stream, store, spec.keys, spec.first_key, shape.kv_heads);
+      write_zeros(stream, store, spec.queries, spec.first_query, shape.heads);
+    }
     flow.give(0, std::move(dqkv));
   };
   Tensor normed = std::move(qkv.value);

@@ -223,17 +223,18 @@ Var Stage::forward(Context& context, StageInput input) const {
   return joined(context, std::move(residual));
 }
 
-Var Stage::last_normed(Context& context, const Residual& residual) const {
+Var Stage::last_state(Context& context, const Residual& residual) const {
   const Head& last = head();
-  return last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
-                   : joined(context, residual);
+  Var y = last.norm ? norm(context, residual.sum, residual.branch, *last.norm).y
+                    : joined(context, residual);
+  return last.projection ? linear(context, y, *last.projection) : y;
 }
 
 // What the product of logits reads.
 Var Stage::head_input(Context& context, Residual residual, const SequenceRows& rows) const {
   const Head& last = head();
   const int64_t length = rows.length;
-  Var y = last_normed(context, residual);
+  Var y = last_state(context, residual);
   residual = {};
   if (last.pools_mean) y = mean_of_rows(context, y, rows);
   if (last.transform) {
@@ -247,21 +248,21 @@ Var Stage::head_input(Context& context, Residual residual, const SequenceRows& r
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::hidden_states(Context& context, StageInput input) const {
-  return last_normed(context, run(context, std::move(input))).value;
+  return last_state(context, run(context, std::move(input))).value;
 }
 
 // Logits fp32 [rows, outputs] of what the head's product reads.
 Tensor Stage::logits_of(Context& context, const Tensor& y) const {
   const LogitsSpec& spec = head().logits;
-  const int64_t rows = y.shape()[0];
+  const int64_t rows = y.shape()[0], width = y.shape()[1];
   const int64_t outputs = head().classes > 0 ? head().classes : dims_.vocabulary;
   Stream& stream = context.stream;
   Tensor logits = Tensor::empty({rows, outputs}, DType::kF32, stream);
   const Lease head = context.store->acquire(spec.weight);
   std::optional<Lease> bias;
   if (spec.bias != kNoParam) bias.emplace(context.store->acquire(spec.bias));
-  kernels::matmul(stream, {.a = kernels::matrix(y, rows, dims_.width),
-                           .b = kernels::matrix(head.weight(), outputs, dims_.width),
+  kernels::matmul(stream, {.a = kernels::matrix(y, rows, width),
+                           .b = kernels::matrix(head.weight(), outputs, width),
                            .c = kernels::matrix(logits, rows, outputs),
                            .transpose_b = kernels::Transpose::kYes,
                            .bias = bias ? bias->weight() : Tensor()});
@@ -276,7 +277,7 @@ Tensor Stage::losses_of_values(Context& context, const Var& y, const Tensor& val
   const LogitsSpec& spec = head().logits;
   const LinearSpec scores{
       .parts = {{.weight = spec.weight, .bias = spec.bias, .out = head().classes}},
-      .in = dims_.width};
+      .in = y.value.shape()[1]};
   const auto loss = head().problem == ClassifierProblem::kNumbers
                         ? kernels::ValueLoss::kSquaredError
                         : kernels::ValueLoss::kSigmoidCrossEntropy;

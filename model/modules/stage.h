@@ -69,11 +69,12 @@ class Stage final : public PipelineStage {
       std::optional<NormSpec> norm{};
     };
     std::optional<NormSpec> norm{};
-    std::optional<Transform> transform{};  // behind the norm
-    bool pools_mean = false;               // the mean of a sample's rows stands in its first one
-    DropoutSpec before{}, behind{};        // of what the transform reads, and gives
-    LogitsSpec logits{};                   // whose weight is the embedding's table when tied
-    int64_t classes = 0;                   // that logits are of; 0: of tokens
+    std::optional<LinearSpec> projection{};  // behind the norm
+    std::optional<Transform> transform{};    // behind both
+    bool pools_mean = false;                 // the mean of a sample's rows stands in its first one
+    DropoutSpec before{}, behind{};          // of what the transform reads, and gives
+    LogitsSpec logits{};                     // whose weight is the embedding's table when tied
+    int64_t classes = 0;                     // that logits are of; 0: of tokens
     ClassifierProblem problem = ClassifierProblem::kOneClass;  // of classes
     float factor = 1;                                          // of logits
   };
@@ -107,7 +108,7 @@ class Stage final : public PipelineStage {
   Var forward(Context& context, StageInput input) const override;
   Tensor losses(Context& context, StageInput input, float grad_scale) const override;
   Tensor next_logits(Context& context, StageInput input) const override;
-  // The residual stream behind the last norm, of the last stage.
+  // The residual stream behind the last norm and projection, of the last stage.
   Tensor hidden_states(Context& context, StageInput input) const;
 
  private:
@@ -120,7 +121,7 @@ class Stage final : public PipelineStage {
   static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
-  Var last_normed(Context& context, const Residual& residual) const;
+  Var last_state(Context& context, const Residual& residual) const;
   Var head_input(Context& context, Residual residual, const SequenceRows& rows) const;
   Tensor logits_of(Context& context, const Tensor& y) const;
   Tensor losses_of_values(Context& context, const Var& y, const Tensor& values,

@@ -135,7 +135,6 @@ void embed_texts(LoadedModel& loaded, std::vector<EmbeddedText>& texts,
   std::vector<EmbeddedText*> order;
   for (EmbeddedText& text : texts) order.push_back(&text);
   std::ranges::stable_sort(order, {}, [](const EmbeddedText* text) { return text->ids.size(); });
-  const int64_t width = loaded.dims().width;
   for (size_t i = 0; i < order.size();) {
     const size_t length = order[i]->ids.size();
     std::vector<int32_t> ids;
@@ -146,7 +145,8 @@ void embed_texts(LoadedModel& loaded, std::vector<EmbeddedText>& texts,
     }
     const std::vector<float> states =
         hidden_states(loaded, ids, {narrow<int64_t>(end - i), narrow<int64_t>(length)});
-    const size_t of_text = length * to_size(width);
+    const size_t of_text = states.size() / (end - i);
+    const int64_t width = narrow<int64_t>(of_text / length);
     for (size_t text = i; text < end; ++text) {
       order[text]->vector =
           pooled(std::span(states).subspan((text - i) * of_text, of_text), width, recipe);

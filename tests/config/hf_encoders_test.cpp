@@ -1,4 +1,6 @@
 // Hugging Face's config.json of models with norms behind branches or sums: encoders, OPT, OLMo.
+#include <array>
+
 #include "config/families/hf_config.h"
 #include "config/sections/split/tensor.h"
 #include "tests/support/catch.h"
@@ -156,13 +158,22 @@ TEST_CASE("an OPT has its norms before branches or behind sums", "[model]") {
   CHECK(behind.names.mlp_sum_norm == "final_layer_norm");
   CHECK_FALSE(transformer_spec(read(R"(, "enable_bias": false)")).mlp.out.has_bias);
   for (const auto& [keys, named] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"(, "word_embed_proj_dim": 32)", "word_embed_proj_dim"},
            {R"(, "layerdrop": 0.1)", "layerdrop"},
            {R"(, "_remove_final_layer_norm": true)", "_remove_final_layer_norm"},
            {R"(, "layer_norm_elementwise_affine": false)", "layer_norm_elementwise_affine"}}) {
     CHECK_THROWS_WITH(read(keys), Catch::Contains(named));
   }
-  CHECK_NOTHROW(read(R"(, "word_embed_proj_dim": 64, "layerdrop": 0.0)"));
+  const TransformerSpec same =
+      transformer_spec(read(R"(, "word_embed_proj_dim": 64, "layerdrop": 0.0)"));
+  CHECK(same.names.projection_in.empty());
+  CHECK(same.names.projection_out.empty());
+  // As OPT-350M has it.
+  const ModelConfig narrow = read(R"(, "word_embed_proj_dim": 32, "do_layer_norm_before": false)");
+  CHECK(transformer_spec(narrow).tables.width == 32);
+  CHECK(transformer_spec(narrow).names.projection_in == "project_in");
+  CHECK(transformer_spec(narrow).names.projection_out == "project_out");
+  CHECK(dimensions(narrow).width == 64);
+  CHECK_THROWS_WITH(read(R"(, "word_embed_proj_dim": 0)"), Catch::Contains("word_embed_proj_dim"));
 }
 
 TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[model]") {
@@ -193,9 +204,11 @@ TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[mode
   CHECK(std::holds_alternative<LinearScaling>(old.rotary->scaling));
   CHECK(old.window_rotary->theta == 500000);
   CHECK_THROWS_WITH(read("olmo3", layered + "1e4}}"), Catch::Contains("another \"rope_theta\""));
-  CHECK_THROWS_WITH(read("olmo3", R"(, "layer_types": ["full_attention", "full_attention",
-                                  "full_attention", "full_attention"])"),
-                    Catch::Contains("for layer 0"));
+  const TransformerSpec whole =
+      transformer_spec(read("olmo3", R"(, "layer_types": ["full_attention", "full_attention",
+                                  "full_attention", "full_attention"])"));
+  CHECK_FALSE(whole.window->is_of(0));
+  CHECK_FALSE(whole.window->is_of(2));
   CHECK_NOTHROW(read("olmo3", R"(, "layer_types": ["sliding_attention", "sliding_attention",
                               "sliding_attention", "full_attention"])"));
   CHECK_THROWS_WITH(read("olmo3", R"(, "sliding_window": null)"), Catch::Contains("null"));
@@ -230,8 +243,14 @@ TEST_CASE("a ModernBERT has windows to both sides, and the first layer of severa
   CHECK(read(typed(full, slides, full, slides)).global_attn_every_n_layers == 2);
   CHECK(read(typed(full, full, full, full)).global_attn_every_n_layers == 1);
   CHECK(read(typed(full, slides, slides, slides)).global_attn_every_n_layers == 4);
-  CHECK_THROWS_WITH(read(typed(slides, full, slides, full)), Catch::Contains("for layer 0"));
-  CHECK_THROWS_WITH(read(typed(full, slides, full, full)), Catch::Contains("for layer 3"));
+  for (const auto& types : {std::array{true, false, true, false}, {false, true, false, false}}) {
+    const auto type = [&](size_t layer) { return types.at(layer) ? slides : full; };
+    const ModernBertConfig mixed = read(typed(type(0), type(1), type(2), type(3)));
+    CHECK(mixed.global_attn_every_n_layers == 3);
+    for (size_t layer = 0; layer < types.size(); ++layer) {
+      CHECK(transformer_spec(mixed).window->is_of(static_cast<int64_t>(layer)) == types.at(layer));
+    }
+  }
   const ModernBertConfig newer = read(R"(, "rope_parameters": {
       "full_attention": {"rope_theta": 7}, "sliding_attention": {"rope_theta": 8}})");
   CHECK(newer.global_rope_theta == 7);

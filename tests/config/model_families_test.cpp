@@ -89,6 +89,23 @@ TEST_CASE("every family is asked alike", "[config]") {
     CHECK(family_name(*described) == family_name(model));
   }
   CHECK_FALSE(is_token_table("model.layers.0.weight"));
+  Qwen3Config mixed;
+  mixed.use_sliding_window = true;
+  mixed.num_hidden_layers = 3;
+  mixed.layer_types = {"sliding_attention", "full_attention", "sliding_attention"};
+  CHECK(refusal(mixed) == "accepted");
+  ModelDimensions deeper = dimensions(mixed);
+  deeper.layers = 5;
+  CHECK(std::get<Qwen3Config>(with_dimensions(mixed, deeper)).layer_types->back() ==
+        "full_attention");
+  CHECK(refusal(with_dimensions(mixed, deeper)) == "accepted");
+  mixed.layer_types->pop_back();
+  CHECK_THAT(refusal(mixed), Catch::Contains("layer_types: 2 types for 3 layers"));
+  mixed.layer_types->emplace_back("chunked_attention");
+  CHECK_THAT(refusal(mixed), Catch::Contains("\"chunked_attention\", expected"));
+  mixed.layer_types->back() = "full_attention";
+  mixed.use_sliding_window = false;
+  CHECK_THAT(refusal(mixed), Catch::Contains("of a model without a window"));
   ModelSection other;
   other.family = ModelFamily::kResNet;
   CHECK_FALSE(described_model(other));

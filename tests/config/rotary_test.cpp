@@ -37,7 +37,7 @@ TEST_CASE("scaled rotary frequencies are those of transformers", "[config]") {
   rapidjson::Document cases;
   cases.Parse(text.str().c_str());
   REQUIRE(cases.IsArray());
-  REQUIRE(cases.Size() == 8);
+  REQUIRE(cases.Size() == 12);
   for (const auto& one : cases.GetArray()) {
     const ModelConfig model = parse_hf_config(text_of(one["config"]), one["name"].GetString());
     CAPTURE(one["name"].GetString());
@@ -129,8 +129,15 @@ TEST_CASE("rope_scaling is read by either name, and what is not known is refused
         "c: a \"rope_scaling\" of type \"proportional\" is not supported");
   CHECK_THAT(refusal(R"("rope_scaling": {"rope_type": "longrope", "factor": 2})"),
              Catch::Contains("of type \"longrope\" has no \"short_factor\""));
-  CHECK(refusal(R"("rope_scaling": {"rope_type": "yarn", "factor": 2, "mscale": 1})") ==
-        "c: \"mscale\" in a \"rope_scaling\" of type \"yarn\" is not supported");
+  CHECK(refusal(R"("rope_scaling": {"rope_type": "linear", "factor": 2, "mscale": 1})") ==
+        "c: \"mscale\" in a \"rope_scaling\" of type \"linear\" is not supported");
+  CHECK_THAT(refusal(R"("rope_scaling": {"rope_type": "longrope", "short_mscale": 1.2})"),
+             Catch::Contains("\"short_mscale\" in a \"rope_scaling\" of type \"longrope\""));
+  CHECK_THAT(refusal(yarn + R"(, "mscale": -1})"), Catch::Contains("rope_scaling.mscale: got -1"));
+  CHECK_THAT(refusal(yarn + R"(, "truncate": "no"})"),
+             Catch::Contains("\"truncate\" in \"rope_scaling\" must be true or false"));
+  CHECK(scaling(yarn + "}")->truncate == std::nullopt);
+  CHECK(scaling(yarn + R"(, "truncate": null})")->truncate == false);
   CHECK(refusal(R"("rope_scaling": {"rope_type": "linear"})") ==
         "c: a \"rope_scaling\" of type \"linear\" has no \"factor\"");
   CHECK(refusal(R"("rope_scaling": {"rope_type": "llama3", "factor": 8})") ==

@@ -83,7 +83,7 @@ TEST_CASE("what is no record is refused with its line", "[data]") {
   check_refused("{\"label\": 1, \"text\": \"a\"}\n[1]\n", json,
                 "file:2: the line is no JSON object");
   check_refused("{\"label\": 1\n", json, "file:1: not valid JSON");
-  check_refused("\xff\xfe\xff", json, "file: 3 bytes are no part of UTF-8");
+  check_refused("\xfe\xfd\xff", json, "file: 3 bytes are no part of UTF-8");
   check_refused("text,labels\na,1\n", commas,
                 "file:1: there is no column \"label\" (there are: text, labels)");
   check_refused("text,label,text\na,1,b\n", commas, "file:1: the column \"text\" stands twice");

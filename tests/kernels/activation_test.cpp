@@ -14,8 +14,9 @@ namespace {
 
 using namespace reference;
 
-constexpr Activation kKinds[] = {Activation::kNone, Activation::kGeluTanh, Activation::kGeluExact,
-                                 Activation::kSilu, Activation::kRelu,     Activation::kTanh};
+constexpr Activation kKinds[] = {
+    Activation::kNone, Activation::kGeluTanh, Activation::kGeluExact, Activation::kSilu,
+    Activation::kRelu, Activation::kTanh,     Activation::kQuickGelu};
 
 Values apply(Activation kind, Values x) {
   for (double& v : x) v = reference::activation(kind, v);
@@ -73,7 +74,8 @@ TEST_CASE("activations keep infinities and NaN where the formula does", "[kernel
   const Tensor x =
       tensor_of({inf, -inf, std::nan(""), -1e30, 1e30, 0.0}, {6}, DType::kF32, s.stream);
   Tensor y = Tensor::empty({6}, DType::kF32, s.stream);
-  for (const Activation kind : {Activation::kGeluTanh, Activation::kGeluExact, Activation::kSilu}) {
+  for (const Activation kind :
+       {Activation::kGeluTanh, Activation::kGeluExact, Activation::kSilu, Activation::kQuickGelu}) {
     activation_forward(s.stream, kind, x, y);
     const Values got = values_of(y);
     REQUIRE(got[0] == inf);

@@ -217,10 +217,12 @@ std::vector<int32_t> continuation(PlainTrainer& trainer, std::vector<int32_t> pr
 
 const std::vector<std::string>& golden_families() {
   static const std::vector<std::string> all{
-      "mistral",         "qwen2", "qwen3",      "gemma",       "gemma2",     "granite",
-      "gemma3_text",     "phi3",  "smollm3",    "stablelm",    "starcoder2", "gpt_neox",
-      "gpt_neox_serial", "opt",   "opt_sums",   "gpt2_scaled", "bert",       "roberta",
-      "olmo2",           "olmo3", "modernbert", "xlm-roberta", "distilbert"};
+      "mistral",     "qwen2",          "qwen3",       "qwen3_layers", "gemma",
+      "gemma2",      "granite",        "gemma3_text", "phi3",         "smollm3",
+      "stablelm",    "stablelm_heads", "starcoder2",  "gpt_neox",     "gpt_neox_serial",
+      "opt",         "opt_sums",       "opt_narrow",  "gpt2_scaled",  "bert",
+      "roberta",     "olmo2",          "olmo3",       "modernbert",   "modernbert_layers",
+      "xlm-roberta", "distilbert"};
   return all;
 }
 

@@ -185,10 +185,11 @@ TEST_CASE("parameters are named by the path of their modules and carry its unit 
 TEST_CASE("activations are found by every name that Hugging Face gives them", "[model]") {
   using kernels::Activation;
   const std::vector<std::pair<const char*, Activation>> known{
-      {"gelu_new", Activation::kGeluTanh},  {"gelu_pytorch_tanh", Activation::kGeluTanh},
-      {"gelu_fast", Activation::kGeluTanh}, {"gelu", Activation::kGeluExact},
-      {"relu", Activation::kRelu},          {"silu", Activation::kSilu},
-      {"swish", Activation::kSilu},         {"tanh", Activation::kTanh}};
+      {"gelu_new", Activation::kGeluTanh},   {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh},  {"gelu", Activation::kGeluExact},
+      {"relu", Activation::kRelu},           {"silu", Activation::kSilu},
+      {"swish", Activation::kSilu},          {"tanh", Activation::kTanh},
+      {"quick_gelu", Activation::kQuickGelu}};
   for (const auto& [name, activation] : known) CHECK(parse_activation(name) == activation);
   for (const char* name : {"", "GELU", "sigmoid", "gelu_newer"}) {
     CHECK_THROWS_AS(parse_activation(name), Unsupported);

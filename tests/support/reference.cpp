@@ -114,6 +114,8 @@ double activation(kernels::Activation kind, double x) {
       return std::max(x, 0.0);
     case kernels::Activation::kTanh:
       return std::tanh(x);
+    case kernels::Activation::kQuickGelu:
+      return x / (1 + std::exp(-1.702 * x));
   }
   return 0;
 }
@@ -215,7 +217,7 @@ class AttentionRow {
   }
   // Weights of all keys, 0 of those that are not seen, and the log-sum-exp.
   Values weights(int64_t b, int64_t h, int64_t t, double* log_sum_exp) const {
-    Values out(static_cast<size_t>(s_.length), -INFINITY);
+    Values out(static_cast<size_t>(s_.length), -static_cast<double>(INFINITY));
     for (int64_t j = 0; j < s_.length; ++j) {
       if (sees(b, h, t, j)) out[static_cast<size_t>(j)] = score(b, h, t, j).value;
     }

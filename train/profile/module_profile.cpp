@@ -125,16 +125,17 @@ struct ModuleNames {
   HfClasses classes;
 
   // `holds_others`: modules that are no layer by themselves.
-  std::string_view class_of(std::string_view name, int depth, bool holds_others) const {
+  std::string_view class_of(std::string_view name, std::string_view parent, int depth,
+                            bool holds_others) const {
     const TransformerNames& names = spec.names;
     const auto is = [&](std::string_view path) { return !path.empty() && name == last_word(path); };
     if (depth == 0) return classes.model;
     if (is(names.body)) return classes.body;
     if (is(names.blocks)) return "ModuleList";
-    if (is_number(name)) return classes.block;
+    if (is_number(name)) return parent == last_word(names.blocks) ? classes.block : classes.norm;
     if (is(names.attention)) return classes.attention;
     if (is(names.mlp)) return classes.mlp;
-    if (is_norm(name)) return classes.norm;
+    if (is_norm(name)) return holds_others ? "ModuleList" : classes.norm;
     if (is(names.table) || is(names.positions) || is(names.segments)) return "Embedding";
     if (is(names.head)) return "Linear";
     return holds_others ? "Module" : classes.linear;
@@ -156,15 +157,17 @@ struct ModuleNames {
   }
 };
 
-ModuleProfile profile_of(const Node& node, const ModuleNames& names, int depth) {
-  ModuleProfile out{.name = node.name,
-                    .kind = std::string(names.class_of(node.name, depth, !node.children.empty())),
-                    .parameters = node.own_parameters,
-                    .macs = node.macs,
-                    .flops = node.flops,
-                    .seconds = node.seconds};
+ModuleProfile profile_of(const Node& node, std::string_view parent, const ModuleNames& names,
+                         int depth) {
+  ModuleProfile out{
+      .name = node.name,
+      .kind = std::string(names.class_of(node.name, parent, depth, !node.children.empty())),
+      .parameters = node.own_parameters,
+      .macs = node.macs,
+      .flops = node.flops,
+      .seconds = node.seconds};
   for (const Node& child : node.children) {
-    out.modules.push_back(profile_of(child, names, depth + 1));
+    out.modules.push_back(profile_of(child, node.name, names, depth + 1));
     const ModuleProfile& one = out.modules.back();
     out.parameters += one.parameters;
     out.macs += one.macs;
@@ -190,7 +193,7 @@ ModuleProfile module_profile(const ProfiledModel& model,
                           .classes = hf_classes(model.config)};
   for (const ProfiledOp& op : ops) hand_out(op, model, names.spec, root);
   share_joined_products(root);
-  return profile_of(root, names, 0);
+  return profile_of(root, "", names, 0);
 }
 
 }  // namespace ds

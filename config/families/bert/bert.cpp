@@ -22,7 +22,8 @@ void BertLike::fields(Visitor& v, BertWords& c) {
   v.field("hidden_act", c.hidden_act,
           {.meaning = "Activation of the MLP; gelu_new is the tanh form of gelu.",
            .effect = Effect::kUsed,
-           .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu"}});
+           .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
+                    "quick_gelu"}});
   v.field("hidden_dropout_prob", c.hidden_dropout_prob,
           {.meaning = "Dropout after the embedding, and of what attention and the MLP give.",
            .effect = Effect::kUsed,

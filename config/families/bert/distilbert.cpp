@@ -28,7 +28,8 @@ void fields(Visitor& v, DistilBertConfig& c) {
   v.field("activation", c.activation,
           {.meaning = "Activation of the MLP, and of the layer before the head.",
            .effect = Effect::kUsed,
-           .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu"}});
+           .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
+                    "quick_gelu"}});
   for (const auto& [key, slot, meaning] :
        std::initializer_list<std::tuple<const char*, double&, const char*>>{
            {"dropout", c.dropout,

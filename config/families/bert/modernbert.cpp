@@ -1,29 +1,28 @@
 #include "config/families/bert/modernbert.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "config/families/llama/llama_like.h"
 #include "config/families/spec/hf_object.h"
 #include "config/families/spec/plain_sizes.h"
+#include "core/values/index.h"
 
 namespace ds {
 namespace {
 
 // layer_types of newer files say of each layer what it sees, and that counts.
 void read_layers(const HfObject& object, ModernBertConfig& c) {
-  const rapidjson::Value* const types = object.list("layer_types");
-  if (types == nullptr) return;
+  c.layer_types = read_layer_types(object, c.num_hidden_layers);
+  if (!c.layer_types) return;
+  const std::vector<bool> full = full_layers(c.layer_types);
   int64_t every = 1;
-  while (every < types->Size()) {
-    const rapidjson::Value& type = (*types)[static_cast<rapidjson::SizeType>(every)];
-    if (type.IsString() && text_of(type) == "full_attention") break;
-    ++every;
-  }
+  while (every < std::ssize(full) && !nth(full, every)) ++every;
   // One full layer alone says no more than that there is none up to there.
-  const bool is_told = every < types->Size();
-  c.global_attn_every_n_layers = is_told ? every : std::max(every, c.global_attn_every_n_layers);
-  llama_like::check_layer_types(object, c.num_hidden_layers,
-                                {.full_every = c.global_attn_every_n_layers, .first_full = 0});
+  if (every == std::ssize(full)) every = std::max(every, c.global_attn_every_n_layers);
+  if (!is_window_of({.full_every = every, .first_full = 0}, c.layer_types)) return;
+  c.global_attn_every_n_layers = every;
+  c.layer_types.reset();
 }
 
 // Every head has this layer before it. ModernBertPreTrainedModel._init_weights has what it begins
@@ -56,6 +55,7 @@ void size_fields(Visitor& v, ModernBertConfig& c) {
   plain_sizes::size_field(
       v, "global_attn_every_n_layers", c.global_attn_every_n_layers,
       "The first of every so many layers sees all keys, the others a window of them.", kMostLayers);
+  layer_types_field(v, c.layer_types, "as global_attn_every_n_layers says");
 }
 
 void kind_fields(Visitor& v, ModernBertConfig& c) {
@@ -67,7 +67,8 @@ void kind_fields(Visitor& v, ModernBertConfig& c) {
     v.field(key, slot,
             {.meaning = meaning,
              .effect = Effect::kUsed,
-             .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu"}});
+             .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
+                      "quick_gelu"}});
   }
   v.field("classifier_pooling", c.classifier_pooling,
           {.meaning = "What a head that scores texts reads: the first token, or the mean of all.",
@@ -152,7 +153,8 @@ TransformerSpec Family<ModernBertConfig>::transformer(const ModernBertConfig& c)
           .attention_kind = AttentionKind::kBidirectional,
           .window = SlidingWindow{.keys = c.local_attention / 2 + 1,
                                   .full_every = c.global_attn_every_n_layers,
-                                  .first_full = 0},
+                                  .first_full = 0,
+                                  .full_layers = full_layers(c.layer_types)},
           .initializer_range = c.initializer_range,
           .scales_branches = true,
           .embedding_dropout = c.embedding_dropout,

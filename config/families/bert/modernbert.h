@@ -4,6 +4,7 @@
 #pragma once
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 
 namespace ds {
 
@@ -17,6 +18,7 @@ struct ModernBertConfig {
   int64_t vocab_size = 50368;
   int64_t local_attention = 128;
   int64_t global_attn_every_n_layers = 3;
+  LayerTypes layer_types = {};
   double global_rope_theta = 160000.0;
   double local_rope_theta = 10000.0;
   std::string hidden_activation = "gelu";

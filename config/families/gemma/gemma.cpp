@@ -21,7 +21,9 @@ void read_gate(const HfObject& object, std::string& hidden_act) {
 
 }  // namespace
 
-void fields(Visitor& v, GemmaConfig& c) { llama_like::fields(v, c, {kGeluTanh, "relu", "silu"}); }
+void fields(Visitor& v, GemmaConfig& c) {
+  llama_like::fields(v, c, {kGeluTanh, "relu", "silu", "tanh", "quick_gelu"});
+}
 
 template struct LlamaLike<GemmaConfig>;
 

@@ -10,7 +10,10 @@ constexpr int64_t kFullEvery = 2;  // layers
 
 }  // namespace
 
-void fields(Visitor& v, Gemma2Config& c) { gemma_like::fields(v, c); }
+void fields(Visitor& v, Gemma2Config& c) {
+  gemma_like::fields(v, c);
+  layer_types_field(v, c.layer_types, "all keys in every second layer");
+}
 
 template struct LlamaLike<Gemma2Config>;
 
@@ -25,7 +28,7 @@ TransformerSpec Family<Gemma2Config>::transformer(const Gemma2Config& c) {
 void Family<Gemma2Config>::read_rest(const HfObject& object, Gemma2Config& c) {
   llama_like::read_rotary(object, c);
   gemma_like::refuse_others(object);
-  llama_like::check_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
+  c.layer_types = read_unusual_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
 }
 
 }  // namespace ds

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 #include "config/families/spec/rope_scaling.h"
 
 namespace ds {
@@ -24,6 +25,7 @@ struct Gemma2Config {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling = {};
   int64_t sliding_window = 4096;
+  LayerTypes layer_types = {};
   int64_t query_pre_attn_scalar = 256;
   std::optional<double> attn_logit_softcapping = 50.0;
   std::optional<double> final_logit_softcapping = 30.0;

@@ -11,19 +11,16 @@ namespace {
 
 // They say it of each layer, and that counts.
 void read_pattern(const HfObject& object, Gemma3Config& c) {
-  const rapidjson::Value* const types = object.list("layer_types");
-  if (types == nullptr) return;
-  const auto sees_all = [](const rapidjson::Value& type) {
-    return type.IsString() && text_of(type) == "full_attention";
-  };
-  const auto first = std::find_if(types->Begin(), types->End(), sees_all);
-  if (first != types->End()) {
-    c.sliding_window_pattern = first - types->Begin() + 1;
-  } else {
-    c.sliding_window_pattern = std::max(c.sliding_window_pattern, c.num_hidden_layers + 1);
-  }
-  llama_like::check_layer_types(object, c.num_hidden_layers,
-                                {.full_every = c.sliding_window_pattern});
+  c.layer_types = read_layer_types(object, c.num_hidden_layers);
+  if (!c.layer_types) return;
+  const std::vector<bool> full = full_layers(c.layer_types);
+  const auto first = std::ranges::find(full, true);
+  const int64_t pattern = first != full.end()
+                              ? first - full.begin() + 1
+                              : std::max(c.sliding_window_pattern, c.num_hidden_layers + 1);
+  if (!is_window_of({.full_every = pattern}, c.layer_types)) return;
+  c.sliding_window_pattern = pattern;
+  c.layer_types.reset();
 }
 
 }  // namespace
@@ -35,6 +32,7 @@ void fields(Visitor& v, Gemma3Config& c) {
            .effect = Effect::kUsed,
            .min = 1,
            .max = kMostLayers + 1});
+  layer_types_field(v, c.layer_types, "as sliding_window_pattern says");
   v.field("rope_local_base_freq", c.rope_local_base_freq,
           {.meaning = "Base of the rotary frequencies of layers with a window.",
            .effect = Effect::kUsed,

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 #include "config/families/spec/rope_scaling.h"
 
 namespace ds {
@@ -26,6 +27,7 @@ struct Gemma3Config {
   double rope_local_base_freq = 10000.0;  // rope_theta of layers with a window
   int64_t sliding_window = 4096;
   int64_t sliding_window_pattern = 6;
+  LayerTypes layer_types = {};
   int64_t query_pre_attn_scalar = 256;
   std::optional<double> final_logit_softcapping = {};
   bool attention_bias = false;

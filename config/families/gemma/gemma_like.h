@@ -10,7 +10,7 @@ namespace ds::gemma_like {
 
 template <class GemmaLike>
 void fields(Visitor& v, GemmaLike& c) {
-  llama_like::fields(v, c, {"gelu_pytorch_tanh", "gelu", "relu", "silu"});
+  llama_like::fields(v, c, {"gelu_pytorch_tanh", "gelu", "relu", "silu", "tanh", "quick_gelu"});
   v.field("sliding_window", c.sliding_window,
           {.meaning = "Keys that a query of a layer with a window sees, its own included.",
            .effect = Effect::kUsed,
@@ -54,7 +54,9 @@ TransformerSpec transformer(const GemmaLike& c, int64_t full_every) {
     spec.scores.softcap = c.attn_logit_softcapping.value_or(0);
   }
   spec.head.logits_softcap = c.final_logit_softcapping.value_or(0);
-  spec.window = SlidingWindow{.keys = c.sliding_window, .full_every = full_every};
+  spec.window = SlidingWindow{.keys = c.sliding_window,
+                              .full_every = full_every,
+                              .full_layers = full_layers(c.layer_types)};
   return spec;
 }
 

@@ -38,11 +38,11 @@ void fields(Visitor& v, Gpt2Config& c) {
            .effect = Effect::kUsed,
            .min = 1,
            .max = kLargestVocabulary});
-  v.field(
-      "activation_function", c.activation_function,
-      {.meaning = "Activation of the MLP; gelu_new is the tanh form of gelu.",
-       .effect = Effect::kUsed,
-       .only = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}});
+  v.field("activation_function", c.activation_function,
+          {.meaning = "Activation of the MLP; gelu_new is the tanh form of gelu.",
+           .effect = Effect::kUsed,
+           .only = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish",
+                    "tanh", "quick_gelu"}});
   v.field(
       "resid_pdrop", c.resid_pdrop,
       {.meaning = "Dropout after each sub-layer.", .effect = Effect::kUsed, .min = 0, .below = 1});

@@ -6,7 +6,9 @@
 namespace ds {
 
 void fields(Visitor& v, GptNeoXConfig& c) {
-  llama_like::fields(v, c, {"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu"});
+  llama_like::fields(
+      v, c,
+      {"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu", "tanh", "quick_gelu"});
   v.field("use_parallel_residual", c.use_parallel_residual,
           {.meaning = "The MLP reads what attention reads, and not what attention adds to.",
            .effect = Effect::kUsed});

@@ -14,10 +14,18 @@ constexpr double kNormEps = 1e-5;  // PyTorch's; no key says another
 void fields(Visitor& v, OptConfig& c) {
   plain_sizes::fields(v, c);
   plain_sizes::vocabulary_field(v, c);
+  v.field("word_embed_proj_dim", c.word_embed_proj_dim,
+          {.meaning = "Width of the table of tokens; another than hidden_size has projections in "
+                      "front of the blocks and behind them.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .max = kLargestWidth,
+           .unset_meaning = "hidden_size"});
   v.field("activation_function", c.activation_function,
           {.meaning = "Activation of the MLP.",
            .effect = Effect::kUsed,
-           .only = {"relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "silu"}});
+           .only = {"relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "silu", "tanh",
+                    "quick_gelu"}});
   v.field("do_layer_norm_before", c.do_layer_norm_before,
           {.meaning = "Norms stand before attention and the MLP, and not behind the sums.",
            .effect = Effect::kUsed});
@@ -75,16 +83,17 @@ TransformerSpec Family<OptConfig>::transformer(const OptConfig& c) {
   (c.do_layer_norm_before ? names.attention_norm : names.attention_sum_norm) =
       "self_attn_layer_norm";
   (c.do_layer_norm_before ? names.mlp_norm : names.mlp_sum_norm) = "final_layer_norm";
+  const int64_t table = c.word_embed_proj_dim.value_or(c.hidden_size);
+  if (table == c.hidden_size) return spec;
+  spec.tables.width = table;
+  names.projection_in = "project_in";
+  names.projection_out = "project_out";
   return spec;
 }
 
-void Family<OptConfig>::read_rest(const HfObject& object, OptConfig& c) {
+void Family<OptConfig>::read_rest(const HfObject& object, OptConfig&) {
   object.refuse_unless("_remove_final_layer_norm", false);
   object.refuse_unless("layer_norm_elementwise_affine", true);
-  const double width = static_cast<double>(c.hidden_size);
-  if (object.number("word_embed_proj_dim").value_or(width) != width) {
-    object.refuse("a \"word_embed_proj_dim\" other than \"hidden_size\"");
-  }
   if (object.number("layerdrop").value_or(0) != 0) object.refuse("a \"layerdrop\" other than 0");
 }
 

@@ -1,7 +1,9 @@
 // OPT (Zhang et al., arXiv 2205.01068) as Hugging Face's OPTForCausalLM computes it: GPT-2 with
 // projections of their own, positions that begin two rows into their table, and an MLP whose layers
-// are the block's; norms may also stand behind the sums.
+// are the block's; norms may also stand behind the sums, and the table of tokens be narrower.
 #pragma once
+
+#include <optional>
 
 #include "config/families/spec/family.h"
 
@@ -15,6 +17,7 @@ struct OptConfig {
   int64_t max_position_embeddings = 2048;
   int64_t vocab_size = 50272;
   std::string activation_function = "relu";
+  std::optional<int64_t> word_embed_proj_dim = {};  // unset: hidden_size
   bool do_layer_norm_before = true;
   bool enable_bias = true;
   double dropout = 0.1;

@@ -6,7 +6,7 @@
 namespace ds {
 
 void fields(Visitor& v, GraniteConfig& c) {
-  llama_like::fields(v, c, {"silu", "gelu", "gelu_pytorch_tanh", "relu"});
+  llama_like::fields(v, c, {"silu", "gelu", "gelu_pytorch_tanh", "relu", "tanh", "quick_gelu"});
   v.field(
       "embedding_multiplier", c.embedding_multiplier,
       {.meaning = "Factor of what tokens are looked up as.", .effect = Effect::kUsed, .above = 0});

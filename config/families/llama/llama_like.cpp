@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/families/spec/hf_object.h"
+#include "config/families/spec/layer_types.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 
@@ -64,6 +65,8 @@ class ScalingReader final : public Visitor {
       **numbers = numbers_of(field.key);
     } else if (auto* const unset = std::get_if<std::optional<double>*>(&field.slot)) {
       **unset = rope_.number(field.key);
+    } else if (auto* const maybe = std::get_if<std::optional<bool>*>(&field.slot)) {
+      **maybe = switch_of(field.key);
     } else {
       *std::get<std::optional<int64_t>*>(field.slot) = original_positions(object_, rope_, place_);
     }
@@ -94,6 +97,22 @@ class ScalingReader final : public Visitor {
       numbers.push_back(number.GetDouble());
     }
     return numbers;
+  }
+  // Nothing where the key is silent. A null is no default to transformers, but means false, and in
+  // objects of some layers alone it finds none.
+  std::optional<bool> switch_of(std::string_view key) const {
+    const rapidjson::Value* const value = rope_.find(key);
+    if (value == nullptr && !rope_.is_null(key)) return std::nullopt;
+    if (value != nullptr && !value->IsBool()) {
+      throw DataError(
+          fmt::format("{}: \"{}\" in \"{}\" must be true or false", object_.path(), key, name_));
+    }
+    const bool on = value != nullptr && value->GetBool();
+    if (place_ == RopePlace::kOfSome && !on) {
+      object_.refuse(fmt::format(
+          "\"{}\" in a \"{}\" of some layers, where transformers passes over it,", key, name_));
+    }
+    return on;
   }
   void check_type(const std::string& type, const std::vector<std::string_view>& known) const {
     if (std::ranges::find(known, type) != known.end()) return;
@@ -236,26 +255,6 @@ void llama_like::read_rotary_of_layers(const HfObject& object, const RotaryWords
   }
 }
 
-void llama_like::check_layer_types(const HfObject& object, int64_t layers, const FullLayers& full) {
-  const rapidjson::Value* const types = object.list("layer_types");
-  if (types == nullptr) return;
-  if (types->Size() != static_cast<uint64_t>(layers)) {
-    throw DataError(
-        fmt::format("{}: {} \"layer_types\" for {} layers", object.path(), types->Size(), layers));
-  }
-  int64_t layer = 0;
-  for (const rapidjson::Value& type : types->GetArray()) {
-    const std::string_view name = type.IsString() ? text_of(type) : "";
-    const int64_t first = full.first_full.value_or(full.full_every - 1);
-    const bool sees_all = (layer++ - first) % full.full_every == 0;
-    if (name == (sees_all ? "full_attention" : "sliding_attention")) continue;
-    object.refuse(fmt::format(
-        "\"{}\" for layer {} among \"layer_types\", of which one of {} sees all keys and the "
-        "others a window,",
-        name, layer - 1, full.full_every));
-  }
-}
-
 void llama_like::add_factor_conflicts(std::vector<SizeConflict>& to,
                                       const std::optional<RopeScaling>& scaling, int64_t pairs) {
   if (!scaling || scaling->rope_type != "longrope") return;
@@ -279,27 +278,15 @@ void llama_like::refuse_other_head_dim(const HfObject& object, int64_t width, in
   }
 }
 
-std::optional<int64_t> llama_like::layers_without_window(const HfObject& object,
-                                                         const WindowedLayers& model) {
-  const rapidjson::Value* const types = object.list("layer_types");
-  if (types == nullptr) return std::nullopt;
-  int64_t full = 0, sliding = 0;
-  for (const rapidjson::Value& type : types->GetArray()) {
-    const std::string_view name = type.IsString() ? text_of(type) : "";
-    const bool slides = name == "sliding_attention" && model.may_slide;
-    if (!slides && name != "full_attention") {
-      object.refuse(fmt::format("\"{}\" among \"layer_types\"", name));
-    }
-    if (!slides && sliding > 0) {
-      object.refuse("\"full_attention\" behind \"sliding_attention\" among \"layer_types\"");
-    }
-    ++(slides ? sliding : full);
-  }
-  if (full + sliding != model.layers) {
-    throw DataError(fmt::format("{}: {} \"layer_types\" for {} layers", object.path(),
-                                full + sliding, model.layers));
-  }
-  return full;
+void llama_like::read_window_layers(const HfObject& object, const WindowedLayers& model,
+                                    int64_t& first_with_window, LayerTypes& types) {
+  types = read_layer_types(object, model.layers, model.may_slide);
+  if (!types) return;
+  const std::vector<bool> full = full_layers(types);
+  const auto first = std::ranges::find(full, false) - full.begin();
+  if (!is_window_of({.first_layer = first}, types)) return;
+  first_with_window = first;
+  types.reset();
 }
 
 }  // namespace ds

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 #include "config/families/spec/limits.h"
 #include "config/families/spec/rope_scaling.h"
 #include "config/reader/fields.h"
@@ -85,6 +86,7 @@ void window_fields(Visitor& v, LlamaLike& c) {
              .effect = Effect::kUsed,
              .min = 0,
              .max = kMostLayers});
+    layer_types_field(v, c.layer_types, "as max_window_layers says");
   }
 }
 
@@ -246,6 +248,7 @@ void set_dimensions(Config& c, const ModelDimensions& dims) {
   if (dims.positions != dimensions(c).positions) c.max_position_embeddings = dims.positions;
   c.hidden_size = dims.width;
   c.num_hidden_layers = dims.layers;
+  if constexpr (requires { c.layer_types; }) resize_layer_types(c.layer_types, dims.layers);
   c.num_attention_heads = dims.heads;
   if constexpr (requires { c.num_key_value_heads; }) c.num_key_value_heads = dims.kv_heads;
   if constexpr (requires { c.head_dim; }) c.head_dim = dims.head_dim;
@@ -265,9 +268,22 @@ RotarySpec rotary(const Config& c) {
 void add_factor_conflicts(std::vector<SizeConflict>& to, const std::optional<RopeScaling>& scaling,
                           int64_t pairs);
 
+// Whether layers may have a window.
+template <class Config>
+bool has_window(const Config& c) {
+  if constexpr (requires { c.use_sliding_window; }) {
+    return c.use_sliding_window && c.sliding_window;
+  } else {
+    return true;
+  }
+}
+
 template <class Config>
 std::vector<SizeConflict> size_conflicts(const Config& c) {
   std::vector<SizeConflict> found;
+  if constexpr (requires { c.layer_types; }) {
+    add_layer_type_conflicts(found, c.layer_types, c.num_hidden_layers, has_window(c));
+  }
   const int64_t heads = c.num_attention_heads;
   bool is_derived = true;
   if constexpr (requires { c.head_dim.value(); }) {
@@ -377,14 +393,6 @@ void read_rotary(const HfObject& object, Config& c) {
 // the base of layers with a window, which have no scaling.
 void read_rotary_of_layers(const HfObject& object, const RotaryWords& words,
                            const Named<double>& windowed);
-// Refuses "layer_types" of another order than that the layer first_full sees all keys, and every
-// full_every-th behind it.
-struct FullLayers {
-  int64_t full_every = 1;
-  std::optional<int64_t> first_full = {};  // unset: full_every - 1
-};
-void check_layer_types(const HfObject& object, int64_t layers, const FullLayers& full);
-
 // For families whose heads have no width of their own.
 void refuse_other_head_dim(const HfObject& object, int64_t width, int64_t heads);
 template <class Config>
@@ -396,25 +404,23 @@ struct WindowedLayers {
   int64_t layers = 0;
   bool may_slide = false;  // the model has a window
 };
-// Newer files say of each layer what it sees, and that counts: how many of the first layers see
-// everything, before those that see a window. Nothing if the file does not say it; refuses another
-// order.
-std::optional<int64_t> layers_without_window(const HfObject& object, const WindowedLayers& model);
+// Newer files say of each layer what it sees, and that counts: the number of the first layer with a
+// window, where all before it have none and all behind it have one, or else the types.
+void read_window_layers(const HfObject& object, const WindowedLayers& model,
+                        int64_t& first_with_window, LayerTypes& types);
 
-// Families whose first max_window_layers layers have no window.
-template <class Config>
-bool has_window(const Config& c) {
-  return c.use_sliding_window && c.sliding_window;
-}
+// Families whose first max_window_layers layers have no window, or those of layer_types.
 template <class Config>
 void read_window_layers(const HfObject& object, Config& c) {
-  const auto full = layers_without_window(object, {c.num_hidden_layers, has_window(c)});
-  c.max_window_layers = full.value_or(c.max_window_layers);
+  read_window_layers(object, {c.num_hidden_layers, has_window(c)}, c.max_window_layers,
+                     c.layer_types);
 }
 template <class Config>
 std::optional<SlidingWindow> window(const Config& c) {
   if (!has_window(c)) return std::nullopt;
-  return SlidingWindow{.keys = *c.sliding_window, .first_layer = c.max_window_layers};
+  return SlidingWindow{.keys = *c.sliding_window,
+                       .first_layer = c.max_window_layers,
+                       .full_layers = full_layers(c.layer_types)};
 }
 
 }  // namespace ds::llama_like

@@ -1,5 +1,7 @@
 #include "config/families/llama/mistral.h"
 
+#include <algorithm>
+
 #include "config/families/llama/llama_like.h"
 #include "config/families/spec/hf_object.h"
 
@@ -18,10 +20,10 @@ TransformerSpec Family<MistralConfig>::transformer(const MistralConfig& c) {
 
 void Family<MistralConfig>::read_rest(const HfObject& object, MistralConfig& c) {
   llama_like::read_rotary(object, c);
-  const auto full = llama_like::layers_without_window(
-      object, {c.num_hidden_layers, c.sliding_window.has_value()});
-  if (!full || *full == 0) return;
-  if (*full < c.num_hidden_layers) {
+  const LayerTypes types =
+      read_layer_types(object, c.num_hidden_layers, c.sliding_window.has_value());
+  if (!types || is_window_of({}, types)) return;
+  if (std::ranges::count(full_layers(types), true) < c.num_hidden_layers) {
     object.refuse("a window of some layers (\"layer_types\") of a Mistral");
   }
   c.sliding_window.reset();

@@ -19,13 +19,16 @@ void fields(Visitor& v, Olmo3Config& c) {
            .effect = Effect::kUsed,
            .min = 1,
            .max = kMostPositions});
+  layer_types_field(v, c.layer_types, "all keys in every fourth layer");
 }
 
 template struct LlamaLike<Olmo3Config>;
 
 TransformerSpec Family<Olmo3Config>::transformer(const Olmo3Config& c) {
   TransformerSpec spec = olmo_like::transformer(c);
-  spec.window = SlidingWindow{.keys = c.sliding_window, .full_every = kFullEvery};
+  spec.window = SlidingWindow{.keys = c.sliding_window,
+                              .full_every = kFullEvery,
+                              .full_layers = full_layers(c.layer_types)};
   spec.window_rotary = RotarySpec{.theta = c.rope_theta};
   return spec;
 }
@@ -44,7 +47,7 @@ void Family<Olmo3Config>::read_rest(const HfObject& object, Olmo3Config& c) {
   }
   llama_like::refuse_other_head_dim(object, c);
   if (object.is_null("sliding_window")) object.refuse("a \"sliding_window\" that is null");
-  llama_like::check_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
+  c.layer_types = read_unusual_layer_types(object, c.num_hidden_layers, {.full_every = kFullEvery});
 }
 
 void Family<Olmo3Config>::write_rest(Value& object, const Olmo3Config& c) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 #include "config/families/spec/rope_scaling.h"
 
 namespace ds {
@@ -24,6 +25,7 @@ struct Olmo3Config {
   double rope_theta = 500000.0;
   std::optional<RopeScaling> rope_scaling = {};  // of layers without a window
   int64_t sliding_window = 4096;
+  LayerTypes layer_types = {};
   bool attention_bias = false;
   double attention_dropout = 0.0;
   double initializer_range = 0.02;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 #include "config/families/spec/rope_scaling.h"
 
 namespace ds {
@@ -24,6 +25,7 @@ struct Qwen2Config {
   bool use_sliding_window = false;
   std::optional<int64_t> sliding_window = 4096;
   int64_t max_window_layers = 28;  // the first layers, which see all there is
+  LayerTypes layer_types = {};
   double attention_dropout = 0.0;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;

@@ -65,7 +65,7 @@ void Family<SmolLM3Config>::read_rest(const HfObject& object, SmolLM3Config& c) 
   llama_like::refuse_other_head_dim(object, c);
   read_layers(object, c);
   object.refuse_unless("use_sliding_window", false);
-  llama_like::layers_without_window(object, {c.num_hidden_layers, false});
+  read_layer_types(object, c.num_hidden_layers, false);
 }
 
 }  // namespace ds

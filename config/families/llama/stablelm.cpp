@@ -10,6 +10,12 @@ void fields(Visitor& v, StableLmConfig& c) {
   v.field("use_qkv_bias", c.use_qkv_bias,
           {.meaning = "The projections of queries, keys and values have biases.",
            .effect = Effect::kUsed});
+  v.field("qk_layernorm", c.qk_layernorm,
+          {.meaning = "Each head of queries and of keys has a norm of its own.",
+           .effect = Effect::kUsed});
+  v.field("use_parallel_residual", c.use_parallel_residual,
+          {.meaning = "The MLP reads what attention reads, and not what it gave.",
+           .effect = Effect::kUsed});
   llama_like::dropout_field(v, "hidden_dropout", c.hidden_dropout,
                             "Dropout of what the MLP gives.");
 }
@@ -21,14 +27,22 @@ TransformerSpec Family<StableLmConfig>::transformer(const StableLmConfig& c) {
   spec.norms.kind = NormKind::kLayer;
   spec.mlp_dropout = c.hidden_dropout;
   spec.dropout_places = 3;
+  if (c.qk_layernorm) {
+    spec.head_norms = HeadNorms{.queries = "q_layernorm.norms",
+                                .keys = "k_layernorm.norms",
+                                .extent = HeadNorms::Extent::kEachOwn,
+                                .kind = NormKind::kLayerUnbiased};
+  }
+  if (c.use_parallel_residual) {
+    spec.mlp_input = MlpInput::kAsAttention;
+    spec.names.mlp_norm = {};
+  }
   return spec;
 }
 
 void Family<StableLmConfig>::read_rest(const HfObject& object, StableLmConfig& c) {
   llama_like::read_rotary(object, c);
   llama_like::refuse_other_head_dim(object, c);
-  object.refuse_unless("use_parallel_residual", false);
-  object.refuse_unless("qk_layernorm", false);
 }
 
 }  // namespace ds

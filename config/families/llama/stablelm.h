@@ -1,5 +1,6 @@
 // StableLM and StableLM 2 (Bellagente et al., arXiv 2402.17834) as Hugging Face's
 // StableLmForCausalLM computes them: Llama with layer norms, and heads of which a share turns.
+// Heads may have norms of their own, and the MLP may read what attention reads.
 #pragma once
 
 #include <optional>
@@ -23,6 +24,8 @@ struct StableLmConfig {
   double partial_rotary_factor = 0.25;
   std::optional<RopeScaling> rope_scaling = {};
   bool use_qkv_bias = false;
+  bool qk_layernorm = false;
+  bool use_parallel_residual = false;
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
   double initializer_range = 0.02;

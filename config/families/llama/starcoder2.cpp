@@ -6,7 +6,7 @@
 namespace ds {
 
 void fields(Visitor& v, Starcoder2Config& c) {
-  llama_like::fields(v, c, {"gelu_pytorch_tanh", "gelu", "relu", "silu"});
+  llama_like::fields(v, c, {"gelu_pytorch_tanh", "gelu", "relu", "silu", "tanh", "quick_gelu"});
   v.field("use_bias", c.use_bias,
           {.meaning = "The projections of attention and the MLP have biases.",
            .effect = Effect::kUsed});

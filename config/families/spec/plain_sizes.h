@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/families/spec/family.h"
+#include "config/families/spec/layer_types.h"
 #include "config/families/spec/limits.h"
 #include "config/reader/fields.h"
 
@@ -70,6 +71,7 @@ void set_dimensions(Config& c, const ModelDimensions& dims) {
   c.max_position_embeddings = dims.positions;
   c.hidden_size = dims.width;
   c.num_hidden_layers = dims.layers;
+  if constexpr (requires { c.layer_types; }) resize_layer_types(c.layer_types, dims.layers);
   c.num_attention_heads = dims.heads;
   inner(c) = dims.inner;
   attention_dropout(c) = dims.attention_dropout;
@@ -80,6 +82,9 @@ std::vector<SizeConflict> size_conflicts(const Config& c) {
   std::vector<SizeConflict> found;
   add_unless_divides(found, "num_attention_heads", c.num_attention_heads, c.hidden_size,
                      "hidden_size");
+  if constexpr (requires { c.layer_types; }) {
+    add_layer_type_conflicts(found, c.layer_types, c.num_hidden_layers, true);
+  }
   return found;
 }
 

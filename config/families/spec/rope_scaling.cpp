@@ -31,6 +31,42 @@ void longrope_fields(Visitor& v, RopeScaling& c) {
            .unset_meaning = "sqrt(1 + ln(factor) / ln(original_max_position_embeddings))"});
 }
 
+void yarn_fields(Visitor& v, RopeScaling& c) {
+  v.field("beta_fast", c.beta_fast,
+          {.meaning = "Waves that turn more often in the original context stay.",
+           .effect = Effect::kUsed,
+           .above = 0});
+  v.field("beta_slow", c.beta_slow,
+          {.meaning = "Waves that turn less often in the original context are long.",
+           .effect = Effect::kUsed,
+           .above = 0});
+  v.field("attention_factor", c.attention_factor,
+          {.meaning = "Sines and cosines are multiplied by it.",
+           .effect = Effect::kUsed,
+           .above = 0,
+           .omit_unset = true,
+           .unset_meaning = "0.1 ln(factor) + 1, or what mscale and mscale_all_dim give"});
+  v.field("mscale", c.mscale,
+          {.meaning = "With mscale_all_dim, attention_factor is (0.1 mscale ln(factor) + 1) / (0.1 "
+                      "mscale_all_dim ln(factor) + 1) where it is not said; 0 is unset.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .omit_unset = true,
+           .unset_meaning = "0"});
+  v.field("mscale_all_dim", c.mscale_all_dim,
+          {.meaning = "See mscale.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .omit_unset = true,
+           .unset_meaning = "0"});
+  v.field("truncate", c.truncate,
+          {.meaning = "The ramp between waves that stay and long ones begins and ends at whole "
+                      "pairs of elements.",
+           .effect = Effect::kUsed,
+           .omit_unset = true,
+           .unset_meaning = "true"});
+}
+
 }  // namespace
 
 void fields(Visitor& v, RopeScaling& c) {
@@ -60,22 +96,7 @@ void fields(Visitor& v, RopeScaling& c) {
              .above = 0});
   });
   v.when(is_longrope, "rope_type is longrope", [&] { longrope_fields(v, c); });
-  v.when(is_yarn, "rope_type is yarn", [&] {
-    v.field("beta_fast", c.beta_fast,
-            {.meaning = "Waves that turn more often in the original context stay.",
-             .effect = Effect::kUsed,
-             .above = 0});
-    v.field("beta_slow", c.beta_slow,
-            {.meaning = "Waves that turn less often in the original context are long.",
-             .effect = Effect::kUsed,
-             .above = 0});
-    v.field("attention_factor", c.attention_factor,
-            {.meaning = "Sines and cosines are multiplied by it.",
-             .effect = Effect::kUsed,
-             .above = 0,
-             .omit_unset = true,
-             .unset_meaning = "0.1 ln(factor) + 1"});
-  });
+  v.when(is_yarn, "rope_type is yarn", [&] { yarn_fields(v, c); });
   v.when(is_llama3 || is_yarn || is_longrope, "rope_type is llama3 or yarn or longrope", [&] {
     v.field("original_max_position_embeddings", c.original_max_position_embeddings,
             {.meaning = "Positions that the model was trained to before.",
@@ -103,7 +124,10 @@ RotaryScaling rotary_scaling(const std::optional<RopeScaling>& c, int64_t positi
                        .beta_fast = c->beta_fast,
                        .beta_slow = c->beta_slow,
                        .original_positions = original,
-                       .attention_factor = c->attention_factor.value_or(0)};
+                       .attention_factor = c->attention_factor.value_or(0),
+                       .score_scale = c->mscale.value_or(0),
+                       .whole_scale = c->mscale_all_dim.value_or(0),
+                       .rounds_ramp = c->truncate.value_or(true)};
   }
   if (c->rope_type == "longrope") {
     return LongRopeScaling{

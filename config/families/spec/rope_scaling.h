@@ -21,6 +21,8 @@ struct RopeScaling {
   double beta_fast = 32;
   double beta_slow = 1;
   std::optional<double> attention_factor = {};
+  std::optional<double> mscale = {}, mscale_all_dim = {};
+  std::optional<bool> truncate = {};
   std::optional<double> length_factor = {};  // "factor" of longrope
   std::vector<double> short_factor = {}, long_factor = {};
   std::optional<int64_t> original_max_position_embeddings = {};

@@ -41,6 +41,12 @@ double pair_of(double turns, const YarnScaling& s, double theta, double width) {
          (2 * std::log(theta));
 }
 
+float power_of(const RotarySpec& spec, size_t pair, size_t pairs) {
+  const float exponent = static_cast<float>(2 * pair) / static_cast<float>(2 * pairs);
+  return std::pow(static_cast<float>(spec.theta), exponent);
+}
+
+// Divisions are those of transformers, for its bits.
 void scale(const YarnScaling& s, const RotarySpec& spec, std::vector<float>& frequencies) {
   const auto width = static_cast<double>(2 * frequencies.size());
   double first = pair_of(s.beta_fast, s, spec.theta, width);
@@ -57,14 +63,10 @@ void scale(const YarnScaling& s, const RotarySpec& spec, std::vector<float>& fre
     const float ramp = std::clamp(
         (place - static_cast<float>(first)) / static_cast<float>(last - first), 0.0F, 1.0F);
     const float kept = 1 - ramp;
-    frequencies[j] =
-        frequencies[j] / static_cast<float>(s.factor) * (1 - kept) + frequencies[j] * kept;
+    const float slow =
+        1.0F / (static_cast<float>(s.factor) * power_of(spec, j, frequencies.size()));
+    frequencies[j] = slow * (1 - kept) + frequencies[j] * kept;
   }
-}
-
-float power_of(const RotarySpec& spec, size_t pair, size_t pairs) {
-  const float exponent = static_cast<float>(2 * pair) / static_cast<float>(2 * pairs);
-  return std::pow(static_cast<float>(spec.theta), exponent);
 }
 
 // One division, as transformers has it, for its bits.
@@ -79,7 +81,10 @@ void scale(const LongRopeScaling& s, const RotarySpec& spec, std::vector<float>&
 
 double factor_of(const YarnScaling& s) {
   if (s.attention_factor > 0) return s.attention_factor;
-  return s.factor > 1 ? 0.1 * std::log(s.factor) + 1 : 1;
+  if (s.factor <= 1) return 1;
+  const auto by = [&](double scale) { return 0.1 * scale * std::log(s.factor) + 1; };
+  if (s.score_scale > 0 && s.whole_scale > 0) return by(s.score_scale) / by(s.whole_scale);
+  return by(1);
 }
 double factor_of(const LongRopeScaling& s) {
   if (s.attention_factor > 0) return s.attention_factor;

@@ -33,8 +33,10 @@ struct YarnScaling {
   double beta_fast = 32;
   double beta_slow = 1;
   double original_positions = 2048;
-  double attention_factor = 0;  // 0: 0.1 ln(factor) + 1
-  bool rounds_ramp = true;      // its ends are whole pairs
+  double attention_factor = 0;  // 0: 0.1 ln(factor) + 1, or as the two numbers below say
+  // With both, (0.1 score_scale ln(factor) + 1) / (0.1 whole_scale ln(factor) + 1); 0: unset.
+  double score_scale = 0, whole_scale = 0;
+  bool rounds_ramp = true;  // its ends are whole pairs
 };
 
 // LongRoPE (Ding et al., arXiv 2402.13753) in sequences that are no longer than the original

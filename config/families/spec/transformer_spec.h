@@ -19,12 +19,16 @@ namespace ds {
 // of a parameter is the path to it. An empty name of a branch is that of the block itself, and an
 // empty name of a table or a norm says that there is none.
 struct TransformerNames {
-  std::string_view body;                 // "model"; below the root
-  std::string_view blocks;               // "layers"; a list in the body
-  std::string_view table;                // "embed_tokens"; in the body
-  std::string_view positions = {};       // "wpe"; in the body
-  std::string_view segments = {};        // "embeddings.token_type_embeddings"; in the body
-  std::string_view table_norm = {};      // of what is looked up; in the body
+  std::string_view body;             // "model"; below the root
+  std::string_view blocks;           // "layers"; a list in the body
+  std::string_view table;            // "embed_tokens"; in the body
+  std::string_view positions = {};   // "wpe"; in the body
+  std::string_view segments = {};    // "embeddings.token_type_embeddings"; in the body
+  std::string_view table_norm = {};  // of what is looked up; in the body
+  // Linear layers without a bias, where the table of tokens is of another width than the blocks: of
+  // what is looked up in it, and of what the head reads; in the body.
+  std::string_view projection_in = {};   // "project_in"
+  std::string_view projection_out = {};  // "project_out"
   std::string_view last_norm = {};       // "norm"; in the body
   std::string_view head = "lm_head";     // below the root, where it is not the table of tokens
   std::string_view attention;            // "self_attn"; in a block
@@ -67,6 +71,7 @@ struct BranchSpec {
 enum class MlpInput : uint8_t {
   kAfterAttention,   // the residual stream with what attention gave
   kBesideAttention,  // the residual stream that attention reads (Wang and Komatsuzaki, GPT-J, 2021)
+  kAsAttention,      // the same, behind the very norm of attention, and it has none of its own
 };
 
 enum class NormKind : uint8_t {
@@ -87,10 +92,12 @@ struct NormsSpec {
 struct HeadNorms {
   enum class Extent : uint8_t {
     kEachHead,  // head by head, with weights as wide as a head
+    kEachOwn,   // head by head, each with weights of its own, in a list of modules
     kAllHeads,  // of all queries of a token together, and of its keys
   };
   std::string_view queries, keys;
   Extent extent = Extent::kEachHead;
+  std::optional<NormKind> kind = {};  // without biases; unset: that of the other norms
 };
 
 // Queries see the last `keys` keys, their own included (Beltagy et al., arXiv 2004.05150), and as
@@ -101,6 +108,16 @@ struct SlidingWindow {
   int64_t first_layer = 0;
   int64_t full_every = 0;                  // 0: in none of them
   std::optional<int64_t> first_full = {};  // the first of those; unset: full_every - 1
+  // Which layers see all keys, one by one, whatever the numbers say; empty: as they say. It goes
+  // on as it began.
+  std::vector<bool> full_layers = {};
+
+  bool is_of(int64_t layer) const {
+    if (!full_layers.empty()) return !full_layers[static_cast<size_t>(layer) % full_layers.size()];
+    const bool is_full =
+        full_every > 0 && (layer - first_full.value_or(full_every - 1)) % full_every == 0;
+    return !is_full && layer >= first_layer;
+  }
 };
 
 enum class FactorPrecision : uint8_t {
@@ -115,6 +132,7 @@ enum class AttentionKind : uint8_t {
 };
 
 struct TableSpec {
+  int64_t width = 0;           // of the table of tokens and of the head; 0: that of the blocks
   int64_t segments = 0;        // rows of the table of segments
   int64_t first_position = 0;  // the row of the table of positions that a sequence begins with
 };
@@ -186,7 +204,7 @@ struct TransformerSpec {
   bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
   bool has_gate = true;       // the MLP is act(gate(x)) * up(x)
   std::string activation = "silu";
-  std::optional<HeadNorms> head_norms = {};  // of the kind of the others
+  std::optional<HeadNorms> head_norms = {};
   std::optional<RotarySpec> rotary = {};
   std::optional<RotarySpec> window_rotary =
       {};                       // of layers with a window; unset: that of the others

@@ -3,7 +3,7 @@ weights, five steps of AdamW over sequential samples, the weights after them, an
 sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
-Made with torch 2.9.1 (distilbert, xlm-roberta and gpt2_scaled with 2.15.0) and transformers 5.24.0, on the CPU.
+Made with torch 2.9.1 (distilbert, xlm-roberta, gpt2_scaled, opt_narrow, stablelm_heads, qwen3_layers and modernbert_layers with 2.15.0) and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -21,11 +21,12 @@ SIZES = {"vocab_size": WORDS, "hidden_size": 16, "intermediate_size": 24, "num_h
          "bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
 COMMON = {name: SIZES[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
                                          "bos_token_id", "eos_token_id", "pad_token_id", "attn_implementation")}
+MIXED_LAYERS = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
 OPT = {**COMMON, "ffn_dim": 24, "word_embed_proj_dim": 16, "max_position_embeddings": 80, "init_std": 0.5, "dropout": 0.0}
 BERT = {**COMMON, "intermediate_size": 24, "max_position_embeddings": 84, "initializer_range": 0.5,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 # Encoders are given next words as targets, too: what a loss is made of does not matter to a model.
-ENCODERS = ("bert", "distilbert", "modernbert", "roberta", "xlm-roberta")
+ENCODERS = ("bert", "distilbert", "modernbert", "modernbert_layers", "roberta", "xlm-roberta")
 # Second names of a tied weight and its bias, which no file has.
 TIED_NAMES = ("lm_head.weight", "decoder.weight", "cls.predictions.decoder.weight", "vocab_projector.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
               "lm_head.decoder.bias")
@@ -44,6 +45,9 @@ FAMILIES = {
     "qwen2": lambda: transformers.Qwen2Config(**SIZES, max_position_embeddings=80, tie_word_embeddings=True,
                                               use_sliding_window=True, sliding_window=3, max_window_layers=1),
     "qwen3": lambda: transformers.Qwen3Config(**SIZES, head_dim=8, max_position_embeddings=80),
+    # The layers with a window are no row of them, nor every so many-th.
+    "qwen3_layers": lambda: transformers.Qwen3Config(**{**SIZES, "num_hidden_layers": 4}, head_dim=8, max_position_embeddings=80,
+                                                     use_sliding_window=True, sliding_window=3, layer_types=MIXED_LAYERS),
     "gemma": lambda: transformers.GemmaConfig(**SIZES, head_dim=8, max_position_embeddings=80),
     # The first layer has a window, and caps are low enough to matter.
     "gemma2": lambda: transformers.Gemma2Config(**SIZES, head_dim=8, max_position_embeddings=80, sliding_window=3,
@@ -69,6 +73,9 @@ FAMILIES = {
                                                   no_rope_layer_interval=2, mlp_bias=True),
     "stablelm": lambda: transformers.StableLmConfig(**SIZES, max_position_embeddings=80, use_qkv_bias=True,
                                                     partial_rotary_factor=0.5),
+    # As StableLM 2 12B: each head has a norm of its own, and the MLP reads what attention reads.
+    "stablelm_heads": lambda: transformers.StableLmConfig(**SIZES, max_position_embeddings=80, partial_rotary_factor=0.5,
+                                                          qk_layernorm=True, use_parallel_residual=True),
     "starcoder2": lambda: transformers.Starcoder2Config(**SIZES, max_position_embeddings=80, sliding_window=5),
     # The heads of queries, keys and values come by turns, and the MLP reads what attention reads.
     "gpt_neox": lambda: transformers.GPTNeoXConfig(**without(SIZES, "num_key_value_heads", "rope_theta"),
@@ -86,6 +93,8 @@ FAMILIES = {
     # Norms stand behind the sums, and the head is its own.
     "opt_sums": lambda: transformers.OPTConfig(**OPT, do_layer_norm_before=False, enable_bias=False, tie_word_embeddings=False,
                                                activation_function="gelu"),
+    # The table of tokens is narrower than the blocks, as that of OPT-350M, whose norms stand so, too.
+    "opt_narrow": lambda: transformers.OPTConfig(**{**OPT, "word_embed_proj_dim": 10}, do_layer_norm_before=False),
     # Scores are divided by the number of the layer, and by nothing else.
     "gpt2_scaled": lambda: transformers.GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=3, n_head=4, n_positions=80, n_inner=24,
                                                    initializer_range=0.5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
@@ -101,14 +110,21 @@ FAMILIES = {
         max_position_embeddings=80, initializer_range=0.5, local_attention=4, layer_types=["full_attention", "sliding_attention"] * 2,
         rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
                          "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}),
+    "modernbert_layers": lambda: transformers.ModernBertConfig(
+        **{**COMMON, "num_hidden_layers": 4}, cls_token_id=None, sep_token_id=None, intermediate_size=24,
+        max_position_embeddings=80, initializer_range=0.5, local_attention=4, layer_types=MIXED_LAYERS,
+        rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}),
     # Positions begin behind the padding token, of which there is none in the samples; the head has gelu all the same.
     "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 1}, type_vocab_size=1, hidden_act="relu"),
     "xlm-roberta": lambda: transformers.XLMRobertaConfig(**{**BERT, "pad_token_id": 3}),
 }
 OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8}
-# Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of.
+# Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of; so it would of the small
+# ones of a deeper model with large weights.
 OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("gpt2_scaled", "stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums",
-                                                                "bert", "distilbert", "roberta", "xlm-roberta")}
+                                                                "opt_narrow", "qwen3_layers", "bert", "distilbert", "roberta",
+                                                                "xlm-roberta")}
 CLIP = 1.0
 
 

@@ -2,7 +2,7 @@
 frequencies and the factor of sines and cosines.
 
 usage: make.py > frequencies.json
-Made with torch 2.9.1 and transformers 5.24.0, on the CPU.
+Made with torch 2.15.0 and transformers 5.24.0, on the CPU.
 """
 import json
 import sys
@@ -26,6 +26,20 @@ CASES = {
     "yarn of narrow heads": {"rope_theta": 1e4, "head_dim": 8, "max_position_embeddings": 4096,
                              "rope_scaling": {"rope_type": "yarn", "factor": 2.0,
                                               "original_max_position_embeddings": 64}},
+    "yarn with scales": {"rope_theta": 1e4, "head_dim": 64, "max_position_embeddings": 163840,
+                         "rope_scaling": {"rope_type": "yarn", "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 0.707,
+                                          "original_max_position_embeddings": 4096}},
+    "yarn with one scale": {"rope_theta": 1e4, "head_dim": 64, "max_position_embeddings": 32768,
+                            "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "mscale": 0.5, "mscale_all_dim": 0,
+                                             "original_max_position_embeddings": 4096}},
+    # As gpt-oss has it.
+    "yarn without truncation": {"rope_theta": 150000.0, "head_dim": 64, "max_position_embeddings": 131072,
+                                "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                                 "truncate": False, "original_max_position_embeddings": 4096}},
+    "yarn of scaled attention": {"rope_theta": 1e4, "head_dim": 80, "max_position_embeddings": 12288,
+                                 "rope_scaling": {"rope_type": "yarn", "factor": 3.0, "mscale": 2.0, "mscale_all_dim": 0.5,
+                                                  "attention_factor": 1.25, "truncate": None,
+                                                  "original_max_position_embeddings": 4096}},
     "Phi-4-mini": {"model_type": "phi3", "rope_theta": 1e4, "head_dim": 128, "max_position_embeddings": 131072,
                    "partial_rotary_factor": 0.75, "original_max_position_embeddings": 4096,
                    "rope_scaling": {"type": "longrope", "short_factor": [1 + j / 100 for j in range(48)],

@@ -18,7 +18,7 @@ namespace {
 
 using namespace testing;
 
-// These have the sizes that small runs have.
+// These have the sizes that small runs have, and the last two what no family has by default.
 std::vector<ModelConfig> families() {
   std::vector<ModelConfig> out;
   for (const ModelConfig& tiny : tiny_models(2)) {
@@ -27,6 +27,18 @@ std::vector<ModelConfig> families() {
     dims.positions = 16;
     out.push_back(with_dimensions(tiny, dims));
   }
+  OptConfig narrow = tiny_opt(2);
+  narrow.vocab_size = 29;
+  narrow.max_position_embeddings = 16;
+  narrow.word_embed_proj_dim = 6;
+  narrow.do_layer_norm_before = false;
+  out.emplace_back(narrow);
+  auto stablelm = tiny_like_llama<StableLmConfig>(2);
+  stablelm.vocab_size = 29;
+  stablelm.max_position_embeddings = 16;
+  stablelm.qk_layernorm = stablelm.use_parallel_residual = true;
+  stablelm.partial_rotary_factor = 0.5;
+  out.emplace_back(stablelm);
   return out;
 }
 
