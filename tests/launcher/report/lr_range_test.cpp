@@ -143,8 +143,9 @@ TEST_CASE("a range that is too short says so", "[launcher]") {
 TEST_CASE("rates in stairs have no fall within a stair", "[launcher]") {
   std::string lines;
   for (int step = 1; step <= 40; ++step) {
+    const int stair = 1 + (step - 1) / 10;
     lines += fmt::format("{{\"step\": {}, \"loss\": {}, \"lr\": {}}}\n", step, 5 - 0.1 * step,
-                         0.001 * (1 + (step - 1) / 10));
+                         0.001 * stair);
   }
   const LrRange range = lr_range_of(metric_curves(lines));
   CHECK(range.steepest_lr >= 0.001);
