@@ -41,7 +41,6 @@ rapidjson::Document object_on_line(std::string_view content, const std::string& 
                                    int64_t line) {
   rapidjson::Document document;
   constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
-                              rapidjson::kParseFullPrecisionFlag |
                               rapidjson::kParseValidateEncodingFlag;
   document.Parse<kFlags>(content.data(), content.size());
   if (document.HasParseError()) {

@@ -5,8 +5,8 @@
 namespace ds {
 
 std::optional<std::vector<RecordItem>> record_list(const std::string& text) {
-  constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag |
-                              rapidjson::kParseValidateEncodingFlag;
+  constexpr unsigned kFlags =
+      rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag;
   rapidjson::Document list;
   list.Parse<kFlags>(text.data(), text.size());
   if (list.HasParseError() || !list.IsArray()) return std::nullopt;

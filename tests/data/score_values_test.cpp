@@ -25,6 +25,7 @@ TEST_CASE("numbers are told by a number, or by a list of them", "[data]") {
   CHECK(score_values(numbers({"a"}), "-2.5", "f:1") == Floats{-2.5F});
   CHECK(score_values(numbers({"a"}), "3", "f:1") == Floats{3});
   CHECK(score_values(numbers({"a"}), "[1e-3]", "f:1") == Floats{1e-3F});
+  CHECK(score_values(numbers({"a"}), "[0e90]", "f:1") == Floats{0});
   CHECK(score_values(numbers({"a", "b"}), "[0.1, -7]", "f:1") == Floats{0.1F, -7});
 }
 
