@@ -14,10 +14,17 @@ bool scores_tokens(const ModelConfig& model) {
   return model.classifier && model.classifier->task == ClassifierTask::kTokens;
 }
 
-ScoredSamples scored_samples(const ModelConfig& model) {
+namespace {
+
+ScoreLabels score_labels(const ModelConfig& model) {
   const Classifier& classifier = model.classifier.value();
-  const ScoreLabels labels{.problem = classifier.problem, .names = classifier.labels};
-  return {.row = classifier_spec(model)->row, .values = labels.values()};
+  return {.problem = classifier.problem, .names = classifier.labels};
+}
+
+}  // namespace
+
+ScoredSamples scored_samples(const ModelConfig& model) {
+  return {.row = classifier_spec(model)->row, .values = score_labels(model).values()};
 }
 
 namespace {
@@ -56,13 +63,12 @@ LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
                            const SampleLength& length, const Tokenizer& tokenizer,
                            FileSystem& files) {
   const ClassificationConfig c = data.classification.value_or(ClassificationConfig());
-  LabelledForm form{
-      .text = c.text,
-      .label = c.label,
-      .text_pair = c.text_pair,
-      .labels = {.problem = model.classifier->problem, .names = model.classifier->labels},
-      .length = length,
-      .frame = read_frame(files, data.tokenizer, tokenizer)};
+  LabelledForm form{.text = c.text,
+                    .label = c.label,
+                    .text_pair = c.text_pair,
+                    .labels = score_labels(model),
+                    .length = length,
+                    .frame = read_frame(files, data.tokenizer, tokenizer)};
   if (classifier_spec(model)->row == ScoredRow::kLast) form.padding = model.classifier->padding;
   if (!form.text_pair) return form;
   form.pair_frame = read_pair_frame(files, data.tokenizer, tokenizer);

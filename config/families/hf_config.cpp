@@ -443,10 +443,14 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
   if (config.classifier && config.classifier->is_fresh) {
     wanted = {.labels = config.classifier->labels, .task = config.classifier->task};
   }
-  const ModelConfig read = parse_hf_config(source, path, wanted);
-  if (config.classifier) wanted.problem = config.classifier->problem;
-  const ModelConfig stated = read.classifier ? parse_hf_config(source, path, wanted) : read;
+  ModelConfig stated = parse_hf_config(source, path, wanted);
   const bool is_new_head = stated.classifier && stated.classifier->is_fresh;
+  // What the scores of the same head are may be another for the run than for the folder.
+  std::optional<ClassifierProblem> other;
+  if (stated.classifier && config.classifier &&
+      stated.classifier->problem != config.classifier->problem) {
+    other = stated.classifier->problem = config.classifier->problem;
+  }
   if (format_hf_config(stated, dtype) != format_hf_config(config, dtype)) {
     throw DataError(fmt::format(
         "{}: it is of another model than the weights are; in a run, put back what it was", path));
@@ -473,8 +477,8 @@ std::string keep_hf_config(std::string_view source, const std::string& path,
   }
   if (is_new_head) {
     set_classifier(document, *config.classifier);
-  } else if (read.classifier && read.classifier->problem != config.classifier->problem) {
-    set("problem_type", text(problem_name(config.classifier->problem)));
+  } else if (other) {
+    set("problem_type", text(enum_name(*other)));
   }
   if (object.find("model_type") == nullptr) set("model_type", text(family_name(config)));
   // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions

@@ -1,5 +1,6 @@
 #include "config/families/bert/bert.h"
 
+#include "config/families/spec/activations.h"
 #include "config/families/spec/hf_object.h"
 #include "config/families/spec/plain_sizes.h"
 
@@ -22,8 +23,7 @@ void BertLike::fields(Visitor& v, BertWords& c) {
   v.field("hidden_act", c.hidden_act,
           {.meaning = "Activation of the MLP; gelu_new is the tanh form of gelu.",
            .effect = Effect::kUsed,
-           .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
-                    "quick_gelu"}});
+           .only = encoder_activations()});
   v.field("hidden_dropout_prob", c.hidden_dropout_prob,
           {.meaning = "Dropout after the embedding, and of what attention and the MLP give.",
            .effect = Effect::kUsed,

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "config/families/spec/activations.h"
 #include "config/families/spec/hf_object.h"
 #include "config/families/spec/plain_sizes.h"
 
@@ -28,8 +29,7 @@ void fields(Visitor& v, DistilBertConfig& c) {
   v.field("activation", c.activation,
           {.meaning = "Activation of the MLP, and of the layer before the head.",
            .effect = Effect::kUsed,
-           .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
-                    "quick_gelu"}});
+           .only = encoder_activations()});
   for (const auto& [key, slot, meaning] :
        std::initializer_list<std::tuple<const char*, double&, const char*>>{
            {"dropout", c.dropout,

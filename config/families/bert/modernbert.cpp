@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "config/families/llama/llama_like.h"
+#include "config/families/spec/activations.h"
 #include "config/families/spec/hf_object.h"
 #include "config/families/spec/plain_sizes.h"
 #include "core/values/index.h"
@@ -65,10 +66,7 @@ void kind_fields(Visitor& v, ModernBertConfig& c) {
            {"classifier_activation", c.classifier_activation,
             "Activation of the layer before the head."}}) {
     v.field(key, slot,
-            {.meaning = meaning,
-             .effect = Effect::kUsed,
-             .only = {"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "tanh",
-                      "quick_gelu"}});
+            {.meaning = meaning, .effect = Effect::kUsed, .only = encoder_activations()});
   }
   v.field("classifier_pooling", c.classifier_pooling,
           {.meaning = "What a head that scores texts reads: the first token, or the mean of all.",

@@ -74,13 +74,6 @@ ClassifierProblem read_problem(const HfObject& object, const Classifier& classif
 
 }  // namespace
 
-std::string_view problem_name(ClassifierProblem problem) {
-  for (const EnumName& known : names_of(problem)) {
-    if (known.value == static_cast<int>(problem)) return known.name;
-  }
-  throw InternalError("classifier: a problem without a name");
-}
-
 Classifier read_classifier(const HfObject& object, ClassifierTask task) {
   Classifier classifier{.labels = {}, .task = task};
   const double count = object.number("num_labels").value_or(2);
@@ -119,7 +112,7 @@ void set_classifier(Value& object, const Classifier& classifier) {
   object.set("id2label", std::move(names));
   object.set("label2id", std::move(numbers));
   if (classifier.task == ClassifierTask::kTexts) {
-    object.set("problem_type", Value::string(std::string(problem_name(classifier.problem))));
+    object.set("problem_type", Value::string(std::string(enum_name(classifier.problem))));
   }
   if (classifier.dropout) object.set("classifier_dropout", Value::number(*classifier.dropout));
 }
@@ -141,7 +134,7 @@ void set_classifier(rapidjson::Document& object, const Classifier& classifier) {
   set("id2label", std::move(names));
   set("label2id", std::move(numbers));
   if (classifier.task == ClassifierTask::kTexts) {
-    set("problem_type", text(std::string(problem_name(classifier.problem))));
+    set("problem_type", text(std::string(enum_name(classifier.problem))));
   }
   object.RemoveMember("num_labels");  // id2label says it
 }

@@ -20,8 +20,6 @@ Classifier read_classifier(const HfObject& object, ClassifierTask task);
 Classifier fresh_classifier(const HfObject& object, const std::vector<std::string>& labels,
                             ClassifierTask task, ClassifierProblem problem);
 
-std::string_view problem_name(ClassifierProblem problem);  // as problem_type has it
-
 void set_classifier(Value& object, const Classifier& classifier);
 void set_classifier(rapidjson::Document& object, const Classifier& classifier);
 

@@ -85,24 +85,40 @@ class NumberReport final : public ValueReport {
 
   void add_to(Value& object) const override {
     std::vector<Value> numbers;
-    for (size_t i = 0; i < labels_.size(); ++i) {
-      const std::vector<double> scores = scored_.scores_of(i), values = scored_.values_of(i);
+    for (const Nearness& near : each_label()) {
       Value& one = numbers.emplace_back(Value::object());
-      one.set("label", Value::string(labels_[i]));
-      one.set("mean_absolute_error", Value::number(mean_absolute_error(scores, values)));
-      one.set("pearson", number_or_null(pearson(scores, values)));
-      one.set("spearman", number_or_null(spearman(scores, values)));
+      one.set("label", Value::string(near.label));
+      one.set("mean_absolute_error", Value::number(near.error));
+      one.set("pearson", number_or_null(near.pearson));
+      one.set("spearman", number_or_null(near.spearman));
     }
     object.set("numbers", Value::list(std::move(numbers)));
   }
   std::string text(int64_t /*samples*/) const override {
     std::string out = fmt::format("texts          {}\n", scored_.rows());
+    for (const Nearness& near : each_label()) {
+      out += fmt::format("number         {}: mean absolute error {:.6f}, Pearson {}, Spearman {}\n",
+                         near.label, near.error, number_or_dash(near.pearson),
+                         number_or_dash(near.spearman));
+    }
+    return out;
+  }
+
+ private:
+  // How near the scores of a label come.
+  struct Nearness {
+    std::string label;
+    double error = 0;
+    std::optional<double> pearson{}, spearman{};
+  };
+  std::vector<Nearness> each_label() const {
+    std::vector<Nearness> out;
     for (size_t i = 0; i < labels_.size(); ++i) {
       const std::vector<double> scores = scored_.scores_of(i), values = scored_.values_of(i);
-      out += fmt::format("number         {}: mean absolute error {:.6f}, Pearson {}, Spearman {}\n",
-                         labels_[i], mean_absolute_error(scores, values),
-                         number_or_dash(pearson(scores, values)),
-                         number_or_dash(spearman(scores, values)));
+      out.push_back({.label = labels_[i],
+                     .error = mean_absolute_error(scores, values),
+                     .pearson = pearson(scores, values),
+                     .spearman = spearman(scores, values)});
     }
     return out;
   }
