@@ -118,13 +118,6 @@ void document_rules(const RuleContext& r) {
     r.note("data.eod_token_id",
            "has no effect without reset_attention_mask, reset_position_ids or eod_mask_loss");
   }
-  if (data.reset_attention_mask && c.sequence_parallel_size.value_or(1) > 1 &&
-      sequence_sharing(c).ring > 1) {
-    r.refuse_early(
-        "data.reset_attention_mask",
-        "excludes sequence_parallel_attention \"ring\", whose ranks pass keys round by their "
-        "positions alone; take \"ulysses\", or remove one of them");
-  }
   if (!data.eod_mask_loss) return;
   const auto& offload = c.zero_optimization.offload_optimizer;
   if (offload && offload->super_offload) {

@@ -33,16 +33,7 @@ void check_mask(std::string_view op, const Stream& stream, const AttentionSpec& 
   if (mask.ranges.defined()) {
     detail::require_like(op, "ranges", stream, mask.ranges, 2 * s.batch * s.length, DType::kI32);
   }
-  if (!mask.layout.defined()) return;
-  DS_CHECK(mask.block >= 16 && mask.block % 16 == 0, "{}: blocks of {}, expected a multiple of 16",
-           op, mask.block);
-  const Shape& layout = mask.layout.shape();
-  const int64_t blocks = (s.length + mask.block - 1) / mask.block;
-  DS_CHECK(layout.rank() == 3 && (layout[0] == 1 || layout[0] == s.heads) && layout[1] == blocks &&
-               layout[2] == blocks,
-           "{}: a layout of {} for {} heads and {} blocks of {}", op, layout.to_string(), s.heads,
-           blocks, mask.block);
-  detail::require_like(op, "layout", stream, mask.layout, mask.layout.numel(), DType::kU8);
+  detail::check_layout(op, stream, mask, s.heads, s.length);
 }
 
 // Operations of one product over all heads.

@@ -67,30 +67,32 @@ constexpr uint64_t low_bits(Int count) {
 struct SeenKeys {
   int32_t left = kFar;
   int32_t right = 0;
-  int32_t shift = 0;  // the position of the first query, less that of the first key
+  int32_t query_position = 0, key_position = 0;  // of the first ones, in their sequence
   const int32_t* ranges = nullptr;
   int32_t length = 0;  // rows of a sequence in `ranges`
   const uint8_t* layout = nullptr;
   int32_t layout_heads = 0, blocks = 0, block = 0;
 
+  // The row of the first query, among those of the keys.
+  constexpr int32_t shift() const { return query_position - key_position; }
   // What positions and ranges let a query see of `keys` keys.
   template <class Int>
   constexpr KeyRange<Int> span(int64_t sample, Int query, Int keys) const {
-    const Int own = query + shift;
+    const Int own = query + shift();
     Int begin = std::max<Int>(own - left, 0);
     Int end = std::min<Int>(own + right + 1, keys);
     if (ranges != nullptr) {
-      const int32_t* const row = ranges + 2 * (sample * length + query);
-      begin = std::max<Int>(begin, row[0]);
-      end = std::min<Int>(end, row[1]);
+      const int32_t* const row = ranges + 2 * (sample * length + query_position + query);
+      begin = std::max<Int>(begin, row[0] - key_position);
+      end = std::min<Int>(end, row[1] - key_position);
     }
     return {begin, end};
   }
   // Pairs that positions let meet; ranges and layouts, which may lie on a device, are not looked
   // at.
   constexpr double pairs(int64_t queries, int64_t keys) const {
-    return keys_before(int64_t{shift} + right + 1, queries, keys) -
-           keys_before(int64_t{shift} - left, queries, keys);
+    return keys_before(int64_t{shift()} + right + 1, queries, keys) -
+           keys_before(int64_t{shift()} - left, queries, keys);
   }
   // Bit j says whether the query sees key `first` + j; of keys from `keys` on it sees none.
   template <class Int>
@@ -111,12 +113,14 @@ struct SeenKeys {
   }
   template <class Int>
   constexpr uint64_t layout_bits(int64_t head, Int query, Int first) const {
+    const Int row_block = (query_position + query) / block;
     const uint8_t* const row =
-        layout + ((layout_heads > 1 ? head : 0) * blocks + query / block) * blocks;
+        layout + ((layout_heads > 1 ? head : 0) * blocks + row_block) * blocks;
+    const Int position = key_position + first;
     uint64_t bits = 0;
-    for (Int at = first / block; at < blocks && at * block < first + kTileKeys; ++at) {
+    for (Int at = position / block; at < blocks && at * block < position + kTileKeys; ++at) {
       if (row[at] == 0) continue;
-      bits |= low_bits((at + 1) * block - first) & ~low_bits(at * block - first);
+      bits |= low_bits((at + 1) * block - position) & ~low_bits(at * block - position);
     }
     return bits;
   }
@@ -133,8 +137,9 @@ struct SeenByRowsOf {
   // Holds the keys of all rows, and may hold others.
   constexpr KeyRange<Int> span() const {
     if (seen.ranges == nullptr) {
-      const KeyRange<Int> all{std::max<Int>(first + seen.shift - seen.left, 0),
-                              std::min<Int>(first + rows + seen.shift + seen.right, keys)};
+      const Int own = first + seen.shift();
+      const KeyRange<Int> all{std::max<Int>(own - seen.left, 0),
+                              std::min<Int>(own + rows + seen.right, keys)};
       return all.is_empty() ? KeyRange<Int>{} : all;
     }
     KeyRange<Int> all = seen.span(sample, first, keys);

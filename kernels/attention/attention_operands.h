@@ -10,6 +10,7 @@
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "kernels/attention/attention_part.h"
+#include "kernels/front/argument.h"
 
 namespace ds::kernels::detail {
 
@@ -50,6 +51,21 @@ constexpr int32_t near_or_far(int64_t distance) {
   return static_cast<int32_t>(std::min<int64_t>(distance, kFar));
 }
 
+// Whoever has whole sequences, which the mask is of, knows their length; a mask of `heads`.
+inline void check_layout(std::string_view op, const Stream& stream, const AttentionMask& mask,
+                         int64_t heads, int64_t length) {
+  if (!mask.layout.defined()) return;
+  DS_CHECK(mask.block >= 16 && mask.block % 16 == 0, "{}: blocks of {}, expected a multiple of 16",
+           op, mask.block);
+  const Shape& layout = mask.layout.shape();
+  const int64_t blocks = (length + mask.block - 1) / mask.block;
+  DS_CHECK(layout.rank() == 3 && (layout[0] == 1 || layout[0] == heads) && layout[1] == blocks &&
+               layout[2] == blocks,
+           "{}: a layout of {} for {} heads and {} blocks of {}", op, layout.to_string(), heads,
+           blocks, mask.block);
+  require_like(op, "layout", stream, mask.layout, mask.layout.numel(), DType::kU8);
+}
+
 // Rows of queries and of keys are those of whole sequences.
 inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
   SeenKeys seen{.left = near_or_far(mask.left),
@@ -67,15 +83,23 @@ inline SeenKeys seen_keys(const AttentionMask& mask, int64_t length) {
 
 // Rows are those of the parts.
 inline SeenKeys seen_keys(const AttentionPart& part) {
-  return {.left = near_or_far(part.mask.left),
-          .right = near_or_far(part.mask.right),
-          .shift = narrow<int32_t>(part.queries.position - part.keys.position)};
+  SeenKeys seen = seen_keys(part.mask, part.whole_length);
+  seen.query_position = narrow<int32_t>(part.queries.position);
+  seen.key_position = narrow<int32_t>(part.keys.position);
+  return seen;
+}
+// What positions let queries see; ranges and layouts, which may have no memory, are not looked at.
+inline SeenKeys seen_by_positions(AttentionPart part) {
+  part.mask.ranges = {};
+  part.mask.layout = {};
+  return seen_keys(part);
 }
 
 // Every query sees a key, and all before its last one.
 inline bool is_plain(const AttentionPart& part) {
-  const SeenKeys seen = seen_keys(part);
-  return seen.left >= kFar && seen.right + seen.shift >= 0 && part.scale == 0 && part.softcap == 0;
+  const SeenKeys seen = seen_by_positions(part);
+  return part.mask.is_positional() && seen.left >= kFar && seen.right + seen.shift() >= 0 &&
+         part.scale == 0 && part.softcap == 0;
 }
 
 inline float scale_of(float scale, int64_t head_dim) {

@@ -17,7 +17,23 @@ void check_rows(std::string_view op, std::string_view what, const SequencePart& 
            rows.length);
 }
 
-void check_part(std::string_view op, const AttentionPart& part) {
+void check_mask(std::string_view op, const Stream& stream, const AttentionPart& part) {
+  const AttentionMask& mask = part.mask;
+  detail::check_scores(op, mask, part.scale, part.softcap);
+  if (mask.is_positional()) return;
+  for (const SequencePart& rows : {part.queries, part.keys}) {
+    DS_CHECK(rows.position >= 0 && rows.position + rows.count <= part.whole_length,
+             "{}: positions [{}, {}) of {}", op, rows.position, rows.position + rows.count,
+             part.whole_length);
+  }
+  if (mask.ranges.defined()) {
+    detail::require_like(op, "ranges", stream, mask.ranges, 2 * part.batch * part.whole_length,
+                         DType::kI32);
+  }
+  detail::check_layout(op, stream, mask, part.heads, part.whole_length);
+}
+
+void check_part(std::string_view op, const Stream& stream, const AttentionPart& part) {
   DS_CHECK(part.batch > 0 && part.heads > 0 && part.kv_heads > 0 && part.head_dim > 0 &&
                part.heads % part.kv_heads == 0,
            "{}: batch {}, heads {}, kv_heads {}, head_dim {}: all must be positive, and heads "
@@ -25,10 +41,7 @@ void check_part(std::string_view op, const AttentionPart& part) {
            op, part.batch, part.heads, part.kv_heads, part.head_dim);
   check_rows(op, "queries", part.queries);
   check_rows(op, "keys", part.keys);
-  detail::check_scores(op, part.mask, part.scale, part.softcap);
-  if (!part.mask.is_positional()) {
-    throw Unsupported(fmt::format("{}: ranges and layouts of what queries of a part see", op));
-  }
+  check_mask(op, stream, part);
 }
 
 int64_t query_rows(const AttentionPart& part) { return part.batch * part.queries.length; }
@@ -39,8 +52,9 @@ void require_kernel(std::string_view op, const Stream& stream, const AttentionPa
   if (stream.stands_for().kind != Device::Kind::kCuda || dtype != DType::kF32) return;
   if (detail::is_plain(part) || part.head_dim <= detail::kMostMaskedDimOfFp32Parts) return;
   throw Unsupported(fmt::format(
-      "{}: fp32 heads of {} elements whose queries see a window or have a scale or a cap of their "
-      "own, in a ring on a CUDA device; it has kernels for up to {}, and for more in 16 bits",
+      "{}: fp32 heads of {} elements whose queries see a part of the keys before them or have a "
+      "scale or a cap of their own, in a ring on a CUDA device; it has kernels for up to {}, and "
+      "for more in 16 bits",
       op, part.head_dim, detail::kMostMaskedDimOfFp32Parts));
 }
 
@@ -56,7 +70,7 @@ void require_inputs(std::string_view op, const Stream& stream, const AttentionPa
 
 // Operations of one product over all heads.
 double flops_of(const AttentionPart& part) {
-  const double pairs = detail::seen_keys(part).pairs(part.queries.count, part.keys.count);
+  const double pairs = detail::seen_by_positions(part).pairs(part.queries.count, part.keys.count);
   return 2 * pairs * static_cast<double>(part.batch * part.heads * part.head_dim);
 }
 
@@ -72,12 +86,13 @@ AttentionPart part_of(const AttentionSpec& spec, const SequencePart& queries,
           .queries = queries,
           .keys = keys,
           .mask = spec.mask,
+          .whole_length = spec.shape.length,
           .scale = spec.scale,
           .softcap = spec.softcap};
 }
 
 bool sees_anything(const AttentionPart& part) {
-  const detail::SeenKeys seen = detail::seen_keys(part);
+  const detail::SeenKeys seen = detail::seen_by_positions(part);
   const detail::SeenByRows rows{.seen = seen, .rows = part.queries.count, .keys = part.keys.count};
   return !rows.span().is_empty();
 }
@@ -85,7 +100,7 @@ bool sees_anything(const AttentionPart& part) {
 void attention_part_forward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                             const Tensor& kv, Tensor& y, Tensor& log_sum_exp, Write write) {
   constexpr std::string_view kOp = "attention_part_forward";
-  check_part(kOp, part);
+  check_part(kOp, stream, part);
   require_inputs(kOp, stream, part, qkv, kv);
   const int64_t rows = query_rows(part);
   detail::require_like(kOp, "y", stream, y, rows * part.heads * part.head_dim, DType::kF32);
@@ -121,7 +136,7 @@ void attention_delta(Stream& stream, const AttentionShape& shape, const Tensor& 
 void attention_part_backward(Stream& stream, const AttentionPart& part, const Tensor& qkv,
                              const Tensor& kv, const AttentionPartGrads& grads) {
   constexpr std::string_view kOp = "attention_part_backward";
-  check_part(kOp, part);
+  check_part(kOp, stream, part);
   require_inputs(kOp, stream, part, qkv, kv);
   const int64_t rows = query_rows(part);
   const int64_t outputs = rows * part.heads * part.head_dim;

@@ -23,8 +23,9 @@ struct AttentionPart {
   int64_t kv_heads = 0;  // heads % kv_heads == 0
   int64_t head_dim = 0;  // D
   SequencePart queries{}, keys{};
-  AttentionMask mask{};  // by positions alone: ranges and layouts are Unsupported
-  float scale = 0;       // as AttentionSpec's
+  AttentionMask mask{};      // of whole sequences
+  int64_t whole_length = 0;  // of them; with ranges or a layout
+  float scale = 0;           // as AttentionSpec's
   float softcap = 0;
 };
 
@@ -34,10 +35,12 @@ namespace detail {
 inline constexpr int64_t kMostMaskedDimOfFp32Parts = 128;
 }  // namespace detail
 
-// The same attention over whole sequences is `spec`; positions are told by the parts.
+// The same attention over whole sequences is `spec`, whose shape has their length; positions are
+// told by the parts.
 AttentionPart part_of(const AttentionSpec& spec, const SequencePart& queries,
                       const SequencePart& keys);
-// Whether any query of the part sees any key of it.
+// Whether positions let any query of the part see any key of it; ranges and layouts, which may lie
+// on a device, are not looked at.
 bool sees_anything(const AttentionPart& part);
 
 // qkv [batch * queries.length, packed()] as of attention_forward(), of which the queries are read;

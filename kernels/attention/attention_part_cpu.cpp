@@ -52,6 +52,7 @@ PartHead part_head(const AttentionPart& part, int64_t batch, int64_t head) {
 // What a block of queries sees of the keys of the part.
 detail::SeenByRows seen_by(const PartHead& head, const HeadPanels& q, int64_t block) {
   return {.seen = detail::seen_keys(head.part),
+          .sample = head.batch,
           .head = head.head,
           .first = block * kBlock,
           .rows = rows_in(q, block),

@@ -31,7 +31,7 @@ enum class Extent { kWhole, kLower };
 
 // What the tiles of a block product have to hold.
 HWY_INLINE Extent extent_of(const detail::SeenKeys& seen, int64_t key, int64_t block) {
-  return seen.right == 0 && seen.shift == 0 && key == block ? Extent::kLower : Extent::kWhole;
+  return seen.right == 0 && seen.shift() == 0 && key == block ? Extent::kLower : Extent::kWhole;
 }
 
 // scores [kBlock, kBlock] = rows * columns^T over `depth`: `rows` in panels of kTileRows columns,

@@ -71,9 +71,11 @@ std::vector<AttentionPart> zigzag_parts(const AttentionSpec& here, const RingRan
   }
   const Pieces queries = pieces_of(here.shape, at);
   const Pieces keys = pieces_of(here.shape, {owner, at.ranks});
+  AttentionSpec whole = here;
+  whole.shape.length *= at.ranks;
   std::vector<AttentionPart> parts{
-      part_of(here, queries.front, keys.front), part_of(here, queries.back, keys.back),
-      part_of(here, queries.front, keys.back), part_of(here, queries.back, keys.front)};
+      part_of(whole, queries.front, keys.front), part_of(whole, queries.back, keys.back),
+      part_of(whole, queries.front, keys.back), part_of(whole, queries.back, keys.front)};
   std::erase_if(parts, [](const AttentionPart& part) { return !sees_anything(part); });
   return parts;
 }

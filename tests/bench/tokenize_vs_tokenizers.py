@@ -1,8 +1,9 @@
-"""Encoding the lines of a text on one thread against PyPI tokenizers, one after the other in each round.
+"""Encoding the lines of a text on one thread against PyPI tokenizers, and on several against one, one after the other in each round.
 
-usage: tokenize_vs_tokenizers.py BIN_DIR TEXT TOKENIZER_JSON... [--python PYTHON] [--rounds N]
+usage: tokenize_vs_tokenizers.py BIN_DIR TEXT TOKENIZER_JSON... [--python PYTHON] [--rounds N] [--threads N]
 
-PYTHON must have tokenizers. Both must find the same number of ids. Printed are the medians of the rounds' seconds and of their ratios.
+PYTHON must have tokenizers. All must find the same number of ids. Printed are the medians of the rounds' seconds and of their
+ratios, and the most memory that ours held.
 """
 import argparse
 import pathlib
@@ -13,8 +14,32 @@ HERE = pathlib.Path(__file__).parent
 
 
 def measured(command):
-    seconds, ids = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    return float(seconds), int(ids)
+    """What a program printed: its seconds, then whole numbers."""
+    seconds, *counts = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return float(seconds), *map(int, counts)
+
+
+def compare(args, tokenizer):
+    bench = [args.bin_dir / "tokenizer_bench", tokenizer, args.text]
+    seconds = {"one": [], "many": [], "theirs": []}
+    most = 0
+    for _ in range(args.rounds):
+        one, ids, mib = measured(bench)
+        many, ids_of_many, mib_of_many = measured([*bench, str(args.threads)])
+        theirs, expected = measured([args.python, HERE / "peers/tokenizers_encode.py", tokenizer, args.text])
+        if {ids, ids_of_many} != {expected}:
+            raise SystemExit(f"{tokenizer}: {ids} and {ids_of_many} ids, expected {expected}")
+        most = max(most, mib, mib_of_many)
+        for name, value in zip(seconds, (one, many, theirs)):
+            seconds[name].append(value)
+
+    def ratio(above, below):
+        return statistics.median(a / b for a, b in zip(seconds[above], seconds[below]))
+
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    print(f"{pathlib.Path(tokenizer).name}: {ids} ids; one thread {median['one']:.3f} s, tokenizers {median['theirs']:.3f} s, "
+          f"ratio {ratio('theirs', 'one'):.2f}; {args.threads} threads {median['many']:.3f} s, ratio {ratio('one', 'many'):.2f}; "
+          f"at most {most} MiB", flush=True)
 
 
 def main():
@@ -24,19 +49,10 @@ def main():
     parser.add_argument("tokenizers", nargs="+")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     for tokenizer in args.tokenizers:
-        ours, theirs = [], []
-        for _ in range(args.rounds):
-            seconds, ids = measured([args.bin_dir / "tokenizer_bench", tokenizer, args.text])
-            ours.append(seconds)
-            seconds, expected = measured([args.python, HERE / "peers/tokenizers_encode.py", tokenizer, args.text])
-            theirs.append(seconds)
-            if ids != expected:
-                raise SystemExit(f"{tokenizer}: {ids} ids, expected {expected}")
-        ratio = statistics.median(b / a for a, b in zip(ours, theirs))
-        print(f"{pathlib.Path(tokenizer).name}: {statistics.median(ours):.3f} s, tokenizers {statistics.median(theirs):.3f} s, "
-              f"ratio {ratio:.2f}", flush=True)
+        compare(args, tokenizer)
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ PartKernel<T, kIsMasked> part_kernel(const AttentionPart& part, const Tensor& qk
   a.key_count = narrow<int>(keys.count);
   a.dim = narrow<int>(part.head_dim);
   a.seen = seen_keys(part);
-  a.reach = std::min(a.seen.right + a.seen.shift, a.key_count);
+  a.reach = std::min(a.seen.right + a.seen.shift(), a.key_count);
   a.scale = scale_of(part.scale, part.head_dim);
   a.softcap = part.softcap;
   a.qkv = cuda::elements<const T>(qkv) + queries.first * a.packed;

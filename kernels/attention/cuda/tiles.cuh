@@ -292,7 +292,7 @@ __device__ RowRange keys_seen(const Of& a, int64_t sample, int first, int owned)
 template <class Of>
 __device__ RowRange queries_that_see(const Of& a, int first, int owned) {
   if constexpr (Of::kMasked) {
-    const int own = first - a.seen.shift;
+    const int own = first - a.seen.shift();
     const int begin = std::max(own - a.seen.right, 0);
     return {std::min(begin, a.queries() - 1), std::min(own + owned + a.seen.left, a.queries())};
   }

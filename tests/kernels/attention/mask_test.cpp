@@ -354,7 +354,8 @@ TEST_CASE("pairs are counted as they are seen one by one", "[kernels]") {
   for (const int32_t shift : {-70, -30, -3, 0, 4, 40, 90}) {
     for (const int32_t left : {0, 4, 30, detail::kFar}) {
       for (const int32_t right : {0, 2, 50, detail::kFar}) {
-        const detail::SeenKeys seen{.left = left, .right = right, .shift = shift};
+        const detail::SeenKeys seen{
+            .left = left, .right = right, .query_position = 70 + shift, .key_position = 70};
         double pairs = 0;
         for (int64_t query = 0; query < 64; ++query) {
           for (int64_t key = 0; key < 70; ++key) {
@@ -399,20 +400,20 @@ TEST_CASE("tiles and spans say what a query sees", "[kernels]") {
   const auto number32 = [&](int64_t below) { return static_cast<int32_t>(number(below)); };
   for (int round = 0; round < 400; ++round) {
     const int64_t queries = 1 + number(150), keys = 1 + number(150), block = 16 * (1 + number(6));
-    const int64_t blocks = (std::max(queries, keys) + block - 1) / block;
     detail::SeenKeys seen{.left = number(2) == 0 ? detail::kFar : number32(100),
                           .right = number(2) == 0 ? detail::kFar : number32(100),
-                          .length = static_cast<int32_t>(queries)};
+                          .query_position = number32(100),
+                          .key_position = number32(100)};
+    const int64_t length = std::max(seen.query_position + queries, seen.key_position + keys);
+    const int64_t blocks = (length + block - 1) / block;
+    seen.length = static_cast<int32_t>(length);
     std::vector<int32_t> ranges;
     std::vector<uint8_t> layout;
     if (number(2) == 0) {
-      for (int64_t i = 0; i < 2 * queries; ++i)
-        ranges.push_back(static_cast<int32_t>(number(keys + 1)));
+      for (int64_t i = 0; i < 2 * length; ++i) ranges.push_back(number32(length + 1));
       seen.ranges = ranges.data();
-    } else {
-      seen.shift = number32(200) - 100;
     }
-    if (number(2) == 0 && seen.shift == 0) {
+    if (number(2) == 0) {
       for (int64_t i = 0; i < blocks * blocks; ++i)
         layout.push_back(static_cast<uint8_t>(number(2)));
       seen.layout = layout.data();
@@ -426,18 +427,21 @@ TEST_CASE("tiles and spans say what a query sees", "[kernels]") {
                                    .rows = std::min<int64_t>(1 + number(70), queries - first_query),
                                    .keys = keys};
     const detail::KeySpan span = group.span();
-    const int64_t query = first_query + number(group.rows), own = query + seen.shift;
+    const int64_t query = first_query + number(group.rows), own = query + seen.shift();
     detail::SeenByRows rows = group;
     rows.first = query;
     rows.rows = 1;
     for (int64_t key = 0; key < keys; ++key) {
       bool sees = own - key <= seen.left && key - own <= seen.right;
       if (!ranges.empty()) {
-        const auto at = static_cast<size_t>(2 * query);
-        sees = sees && key >= ranges[at] && key < ranges[at + 1];
+        const auto at = static_cast<size_t>(2 * (seen.query_position + query));
+        const int64_t position = seen.key_position + key;
+        sees = sees && position >= ranges[at] && position < ranges[at + 1];
       }
       if (!layout.empty()) {
-        sees = sees && layout[static_cast<size_t>(query / block * blocks + key / block)] != 0;
+        const int64_t row = (seen.query_position + query) / block;
+        const int64_t column = (seen.key_position + key) / block;
+        sees = sees && layout[static_cast<size_t>(row * blocks + column)] != 0;
       }
       CAPTURE(round, query, key);
       const int64_t first = std::max<int64_t>(key - number(64), 0);

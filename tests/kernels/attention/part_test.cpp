@@ -27,8 +27,8 @@ Tensor columns_of(const Tensor& rows, int64_t first, int64_t width, Stream& stre
   return out;
 }
 
-// Sequences in pieces that begin at `cuts`: every piece of queries over its own keys, and then over
-// those of the pieces before, the nearest first.
+// Sequences in pieces that begin at `cuts`: every piece of queries over its own keys, then over
+// those of the pieces before, the nearest first, and over those behind it.
 std::vector<AttentionPart> parts_of(const AttentionSpec& spec, const std::vector<int64_t>& cuts) {
   const AttentionShape& s = spec.shape;
   std::vector<AttentionPart> parts;
@@ -40,6 +40,10 @@ std::vector<AttentionPart> parts_of(const AttentionSpec& spec, const std::vector
   for (size_t q = 0; q < cuts.size(); ++q) {
     for (size_t back = 0; back <= q; ++back) {
       const AttentionPart part = part_of(spec, piece(q), piece(q - back));
+      if (sees_anything(part)) parts.push_back(part);
+    }
+    for (size_t k = q + 1; k < cuts.size(); ++k) {
+      const AttentionPart part = part_of(spec, piece(q), piece(k));
       if (sees_anything(part)) parts.push_back(part);
     }
   }
@@ -81,7 +85,11 @@ void check_parts(const AttentionSpec& spec, const std::vector<int64_t>& cuts, DT
   Tensor y = Tensor::empty({rows, width}, DType::kF32, stream);
   Tensor lse = Tensor::empty(all.lse.shape(), DType::kF32, stream);
   Tensor delta = Tensor::empty(all.lse.shape(), DType::kF32, stream);
-  for (const AttentionPart& part : parts_of(spec, cuts)) {
+  AttentionSpec there = spec;
+  for (Tensor* const of_mask : {&there.mask.ranges, &there.mask.layout}) {
+    if (of_mask->defined()) *of_mask = testing::upload(*of_mask, stream);
+  }
+  for (const AttentionPart& part : parts_of(there, cuts)) {
     const bool is_first = part.queries.first == part.keys.first;
     attention_part_forward(stream, part, qkv, kv, y, lse,
                            is_first ? Write::kOverwrite : Write::kAccumulate);
@@ -91,7 +99,7 @@ void check_parts(const AttentionSpec& spec, const std::vector<int64_t>& cuts, DT
   attention_delta(stream, shape, testing::upload(all.y, stream), dy, delta);
   Tensor dq = Tensor::zeros({rows, width}, DType::kF32, stream);
   Tensor dkv = Tensor::zeros({rows, keys}, DType::kF32, stream);
-  for (const AttentionPart& part : parts_of(spec, cuts)) {
+  for (const AttentionPart& part : parts_of(there, cuts)) {
     attention_part_backward(stream, part, qkv, kv,
                             {.log_sum_exp = lse, .delta = delta, .dy = dy, .dq = dq, .dkv = dkv});
   }
@@ -164,6 +172,68 @@ TEST_CASE("parts of attention with a window, a scale and a cap make the whole",
   }
 }
 
+// Query t of a sample sees `range(sample, t)`.
+AttentionMask ranges_of(const AttentionShape& shape, int64_t right, const auto& range) {
+  testing::CpuStream cpu;
+  AttentionMask mask{.right = right};
+  mask.ranges = Tensor::empty({shape.batch, shape.length, 2}, DType::kI32, cpu.stream);
+  int32_t* to = mask.ranges.data<int32_t>();
+  for (int64_t sample = 0; sample < shape.batch; ++sample) {
+    for (int64_t t = 0; t < shape.length; ++t) {
+      const std::pair<int64_t, int64_t> seen = range(sample, t);
+      *to++ = static_cast<int32_t>(seen.first);
+      *to++ = static_cast<int32_t>(std::min(seen.second, shape.length));
+    }
+  }
+  return mask;
+}
+
+// Samples have documents of other lengths, so that whose ranges are read matters.
+TEST_CASE("parts of attention within documents, and with a prefix, make the whole",
+          "[kernels][device]") {
+  TestStream s;
+  for (const auto& [shape, cuts] : all_cuts()) {
+    if (shape.head_dim > 128) continue;  // fp32 heads that masks have no kernels for
+    const auto document = [](int64_t sample, int64_t t) {
+      const int64_t each = 5 + 24 * sample;
+      return std::pair{t / each * each, (t / each + 1) * each};
+    };
+    const auto prefix = [](int64_t sample, int64_t t) {
+      return std::pair{int64_t{0}, std::max<int64_t>(6 + 61 * sample, t + 1)};
+    };
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      check_parts({.shape = shape, .mask = ranges_of(shape, 0, document)}, cuts, dtype, s.stream);
+      check_parts({.shape = shape, .mask = ranges_of(shape, kAnyDistance, document)}, cuts, dtype,
+                  s.stream);
+      check_parts({.shape = shape, .mask = ranges_of(shape, kAnyDistance, prefix)}, cuts, dtype,
+                  s.stream);
+      AttentionSpec both{.shape = shape, .mask = ranges_of(shape, 0, document)};
+      both.mask.left = 3;
+      check_parts(both, cuts, dtype, s.stream);
+    }
+  }
+}
+
+// A block of queries sees its own keys, and of the blocks before those that a draw lets it see, in
+// each head another one.
+TEST_CASE("parts of attention with a layout of blocks make the whole", "[kernels][device]") {
+  TestStream s;
+  testing::CpuStream cpu;
+  for (const auto& [shape, cuts] : all_cuts()) {
+    if (shape.head_dim > 128) continue;
+    AttentionSpec spec{.shape = shape, .mask = {.block = 16}};
+    const int64_t blocks = (shape.length + 15) / 16;
+    spec.mask.layout = Tensor::empty({shape.heads, blocks, blocks}, DType::kU8, cpu.stream);
+    uint8_t* to = spec.mask.layout.data<uint8_t>();
+    const Rng rng(5, "layout");
+    for (int64_t i = 0; i < spec.mask.layout.numel(); ++i) {
+      const bool is_own = i / blocks % blocks == i % blocks;
+      *to++ = is_own || rng.uniform(static_cast<uint64_t>(i)) < 0.5F ? 1 : 0;
+    }
+    check_parts(spec, cuts, DType::kF32, s.stream);
+  }
+}
+
 TEST_CASE("a part that is none is refused", "[kernels]") {
   testing::CpuStream cpu;
   Stream& stream = cpu.stream;
@@ -183,7 +253,15 @@ TEST_CASE("a part that is none is refused", "[kernels]") {
   part.mask.left = -1;
   CHECK_THROWS_WITH(run(), Catch::Contains("queries see -1 keys before"));
   part.mask = {.ranges = Tensor::zeros({1, 8, 2}, DType::kI32, stream)};
-  CHECK_THROWS_AS(run(), Unsupported);
+  part.whole_length = 8;
+  CHECK_NOTHROW(run());
+  part.keys.position = 5;
+  CHECK_THROWS_WITH(run(), Catch::Contains("positions [5, 9) of 8"));
+  part.keys.position = 0;
+  part.whole_length = 9;
+  CHECK_THROWS_WITH(run(), Catch::Contains("ranges"));
+  part.mask = {.layout = Tensor::zeros({1, 1, 1}, DType::kU8, stream), .block = 17};
+  CHECK_THROWS_WITH(run(), Catch::Contains("blocks of 17"));
 }
 
 }  // namespace

@@ -141,9 +141,11 @@ TEST_CASE("every family trains alike on documents and uneven weights, on any mes
     for (Setting with :
          {Setting{.ranks = 2, .stage = 3}, Setting{.ranks = 4, .tensor = 2, .stage = 1},
           Setting{.ranks = 2, .tensor = 2, .shares_rows = true}, Setting{.ranks = 2, .pipe = 2},
-          Setting{.ranks = 4, .pipe = 4}, Setting{.ranks = 2, .sequence = 2, .stage = 2}}) {
+          Setting{.ranks = 4, .pipe = 4}, Setting{.ranks = 2, .sequence = 2, .stage = 2},
+          Setting{.ranks = 2, .sequence = 2, .ring = 2},
+          Setting{.ranks = 4, .sequence = 4, .stage = 3, .ring = 2}}) {
       if (!can_share(model, with.tensor)) continue;
-      CAPTURE(with.ranks, with.tensor, with.pipe, with.sequence);
+      CAPTURE(with.ranks, with.tensor, with.pipe, with.sequence, with.ring);
       with.micro_steps = 2;
       with.content = all;
       require_losses_near(run_model(with, model, 3), alone, 1e-5);
