@@ -70,8 +70,9 @@ std::vector<Cuts> all_cuts() {
           {{1, 256, 2, 2, 64}, {0, 64, 128, 192}}};
 }
 
+// slack: of gradients, in which the whole rounds weights that the parts do not.
 void check_parts(const AttentionSpec& spec, const std::vector<int64_t>& cuts, DType dtype,
-                 Stream& stream) {
+                 Stream& stream, double slack = 2) {
   testing::CpuStream cpu;
   const AttentionShape& shape = spec.shape;
   INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " left " << spec.mask.left
@@ -104,9 +105,9 @@ void check_parts(const AttentionSpec& spec, const std::vector<int64_t>& cuts, DT
                             {.log_sum_exp = lse, .delta = delta, .dy = dy, .dq = dq, .dkv = dkv});
   }
   REQUIRE(error_of(dq, values_of(columns_of(all.dqkv, 0, width, cpu.stream))) <
-          2 * tolerance_of(dtype));
+          slack * tolerance_of(dtype));
   REQUIRE(error_of(dkv, values_of(columns_of(all.dqkv, width, keys, cpu.stream))) <
-          2 * tolerance_of(dtype));
+          slack * tolerance_of(dtype));
 }
 
 TEST_CASE("parts of attention make the whole, forward and backward", "[kernels][device]") {
@@ -173,10 +174,10 @@ TEST_CASE("parts of attention with a window, a scale and a cap make the whole",
 }
 
 // Query t of a sample sees `range(sample, t)`.
-AttentionMask ranges_of(const AttentionShape& shape, int64_t right, const auto& range) {
-  testing::CpuStream cpu;
+AttentionMask ranges_of(const AttentionShape& shape, int64_t right, const auto& range,
+                        Stream& host) {
   AttentionMask mask{.right = right};
-  mask.ranges = Tensor::empty({shape.batch, shape.length, 2}, DType::kI32, cpu.stream);
+  mask.ranges = Tensor::empty({shape.batch, shape.length, 2}, DType::kI32, host);
   int32_t* to = mask.ranges.data<int32_t>();
   for (int64_t sample = 0; sample < shape.batch; ++sample) {
     for (int64_t t = 0; t < shape.length; ++t) {
@@ -192,6 +193,7 @@ AttentionMask ranges_of(const AttentionShape& shape, int64_t right, const auto& 
 TEST_CASE("parts of attention within documents, and with a prefix, make the whole",
           "[kernels][device]") {
   TestStream s;
+  testing::CpuStream cpu;
   for (const auto& [shape, cuts] : all_cuts()) {
     if (shape.head_dim > 128) continue;  // fp32 heads that masks have no kernels for
     const auto document = [](int64_t sample, int64_t t) {
@@ -201,15 +203,15 @@ TEST_CASE("parts of attention within documents, and with a prefix, make the whol
     const auto prefix = [](int64_t sample, int64_t t) {
       return std::pair{int64_t{0}, std::max<int64_t>(6 + 61 * sample, t + 1)};
     };
+    const AttentionMask before = ranges_of(shape, 0, document, cpu.stream);
+    AttentionMask near = before;
+    near.left = 3;
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      check_parts({.shape = shape, .mask = ranges_of(shape, 0, document)}, cuts, dtype, s.stream);
-      check_parts({.shape = shape, .mask = ranges_of(shape, kAnyDistance, document)}, cuts, dtype,
-                  s.stream);
-      check_parts({.shape = shape, .mask = ranges_of(shape, kAnyDistance, prefix)}, cuts, dtype,
-                  s.stream);
-      AttentionSpec both{.shape = shape, .mask = ranges_of(shape, 0, document)};
-      both.mask.left = 3;
-      check_parts(both, cuts, dtype, s.stream);
+      for (const AttentionMask& mask :
+           {before, near, ranges_of(shape, kAnyDistance, document, cpu.stream),
+            ranges_of(shape, kAnyDistance, prefix, cpu.stream)}) {
+        check_parts({.shape = shape, .mask = mask}, cuts, dtype, s.stream, 3);
+      }
     }
   }
 }
