@@ -22,6 +22,7 @@
 #include "train/assemble.h"
 #include "train/batches/loader_source.h"
 #include "train/checkpointing.h"
+#include "train/batches/sample_source.h"
 #include "train/evaluation.h"
 #include "train/memory_tier.h"
 #include "train/plan/dry_run.h"

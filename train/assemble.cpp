@@ -330,6 +330,7 @@ namespace {
 // What samples hold beside tokens and targets. Padding is kept from being seen; a token that sees
 // those before it alone never sees any.
 BatchContent content_of(const DataSection& data, const ModelConfig& model) {
+  if (model.pairs) return {.key_ranges = true, .weights = true};
   if (model.classifier) return {.key_ranges = !is_causal(model), .is_uneven = true};
   return {.key_ranges = data.reset_attention_mask,
           .positions = data.reset_position_ids,
@@ -476,13 +477,15 @@ DocumentRules document_rules(const DataSection& data, const Tokenizer* tokenizer
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
                        TokenCache* cache) {
   require_labelled(data, model);
-  if (model.classifier) {
+  if (model.classifier || model.pairs) {
     LabelledData labelled = open_labelled_data(data, model, files);
+    std::optional<MaskingRules> masking;
+    if (model.pairs) masking = masking_rules(data, model, labelled.tokenizer.get(), {}, files);
     return {.tokenizer = std::move(labelled.tokenizer),
             .train = std::move(labelled.samples.train),
             .validation = std::move(labelled.samples.validation),
             .documents = {},
-            .masking = {},
+            .masking = std::move(masking),
             .scored = labelled.scored};
   }
   const ModelDimensions sizes = dimensions(model);

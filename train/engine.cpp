@@ -153,6 +153,9 @@ StepResources Engine::place_on(ParameterStore& store, NumberWatch* numbers,
                       .shares_activations = options_.pipeline.shares_activations,
                       .shares_gradients = options_.pipeline.shares_gradients};
   for (const auto& chunk : chunks_) place.chunks.push_back(chunk.get());
+  for (const std::string_view part : parts_of_loss()) {
+    place.loss_parts.emplace_back(part, scalars_.loss_part(std::ssize(place.loss_parts)));
+  }
   return place;
 }
 
@@ -322,6 +325,7 @@ void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
   StepResources place = place_on(store, nullptr, settings.shape);
   place.loss = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
   place.weights = Tensor::zeros({1}, DType::kF64, resources_.stream, MemoryTag::kScratch);
+  place.loss_parts.clear();
   place.gradient_factor = 1;
   place.loss_scale = nullptr;
   StepInput input = input_of(source, settings);
@@ -400,6 +404,9 @@ Metrics Engine::metrics_of(const StepOutcome& outcome, double lr) const {
               {"grad_norm", outcome.norm},
               {"lr", lr},
               {"loss_scale", outcome.loss_scale}};
+  for (int64_t part = 0; const std::string_view name : parts_of_loss()) {
+    out.set(fmt::format("loss_{}", name), outcome.sums.parts[part++]);
+  }
   if (scales()) out.set("skipped_steps", static_cast<double>(scaling_.skipped));
   if (options_.lengths) {
     out.set("sequence_length", static_cast<double>(rules_.settings_at(step_).shape.length));

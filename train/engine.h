@@ -133,6 +133,7 @@ class Engine {
   ShardedStore::ExpectedUpdate expected_update(const StepSettings& settings) const;
   [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
+  std::vector<std::string_view> parts_of_loss() const { return loss_parts(options_.model); }
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();

@@ -26,7 +26,8 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
                                  {.documents = options.documents,
                                   .masking = options.masking,
                                   .scored = options.scored,
-                                  .seed = options.seed})),
+                                  .seed = options.seed,
+                                  .steps_of_mean = batches_of(samples, options)})),
       batches_(batches_of(samples, options)) {}
 
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {

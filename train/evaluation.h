@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "train/batches/labelled_source.h"
+#include "train/batches/sample_source.h"
 #include "train/engine.h"
 #include "train/settings/run_reports.h"
 

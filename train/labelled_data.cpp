@@ -5,6 +5,7 @@
 #include "config/elastic_options.h"
 #include "core/status/error.h"
 #include "data/labelled_texts.h"
+#include "data/sentence_pairs.h"
 #include "data/tagged_words.h"
 #include "data/tokenizer/tokenizer_frame.h"
 
@@ -24,6 +25,7 @@ ScoreLabels score_labels(const ModelConfig& model) {
 }  // namespace
 
 ScoredSamples scored_samples(const ModelConfig& model) {
+  if (model.pairs) return {.is_pair = true};
   return {.row = classifier_spec(model)->row, .values = score_labels(model).values()};
 }
 
@@ -59,6 +61,30 @@ void require_distinct_fields(const DataSection& data, const ModelConfig& model) 
       "data.classification: \"{}\" is both a text and its class; name two fields", fields.label));
 }
 
+// The frame of two texts in one sample, by which `key` is to make some.
+PairFrame pair_frame(std::string_view key, const DataSection& data, const ModelConfig& model,
+                     const Tokenizer& tokenizer, FileSystem& files) {
+  PairFrame frame = read_pair_frame(files, data.tokenizer, tokenizer);
+  const int64_t segments = transformer_spec(model).tables.segments;
+  if (segments == 0) frame.has_segments = false;  // nobody asks for them
+  if (frame.has_segments && segments < 2) {
+    throw ConfigError(
+        fmt::format("{}: the tokenizer has two segments of a pair, and the model {} "
+                    "(type_vocab_size)",
+                    key, segments));
+  }
+  return frame;
+}
+
+PairForm pair_form(const DataSection& data, const ModelConfig& model, const SampleLength& length,
+                   const Tokenizer& tokenizer, FileSystem& files) {
+  const NextSentenceConfig c = data.next_sentence.value_or(NextSentenceConfig());
+  return {.field = data.field,
+          .length = length,
+          .frame = pair_frame("data.next_sentence", data, model, tokenizer, files),
+          .rules = {.random_prob = c.random_next_prob, .short_prob = c.short_seq_prob}};
+}
+
 LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
                            const SampleLength& length, const Tokenizer& tokenizer,
                            FileSystem& files) {
@@ -71,15 +97,7 @@ LabelledForm labelled_form(const DataSection& data, const ModelConfig& model,
                     .frame = read_frame(files, data.tokenizer, tokenizer)};
   if (classifier_spec(model)->row == ScoredRow::kLast) form.padding = model.classifier->padding;
   if (!form.text_pair) return form;
-  form.pair_frame = read_pair_frame(files, data.tokenizer, tokenizer);
-  const int64_t segments = transformer_spec(model).tables.segments;
-  if (segments == 0) form.pair_frame.has_segments = false;  // nobody asks for them
-  if (form.pair_frame.has_segments && segments < 2) {
-    throw ConfigError(
-        fmt::format("data.classification.text_pair: the tokenizer has two segments of a pair, and "
-                    "the model {} (type_vocab_size)",
-                    segments));
-  }
+  form.pair_frame = pair_frame("data.classification.text_pair", data, model, tokenizer, files);
   return form;
 }
 
@@ -102,15 +120,22 @@ void require_labelled(const DataSection& data, const ModelConfig& model) {
                   model.classifier && !of_tokens, model);
   require_section("data.token_classification", data.token_classification.has_value(), of_tokens,
                   model);
-  if (!model.classifier) return;
-  require_distinct_fields(data, model);
-  const std::string_view idle = data.masked_lm                      ? "masked_lm"
-                                : data.reset_attention_mask         ? "reset_attention_mask"
-                                : data.reset_position_ids           ? "reset_position_ids"
-                                : data.eod_mask_loss                ? "eod_mask_loss"
-                                : data.separator                    ? "separator"
-                                : data.field != DataSection().field ? "field"
-                                                                    : "";
+  if (data.next_sentence && !model.pairs) {
+    throw ConfigError(
+        fmt::format("data.next_sentence: {} tells of no pairs of texts; give model.task "
+                    "next_sentence_prediction, or remove the section",
+                    hf_model_class(model)));
+  }
+  if (!model.classifier && !model.pairs) return;
+  if (model.classifier) require_distinct_fields(data, model);
+  const std::string_view idle = data.masked_lm && !model.pairs ? "masked_lm"
+                                : data.reset_attention_mask    ? "reset_attention_mask"
+                                : data.reset_position_ids      ? "reset_position_ids"
+                                : data.eod_mask_loss           ? "eod_mask_loss"
+                                : data.separator               ? "separator"
+                                : data.eod_token_id            ? "eod_token_id"
+                                : data.field != DataSection().field && !model.pairs ? "field"
+                                                                                    : "";
   if (idle.empty()) return;
   if (idle == "field") {
     throw ConfigError(fmt::format("data.field: {} names the fields of {}; remove it",
@@ -119,8 +144,9 @@ void require_labelled(const DataSection& data, const ModelConfig& model) {
   }
   throw ConfigError(fmt::format("data.{}: {} is trained on {}, one in a sample; remove it", idle,
                                 hf_model_class(model),
-                                of_tokens ? "sentences of words that are each of a class"
-                                          : "texts that are each of a class"));
+                                model.pairs ? "pairs of texts"
+                                : of_tokens ? "sentences of words that are each of a class"
+                                            : "texts that are each of a class"));
 }
 
 LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model, FileSystem& files,
@@ -129,7 +155,13 @@ LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model
   check_vocabulary(*tokenizer_, data.tokenizer, dimensions(model).vocabulary);
   const std::shared_ptr<const Tokenizer> tokenizer = tokenizer_;
   const SampleLength length(data.sequence_length.value_or(dimensions(model).positions), length_key);
-  if (scores_tokens(model)) {
+  if (model.pairs) {
+    numbers_ = numbers_of_labelled(length.tokens, 0);
+    const PairForm form = pair_form(data, model, length, *tokenizer, files);
+    open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
+      return open_sentence_pairs(files, paths, *tokenizer, form);
+    };
+  } else if (scores_tokens(model)) {
     numbers_ = numbers_of_tagged(length.tokens);
     const TaggedForm form = tagged_form(data, model, length, *tokenizer, files);
     open_ = [form, tokenizer, &files](std::span<const std::string> paths) {
@@ -159,7 +191,7 @@ LabelledData open_labelled_data(const DataSection& data, const ModelConfig& mode
 }
 
 std::string classes_conflict(const Config& config, const ModelConfig& model) {
-  if (!model.classifier) return "";
+  if (!model.classifier && !model.pairs) return "";
   const std::string kind = hf_model_class(model);
   const auto refusal = [&](std::string_view key, std::string_view why) {
     return fmt::format("{}: {} is trained on {}; remove it", key, kind, why);
@@ -174,6 +206,7 @@ std::string classes_conflict(const Config& config, const ModelConfig& model) {
   if (config.curriculum_learning.enabled) {
     return refusal("curriculum_learning", "samples of one length");
   }
+  if (model.pairs) return "";  // whose tokens' losses are uneven
   const auto& offload = config.zero_optimization.offload_optimizer;
   if (offload && offload->super_offload) {
     return refusal("zero_optimization.offload_optimizer.super_offload",

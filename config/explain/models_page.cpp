@@ -58,8 +58,8 @@ std::string positions_of(const TransformerSpec& spec, const Keys& keys) {
   if (spec.rotary->share < 1) words.push_back(fmt::format("{:g} of a head", spec.rotary->share));
   if (spec.rotary->share == 1 && keys.has("partial_rotary_factor"))
     words.push_back("(part of a head)");
-  if (spec.unrotated_every > 0) {
-    words.push_back(fmt::format("none in 1 layer of {}", spec.unrotated_every));
+  if (spec.unrotated.every > 0) {
+    words.push_back(fmt::format("none in 1 layer of {}", spec.unrotated.every));
   }
   if (spec.window_rotary) words.push_back("others in layers with a window");
   if (keys.has("rope_scaling")) words.push_back("(scaled)");

@@ -250,9 +250,31 @@ void set_problem(const HfObject& object, ClassifierProblem problem, ModelConfig&
   classifier.problem = problem;
 }
 
+// Has the model tell of pairs beside its tokens.
+void set_pairs(const HfObject& object, const WantedClasses& wanted, ModelConfig& config) {
+  if (config.classifier) {
+    throw DataError(
+        fmt::format("{}: {} is no model of model.task; remove that key, or take a "
+                    "model that tells tokens",
+                    object.path(), hf_model_class(config)));
+  }
+  if (!wanted.labels.empty() || wanted.problem) {
+    throw DataError(
+        fmt::format("{}: model.task next_sentence_prediction has two classes of its "
+                    "own; remove model.{}",
+                    object.path(), wanted.problem ? "problem_type" : "labels"));
+  }
+  if (!has_classifier(config, ClassifierTask::kPairs)) {
+    object.refuse(fmt::format("a head that scores {} (model.task) of \"{}\"",
+                              scored_words(ClassifierTask::kPairs), family_name(config)));
+  }
+  config.pairs = PairHead{.is_fresh = architecture(object) != hf_classes(config).with_other_heads};
+}
+
 // Has the model score these classes.
 void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfig& config) {
   const std::vector<std::string>& labels = wanted.labels;
+  if (wanted.task == ClassifierTask::kPairs) return set_pairs(object, wanted, config);
   if (config.classifier) {
     if (wanted.task.value_or(config.classifier->task) != config.classifier->task) {
       throw DataError(
@@ -277,8 +299,7 @@ void set_classes(const HfObject& object, const WantedClasses& wanted, ModelConfi
   }
   const ClassifierTask task = wanted.task.value_or(ClassifierTask::kTexts);
   if (!has_classifier(config, task)) {
-    object.refuse(fmt::format("a head that scores classes of {} (model.labels) of \"{}\"",
-                              task == ClassifierTask::kTexts ? "texts" : "tokens",
+    object.refuse(fmt::format("a head that scores {} (model.labels) of \"{}\"", scored_words(task),
                               family_name(config)));
   }
   const ClassifierProblem problem = wanted.problem.value_or(problem_of(labels));
@@ -440,7 +461,9 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
 std::string keep_hf_config(std::string_view source, const std::string& path,
                            const ModelConfig& config, DType dtype) {
   WantedClasses wanted;
-  if (config.classifier && config.classifier->is_fresh) {
+  if (config.pairs) {
+    wanted = {.task = ClassifierTask::kPairs};
+  } else if (config.classifier && config.classifier->is_fresh) {
     wanted = {.labels = config.classifier->labels, .task = config.classifier->task};
   }
   ModelConfig stated = parse_hf_config(source, path, wanted);

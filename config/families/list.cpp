@@ -81,6 +81,7 @@ std::span<const EnumName> names_of(ClassifierTask) {
   static constexpr EnumName kNames[] = {
       {"sequence_classification", static_cast<int>(ClassifierTask::kTexts)},
       {"token_classification", static_cast<int>(ClassifierTask::kTokens)},
+      {"next_sentence_prediction", static_cast<int>(ClassifierTask::kPairs)},
   };
   return kNames;
 }
@@ -115,11 +116,15 @@ TransformerSpec family_spec(const ModelConfig& config) {
 }
 
 const std::optional<ClassifierSpec>& spec_of(const TransformerSpec& spec, ClassifierTask task) {
-  return task == ClassifierTask::kTexts ? spec.classifiers.texts : spec.classifiers.tokens;
-}
-
-std::string_view scored_words(ClassifierTask task) {
-  return task == ClassifierTask::kTexts ? "texts" : "tokens";
+  switch (task) {
+    case ClassifierTask::kTexts:
+      return spec.classifiers.texts;
+    case ClassifierTask::kTokens:
+      return spec.classifiers.tokens;
+    case ClassifierTask::kPairs:
+      break;
+  }
+  return spec.classifiers.pairs;
 }
 
 // The head that scores classes in place of tokens.
@@ -135,14 +140,39 @@ HeadSpec classifier_head(const ClassifierSpec& spec, const Classifier& classifie
           .dropout_behind = dropout};
 }
 
+PairHeadSpec pair_head(const ModelConfig& config, const std::optional<ClassifierSpec>& spec) {
+  if (!spec) {
+    throw Unsupported(fmt::format("model: this build has no \"{}\" that scores {}",
+                                  family_name(config), scored_words(ClassifierTask::kPairs)));
+  }
+  return {.head = {.transform = spec->transform,
+                   .bias = spec->has_bias ? spec->scores : std::string_view(),
+                   .classes = kPairClasses,
+                   .deviation = spec->deviation},
+          .scores = spec->scores};
+}
+
 }  // namespace
+
+std::string_view scored_words(ClassifierTask task) {
+  switch (task) {
+    case ClassifierTask::kTexts:
+      return "classes of texts";
+    case ClassifierTask::kTokens:
+      return "classes of tokens";
+    case ClassifierTask::kPairs:
+      break;
+  }
+  return "whether one text goes on another";
+}
 
 TransformerSpec transformer_spec(const ModelConfig& config) {
   TransformerSpec spec = family_spec(config);
+  if (config.pairs) spec.pair_head = pair_head(config, spec.classifiers.pairs);
   if (!config.classifier) return spec;
   const std::optional<ClassifierSpec>& scores = spec_of(spec, config.classifier->task);
   if (!scores) {
-    throw Unsupported(fmt::format("model: this build has no \"{}\" that scores classes of {}",
+    throw Unsupported(fmt::format("model: this build has no \"{}\" that scores {}",
                                   family_name(config), scored_words(config.classifier->task)));
   }
   spec.head = classifier_head(*scores, *config.classifier);
@@ -169,9 +199,8 @@ bool predicts_next(const ModelConfig& config) { return !config.classifier && is_
 void require_causal(const ModelConfig& config, std::string_view what) {
   if (predicts_next(config)) return;
   if (config.classifier) {
-    const bool of_texts = config.classifier->task == ClassifierTask::kTexts;
-    throw Unsupported(fmt::format("{}: {} scores classes of {}, and predicts no token", what,
-                                  hf_model_class(config), of_texts ? "a text" : "tokens"));
+    throw Unsupported(fmt::format("{}: {} scores {}, and predicts no token", what,
+                                  hf_model_class(config), scored_words(config.classifier->task)));
   }
   throw Unsupported(
       fmt::format("{}: \"{}\" sees both sides of a token, and predicts none that comes next", what,
@@ -184,11 +213,13 @@ HfClasses hf_classes(const ModelConfig& config) {
 
 std::string hf_model_class(const ModelConfig& config) {
   const HfClasses classes = hf_classes(config);
+  if (config.pairs) return classifier_class(classes, ClassifierTask::kPairs);
   if (!config.classifier) return std::string(classes.model);
   return classifier_class(classes, config.classifier->task);
 }
 
 std::string classifier_class(const HfClasses& classes, ClassifierTask task) {
+  if (task == ClassifierTask::kPairs) return std::string(classes.with_other_heads);
   std::string_view stem = classes.body;
   stem.remove_suffix(std::string_view("Model").size());
   const bool of_texts = task == ClassifierTask::kTexts;
@@ -196,11 +227,13 @@ std::string classifier_class(const HfClasses& classes, ClassifierTask task) {
 }
 
 std::vector<std::string> classifier_modules(const ModelConfig& config) {
-  if (!config.classifier) return {};
+  if (!config.classifier && !config.pairs) return {};
   const TransformerSpec spec = transformer_spec(config);
-  std::vector<std::string> modules{std::string(spec.names.head)};
-  if (!spec.head.transform) return modules;
-  for (const std::string_view name : {spec.head.transform->linear, spec.head.transform->norm}) {
+  const HeadSpec& head = config.pairs ? spec.pair_head->head : spec.head;
+  std::vector<std::string> modules{
+      std::string(config.pairs ? spec.pair_head->scores : spec.names.head)};
+  if (!head.transform) return modules;
+  for (const std::string_view name : {head.transform->linear, head.transform->norm}) {
     if (!name.empty()) modules.emplace_back(name);
   }
   return modules;
@@ -255,7 +288,7 @@ void check(const ModelConfig& config, std::string_view where) {
   FieldCheck visitor(where);
   std::visit([&](auto family) { fields(visitor, family); }, config);
   const std::vector<SizeConflict> found = size_conflicts(config);
-  if (config.classifier) transformer_spec(config);
+  if (config.classifier || config.pairs) transformer_spec(config);
   if (found.empty()) return;
   throw ConfigError(fmt::format("{}{}: {}", where, found.front().key, found.front().why));
 }

@@ -64,6 +64,7 @@ using FamilyConfig = std::variant<Gpt2Config,        //
 struct ModelConfig : FamilyConfig {
   using FamilyConfig::FamilyConfig;
   std::optional<Classifier> classifier{};
+  std::optional<PairHead> pairs{};  // beside tokens, not with a classifier
 };
 
 namespace detail {
@@ -98,16 +99,18 @@ bool predicts_next(const ModelConfig& config);
 // Unsupported, with the word of who asks, for a model that predicts no next token.
 void require_causal(const ModelConfig& config, std::string_view what);
 HfClasses hf_classes(const ModelConfig& config);
-// The class of the whole model: "BertForMaskedLM", "BertForSequenceClassification" or
-// "BertForTokenClassification".
+// The class of the whole model: "BertForMaskedLM", "BertForSequenceClassification",
+// "BertForTokenClassification" or "BertForPreTraining".
 std::string hf_model_class(const ModelConfig& config);
-// One of the latter two, of a family.
+// One of the latter three, of a family.
 std::string classifier_class(const HfClasses& classes, ClassifierTask task);
+// What a head for a task scores, in words: "classes of texts".
+std::string_view scored_words(ClassifierTask task);
 // Whether the family can score these.
 bool has_classifier(const ModelConfig& config, ClassifierTask task);
 // The modules by which the model scores classes; nothing if it scores none.
 std::optional<ClassifierSpec> classifier_spec(const ModelConfig& config);
-// The modules of the head that scores classes; none: it has no such head.
+// The modules of the head that scores classes, or tells of pairs; none: it has no such head.
 std::vector<std::string> classifier_modules(const ModelConfig& config);
 std::string_view layers_key(const ModelConfig& config);  // of the number of blocks: "n_layer"
 // The list of the blocks, as their parameters are named: "transformer.h".

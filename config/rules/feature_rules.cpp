@@ -16,10 +16,28 @@ namespace ds::detail {
 
 namespace {
 
+void pair_rules(const RuleContext& r, const ModelSection& model) {
+  const char* const idle = !model.labels.empty() ? "model.labels"
+                           : model.problem_type  ? "model.problem_type"
+                                                 : nullptr;
+  if (idle != nullptr) {
+    r.refuse_early(idle,
+                   "model.task next_sentence_prediction has two classes of its own; remove "
+                   "it");
+  }
+  const std::optional<ModelConfig> described = described_model(model);
+  if (described && !has_classifier(*described, ClassifierTask::kPairs)) {
+    r.refuse_early("model.task",
+                   fmt::format("this build has no \"{}\" that scores {}; take a bert",
+                               family_name(*described), scored_words(ClassifierTask::kPairs)));
+  }
+}
+
 void class_rules(const RuleContext& r, const ModelSection& model) {
   const std::vector<std::string>& labels = model.labels;
   const std::set<std::string> distinct(labels.begin(), labels.end());
   const bool of_tokens = model.task == ClassifierTask::kTokens;
+  if (model.task == ClassifierTask::kPairs) return pair_rules(r, model);
   const bool is_one_class =
       of_tokens || model.problem_type.value_or(problem_of(labels)) == ClassifierProblem::kOneClass;
   if ((labels.size() == 1 && is_one_class) || distinct.size() != labels.size()) {

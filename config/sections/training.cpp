@@ -64,7 +64,9 @@ std::optional<ModelConfig> described_model(const ModelSection& c) {
   each_built(c, [&](ModelFamily family, std::string_view /*condition*/, const auto& config) {
     if (c.family == family) found = config;
   });
-  if (found && !c.labels.empty()) {
+  if (found && c.task == ClassifierTask::kPairs) {
+    found->pairs = PairHead();
+  } else if (found && !c.labels.empty()) {
     found->classifier = Classifier{.labels = c.labels,
                                    .task = c.task.value_or(ClassifierTask::kTexts),
                                    .problem = c.problem_type.value_or(problem_of(c.labels))};
@@ -90,7 +92,10 @@ void fields(Visitor& v, ModelSection& c) {
        .effect = Effect::kUsed});
   v.field("task", c.task,
           {.meaning = "Of what the classes are: sequence_classification, of each text; "
-                      "token_classification, of each word of a text.",
+                      "token_classification, of each word of a text. With "
+                      "next_sentence_prediction, a bert tells masked tokens and, beside them, "
+                      "whether the second of two texts goes on where the first one ends; it has "
+                      "two classes of its own.",
            .effect = Effect::kUsed,
            .unset_meaning = "the folder's, or sequence_classification where labels are given"});
   v.field("problem_type", c.problem_type,
@@ -160,6 +165,21 @@ void fields(Visitor& v, MaskedLmConfig& c) {
            .unset_meaning = "the mask_token of the files beside the tokenizer"});
 }
 
+void fields(Visitor& v, NextSentenceConfig& c) {
+  v.field("random_next_prob", c.random_next_prob,
+          {.meaning = "Share of the pairs whose second text is from another document.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .max = 1});
+  v.field(
+      "short_seq_prob", c.short_seq_prob,
+      {.meaning = "Share of the pairs that are made shorter than a sample, each for a length of "
+                  "its own. The name is that of BERT's and Megatron-LM's programs.",
+       .effect = Effect::kUsed,
+       .min = 0,
+       .max = 1});
+}
+
 void fields(Visitor& v, ClassificationConfig& c) {
   v.field("text", c.text, {.meaning = "The field or column of texts.", .effect = Effect::kUsed});
   v.field("text_pair", c.text_pair,
@@ -198,6 +218,12 @@ namespace {
 void sections_of_models(Visitor& v, DataSection& c) {
   v.section("masked_lm", c.masked_lm,
             {.meaning = "How tokens are masked for models that see both sides, such as bert.",
+             .effect = Effect::kUsed});
+  v.section("next_sentence", c.next_sentence,
+            {.meaning = "How pairs of texts are made for a model with model.task "
+                        "next_sentence_prediction. A text file has a sentence a line and an empty "
+                        "line between documents; of JSON lines each is a document, with a sentence "
+                        "a line.",
              .effect = Effect::kUsed});
   v.section(
       "classification", c.classification,

@@ -47,6 +47,13 @@ struct MaskedLmConfig {
 };
 void fields(Visitor& v, MaskedLmConfig& c);
 
+// How pairs of texts are made for a model that tells whether one goes on where another ends.
+struct NextSentenceConfig {
+  double random_next_prob = 0.5;
+  double short_seq_prob = 0.1;
+};
+void fields(Visitor& v, NextSentenceConfig& c);
+
 // The fields of JSON lines, or columns, that have texts and their classes.
 struct ClassificationConfig {
   std::string text = "text";
@@ -79,6 +86,7 @@ struct DataSection {
   bool reset_position_ids = false;
   bool eod_mask_loss = false;
   std::optional<MaskedLmConfig> masked_lm;
+  std::optional<NextSentenceConfig> next_sentence;
   std::optional<ClassificationConfig> classification;
   std::optional<TokenClassificationConfig> token_classification;
   std::string tokenizer =

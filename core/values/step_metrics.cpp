@@ -92,6 +92,20 @@ constexpr std::array kTable{
               .help = "Share of held-out samples whose class has the highest score.",
               .shown = "validation accuracy {:.4f}",
               .place = 9},
+    // These are the parts of the loss, where it is the sum of several: that over masked tokens, and
+    // that over pairs of texts.
+    MetricRow{.name = "loss_masked_lm",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_loss_masked_lm",
+              .help = "Loss over masked tokens of the last step.",
+              .shown = "masked tokens {:.4f}",
+              .place = 10},
+    MetricRow{.name = "loss_next_sentence",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_loss_next_sentence",
+              .help = "Loss over pairs of texts of the last step.",
+              .shown = "next sentences {:.4f}",
+              .place = 11},
     // These say where the time of rank 0 went, in seconds: in the step, in the evaluation after it,
     // in pauses since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},

@@ -13,7 +13,7 @@ namespace ds {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<StepInputs> && sizeof(StepInputs) == 64);
-static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) == 128);
+static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) == 192);
 static_assert(offsetof(StepOutcome, found) == offsetof(StepOutcome, skip) + sizeof(uint32_t));
 static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
 

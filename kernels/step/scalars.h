@@ -23,14 +23,17 @@ struct alignas(64) StepInputs {
   int64_t step = 1;                         // number of the update, counts from 1
 };
 
+inline constexpr int64_t kMostLossParts = 4;
+
 // These sums are one rank's while a step runs, and all ranks' when it is finished.
 struct StepSums {
   double loss = 0;
-  double squares = 0;  // of the gradients
-  double flags = 0;    // over ranks the largest counts
-  double weights = 0;  // of losses, if the rule says that they count
+  double squares = 0;                 // of the gradients
+  double flags = 0;                   // over ranks the largest counts
+  double weights = 0;                 // of losses, if the rule says that they count
+  double parts[kMostLossParts] = {};  // that the loss is the sum of, if it is of several
 };
-inline constexpr int64_t kStepSums = 4;  // numbers in StepSums
+inline constexpr int64_t kStepSums = 4 + kMostLossParts;  // numbers in StepSums
 
 // Why updates do nothing: bits of StepOutcome::skip.
 enum class Skip : uint32_t {
@@ -100,6 +103,7 @@ class StepScalars {
   Tensor loss() const { return sums().narrow(0, 1); }
   Tensor squares() const { return sums().narrow(1, 1); }
   Tensor weights() const { return sums().narrow(3, 1); }
+  Tensor loss_part(int64_t part) const { return sums().narrow(4 + part, 1); }
   Tensor sums() const;      // fp64 [kStepSums]: StepSums of this rank
   Tensor gathered() const;  // fp64 [ranks * kStepSums]: room for those of all ranks
 

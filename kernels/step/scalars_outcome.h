@@ -38,9 +38,11 @@ constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, const Fi
     out.sums.squares += of_rank[1];
     out.sums.flags = std::max(out.sums.flags, of_rank[2]);
     out.sums.weights += of_rank[3];
+    for (int64_t part = 0; part < kMostLossParts; ++part) out.sums.parts[part] += of_rank[4 + part];
   }
   const double share = share_of_planned(out.sums.weights, rule);
   out.sums.loss /= share;
+  for (double& part : out.sums.parts) part /= share;
   out.loss_scale = rule.loss_scale.kind == LossScaling::kNone ? 1.0 : before.scaler.scale;
   const double shares = rule.own_gradients ? static_cast<double>(ranks) : 1.0;
   const double factor = rule.gradient_factor * out.loss_scale * share / shares;

@@ -164,9 +164,6 @@ HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& a
   return out;
 }
 
-// 0: none is.
-bool is_every(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
-
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
           .factor = static_cast<float>(rotary_factor(spec)),
@@ -229,7 +226,7 @@ TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimen
   mlp_dropout_ = {static_cast<float>(spec.mlp_dropout), place + 2};
   const bool turns_by_window = spec.window_rotary && has_window(spec, layer);
   const std::optional<RotarySpec>& rotary = turns_by_window ? spec.window_rotary : spec.rotary;
-  if (rotary && !is_every(layer, spec.unrotated_every)) {
+  if (rotary && !spec.unrotated.is_of(layer)) {
     rotary_ = rotary_table(*rotary, dims.head_dim);
   }
   const auto norm_of = [&](std::string_view name) {

@@ -71,9 +71,10 @@ Stage::Embedding embedding_of(const Layout& d, const BuildContext& table) {
   return embedding;
 }
 
-std::optional<Stage::Head::Transform> transform_of(const Layout& d, const BuildContext& root) {
-  if (!d.spec.head.transform) return std::nullopt;
-  const HeadTransform& spec = *d.spec.head.transform;
+std::optional<Stage::Head::Transform> transform_of(const Layout& d, const HeadSpec& head,
+                                                   const BuildContext& root) {
+  if (!head.transform) return std::nullopt;
+  const HeadTransform& spec = *head.transform;
   const double deviation = spec.deviation > 0 ? spec.deviation : d.spec.initializer_range;
   const int64_t width = d.dims.width;
   Stage::Head::Transform transform{
@@ -85,11 +86,10 @@ std::optional<Stage::Head::Transform> transform_of(const Layout& d, const BuildC
   return transform;
 }
 
-// What scores classes: all ranks that share layers have all of it.
-void add_classes(const Layout& d, const BuildContext& root, Stage::Head& head) {
-  const HeadSpec& spec = d.spec.head;
+// What scores classes by the module `place`: all ranks that share layers have all of it.
+void add_classes(const Layout& d, const HeadSpec& spec, const BuildContext& place,
+                 Stage::Head& head) {
   const double deviation = spec.deviation > 0 ? spec.deviation : d.spec.initializer_range;
-  const BuildContext place = root.child(d.spec.names.head);
   head.classes = spec.classes;
   head.problem = spec.problem;
   head.pools_mean = spec.pools_mean;
@@ -119,11 +119,11 @@ Stage::Head head_of(const Layout& d, const BuildContext& table,
   Stage::Head head{.norm = norm_params(d.spec, d.body.in_unit(d.last_unit), d.spec.names.last_norm,
                                        d.dims.width),
                    .projection = projection_out(d),
-                   .transform = transform_of(d, root),
+                   .transform = transform_of(d, spec, root),
                    .logits = {.softcap = static_cast<float>(spec.logits_softcap)},
                    .factor = static_cast<float>(d.spec.factors.logits)};
   if (spec.classes > 0) {
-    add_classes(d, root, head);
+    add_classes(d, spec, root.child(d.spec.names.head), head);
     return head;
   }
   if (!spec.bias.empty()) {
@@ -138,6 +138,16 @@ Stage::Head head_of(const Layout& d, const BuildContext& table,
   const BuildContext place = d.tied ? table.in_unit(d.last_unit) : root.child(d.spec.names.head);
   head.logits.weight = place.param("weight", d.table(), d.init(), ModuleKind::kLinear,
                                    {.kept = {vocabulary_cut(place), {}}});
+  return head;
+}
+
+// The head beside that one.
+std::optional<Stage::Head> pair_head_of(const Layout& d) {
+  if (!d.spec.pair_head) return std::nullopt;
+  const BuildContext root = d.root.in_unit(d.last_unit);
+  const auto& [spec, scores] = *d.spec.pair_head;
+  Stage::Head head{.transform = transform_of(d, spec, root)};
+  add_classes(d, spec, root.child(scores), head);
   return head;
 }
 
@@ -167,7 +177,10 @@ Stage::Parts transformer_parts(const ModelConfig& config, const BuildContext& ro
         d.body.child(d.spec.names.blocks, layer).in_unit(narrow<int>(layer) + 1);
     parts.blocks.push_back(std::make_unique<TransformerBlock>(d.spec, d.dims, block, layer));
   }
-  if (layers.has(d.dims.layers + 1)) parts.head = head_of(d, table, parts.embedding);
+  if (layers.has(d.dims.layers + 1)) {
+    parts.head = head_of(d, table, parts.embedding);
+    parts.pair_head = pair_head_of(d);
+  }
   if (d.tied) share_table(parts, root.store);
   return parts;
 }

@@ -158,8 +158,9 @@ int64_t layer_of(std::string_view name, std::string_view list) {
 }  // namespace
 
 AbsentModules absent_modules(const ModelConfig& config) {
-  if (!config.classifier || !config.classifier->is_fresh) return {};
-  return classifier_modules(config);
+  const bool is_fresh =
+      config.pairs ? config.pairs->is_fresh : config.classifier && config.classifier->is_fresh;
+  return is_fresh ? classifier_modules(config) : AbsentModules();
 }
 
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder,

@@ -64,6 +64,17 @@ Var joined(Context& context, Residual residual) {
   return context.record("residual", inputs, {std::move(y)}, std::move(backward)).front();
 }
 
+namespace {
+
+constexpr std::string_view kTokenLoss = "masked_lm", kPairLoss = "next_sentence";
+
+}  // namespace
+
+std::vector<std::string_view> loss_parts(const ModelConfig& config) {
+  if (!config.pairs) return {};
+  return {kTokenLoss, kPairLoss};
+}
+
 LayerRange all_layers(const ModelConfig& config) { return {0, dimensions(config).layers + 2}; }
 
 Stage::Stage(Parts parts, const RecomputedBlocks& recomputed)
@@ -142,6 +153,7 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
     if (head().problem != ClassifierProblem::kOneClass) {
       add(kValues, DType::kF32, {extents.samples, head().classes});
     }
+    if (parts_.pair_head) add(kPairTargets, DType::kI32, {rows});
     if (content.is_uneven) {
       add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
     }
@@ -230,20 +242,17 @@ Var Stage::last_state(Context& context, const Residual& residual) const {
   return last.projection ? linear(context, y, *last.projection) : y;
 }
 
-// What the product of logits reads.
-Var Stage::head_input(Context& context, Residual residual, const SequenceRows& rows) const {
-  const Head& last = head();
+// What a head's product of logits reads, of the last state y.
+Var Stage::head_input(Context& context, const Head& head, Var y, const SequenceRows& rows) {
   const int64_t length = rows.length;
-  Var y = last_state(context, residual);
-  residual = {};
-  if (last.pools_mean) y = mean_of_rows(context, y, rows);
-  if (last.transform) {
-    y = dropout(context, std::move(y), last.before, length);
-    y = activated(context, linear(context, y, last.transform->linear), last.transform->activation);
-    if (last.transform->norm) y = norm(context, y, {}, *last.transform->norm).y;
+  if (head.pools_mean) y = mean_of_rows(context, y, rows);
+  if (head.transform) {
+    y = dropout(context, std::move(y), head.before, length);
+    y = activated(context, linear(context, y, head.transform->linear), head.transform->activation);
+    if (head.transform->norm) y = norm(context, y, {}, *head.transform->norm).y;
   }
-  y = dropout(context, std::move(y), last.behind, length);
-  return scaled(context, std::move(y), last.factor);
+  y = dropout(context, std::move(y), head.behind, length);
+  return scaled(context, std::move(y), head.factor);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
@@ -252,17 +261,17 @@ Tensor Stage::hidden_states(Context& context, StageInput input) const {
 }
 
 // Logits fp32 [rows, outputs] of what the head's product reads.
-Tensor Stage::logits_of(Context& context, const Tensor& y) const {
-  const LogitsSpec& spec = head().logits;
+Tensor Stage::logits_of(Context& context, const Head& head, const Tensor& y) const {
+  const LogitsSpec& spec = head.logits;
   const int64_t rows = y.shape()[0], width = y.shape()[1];
-  const int64_t outputs = head().classes > 0 ? head().classes : dims_.vocabulary;
+  const int64_t outputs = head.classes > 0 ? head.classes : dims_.vocabulary;
   Stream& stream = context.stream;
   Tensor logits = Tensor::empty({rows, outputs}, DType::kF32, stream);
-  const Lease head = context.store->acquire(spec.weight);
+  const Lease weight = context.store->acquire(spec.weight);
   std::optional<Lease> bias;
   if (spec.bias != kNoParam) bias.emplace(context.store->acquire(spec.bias));
   kernels::matmul(stream, {.a = kernels::matrix(y, rows, width),
-                           .b = kernels::matrix(head.weight(), outputs, width),
+                           .b = kernels::matrix(weight.weight(), outputs, width),
                            .c = kernels::matrix(logits, rows, outputs),
                            .transpose_b = kernels::Transpose::kYes,
                            .bias = bias ? bias->weight() : Tensor()});
@@ -284,17 +293,40 @@ Tensor Stage::losses_of_values(Context& context, const Var& y, const Tensor& val
   return value_losses(context, linear(context, y, scores), loss, values, targets, grad_scale);
 }
 
+// The loss of a sample weighs as much as those of all of its tokens, since the step's is a mean
+// over tokens.
+Tensor Stage::losses_of_pairs(Context& context, const Var& y, const Tensor& targets,
+                              const SequenceRows& rows, float grad_scale) const {
+  const auto share = static_cast<float>(rows.length);
+  const Head& head = *parts_.pair_head;
+  Var pooled = head_input(context, head, y, rows);
+  if (context.pass.mode == RunMode::kEval) {
+    const Tensor scores = logits_of(context, head, pooled.value);
+    if (context.scores != nullptr) context.scores->on_scores(context.stream, scores, targets, {});
+  }
+  Tensor losses =
+      linear_cross_entropy(context, std::move(pooled), head.logits, targets, grad_scale * share);
+  kernels::scale(context.stream, share, losses);
+  context.report_loss(kPairLoss, losses);
+  return losses;
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const Tensor targets = input.batch.tensor(batch_field::kTargets);
   const Tensor weights = input.batch.find(batch_field::kWeights);
   const Tensor values = input.batch.find(batch_field::kValues);
+  const Tensor of_pairs = input.batch.find(batch_field::kPairTargets);
   const SequenceRows rows = rows_of(input);
   Residual residual = run(context, std::move(input));
   const Span span(context.stream, "head");
-  Var y = head_input(context, std::move(residual), rows);
+  Var y = last_state(context, residual);
+  residual = {};
+  Tensor pairs;
+  if (parts_.pair_head) pairs = losses_of_pairs(context, y, of_pairs, rows, grad_scale);
+  y = head_input(context, head(), std::move(y), rows);
   if (head().classes > 0 && context.pass.mode == RunMode::kEval) {
-    const Tensor scores = logits_of(context, y.value);
+    const Tensor scores = logits_of(context, head(), y.value);
     if (context.scores != nullptr) {
       context.scores->on_scores(context.stream, scores, targets, values);
     }
@@ -303,7 +335,12 @@ Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const
     return losses_of_values(context, y, values, targets, grad_scale);
   }
   if (!head().logits.is_whole) y = enter_tensor(context, std::move(y));
-  return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);
+  Tensor losses =
+      linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);
+  if (!parts_.pair_head) return losses;
+  context.report_loss(kTokenLoss, losses);
+  kernels::add(context.stream, losses, pairs, losses);
+  return losses;
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
@@ -314,8 +351,10 @@ Tensor Stage::next_logits(Context& context, StageInput input) const {
   Stream& stream = context.stream;
   Residual residual = run(context, std::move(input));
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  return logits_of(
-      context, head_input(context, std::move(residual), {.batch = rows.batch, .length = 1}).value);
+  Var y = last_state(context, residual);
+  residual = {};
+  y = head_input(context, head(), std::move(y), {.batch = rows.batch, .length = 1});
+  return logits_of(context, head(), y.value);
 }
 
 }  // namespace ds

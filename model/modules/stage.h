@@ -40,6 +40,9 @@ class Block {
 
 LayerRange all_layers(const ModelConfig& config);
 
+// The names of the losses that a step's loss is the sum of; none if it is one alone.
+std::vector<std::string_view> loss_parts(const ModelConfig& config);
+
 // Which blocks do without activations until the backward pass (model/activations/recompute.h), and
 // in how many tiles all of them have their MLP (model/activations/tiles.h).
 struct RecomputedBlocks {
@@ -84,7 +87,8 @@ class Stage final : public PipelineStage {
     std::optional<Embedding> embedding{};
     std::vector<std::unique_ptr<Block>> blocks{};
     std::optional<Head> head{};
-    ParamId shared = kNoParam;  // see Stage::shared()
+    std::optional<Head> pair_head{};  // beside it
+    ParamId shared = kNoParam;        // see Stage::shared()
   };
   explicit Stage(Parts parts, const RecomputedBlocks& recomputed = {});
 
@@ -122,8 +126,10 @@ class Stage final : public PipelineStage {
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
   Var last_state(Context& context, const Residual& residual) const;
-  Var head_input(Context& context, Residual residual, const SequenceRows& rows) const;
-  Tensor logits_of(Context& context, const Tensor& y) const;
+  static Var head_input(Context& context, const Head& head, Var y, const SequenceRows& rows);
+  Tensor losses_of_pairs(Context& context, const Var& y, const Tensor& targets,
+                         const SequenceRows& rows, float grad_scale) const;
+  Tensor logits_of(Context& context, const Head& head, const Tensor& y) const;
   Tensor losses_of_values(Context& context, const Var& y, const Tensor& values,
                           const Tensor& targets, float grad_scale) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,

@@ -24,6 +24,8 @@ enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain 
 namespace batch_field {
 inline constexpr std::string_view kTokens = "tokens";    // int32 [N]
 inline constexpr std::string_view kTargets = "targets";  // int32 [N]; negative: no loss
+// The same of a head that stands beside that of tokens.
+inline constexpr std::string_view kPairTargets = "pair_targets";
 // int32 [N], none below 0: where a row stands in its document, if that is not its place in the
 // sample.
 inline constexpr std::string_view kPositions = "positions";

@@ -62,6 +62,10 @@ void Context::show(NumberKind kind, std::string_view name, const Tensor& made) {
   if (numbers != nullptr && !pass.unread) numbers->look(kind, stream.label(), name, made);
 }
 
+void Context::report_loss(std::string_view name, const Tensor& part) {
+  if (losses != nullptr) losses->on_losses(stream, name, part);
+}
+
 Saved Context::save(const Tensor& kept) { return tape != nullptr ? tape->save(kept) : Saved(); }
 
 }  // namespace ds

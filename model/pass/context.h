@@ -51,6 +51,15 @@ class ScoreObserver {
                          const Tensor& values) = 0;
 };
 
+// Hears of each of the losses that a step's loss is the sum of, where it is of several.
+class LossObserver {
+ public:
+  virtual ~LossObserver() = default;
+  // losses: fp32 [N], in memory of the stream, whose sum is a share of the step's loss. Called on
+  // meta, too, since it may allocate.
+  virtual void on_losses(Stream& stream, std::string_view name, const Tensor& losses) = 0;
+};
+
 // How a forward pass is made: what is the same for all functions of it, or for those of a block.
 struct PassSettings {
   RunMode mode = RunMode::kEval;
@@ -79,6 +88,7 @@ struct Context {
   KvCache* cache = nullptr;         // generation only: keys and values of the positions before
   NumberWatch* numbers = nullptr;   // looks at what functions give; null: nobody does
   ScoreObserver* scores = nullptr;  // null: nobody wants to know
+  LossObserver* losses = nullptr;   // the same
 
   // For the functions whose outputs are those of a segment, and read by nobody in it.
   Context end_of_segment() const;
@@ -93,6 +103,8 @@ struct Context {
                           std::vector<Tensor> outputs, Backward backward);
   // Shows it to who looks at numbers, if somebody does: of what a function does not record.
   void show(NumberKind kind, std::string_view name, const Tensor& made);
+  // Tells whoever wants to know of a part of the loss, by its name.
+  void report_loss(std::string_view name, const Tensor& part);
   // Keeps a tensor for the closure; an empty Saved without a tape, where no closure will run.
   Saved save(const Tensor& tensor);
   // True when someone will differentiate: only then is there anything to save.

@@ -34,7 +34,8 @@ class Looker {
   InputFindings look() {
     if (config_.model.folder || config_.model.family) look_at_model();
     const DataSection& data = config_.data;
-    if (model_ && (model_->classifier || data.classification || data.token_classification)) {
+    if (model_ && (model_->classifier || model_->pairs || data.classification ||
+                   data.token_classification || data.next_sentence)) {
       if (attempt("data", [&] { require_labelled(data, *model_); })) look_at_labelled_data();
       return std::move(found_);
     }

@@ -181,7 +181,7 @@ int run_plan(const PlanArgs& args) {
   const DeviceCeilings ceilings = planned_ceilings(args, {.config = config, .options = options});
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
   RunPlan plan = dry_run(options, job_mesh(config, ranks, args.ranks_of_host()), ceilings);
-  if (!model.classifier) plan.texts = texts_of(args, config.data, inputs);
+  if (!model.classifier && !model.pairs) plan.texts = texts_of(args, config.data, inputs);
   if (config.train.resume_from) plan.begins_with = resume_words(*config.train.resume_from, inputs);
   say("{}", args.json ? plan_json(plan) : plan_text(plan, options));
   if (!args.json && options.zero.offloads_state()) {

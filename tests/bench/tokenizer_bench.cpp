@@ -1,6 +1,6 @@
 // How long THREADS threads (1 where it is not given) take to encode a text file whose lines are
-// documents: tokenize_vs_tokenizers.py compares it with the reference implementation. The second and
-// third number printed are the ids and the most memory that the process held, in MiB.
+// documents: tokenize_vs_tokenizers.py compares it with the reference implementation. The second
+// and third number printed are the ids and the most memory that the process held, in MiB.
 // usage: tokenizer_bench TOKENIZER TEXT [THREADS]
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -385,13 +385,13 @@ TEST_CASE("the end of a step refuses sums that are not of ranks", "[kernels][dev
   Stream& s = make.stream;
   const StepScalars scalars(1, s);
   check_refused({
-      {"gathered is fp32, expected fp64", [&] { finish_step(s, make({4}), {}, scalars); }},
-      {"gathered has 6 numbers, expected 4 of each rank",
+      {"gathered is fp32, expected fp64", [&] { finish_step(s, make({8}), {}, scalars); }},
+      {"gathered has 6 numbers, expected 8 of each rank",
        [&] { finish_step(s, make({6}, DType::kF64), {}, scalars); }},
       {"max_norm is -1, expected at least 0",
-       [&] { finish_step(s, make({4}, DType::kF64), {.max_norm = -1}, scalars); }},
+       [&] { finish_step(s, make({8}, DType::kF64), {.max_norm = -1}, scalars); }},
       {"a mean over a weight of -2, expected at least 0",
-       [&] { finish_step(s, make({4}, DType::kF64), {.planned_weight = -2}, scalars); }},
+       [&] { finish_step(s, make({8}, DType::kF64), {.planned_weight = -2}, scalars); }},
       {"step scalars: a group of 0 ranks", [&] { static_cast<void>(StepScalars(0, s)); }},
   });
 }

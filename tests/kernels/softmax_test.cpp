@@ -303,7 +303,9 @@ TEST_CASE("what a device has found goes with the step's outcome, and the next on
   TestStream s;
   if (s.stream.device() == Device::cpu()) return;  // where it throws
   StepScalars scalars(1, s.stream);
-  const Values sums{1.0, 4.0, 0.0, 0.0};
+  Values sums(static_cast<size_t>(kStepSums));
+  sums[0] = 1;
+  sums[1] = 4;
   s.stream.copy(sums.data(), scalars.gathered().address(), scalars.gathered().bytes());
   const auto finished = [&] {
     finish_step(s.stream, scalars.gathered(), {}, scalars);

@@ -16,25 +16,28 @@ using namespace reference;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void put(const Values& values, const Tensor& to, Stream& stream) {
-  REQUIRE(values.size() * sizeof(double) == to.bytes());
-  stream.copy(values.data(), to.address(), to.bytes());
-}
-
-// Loss, squares and flags of each rank, whose losses nobody weighs.
-void put_unweighed(const Values& of_ranks, const Tensor& to, Stream& stream) {
+// The first `given` sums of each rank; the others are 0.
+void put_first(const Values& of_ranks, size_t given, const Tensor& to, Stream& stream) {
   Values all;
-  for (size_t at = 0; at < of_ranks.size(); at += 3) {
-    all.insert(all.end(), of_ranks.begin() + static_cast<std::ptrdiff_t>(at),
-               of_ranks.begin() + static_cast<std::ptrdiff_t>(at + 3));
-    all.push_back(0);
+  for (size_t at = 0; at < of_ranks.size(); at += given) {
+    const auto first = of_ranks.begin() + static_cast<std::ptrdiff_t>(at);
+    all.insert(all.end(), first, first + static_cast<std::ptrdiff_t>(given));
+    all.resize(all.size() + static_cast<size_t>(kStepSums) - given);
   }
-  put(all, to, stream);
+  REQUIRE(all.size() * sizeof(double) == to.bytes());
+  stream.copy(all.data(), to.address(), to.bytes());
+}
+// Loss, squares, flags and weights of each rank, or no weights, where nobody weighs losses.
+void put(const Values& of_ranks, const Tensor& to, Stream& stream) {
+  put_first(of_ranks, 4, to, stream);
+}
+void put_unweighed(const Values& of_ranks, const Tensor& to, Stream& stream) {
+  put_first(of_ranks, 3, to, stream);
 }
 
 StepOutcome finished(const Values& of_ranks, const FinishRule& rule) {
   TestStream s;
-  const auto ranks = static_cast<int>(of_ranks.size()) / static_cast<int>(kStepSums);
+  const auto ranks = static_cast<int>(of_ranks.size()) / 4;
   const StepScalars scalars(ranks, s.stream);
   put(of_ranks, scalars.gathered(), s.stream);
   finish_step(s.stream, scalars.gathered(), rule, scalars);
@@ -59,6 +62,22 @@ TEST_CASE("sums are added in the order of ranks, flags are the largest", "[kerne
   CHECK(out.grad_scale == 1.0F);
   CHECK(out.loss_scale == 1);
   CHECK(out.skip == 0);
+}
+
+TEST_CASE("parts of a loss are summed as it is, and are means over the same weight",
+          "[kernels][device]") {
+  TestStream s;
+  const StepScalars scalars(2, s.stream);
+  const Values of_ranks{4, 1, 0, 3, 1, 2, 0.5, 0, 6, 1, 0, 1, 2, 4, 0.25, 8};
+  put_first(of_ranks, 8, scalars.gathered(), s.stream);
+  finish_step(s.stream, scalars.gathered(), {.planned_weight = 8}, scalars);
+  const StepOutcome out = scalars.read_back();
+  CHECK(out.sums.loss == 20);
+  CHECK(out.sums.parts[0] == 6);
+  CHECK(out.sums.parts[1] == 12);
+  CHECK(out.sums.parts[2] == 1.5);
+  CHECK(out.sums.parts[3] == 16);
+  CHECK(scalars.loss_part(2).address() == scalars.sums().narrow(6, 1).address());
 }
 
 TEST_CASE("a step of many ranks is finished in their order", "[kernels][device]") {
@@ -352,16 +371,17 @@ TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels
   TestStream s;
   StepScalars scalars(2, s.stream);
   CHECK(scalars.read_back().grad_scale == 1.0F);
-  put({5}, scalars.loss(), s.stream);
-  put({6}, scalars.squares(), s.stream);
+  const double loss = 5, squares = 6;
+  s.stream.copy(&loss, scalars.loss().address(), sizeof(loss));
+  s.stream.copy(&squares, scalars.squares().address(), sizeof(squares));
   scalars.write({.sums = {}, .norm = 7, .skip = 1});
   scalars.upload({.lr = 0.5, .step = 9}, 3);
-  Values sums(4);
+  Values sums(static_cast<size_t>(kStepSums));
   StepInputs inputs;
   s.stream.copy(scalars.sums().address(), sums.data(), scalars.sums().bytes());
   s.stream.copy(&scalars.inputs(), &inputs, sizeof inputs);
   s.stream.synchronize();
-  CHECK(sums == Values{0, 0, 3, 0});
+  CHECK(sums == Values{0, 0, 3, 0, 0, 0, 0, 0});
   CHECK(inputs.lr == 0.5);
   CHECK(inputs.step == 9);
   CHECK(scalars.read_back().norm == 7);

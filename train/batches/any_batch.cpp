@@ -30,6 +30,7 @@ void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   };
   draw(batch_field::kTokens, 0, vocabulary_);
   draw(batch_field::kTargets, 1, scores_);
+  draw(batch_field::kPairTargets, 1, kPairClasses);
   for (const std::string_view name : {batch_field::kPositions, batch_field::kSegments}) {
     if (batch.has(name)) std::ranges::fill(batch.values<int32_t>(name), 0);
   }

@@ -116,13 +116,4 @@ void LabelledSource::on_use(int64_t step, int micro_step) {
   observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
 }
 
-std::unique_ptr<BatchSource> make_sample_source(const SampleSet& samples, const Sampler& sampler,
-                                                const BatchShape& shape, const SamplePlace& place,
-                                                const LoaderOptions& options) {
-  if (options.scored) {
-    return std::make_unique<LabelledSource>(samples, sampler, shape, place, options);
-  }
-  return std::make_unique<LoaderSource>(samples, sampler, shape, place, options);
-}
-
 }  // namespace ds

@@ -44,9 +44,4 @@ class LabelledSource final : public BatchSource {
   const WriteSample write_;
 };
 
-// The source that the samples are for: what they hold is said by the options.
-std::unique_ptr<BatchSource> make_sample_source(const SampleSet& samples, const Sampler& sampler,
-                                                const BatchShape& shape, const SamplePlace& place,
-                                                const LoaderOptions& options);
-
 }  // namespace ds

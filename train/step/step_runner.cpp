@@ -161,7 +161,7 @@ void StepRunner::release_if_done(int buffer) {
   if (input_.memory != nullptr) input_.memory->release(buffer);
 }
 
-Context StepRunner::context_of(MicroSlot& slot) const {
+Context StepRunner::context_of(MicroSlot& slot) {
   return {.stream = place_.stream,
           .store = &place_.store,
           .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
@@ -171,7 +171,8 @@ Context StepRunner::context_of(MicroSlot& slot) const {
                    .loss_scale = place_.loss_scale,
                    .operands = place_.operands},
           .numbers = place_.numbers,
-          .scores = input_.scores};
+          .scores = input_.scores,
+          .losses = counts_losses() ? this : nullptr};
 }
 
 void StepRunner::load(MicroSlot& slot) {
@@ -223,11 +224,22 @@ void StepRunner::forward(MicroSlot& slot) {
   slot.losses = stage.losses(context, std::move(in),
                              static_cast<float>(place_.gradient_factor / input_.weight));
   DS_FAILPOINT("engine.forward_done");
-  // Only one of the ranks that have the same losses counts them.
-  if (place_.parallel.group(Axis::kTensor) == nullptr ||
-      place_.parallel.group(Axis::kTensor)->rank() == 0)
-    count_losses(slot);
+  if (counts_losses()) count_losses(slot);
   slot.finished = !context.differentiates();
+}
+
+// Only one of the ranks that have the same losses does.
+bool StepRunner::counts_losses() const {
+  const Communicator* const sharers = place_.parallel.group(Axis::kTensor);
+  return sharers == nullptr || sharers->rank() == 0;
+}
+
+void StepRunner::on_losses(Stream& stream, std::string_view name, const Tensor& losses) {
+  for (const auto& [part, sum] : place_.loss_parts) {
+    if (part != name) continue;
+    Tensor to = sum;
+    kernels::sum_into(stream, losses, input_.weight, kernels::Write::kAccumulate, to);
+  }
 }
 
 void StepRunner::count_losses(const MicroSlot& slot) {

@@ -37,6 +37,8 @@ struct StepResources {
   // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to the
   // one, and what its losses weigh to the other, if batches say it (batch_field::kWeightSum).
   Tensor loss{}, weights{};
+  // The parts of the loss, if it is of several, by their names: each has its sum, like the whole.
+  std::vector<std::pair<std::string_view, Tensor>> loss_parts{};
   Operands operands = std::nullopt;    // of products
   double gradient_factor = 1;          // of the gradients of the mean loss
   const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
@@ -76,7 +78,7 @@ struct StepInput {
   std::function<void()> optimizer_step = nullptr;  // the update of the weights
 };
 
-class StepRunner {
+class StepRunner : private LossObserver {
  public:
   // Both must outlive the runner, which is good for one run().
   StepRunner(const StepResources& place, const StepInput& input) : place_(place), input_(input) {}
@@ -109,7 +111,9 @@ class StepRunner {
   void load(MicroSlot& slot);
   void load_in_passing(MicroSlot& slot, PipelineInstruction forward);
   MicroBatch fill(const MicroSlot& slot);
+  bool counts_losses() const;
   void count_losses(const MicroSlot& slot);
+  void on_losses(Stream& stream, std::string_view name, const Tensor& losses) override;
   void forward(MicroSlot& slot);
   void backward(MicroSlot& slot);
   void backward_input(MicroSlot& slot);
@@ -125,7 +129,7 @@ class StepRunner {
   MicroSlot& slot_of(const PipelineInstruction& instruction);
   void release_if_done(int buffer);
   MicroInputs inputs_of(int micro_batch) const;
-  Context context_of(MicroSlot& slot) const;
+  Context context_of(MicroSlot& slot);
   void begin_backward(MicroSlot& slot);
   void pass_gradient_on(MicroSlot& slot);
   void end_backward(MicroSlot& slot);

@@ -100,6 +100,13 @@ void BertLike::refuse_others(const HfObject& object) {
   object.refuse("a \"position_embedding_type\" other than \"absolute\"");
 }
 
+TransformerSpec Family<BertConfig>::transformer(const BertConfig& c) {
+  TransformerSpec spec = BertLike::transformer(c);
+  spec.classifiers.pairs = ClassifierSpec{.transform = spec.classifiers.texts->transform,
+                                          .scores = "cls.seq_relationship"};
+  return spec;
+}
+
 void Family<BertConfig>::read_rest(const HfObject& object, BertConfig& /*c*/) {
   refuse_others(object);
 }

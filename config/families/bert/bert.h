@@ -51,6 +51,7 @@ struct Family<BertConfig> : BertLike {
                                       .mlp = "BertIntermediate",
                                       .norm = "LayerNorm",
                                       .with_other_heads = "BertForPreTraining"};
+  static TransformerSpec transformer(const BertConfig& c);
   static void read_rest(const HfObject& object, BertConfig& c);
 };
 

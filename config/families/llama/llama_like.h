@@ -248,7 +248,7 @@ void set_dimensions(Config& c, const ModelDimensions& dims) {
   if (dims.positions != dimensions(c).positions) c.max_position_embeddings = dims.positions;
   c.hidden_size = dims.width;
   c.num_hidden_layers = dims.layers;
-  if constexpr (requires { c.layer_types; }) resize_layer_types(c.layer_types, dims.layers);
+  if constexpr (requires { c.layer_types; }) resize_layers(c.layer_types, dims.layers);
   c.num_attention_heads = dims.heads;
   if constexpr (requires { c.num_key_value_heads; }) c.num_key_value_heads = dims.kv_heads;
   if constexpr (requires { c.head_dim; }) c.head_dim = dims.head_dim;

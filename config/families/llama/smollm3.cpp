@@ -4,6 +4,7 @@
 
 #include "config/families/llama/llama_like.h"
 #include "config/families/spec/hf_object.h"
+#include "config/families/spec/layer_types.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 
@@ -13,6 +14,7 @@ namespace {
 // A list that says of each layer whether it turns counts more than the interval.
 void read_layers(const HfObject& object, SmolLM3Config& c) {
   const rapidjson::Value* const layers = object.list("no_rope_layers");
+  c.no_rope_layers.reset();
   if (layers == nullptr) return;
   std::vector<bool> turns;
   for (const rapidjson::Value& layer : layers->GetArray()) {
@@ -31,10 +33,11 @@ void read_layers(const HfObject& object, SmolLM3Config& c) {
   turns.resize(to_size(c.num_hidden_layers));
   const auto first = std::ranges::find(turns, false);
   const int64_t interval = first - turns.begin() + 1;  // beyond the last where all turn
+  const UnrotatedLayers even{.every = interval};
   for (size_t i = 0; i < turns.size(); ++i) {
-    if (turns[i] != ((narrow<int64_t>(i) + 1) % interval != 0)) {
-      object.refuse("layers without rotary positions (\"no_rope_layers\") at unequal distances");
-    }
+    if (turns[i] != even.is_of(narrow<int64_t>(i))) continue;
+    c.no_rope_layers.emplace(turns.begin(), turns.end());
+    return;
   }
   c.no_rope_layer_interval = interval;
 }
@@ -48,6 +51,13 @@ void fields(Visitor& v, SmolLM3Config& c) {
            .effect = Effect::kUsed,
            .min = 1,
            .max = kMostLayers + 1});
+  v.field("no_rope_layers", c.no_rope_layers,
+          {.meaning = "Of each layer, 1 if it has rotary positions and 0 if it has none.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .max = 1,
+           .omit_unset = true,
+           .unset_meaning = "as no_rope_layer_interval says"});
 }
 
 template struct LlamaLike<SmolLM3Config>;
@@ -56,8 +66,25 @@ TransformerSpec Family<SmolLM3Config>::transformer(const SmolLM3Config& c) {
   TransformerSpec spec = llama_like::transformer(c, {.queries_keys_values = c.attention_bias,
                                                      .attention_out = c.attention_bias,
                                                      .mlp = c.mlp_bias});
-  spec.unrotated_every = c.no_rope_layer_interval;
+  spec.unrotated.every = c.no_rope_layer_interval;
+  for (const int64_t turns : c.no_rope_layers.value_or(std::vector<int64_t>())) {
+    spec.unrotated.layers.push_back(turns == 0);
+  }
   return spec;
+}
+
+void Family<SmolLM3Config>::set_dimensions(SmolLM3Config& c, const ModelDimensions& dims) {
+  LlamaLike::set_dimensions(c, dims);
+  resize_layers(c.no_rope_layers, dims.layers);
+}
+
+std::vector<SizeConflict> Family<SmolLM3Config>::size_conflicts(const SmolLM3Config& c) {
+  std::vector<SizeConflict> found = LlamaLike::size_conflicts(c);
+  if (c.no_rope_layers && std::ssize(*c.no_rope_layers) != c.num_hidden_layers) {
+    found.push_back({"no_rope_layers", fmt::format("{} numbers for {} layers",
+                                                   c.no_rope_layers->size(), c.num_hidden_layers)});
+  }
+  return found;
 }
 
 void Family<SmolLM3Config>::read_rest(const HfObject& object, SmolLM3Config& c) {

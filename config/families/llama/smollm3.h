@@ -22,6 +22,8 @@ struct SmolLM3Config {
   double rope_theta = 2000000.0;
   std::optional<RopeScaling> rope_scaling = {};
   int64_t no_rope_layer_interval = 4;
+  // 1 for a layer with rotary positions, 0 for one without; null: as the interval says.
+  std::optional<std::vector<int64_t>> no_rope_layers = {};
   bool attention_bias = false;
   bool mlp_bias = false;
   double attention_dropout = 0.0;
@@ -39,6 +41,8 @@ struct Family<SmolLM3Config> : LlamaLike<SmolLM3Config> {
                                       .attention = "SmolLM3Attention",
                                       .mlp = "SmolLM3MLP",
                                       .norm = "SmolLM3RMSNorm"};
+  static void set_dimensions(SmolLM3Config& c, const ModelDimensions& dims);
+  static std::vector<SizeConflict> size_conflicts(const SmolLM3Config& c);
   static TransformerSpec transformer(const SmolLM3Config& c);
   static void read_rest(const HfObject& object, SmolLM3Config& c);
 };

@@ -11,7 +11,13 @@
 
 namespace ds {
 
-enum class ClassifierTask : int { kTexts, kTokens };
+enum class ClassifierTask : int {
+  kTexts,
+  kTokens,
+  // Whether the second of two texts goes on where the first one ends, while tokens of both are
+  // masked: no class in the place of tokens, but one beside them (PairHead).
+  kPairs,
+};
 struct EnumName;
 std::span<const EnumName> names_of(ClassifierTask);
 
@@ -39,6 +45,13 @@ struct Classifier {
 inline ClassifierProblem problem_of(const std::vector<std::string>& labels) {
   return labels.size() == 1 ? ClassifierProblem::kNumbers : ClassifierProblem::kOneClass;
 }
+
+// A head beside that of tokens, which tells of two texts whether the second goes on where the first
+// one ends (next sentence prediction; Devlin et al., arXiv 1810.04805, section 3.1).
+struct PairHead {
+  bool is_fresh = false;  // the folder that training starts from has no such head
+};
+inline constexpr int64_t kPairClasses = 2;  // it goes on; it is from elsewhere
 
 // What a configuration wants of a model: the classes that it is to score, and of what.
 struct WantedClasses {

@@ -30,16 +30,6 @@ std::vector<bool> full_layers(const LayerTypes& types) {
   return full;
 }
 
-void resize_layer_types(LayerTypes& types, int64_t layers) {
-  if (!types || types->empty()) return;
-  const size_t before = types->size();
-  std::vector<std::string> resized;
-  for (size_t layer = 0; layer < to_size(layers); ++layer) {
-    resized.push_back((*types)[layer % before]);
-  }
-  types = std::move(resized);
-}
-
 void add_layer_type_conflicts(std::vector<SizeConflict>& to, const LayerTypes& types,
                               int64_t layers, bool may_slide) {
   if (!types) return;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/families/spec/family.h"
@@ -21,8 +22,16 @@ using LayerTypes = std::optional<std::vector<std::string>>;
 void layer_types_field(Visitor& v, LayerTypes& types, std::string_view otherwise);
 // What SlidingWindow::full_layers is of it.
 std::vector<bool> full_layers(const LayerTypes& types);
-// A model of another depth goes on as it began.
-void resize_layer_types(LayerTypes& types, int64_t layers);
+// A model of another depth goes on as its list says that it began.
+template <class Item>
+void resize_layers(std::optional<std::vector<Item>>& list, int64_t layers) {
+  if (!list || list->empty()) return;
+  std::vector<Item> resized;
+  for (size_t layer = 0; layer < static_cast<size_t>(layers); ++layer) {
+    resized.push_back((*list)[layer % list->size()]);
+  }
+  list = std::move(resized);
+}
 // may_slide: the model has a window.
 void add_layer_type_conflicts(std::vector<SizeConflict>& to, const LayerTypes& types,
                               int64_t layers, bool may_slide);

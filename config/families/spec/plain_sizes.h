@@ -71,7 +71,7 @@ void set_dimensions(Config& c, const ModelDimensions& dims) {
   c.max_position_embeddings = dims.positions;
   c.hidden_size = dims.width;
   c.num_hidden_layers = dims.layers;
-  if constexpr (requires { c.layer_types; }) resize_layer_types(c.layer_types, dims.layers);
+  if constexpr (requires { c.layer_types; }) resize_layers(c.layer_types, dims.layers);
   c.num_attention_heads = dims.heads;
   inner(c) = dims.inner;
   attention_dropout(c) = dims.attention_dropout;

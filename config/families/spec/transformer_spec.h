@@ -168,6 +168,7 @@ struct ClassifierSpec {
 struct ClassifierSpecs {
   std::optional<ClassifierSpec> texts = {};   // unset: the family scores no texts
   std::optional<ClassifierSpec> tokens = {};  // unset: it scores no tokens
+  std::optional<ClassifierSpec> pairs = {};   // unset: it tells of no pairs
 };
 
 // What values are multiplied by on their way through a model.
@@ -196,6 +197,25 @@ struct HeadSpec {
   double dropout_before = 0, dropout_behind = 0;  // of what the transform reads and gives
 };
 
+// The head that stands beside the other one, and reads the first row of a sample.
+struct PairHeadSpec {
+  HeadSpec head;
+  std::string_view scores;  // a module below the root
+};
+
+// Which layers have no rotary positions.
+struct UnrotatedLayers {
+  int64_t every = 0;  // every so many-th; 0: none
+  // Whether each has none, one by one, whatever the number says; empty: as it says. It goes on as
+  // it began.
+  std::vector<bool> layers = {};
+
+  bool is_of(int64_t layer) const {
+    if (!layers.empty()) return layers[static_cast<size_t>(layer) % layers.size()];
+    return every > 0 && (layer + 1) % every == 0;
+  }
+};
+
 struct TransformerSpec {
   TransformerNames names;
   NormsSpec norms = {};
@@ -207,11 +227,12 @@ struct TransformerSpec {
   std::optional<HeadNorms> head_norms = {};
   std::optional<RotarySpec> rotary = {};
   std::optional<RotarySpec> window_rotary =
-      {};                       // of layers with a window; unset: that of the others
-  int64_t unrotated_every = 0;  // every so many-th layer has no rotary positions; 0: all have
+      {};  // of layers with a window; unset: that of the others
+  UnrotatedLayers unrotated = {};
   ScoreSpec scores = {};
   TransformerFactors factors = {};
   HeadSpec head = {};
+  std::optional<PairHeadSpec> pair_head = {};  // unset: there is none
   ClassifierSpecs classifiers = {};
   TableSpec tables = {};
   AttentionKind attention_kind = AttentionKind::kCausal;

@@ -49,6 +49,10 @@ std::string objective_of(const ModelConfig& model) {
                            scores_tokens(model) ? "word" : "text", names);
     }
   }
+  if (model.pairs) {
+    return "tokens that are masked (data.masked_lm), and whether a text goes on another "
+           "(data.next_sentence)";
+  }
   return is_causal(model) ? "the next token" : "tokens that are masked (data.masked_lm)";
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("a classifier has the classes that its config.json names", "[model]") 
     CHECK(format_hf_config(parse_hf_config(text, "c"), DType::kF32) == text);
     CHECK(keep_hf_config(text, "c", config, DType::kF32).find("\"yes\"") != std::string::npos);
     CHECK_THROWS_WITH(require_causal(config, "generate"),
-                      Catch::Contains(fmt::format("generate: {} scores classes of a text", model)));
+                      Catch::Contains(fmt::format("generate: {} scores classes of texts", model)));
   }
   CHECK(transformer_spec(read("BertForSequenceClassification", names)).head.dropout_behind == 0.3);
   CHECK(transformer_spec(read("LlamaForSequenceClassification", names)).head.dropout_behind == 0);

@@ -73,5 +73,5 @@ sed 's/"labels": \["poor", "fine"\], //' bert.json > none.json
 expect 78 check none.json
 expect_text out "data.classification: BertForMaskedLM scores no classes"
 expect 78 generate one --prompt the
-expect_text err "generate: BertForSequenceClassification scores classes of a text"
+expect_text err "generate: BertForSequenceClassification scores classes of texts"
 finish

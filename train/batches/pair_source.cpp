@@ -1,0 +1,120 @@
+#include "train/batches/pair_source.h"
+
+#include <algorithm>
+
+#include "core/status/error.h"
+#include "core/values/index.h"
+#include "data/labelled_samples.h"
+
+namespace ds {
+namespace {
+
+constexpr int32_t kNoTarget = -1;
+
+std::vector<DataLoader> loaders_of(const SampleSet& samples, const Sampler& sampler,
+                                   const BatchShape& shape) {
+  std::vector<DataLoader> loaders;
+  for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+    loaders.emplace_back(samples, sampler, shape, rank);
+  }
+  return loaders;
+}
+
+std::span<const int32_t> numbers_of(const Batch& read, int64_t row) {
+  const int64_t numbers = read.tokens.shape()[1];
+  return {read.tokens.data<int32_t>() + row * numbers, to_size(numbers)};
+}
+
+// A row's part of a field that has as many numbers for each.
+std::span<int32_t> part_of(std::span<int32_t> all, int64_t row, int64_t rows) {
+  const size_t each = all.size() / to_size(rows);
+  return all.subspan(to_size(row) * each, each);
+}
+
+}  // namespace
+
+PairSource::PairSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
+                       const SamplePlace& place, const LoaderOptions& options)
+    : loaders_(loaders_of(samples, sampler, shape)),
+      place_(place),
+      observer_(options.observer),
+      masking_(options.masking.value()),
+      masks_(options.seed, "masked_lm"),
+      steps_of_mean_(options.steps_of_mean) {
+  DS_CHECK(place.parts == 1, "batch: part {} of {} of pairs of texts", place.part, place.parts);
+}
+
+PairSource::Masked PairSource::masked(int64_t step, int micro_step, int64_t rank, const Batch& read,
+                                      int64_t row) const {
+  const LabelledSample sample = labelled_sample(numbers_of(read, row), 0);
+  Masked out{.tokens = {sample.tokens.begin(), sample.tokens.end()}, .targets = {}};
+  out.targets.assign(out.tokens.size(), kNoTarget);
+  const BatchShape& shape = own().shape();
+  const int64_t place = step * shape.global_batch() + shape.first_index(micro_step, rank) + row;
+  const auto size = to_size(sample.size);
+  mask_tokens(masking_, masks_.derive(static_cast<uint64_t>(place)),
+              std::span(out.tokens).first(size), std::span(out.targets).first(size));
+  return out;
+}
+
+int64_t PairSource::masked_tokens(int64_t step) const {
+  int64_t count = 0;
+  for (int64_t rank = 0; rank < std::ssize(loaders_); ++rank) {
+    const DataLoader& loader = nth(loaders_, rank);
+    for (int micro_step = 0; micro_step < loader.shape().accumulation; ++micro_step) {
+      const Batch read = loader.next(step, micro_step);
+      for (int64_t row = 0; row < read.tokens.shape()[0]; ++row) {
+        const Masked made = masked(step, micro_step, rank, read, row);
+        count += std::ssize(made.targets) - std::ranges::count(made.targets, kNoTarget);
+      }
+    }
+  }
+  return count;
+}
+
+// The loss is made as a mean over all tokens of the batch, so that what a masked one weighs is how
+// many tokens there are for each that is masked.
+float PairSource::weight_of_token(int64_t step) {
+  const int64_t first = steps_of_mean_ > 0 ? step / steps_of_mean_ * steps_of_mean_ : step;
+  if (weighed_ == first) return weight_;
+  const int64_t steps = std::max<int64_t>(steps_of_mean_, 1);
+  int64_t count = 0;
+  for (int64_t at = first; at < first + steps; ++at) count += masked_tokens(at);
+  const int64_t length = own().samples().sequence_length() - numbers_of_labelled(0, 0);
+  const auto all = static_cast<double>(steps * own().shape().global_batch() * length);
+  weight_ = count == 0 ? 0.0F : static_cast<float>(all / static_cast<double>(count));
+  weighed_ = first;
+  return weight_;
+}
+
+void PairSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
+  using namespace batch_field;
+  const Batch read = own().next(step, micro_step);
+  const int64_t rows = read.tokens.shape()[0];
+  const auto of_row = [&](std::string_view name, int64_t row) {
+    return part_of(batch.values<int32_t>(name), row, rows);
+  };
+  const WriteSample write = sample_writer({});
+  for (int64_t row = 0; row < rows; ++row) {
+    SampleFields fields = sample_fields(batch, row, rows);
+    fields.tokens = fields.targets = {};
+    if (batch.has(kPairTargets)) fields.targets = of_row(kPairTargets, row);
+    write(numbers_of(read, row), fields);
+    if (!batch.has(kTokens) && !batch.has(kTargets)) continue;
+    const Masked made = masked(step, micro_step, place_.rank, read, row);
+    if (batch.has(kTokens)) std::ranges::copy(made.tokens, of_row(kTokens, row).begin());
+    if (batch.has(kTargets)) std::ranges::copy(made.targets, of_row(kTargets, row).begin());
+  }
+  if (batch.has(kWeights)) std::ranges::fill(batch.values<float>(kWeights), weight_of_token(step));
+}
+
+int64_t PairSource::first_sample(int micro_step) const {
+  return own().shape().first_index(micro_step, place_.rank);
+}
+
+void PairSource::on_use(int64_t step, int micro_step) {
+  if (observer_ == nullptr || place_.copy > 0) return;
+  observer_->on_samples(step, micro_step, own().samples_of(step, micro_step));
+}
+
+}  // namespace ds
