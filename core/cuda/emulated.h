@@ -9,11 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string_view>
-#include <vector>
 
 #include "core/cuda/queue.h"
-#include "core/memory/resource.h"
 
 namespace ds::emulated {
 
@@ -29,16 +26,5 @@ size_t next_order(size_t count);
 
 // Gives work to a queue, which is one of an emulated device.
 void enqueue(DeviceQueue& queue, std::function<void()> work);
-
-// All devices are one: their memory resources can have so many bytes in all.
-inline constexpr size_t kDeviceBytes = size_t{512} << 20;
-
-// For a queue's work alone: what all allocated blocks hold, and that put back.
-using Contents = std::vector<std::vector<std::byte>>;
-Contents contents();
-void restore(const Contents& before);
-
-// InternalError, in the words of `culprit`, where somebody wrote behind the end of a block.
-void check_edges(std::string_view culprit);
 
 }  // namespace ds::emulated

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/cuda/emulated.h"
 #include "core/cuda/memory.h"
 #include "core/cuda/slab_memory.h"
 #include "core/memory/poison.h"

@@ -1,12 +1,25 @@
-// The emulated device's memory, as its queues see it (emulated.h is what others see).
+// The emulated device's memory, as its queues and what they run see it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "core/values/device.h"
 
 namespace ds::emulated {
+
+// All devices are one: their memory resources can have so many bytes in all.
+inline constexpr size_t kDeviceBytes = size_t{512} << 20;
+
+// For a queue's work alone: what all allocated blocks hold, and that put back.
+using Contents = std::vector<std::vector<std::byte>>;
+Contents contents();
+void restore(const Contents& before);
+
+// InternalError, in the words of `culprit`, where somebody wrote behind the end of a block.
+void check_edges(std::string_view culprit);
 
 // Work that waits in queues: as long as there is some, what was given back is not handed out again,
 // because it may be for that.

@@ -30,6 +30,7 @@ void check_mask(std::string_view op, const Stream& stream, const AttentionSpec& 
   const AttentionShape& s = spec.shape;
   const AttentionMask& mask = spec.mask;
   detail::check_scores(op, mask, spec.scale, spec.softcap);
+  detail::refuse_narrow_values(op, spec);
   if (mask.ranges.defined()) {
     detail::require_like(op, "ranges", stream, mask.ranges, 2 * s.batch * s.length, DType::kI32);
   }

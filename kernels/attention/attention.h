@@ -24,6 +24,10 @@ struct AttentionSpec {
   AttentionMask mask{};
   float scale = 0;    // 0: 1 / sqrt(D)
   float softcap = 0;  // c: scores become c tanh(s / c) (Gemma 2, arXiv 2408.00118); 0: they stay
+  // The width of values, and of what a head gives, if they are narrower than queries and keys
+  // (DeepSeek-V2, arXiv 2405.04434); 0: they are not. No kernel has such values:
+  // model/functions/functions.h says who fills them up.
+  int64_t value_dim = 0;
 
   // Causal attention with the usual scale, which some halves have faster kernels for.
   bool is_plain() const {

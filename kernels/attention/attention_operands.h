@@ -40,6 +40,13 @@ struct DecodeOperands {
   Tensor& y;
 };
 
+inline void refuse_narrow_values(std::string_view op, const AttentionSpec& spec) {
+  if (spec.value_dim == 0 || spec.value_dim == spec.shape.head_dim) return;
+  throw Unsupported(fmt::format(
+      "{}: values of {} elements in heads of {}; no kernel has them, so they are filled up before",
+      op, spec.value_dim, spec.shape.head_dim));
+}
+
 inline void check_scores(std::string_view op, const AttentionMask& mask, float scale,
                          float softcap) {
   DS_CHECK(mask.left >= 0 && mask.right >= 0 && scale >= 0 && softcap >= 0,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/cuda/emulated.h"
+#include "core/cuda/emulated_memory.h"
 #include "core/fibre/fibre.h"
 #include "core/fibre/sanitizers.h"
 #include "core/memory/poison.h"

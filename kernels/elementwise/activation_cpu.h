@@ -1,7 +1,9 @@
 // The CPU half of kernels/activation. Operands have been checked.
 #pragma once
 
-#include "kernels/elementwise/activation.h"
+#include "core/device/tensor.h"
+#include "kernels/front/activation_kind.h"
+#include "kernels/front/micro_inputs.h"
 
 namespace ds::kernels::detail {
 

@@ -1,7 +1,9 @@
 // The CUDA half of kernels/activation. Operands have been checked; pointers are of the device.
 #pragma once
 
-#include "kernels/elementwise/activation.h"
+#include "core/device/tensor.h"
+#include "kernels/front/activation_kind.h"
+#include "kernels/front/micro_inputs.h"
 
 namespace ds::kernels::detail {
 

@@ -54,7 +54,6 @@ OpCost bf16_iteration_cost(NewtonSchulzForm form, const Bf16Iteration& args) {
 
 #include "core/tasks/thread_pool.h"
 #include "kernels/cpu/bf16_tiles.inl"
-#include "kernels/optimizer/newton_schulz.h"
 
 DS_BF16_DOTS_BEGIN
 namespace ds::kernels {

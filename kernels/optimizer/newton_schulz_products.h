@@ -6,7 +6,7 @@
 
 #include "core/device/stream.h"
 #include "core/device/tensor.h"
-#include "kernels/optimizer/newton_schulz.h"
+#include "kernels/optimizer/newton_schulz_form.h"
 
 namespace ds::kernels::detail {
 

@@ -1,7 +1,7 @@
 // The CPU half of kernels/pooling. Operands have been checked.
 #pragma once
 
-#include "kernels/pooling/pooling.h"
+#include "core/device/tensor.h"
 
 namespace ds::kernels::detail {
 

@@ -1,7 +1,7 @@
 // The CUDA half of kernels/pooling. Operands have been checked; pointers are of the device.
 #pragma once
 
-#include "kernels/pooling/pooling.h"
+#include "core/device/tensor.h"
 
 namespace ds::kernels::detail {
 

@@ -1,7 +1,7 @@
 // The CPU half of kernels/quantize/error_feedback. Operands have been checked.
 #pragma once
 
-#include "kernels/quantize/error_feedback.h"
+#include "kernels/step/scalars.h"
 
 namespace ds::kernels::detail {
 

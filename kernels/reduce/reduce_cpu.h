@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "core/device/stream.h"
+#include "core/device/tensor.h"
 #include "core/memory/rounding.h"
 #include "core/values/index.h"
-#include "kernels/reduce/reduce.h"
+#include "kernels/front/matrix_view.h"
+#include "kernels/front/write.h"
 
 namespace ds::kernels::detail {
 

@@ -1,7 +1,9 @@
 // The CUDA half of kernels/reduce. Operands have been checked; pointers are of the device.
 #pragma once
 
-#include "kernels/reduce/reduce.h"
+#include "core/device/tensor.h"
+#include "kernels/front/matrix_view.h"
+#include "kernels/front/write.h"
 
 namespace ds::kernels::detail {
 

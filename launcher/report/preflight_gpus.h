@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "launcher/report/preflight.h"
+#include "launcher/report/preflight_hosts.h"
 
 namespace ds {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/elementwise/runs.h"
+#include "model/exchange/sinks.h"
 #include "model/parallel/ring_passes.h"
 
 namespace ds {
@@ -19,6 +20,7 @@ struct Ring {
   Stream& messages;
   Communicator& group;
   AttentionSpec here;
+  ParamId sinks = kNoParam;
 
   RingPlace place() const { return {stream, messages, group}; }
   std::vector<AttentionPart> parts(int owner) const {
@@ -50,7 +52,7 @@ struct Attended {
   Tensor y, log_sum_exp;  // y of qkv's dtype
 };
 
-Attended pass_forward(Ring ring, const Tensor& qkv) {
+Attended pass_forward(const Context& context, Ring ring, const Tensor& qkv) {
   const kernels::AttentionShape& here = ring.here.shape;
   Tensor y = Tensor::empty({ring.rows(), ring.width()}, DType::kF32, ring.stream);
   Tensor sums = Tensor::empty({here.batch, here.heads, here.length}, DType::kF32, ring.stream);
@@ -60,13 +62,18 @@ Attended pass_forward(Ring ring, const Tensor& qkv) {
                                       is_first(part) ? Write::kOverwrite : Write::kAccumulate);
     }
   });
+  apply_sinks(context, here, ring.sinks, y, sums);
   return {as_value(ring.stream, std::move(y), qkv.dtype()), std::move(sums)};
 }
 
-Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Tensor& dy) {
+Tensor pass_backward(Ring ring, ParameterStore& store, const Tensor& qkv, const Attended& out,
+                     const Tensor& dy) {
   Stream& stream = ring.stream;
   Tensor delta = Tensor::empty(out.log_sum_exp.shape(), DType::kF32, stream);
   kernels::attention_delta(stream, ring.here.shape, out.y, dy, delta);
+  if (ring.sinks != kNoParam) {
+    give_sink_gradient(stream, store, ring.here.shape, ring.sinks, {out.log_sum_exp, delta});
+  }
   Tensor dq = Tensor::zeros({ring.rows(), ring.width()}, DType::kF32, stream);
   const Tensor dkv =
       pass_gradients(ring.place(), keys_and_values(ring, qkv),
@@ -92,21 +99,22 @@ Tensor pass_backward(Ring ring, const Tensor& qkv, const Attended& out, const Te
 
 }  // namespace
 
-Var ring_attention(Context& context, const AttentionSpec& here, const Var& qkv) {
+Var ring_attention(Context& context, const AttentionSpec& here, const Var& qkv, ParamId sinks) {
   DS_CHECK(here.shape.length % 2 == 0, "ring: {} rows of a sequence are no two equal pieces",
            here.shape.length);
   Stream& messages = context.parallel.ring_messages() != nullptr ? *context.parallel.ring_messages()
                                                                  : context.stream;
-  const Ring ring{context.stream, messages, *context.parallel.group(Axis::kRing), here};
+  const Ring ring{context.stream, messages, *context.parallel.group(Axis::kRing), here, sinks};
   const DType dtype = qkv.value.dtype();
   const Tensor input = as_operand(context.stream, qkv.value, context.pass.operands);
-  Attended out = pass_forward(ring, input);
-  auto backward = [ring, dtype, qkv_saved = context.save(input), y_saved = context.save(out.y),
+  Attended out = pass_forward(context, ring, input);
+  auto backward = [ring, dtype, &store = *context.store, qkv_saved = context.save(input),
+                   y_saved = context.save(out.y),
                    sums_saved = context.save(out.log_sum_exp)](GradientFlow& flow) mutable {
     const Tensor packed = take(qkv_saved);
     const Attended seen{take(y_saved), take(sums_saved)};
     const Tensor dy = as_operand(ring.stream, flow.take(0), packed.dtype());
-    flow.give(0, as_value(ring.stream, pass_backward(ring, packed, seen, dy), dtype));
+    flow.give(0, as_value(ring.stream, pass_backward(ring, store, packed, seen, dy), dtype));
   };
   Tensor value = as_value(context.stream, std::move(out.y), dtype);
   return context.record("attention", {&qkv, 1}, {std::move(value)}, std::move(backward)).front();

@@ -12,7 +12,8 @@ namespace ds {
 
 // qkv [batch * length, packed()] -> [batch * length, heads * D]; the shape of `here` is what this
 // rank has of the sequences, with all heads that it has, and its mask is that of whole sequences.
-// Collective over Parallel::group(Axis::kRing).
-Var ring_attention(Context& context, const kernels::AttentionSpec& here, const Var& qkv);
+// sinks: of model/exchange/sinks.h, or kNoParam. Collective over Parallel::group(Axis::kRing).
+Var ring_attention(Context& context, const kernels::AttentionSpec& here, const Var& qkv,
+                   ParamId sinks = kNoParam);
 
 }  // namespace ds

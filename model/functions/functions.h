@@ -67,9 +67,12 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 // and values are also put into the cache as those of `layer`; a single new position attends to the
 // cached ones that the mask lets it see. In training `dropout` applies to the attention
 // probabilities. With Parallel::group(Axis::kSequence), the rows are parts of sequences, which
-// attention sees whole (model/exchange/sequence.h); it is collective.
+// attention sees whole (model/exchange/sequence.h); it is collective. With a value_dim below D a
+// row of qkv has as narrow values, and y is [N, heads * value_dim]: they are filled up with zeros.
+// sinks: a parameter [heads], a score that each query weighs beside those of its keys
+// (kernels/attention/attention_sink.h). Unsupported with a cache, and where ranks exchange heads.
 Var attention(Context& context, const kernels::AttentionSpec& spec, const Var& qkv, int64_t layer,
-              const DropoutSpec& dropout = {});
+              const DropoutSpec& dropout = {}, ParamId sinks = kNoParam);
 // Rotates queries and keys in place, by the positions of the rows; `qkv` is moved in because nobody
 // else may hold it. The table outlives the backward pass.
 Var rope(Context& context, const kernels::AttentionShape& shape, const kernels::RotaryTable& table,

@@ -1,8 +1,11 @@
 #include "comm/contract/communicator.h"
+#include "kernels/attention/attention_part.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/runs.h"
 #include "kernels/rotary/rope.h"
 #include "model/exchange/ring.h"
 #include "model/exchange/sequence.h"
+#include "model/exchange/sinks.h"
 #include "model/functions/functions.h"
 #include "model/pass/kv_cache.h"
 #include "model/pass/own.h"
@@ -77,7 +80,7 @@ HeadPlace place_among_heads(const Context& context) {
 
 // Computes attention of the rows and heads that are here.
 Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
-                  const DropoutSpec& dropout) {
+                  const DropoutSpec& dropout, ParamId sinks) {
   Stream& stream = context.stream;
   const AttentionShape& shape = spec.shape;
   if (context.cache != nullptr) {
@@ -98,15 +101,21 @@ Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, i
                                        .all_heads = places > 1 ? places * shape.heads : 0,
                                        .first_head = place * shape.heads};
   kernels::attention_forward(stream, spec, input, y, log_sum_exp, drop);
+  apply_sinks(context, shape, sinks, y, log_sum_exp);
 
-  auto backward = [&stream, spec, drop, dtype, qkv_saved = context.save(input),
-                   y_saved = context.save(y),
+  auto backward = [&stream, &store = *context.store, spec, drop, dtype, sinks,
+                   qkv_saved = context.save(input), y_saved = context.save(y),
                    sums_saved = context.save(log_sum_exp)](GradientFlow& flow) mutable {
     const Tensor packed = take(qkv_saved);
     const Tensor dy = as_operand(stream, flow.take(0), packed.dtype());
+    const Tensor out = take(y_saved), sums = take(sums_saved);
+    if (sinks != kNoParam) {
+      Tensor delta = Tensor::empty(sums.shape(), DType::kF32, stream);
+      kernels::attention_delta(stream, spec.shape, out, dy, delta);
+      give_sink_gradient(stream, store, spec.shape, sinks, {sums, delta});
+    }
     Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
-    kernels::attention_backward(stream, spec, packed, take(y_saved), take(sums_saved), dy, dqkv,
-                                drop);
+    kernels::attention_backward(stream, spec, packed, out, sums, dy, dqkv, drop);
     flow.give(0, as_value(stream, std::move(dqkv), dtype));
   };
   Tensor value = as_value(stream, std::move(y), dtype);
@@ -114,18 +123,93 @@ Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, i
 }
 
 Var around_ring(Context& context, const AttentionSpec& spec, const Var& qkv,
-                const DropoutSpec& dropout) {
+                const DropoutSpec& dropout, ParamId sinks) {
   DS_CHECK(context.pass.mode != RunMode::kTrain || dropout.p == 0,
            "attention: a ring drops no probabilities, and {} of them are to be dropped", dropout.p);
-  return ring_attention(context, spec, qkv);
+  return ring_attention(context, spec, qkv, sinks);
+}
+
+// Runs of a row: all that stands before its values, and the values of its heads.
+struct ValueRuns {
+  int64_t rows = 0, before = 0, heads = 0, narrow = 0, wide = 0;
+};
+
+// rows of `heads` runs that begin at `first`, as long and as far apart in either as said.
+void copy_values(Stream& stream, const ValueRuns& runs, const Tensor& from, int64_t from_width,
+                 Tensor& to, int64_t to_width) {
+  if (runs.before > 0) {
+    kernels::copy_runs(stream, {.outer = 1, .inner = runs.rows, .numel = runs.before}, from,
+                       {.inner = runs.before + runs.heads * from_width}, to,
+                       {.inner = runs.before + runs.heads * to_width});
+  }
+  kernels::copy_runs(
+      stream, {.outer = runs.rows, .inner = runs.heads, .numel = runs.narrow}, from,
+      {.first = runs.before, .outer = runs.before + runs.heads * from_width, .inner = from_width},
+      to, {.first = runs.before, .outer = runs.before + runs.heads * to_width, .inner = to_width});
+}
+
+Tensor widened(Stream& stream, const ValueRuns& runs, const Tensor& narrow) {
+  Tensor wide =
+      Tensor::zeros({runs.rows, runs.before + runs.heads * runs.wide}, narrow.dtype(), stream);
+  copy_values(stream, runs, narrow, runs.narrow, wide, runs.wide);
+  return wide;
+}
+
+Tensor narrowed(Stream& stream, const ValueRuns& runs, const Tensor& wide) {
+  Tensor narrow =
+      Tensor::empty({runs.rows, runs.before + runs.heads * runs.narrow}, wide.dtype(), stream);
+  copy_values(stream, runs, wide, runs.wide, narrow, runs.narrow);
+  return narrow;
+}
+
+// Fills values up with zeros, or takes off what they were filled up with.
+enum class Values : uint8_t { kWiden, kNarrow };
+Var with_values(Context& context, const ValueRuns& runs, Values what, const Var& x) {
+  Stream& stream = context.stream;
+  const auto make = [&stream, runs](Values to, const Tensor& from) {
+    return to == Values::kWiden ? widened(stream, runs, from) : narrowed(stream, runs, from);
+  };
+  const Values back = what == Values::kWiden ? Values::kNarrow : Values::kWiden;
+  auto backward = [make, back](GradientFlow& flow) { flow.give(0, make(back, flow.take(0))); };
+  return context.record("values", {&x, 1}, {make(what, x.value)}, std::move(backward)).front();
+}
+
+// Whether the form of attention is one that this way of making it has.
+void require_way(const Context& context, const AttentionSpec& spec, ParamId sinks) {
+  const bool is_narrow = spec.value_dim > 0;
+  if (sinks == kNoParam && !is_narrow) return;
+  const std::string_view what = is_narrow ? "values that are narrower than keys" : "sinks";
+  if (context.cache != nullptr) {
+    throw Unsupported(fmt::format("attention: {} with a cache of keys and values", what));
+  }
+  if (context.parallel.group(Axis::kUlysses) != nullptr) {
+    throw Unsupported(fmt::format("attention: {} where ranks exchange heads", what));
+  }
 }
 
 }  // namespace
 
 Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
-              const DropoutSpec& dropout) {
+              const DropoutSpec& dropout, ParamId sinks) {
+  require_way(context, spec, sinks);
+  if (spec.value_dim > 0 && spec.value_dim != spec.shape.head_dim) {
+    const AttentionShape& shape = spec.shape;
+    const int64_t keys = (shape.heads + shape.kv_heads) * shape.head_dim;
+    ValueRuns runs{.rows = shape.batch * shape.length,
+                   .before = keys,
+                   .heads = shape.kv_heads,
+                   .narrow = spec.value_dim,
+                   .wide = shape.head_dim};
+    AttentionSpec filled = spec;
+    filled.value_dim = 0;
+    const Var y = attention(context, filled, with_values(context, runs, Values::kWiden, qkv), layer,
+                            dropout, sinks);
+    runs.before = 0;
+    runs.heads = shape.heads;
+    return with_values(context, runs, Values::kNarrow, y);
+  }
   if (context.parallel.group(Axis::kSequence) == nullptr)
-    return own_attention(context, spec, qkv, layer, dropout);
+    return own_attention(context, spec, qkv, layer, dropout, sinks);
   DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
   const bool exchanges = context.parallel.group(Axis::kUlysses) != nullptr;
   AttentionSpec of_share = spec;
@@ -133,8 +217,8 @@ Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64
     of_share.shape = attention_of_share(spec.shape, context.parallel.group(Axis::kUlysses)->size());
   Var y = exchanges ? to_heads(context, spec.shape, qkv) : qkv;
   y = context.parallel.group(Axis::kRing) == nullptr
-          ? own_attention(context, of_share, y, layer, dropout)
-          : around_ring(context, of_share, y, dropout);
+          ? own_attention(context, of_share, y, layer, dropout, sinks)
+          : around_ring(context, of_share, y, dropout, sinks);
   return exchanges ? to_sequence(context, spec.shape, y) : y;
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/layers/pipeline_module.h"
+#include "model/layers/pipeline_parts.h"
 
 namespace ds::detail {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "model/parallel/pipeline_schedule.h"
+#include "model/parallel/pipeline_instruction.h"
 
 namespace ds::detail {
 

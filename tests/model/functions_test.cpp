@@ -2,8 +2,13 @@
 // the CPU; on other devices results and gradients against those of the CPU.
 #include "model/functions/functions.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/attention/attention.h"
 #include "kernels/embedding/embedding.h"
 #include "model/modules/module.h"
+#include "model/pass/kv_cache.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
@@ -261,6 +266,91 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model][d
           return attention(context, {shape}, rope(context, shape, rotary, {}, std::move(qkv)), 0);
         });
   }
+}
+
+TEST_CASE("attention with sinks, and with narrow values, has the numeric gradient",
+          "[model][device]") {
+  for (const int64_t value_dim : {0, 3}) {
+    for (const bool has_sinks : {true, false}) {
+      if (value_dim == 0 && !has_sinks) continue;
+      Harness h;
+      const kernels::AttentionShape shape{
+          .batch = 2, .length = 5, .heads = 4, .kv_heads = 2, .head_dim = 6};
+      const ParamId sinks =
+          has_sinks ? h.root.param("sinks", {4}, zeros(), ModuleKind::kLinear) : kNoParam;
+      h.seal();
+      const int64_t row = shape.packed() - (value_dim > 0 ? 2 * (6 - value_dim) : 0);
+      h.check(random_tensor(h.cpu.stream, {10, row}, 1), [&](Context& context, const Var& x) {
+        return attention(context, {.shape = shape, .value_dim = value_dim}, x, 0, {}, sinks);
+      });
+    }
+  }
+}
+
+// A sink is a key that each query sees, of which nothing comes.
+TEST_CASE("a sink is one more score of the softmax", "[model]") {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 5);
+  const BuildContext root{.store = store, .dtype = DType::kF32, .path = "", .unit = 0};
+  const ParamId sinks = root.param("sinks", {1}, zeros(), ModuleKind::kLinear);
+  store.seal();
+  store.weight(sinks).data<float>()[0] = std::log(3.0F);
+  Context context{.stream = cpu.stream, .store = &store};
+  // One query with one key of score 0, whose value is 8: a quarter of it is left.
+  Tensor qkv = Tensor::zeros({1, 3}, DType::kF32, cpu.stream);
+  qkv.data<float>()[2] = 8;
+  const Var y = attention(context, {{1, 1, 1, 1, 1}}, {qkv, Var::kConstant}, 0, {}, sinks);
+  CHECK(y.value.data<float>()[0] == Approx(2));
+}
+
+// The fourth value of heads of four is neither read nor given.
+TEST_CASE("narrow values are those of attention whose others are zeros", "[model]") {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 5);
+  Context context{.stream = cpu.stream, .store = &store};
+  const kernels::AttentionShape shape{1, 6, 2, 1, 4};
+  const Tensor narrow = random_tensor(cpu.stream, {6, 2 * 4 + 4 + 3}, 3);
+  Tensor wide = Tensor::zeros({6, shape.packed()}, DType::kF32, cpu.stream);
+  for (int64_t row = 0; row < 6; ++row) {
+    std::copy_n(narrow.data<float>() + row * 15, 15, wide.data<float>() + row * 16);
+  }
+  const Tensor got =
+      attention(context, {.shape = shape, .value_dim = 3}, {narrow, Var::kConstant}, 0).value;
+  const Tensor all = attention(context, {shape}, {wide, Var::kConstant}, 0).value;
+  REQUIRE(got.shape() == Shape{6, 2 * 3});
+  for (int64_t row = 0; row < 6; ++row) {
+    for (int64_t i = 0; i < 6; ++i) {
+      CHECK(got.data<float>()[row * 6 + i] == all.data<float>()[row * 8 + i / 3 * 4 + i % 3]);
+    }
+  }
+}
+
+TEST_CASE("forms that a way of making attention has not are refused", "[model]") {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 5);
+  const kernels::AttentionShape shape{1, 2, 1, 1, 4};
+  const auto refusal = [&](Context& context, int64_t value_dim, ParamId sinks) {
+    const Tensor qkv = Tensor::zeros({2, 12}, DType::kF32, cpu.stream);
+    try {
+      attention(context, {.shape = shape, .value_dim = value_dim}, {qkv, Var::kConstant}, 0, {},
+                sinks);
+    } catch (const Unsupported& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  ModelDimensions dims{.layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 4};
+  KvCache cache(cpu.stream, dims, DType::kF32, {.batch = 1, .capacity = 4});
+  Context cached{.stream = cpu.stream, .store = &store, .cache = &cache};
+  CHECK_THAT(refusal(cached, 3, kNoParam),
+             Catch::Contains("values that are narrower than keys with a cache"));
+  CHECK_THAT(refusal(cached, 0, 0), Catch::Contains("sinks with a cache"));
+  Tensor y = Tensor::zeros({2, 4}, DType::kF32, cpu.stream);
+  Tensor lse = Tensor::zeros({1, 1, 2}, DType::kF32, cpu.stream);
+  const Tensor qkv = Tensor::zeros({2, 12}, DType::kF32, cpu.stream);
+  CHECK_THROWS_WITH(
+      kernels::attention_forward(cpu.stream, {.shape = shape, .value_dim = 3}, qkv, y, lse),
+      Catch::Contains("values of 3 elements in heads of 4"));
 }
 
 TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model][device]") {

@@ -1,6 +1,11 @@
 // Training with samples whose keys and values go round a ring of ranks, over whole steps of the
 // engine: the losses of one rank, the bits of every stage, what is moved and kept, and checkpoints
 // of any mesh.
+#include "model/functions/functions.h"
+#include "model/modules/module.h"
+#include "model/stores/plain_store.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/floats.h"
 #include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
@@ -151,6 +156,84 @@ TEST_CASE("what a ring cannot do is refused", "[train]") {
   drops.attn_pdrop = 0.1;
   CHECK_THAT(refused(options_with(ring, drops), 2),
              Catch::Contains("a ring drops no probabilities"));
+}
+
+// What a rank makes of its rows, and the gradient of the sinks.
+struct Attended {
+  std::vector<float> y, dqkv, dsinks;
+};
+Attended attend(Stream& stream, const Parallel& parallel, const kernels::AttentionSpec& spec,
+                const Tensor& qkv, const Tensor& direction) {
+  PlainStore store(stream, 5);
+  const BuildContext root{.store = store, .dtype = DType::kF32, .path = "", .unit = 0};
+  const ParamId sinks = root.param("sinks", {2}, normal(1), ModuleKind::kLinear);
+  store.seal();
+  Tape tape;
+  Context context{.stream = stream, .store = &store, .tape = &tape, .parallel = parallel};
+  const Var x = tape.watch(qkv);
+  const Var y = attention(context, spec, x, 0, {}, sinks);
+  tape.seed(stream, y, direction);
+  tape.backward(stream);
+  stream.synchronize();
+  return {floats_of(y.value), floats_of(tape.take_gradient(x)), floats_of(store.gradient(sinks))};
+}
+
+// The rows of a rank: a piece from the front and one from the back.
+Tensor rows_of_rank(Stream& stream, const Tensor& all, int rank, int ranks) {
+  const int64_t width = all.shape()[1], piece = all.shape()[0] / (2 * ranks);
+  Tensor out = Tensor::empty({2 * piece, width}, DType::kF32, stream);
+  const int64_t pieces[] = {rank, 2 * ranks - 1 - rank};
+  for (int64_t i = 0; i < 2; ++i) {
+    stream.copy(all.narrow(pieces[i] * piece * width, piece * width).address(),
+                out.narrow(i * piece * width, piece * width).address(),
+                static_cast<size_t>(piece * width) * sizeof(float));
+  }
+  return out;
+}
+
+TEST_CASE("sinks and narrow values go round a ring", "[train]") {
+  CpuStream host;
+  kernels::AttentionSpec spec{.shape = {1, 16, 2, 1, 8}, .value_dim = 5};
+  const Tensor qkv = random_tensor(host.stream, {16, 2 * 8 + 8 + 5}, 1);
+  const Tensor direction = random_tensor(host.stream, {16, 2 * 5}, 2);
+  const Attended alone = attend(host.stream, kUnshared, spec, qkv, direction);
+  CHECK(std::ranges::none_of(alone.dsinks, [](float sink) { return sink == 0; }));
+  for (const int ranks : {2, 4}) {
+    std::vector<Attended> parts(to_size(ranks));
+    spec.shape.length = 16 / ranks;
+    test::run_ranks(ranks, [&](Communicator& comm) {
+      with_rank(
+          comm, HostAccess::kAlways,
+          [&](TestRank& rank) {
+            const RankResources resources = rank.resources();
+            Stream& stream = resources.stream;
+            const auto here = [&](const Tensor& all) {
+              return rows_of_rank(stream, all, comm.rank(), ranks);
+            };
+            nth(parts, comm.rank()) =
+                attend(stream, resources.parallel(false), spec, here(qkv), here(direction));
+          },
+          Devices::kShared, MeshSizes{.sequence = ranks, .ring = ranks});
+    });
+    std::vector<float> sinks(2);
+    for (int r = 0; r < ranks; ++r) {
+      const Attended& part = nth(parts, r);
+      const auto near = [&](const std::vector<float>& got, const std::vector<float>& whole,
+                            int64_t width) {
+        const Tensor of_whole =
+            Tensor::borrow(const_cast<float*>(whole.data()), {16, width}, DType::kF32);
+        const auto expected = floats_of(rows_of_rank(host.stream, of_whole, r, ranks));
+        REQUIRE(got.size() == expected.size());
+        for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-5));
+      };
+      near(part.y, alone.y, 10);
+      near(part.dqkv, alone.dqkv, 29);
+      for (size_t h = 0; h < sinks.size(); ++h) sinks[h] += part.dsinks[h];
+    }
+    for (size_t h = 0; h < sinks.size(); ++h) {
+      CHECK(sinks[h] == Approx(alone.dsinks[h]).margin(1e-5));
+    }
+  }
 }
 
 }  // namespace
