@@ -62,20 +62,39 @@ std::vector<float> named_classes(const ScoreLabels& labels, const Items& list,
   return holds;
 }
 
+// The classes whose numbers a list has; nothing if it is no such list. Of two classes, [0, 1] could
+// be either kind, so that nothing is a list of numbers there.
+std::optional<std::vector<float>> numbered_classes(const std::vector<float>& numbers,
+                                                   size_t count) {
+  constexpr size_t kFewest = 3;
+  if (count < kFewest) return std::nullopt;
+  std::vector<float> holds(count, 0.0F);
+  for (const float number : numbers) {
+    const bool is_class =
+        number >= 0 && number < static_cast<float>(count) && number == std::floor(number);
+    if (!is_class) return std::nullopt;
+    float& held = holds[static_cast<size_t>(number)];
+    if (held != 0) return std::nullopt;
+    held = 1.0F;
+  }
+  return holds;
+}
+
 std::vector<float> several_classes(const ScoreLabels& labels, const Items& list,
                                    const std::string& where) {
   if (list.empty() || !are_numbers(list)) return named_classes(labels, list, where);
   const size_t count = labels.names.size();
   const std::string expected = fmt::format(
-      "a number from 0 to 1 for each of the {} classes, or the names of those that hold", count);
+      "a number from 0 to 1 for each of the {} classes, or the names{} of those that hold", count,
+      count > 2 ? " or the numbers" : "");
   std::vector<float> numbers = numbers_of(list, where);
+  const auto is_share = [](float number) { return number >= 0 && number <= 1; };
+  if (numbers.size() == count && std::ranges::all_of(numbers, is_share)) return numbers;
+  if (auto holds = numbered_classes(numbers, count)) return *std::move(holds);
   if (numbers.size() != count) {
     refuse(where, fmt::format("a list of {} numbers", numbers.size()), expected);
   }
-  for (const float number : numbers) {
-    if (!(number >= 0 && number <= 1)) refuse(where, fmt::format("{}", number), expected);
-  }
-  return numbers;
+  refuse(where, fmt::format("{}", *std::ranges::find_if_not(numbers, is_share)), expected);
 }
 
 }  // namespace

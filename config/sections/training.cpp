@@ -189,8 +189,8 @@ void fields(Visitor& v, ClassificationConfig& c) {
   v.field("label", c.label,
           {.meaning = "That of classes: their names, or their numbers from 0 on. With "
                       "model.problem_type regression it is that of numbers, and with "
-                      "multi_label_classification that of lists: the names of the classes, or a "
-                      "number from 0 to 1 for each.",
+                      "multi_label_classification that of lists: the names or numbers of the "
+                      "classes, or a number from 0 to 1 for each.",
            .effect = Effect::kUsed});
 }
 

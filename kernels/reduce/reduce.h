@@ -4,12 +4,12 @@
 #include "core/device/tensor.h"
 #include "kernels/front/matrix_view.h"
 #include "kernels/front/write.h"
+#include "kernels/reduce/sum_block.h"
 
 namespace ds::kernels {
 
 // total, an fp64 number on the stream's device, = (or +=) the sum of x divided by `divisor`, or the
 // sum of squares of x. In fp64, over blocks of kSumBlock elements whose sums are added in order.
-inline constexpr int64_t kSumBlock = 4096;
 void sum_into(Stream& stream, const Tensor& x, double divisor, Write write, Tensor total);
 void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor total);
 // total = the largest of x, fp32 and finite; minus infinity of no numbers.

@@ -10,6 +10,7 @@
 #include "core/values/index.h"
 #include "kernels/front/matrix_view.h"
 #include "kernels/front/write.h"
+#include "kernels/reduce/sum_block.h"
 
 namespace ds::kernels::detail {
 

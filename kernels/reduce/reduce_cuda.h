@@ -4,6 +4,7 @@
 #include "core/device/tensor.h"
 #include "kernels/front/matrix_view.h"
 #include "kernels/front/write.h"
+#include "kernels/reduce/sum_block.h"
 
 namespace ds::kernels::detail {
 

@@ -15,8 +15,6 @@
 
 namespace ds {
 
-inline constexpr ParamId kNoParam = -1;
-
 // A place where values are dropped in training. The mask depends on site, step and the element's
 // index in the global batch.
 struct DropoutSpec {

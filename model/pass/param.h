@@ -19,6 +19,7 @@
 namespace ds {
 
 using ParamId = int;  // 0, 1, 2, ... in order of add()
+inline constexpr ParamId kNoParam = -1;
 
 // How a parameter starts; a pure function of the seed and the element's index in the whole tensor,
 // so that every sharding starts from the same bits.

@@ -37,6 +37,10 @@ TEST_CASE("classes hold that are named, or by a number from 0 to 1 for each", "[
                                                              {R"(["fear", "joy"])", {1, 0, 1}},
                                                              {R"(["0"])", {1, 0, 0}},
                                                              {"[0, 1, 0.25]", {0, 1, 0.25F}},
+                                                             {"[2]", {0, 0, 1}},
+                                                             {"[2, 0]", {1, 0, 1}},
+                                                             {"[0, 2, 1]", {1, 1, 1}},
+                                                             {"[0, 1, 1]", {0, 1, 1}},
                                                              {"[true, false, true]", {1, 0, 1}}}) {
     CAPTURE(text);
     CHECK(score_values(kSeveral, text, "f:1") == holds);
@@ -59,7 +63,12 @@ TEST_CASE("what tells no values is refused with its place", "[data]") {
   refused(numbers({"a", "b"}), "[1, \"x\"]", "expected a list of 2 numbers");
   refused(numbers({"a", "b"}), "[1, 2", "a list of JSON");
   refused(kSeveral, "hate", "the class \"hate\" is none of the model's");
-  refused(kSeveral, "[0, 2]", "a list of 2 numbers, expected a number from 0 to 1 for each");
+  const ScoreLabels two{.problem = ClassifierProblem::kSeveralClasses, .names = {"joy", "fear"}};
+  refused(two, "[1]",
+          "a list of 1 numbers, expected a number from 0 to 1 for each of the 2 classes");
+  refused(kSeveral, "[0, 3]", "a list of 2 numbers, expected a number from 0 to 1 for each");
+  refused(kSeveral, "[0, 0.5]", "or the names or the numbers of those that hold");
+  refused(kSeveral, "[2, 2]", "a list of 2 numbers");
   refused(kSeveral, "[0, 2, 0]", "2, expected a number from 0 to 1 for each of the 3 classes");
   refused(kSeveral, "[0, -0.5, 0]", "-0.5, expected");
   refused(kSeveral, R"(["joy", 1])", "names alone");
