@@ -28,10 +28,13 @@ void RecordSource::add_record(int64_t line, Kept kept) {
 }
 
 std::vector<std::string> RecordSource::notes() const {
-  if (cut_.empty()) return {};
-  return {fmt::format("{} of {} are longer than {}, {} tokens, and lose their end, the first at {}",
-                      cut_.size(), count(), extents_.length.key, extents_.length.tokens,
-                      locate(cut_.front() * extents_.numbers))};
+  std::vector<std::string> notes = notes_;
+  if (cut_.empty()) return notes;
+  notes.push_back(
+      fmt::format("{} of {} are longer than {}, {} tokens, and lose their end, the first at {}",
+                  cut_.size(), count(), extents_.length.key, extents_.length.tokens,
+                  locate(cut_.front() * extents_.numbers)));
+  return notes;
 }
 
 std::string RecordSource::locate(int64_t token) const {

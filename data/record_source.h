@@ -29,6 +29,9 @@ struct SampleLength {
 class RecordSource : public TokenSource {
  public:
   void begin_file(const std::string& path) { files_.push_back({path, count()}); }
+  void add_notes(const std::vector<std::string>& notes) {
+    notes_.insert(notes_.end(), notes.begin(), notes.end());
+  }
   int64_t count() const { return std::ssize(lines_); }  // records
 
   int64_t size() const final { return count() * extents_.numbers + 1; }
@@ -56,6 +59,7 @@ class RecordSource : public TokenSource {
   std::vector<int64_t> lines_;
   std::vector<int64_t> cut_;  // records that lost their end
   std::vector<OpenedFile> files_;
+  std::vector<std::string> notes_;  // beside what is counted here
 };
 
 // The layout that the name of a file of records says. InputMissing without the file, whose name is

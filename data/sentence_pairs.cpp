@@ -8,6 +8,7 @@
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "data/text/byte_stream.h"
+#include "data/text/data_notes.h"
 #include "data/text/path_pattern.h"
 #include "data/text/record_lines.h"
 #include "data/text/records.h"
@@ -79,6 +80,7 @@ class SentenceReader {
                       });
     } else {
       require_record_text(content, path);
+      notes_.add_text(path, std::string_view(content).substr(0, kHeadBytes));
       std::string_view rest = content;
       for (int64_t line = 1; !rest.empty(); ++line) {
         const std::string_view text = next_line(rest);
@@ -91,6 +93,7 @@ class SentenceReader {
 
   const SentenceRun& run() const { return run_; }
   const std::vector<OpenedFile>& files() const { return files_; }
+  std::vector<std::string> notes() const { return notes_.texts(); }
 
  private:
   void add_sentence(std::string_view text, int64_t line) {
@@ -110,6 +113,7 @@ class SentenceReader {
   const PairForm& form_;
   SentenceRun run_;
   std::vector<OpenedFile> files_;
+  DataNotes notes_;
 };
 
 }  // namespace
@@ -168,6 +172,7 @@ std::shared_ptr<const TokenSource> open_sentence_pairs(FileSystem& files,
                                   form.length.tokens));
   }
   auto samples = std::make_shared<LabelledSamples>(form.length, 0);
+  samples->add_notes(reader.notes());
   const Rng rng(0, "sentence_pairs");
   int64_t document = 0, sentences = 0;
   for (const OpenedFile& file : reader.files()) {

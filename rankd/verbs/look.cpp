@@ -151,6 +151,11 @@ void Looker::look_at_labelled_data() {
   });
   std::optional<LabelledReader> reader;
   if (!attempt("data.tokenizer", [&] { reader.emplace(config_.data, *model_, files_); })) return;
+  if (model_->pairs) {
+    attempt("data.masked_lm", [&] {
+      masking_rules(config_.data, *model_, reader->tokenizer().get(), std::nullopt, files_);
+    });
+  }
   for (const auto& [key, paths] : {std::pair("data.train", &config_.data.train),
                                    std::pair("data.validation", &config_.data.validation)}) {
     if (paths->empty()) continue;

@@ -162,6 +162,14 @@ TEST_CASE("texts that are too long meet in the middle", "[data]") {
   CHECK(opened.notes.empty());
 }
 
+TEST_CASE("a table that is taken for sentences is noted", "[data]") {
+  std::string table;
+  for (int row = 0; row < 80; ++row) table += row % 8 == 7 ? "\n" : "1,two,3\n";
+  const Opened opened = open({{"/a.csv", table}}, form_of(20));
+  REQUIRE(opened.notes.size() == 1);
+  CHECK_THAT(opened.notes.front(), Catch::Contains("/a.csv") && Catch::Contains("table"));
+}
+
 TEST_CASE("what no pairs can be made of is refused", "[data]") {
   const auto refusal = [](const std::string& path, const std::string& text, int64_t length = 8) {
     try {

@@ -67,6 +67,10 @@ sed 's/story.txt/single.txt/g' bert.json > single.json
 expect 78 check single.json
 expect_text out "single.txt: all of it is one document"
 expect 65 single.json --num-ranks 1 --run-dir single
+sed 's/\[MASK\]/[HIDE]/g' tokenizer.json > maskless.json
+sed 's/tokenizer.json/maskless.json/' bert.json > nameless.json
+expect 78 check nameless.json
+expect_text out "data.masked_lm.mask_token_id: nothing names the token that masks"
 sed 's/"bert", /"roberta", /; s/"max_position_embeddings": 16/"max_position_embeddings": 18/' bert.json > roberta.json
 expect 78 check roberta.json
 expect_text out "model.task: this build has no \"roberta\" that scores whether one text goes on another"
