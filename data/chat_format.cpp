@@ -95,10 +95,7 @@ rapidjson::Value normalized(const rapidjson::Value& message,
   constexpr std::array kReasoning{"reasoning_content", "thinking", "reasoning"};
   const rapidjson::Value* reasoning = nullptr;
   for (const char* const name : kReasoning) {
-    const auto found = message.FindMember(name);
-    if (reasoning == nullptr && found != message.MemberEnd() && !found->value.IsNull()) {
-      reasoning = &found->value;
-    }
+    if (reasoning == nullptr) reasoning = last_member(message, name);
   }
   rapidjson::Value out(rapidjson::kObjectType);
   if (reasoning != nullptr) {
@@ -136,6 +133,9 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
     document.AddMember("messages", messages, memory);
   }
   if (!document.IsObject()) throw refuse("the conversation is no list and no object");
+  rapidjson::Value once(rapidjson::kObjectType);
+  for (const auto& member : document.GetObject()) put(once, member.name, member.value, memory);
+  static_cast<rapidjson::Value&>(document) = std::move(once);
   const auto messages = document.FindMember("messages");
   if (messages == document.MemberEnd() || !messages->value.IsArray()) {
     throw refuse("there is no list \"messages\"");
@@ -145,8 +145,8 @@ rapidjson::Document variables_of(std::string_view conversation, const std::strin
   for (rapidjson::Value& message : messages->value.GetArray()) {
     ++number;
     if (!message.IsObject()) throw refuse(fmt::format("message {} is no object", number));
-    const auto role = message.FindMember("role");
-    if (role == message.MemberEnd() || !role->value.IsString()) {
+    const rapidjson::Value* const role = last_member(message, "role");
+    if (role == nullptr || !role->IsString()) {
       throw refuse(fmt::format("message {} has no \"role\"", number));
     }
     message = normalized(message, memory);
@@ -171,21 +171,21 @@ void ChatFormat::add_templates(const rapidjson::Value& member, const std::string
     const std::string called = text_of(name);
     const std::string where = fmt::format("{} \"{}\"", place, called);
     if (!text.IsString()) throw DataError(fmt::format("{}: \"{}\" is no text", place, called));
-    found.try_emplace(called, Named{text_of(text), where});
+    found.insert_or_assign(called, Named{text_of(text), where});
   };
   if (member.IsString()) {
-    found.try_emplace(kDefault, Named{text_of(member), place});
+    found.insert_or_assign(kDefault, Named{text_of(member), place});
   } else if (member.IsObject()) {
     for (const auto& entry : member.GetObject()) add(entry.name, entry.value);
   } else if (member.IsArray()) {
     for (const rapidjson::Value& entry : member.GetArray()) {
       if (!entry.IsObject()) throw refuse();
-      const auto name = entry.FindMember("name"), text = entry.FindMember("template");
-      const auto none = entry.MemberEnd();
-      if (name == none || text == none || !name->value.IsString() || !text->value.IsString()) {
+      const rapidjson::Value* const name = last_member(entry, "name");
+      const rapidjson::Value* const text = last_member(entry, "template");
+      if (name == nullptr || text == nullptr || !name->IsString() || !text->IsString()) {
         throw refuse();
       }
-      add(name->value, text->value);
+      add(*name, *text);
     }
   } else {
     throw refuse();
@@ -202,9 +202,8 @@ std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& fi
     const std::string path = join_path(folder, name);
     if (!files.exists(path)) return;
     const rapidjson::Document document = read_json_object(files, path, kLargestConfig);
-    const auto member = document.FindMember("chat_template");
-    if (member == document.MemberEnd() || member->value.IsNull()) return;
-    add_templates(member->value, path + ": chat_template", found);
+    const rapidjson::Value* const member = last_member(document, "chat_template");
+    if (member != nullptr) add_templates(*member, path + ": chat_template", found);
   };
   const std::string main = join_path(folder, "chat_template.jinja");
   const std::string others = join_path(folder, "additional_chat_templates");

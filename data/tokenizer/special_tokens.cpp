@@ -2,6 +2,7 @@
 
 #include "core/status/error.h"
 #include "data/tokenizer/forms/forms.h"
+#include "data/tokenizer/forms/json_object.h"
 
 namespace ds {
 
@@ -13,22 +14,19 @@ std::map<std::string, int32_t> special_tokens(FileSystem& files, const std::stri
       path.ends_with(".json") || path.ends_with(tokenizer_file_name(path)) || stands_alone(path);
   if (!is_tokenizer || !files.exists(path)) return found;
   const rapidjson::Document document = tokenizer_document(files, path);
-  const auto list = document.FindMember("added_tokens");
-  if (list == document.MemberEnd() || list->value.IsNull()) return found;
+  const rapidjson::Value* const list = last_member(document, "added_tokens");
+  if (list == nullptr) return found;
   const auto refuse = [&] {
     return DataError(path + ": added_tokens is no list of objects with id, content and special");
   };
-  if (!list->value.IsArray()) throw refuse();
-  for (const rapidjson::Value& token : list->value.GetArray()) {
-    if (!token.IsObject()) throw refuse();
-    const auto id = token.FindMember("id"), content = token.FindMember("content");
-    const auto special = token.FindMember("special"), none = token.MemberEnd();
-    if (id == none || !id->value.IsInt() || content == none || !content->value.IsString()) {
-      throw refuse();
-    }
-    if (special == none || !special->value.IsBool() || !special->value.GetBool()) continue;
-    found.emplace(std::string(content->value.GetString(), content->value.GetStringLength()),
-                  id->value.GetInt());
+  if (!list->IsArray()) throw refuse();
+  for (const rapidjson::Value& token : list->GetArray()) {
+    const rapidjson::Value* const id = last_member(token, "id");
+    const rapidjson::Value* const content = last_member(token, "content");
+    const rapidjson::Value* const special = last_member(token, "special");
+    if (id == nullptr || !id->IsInt() || content == nullptr || !content->IsString()) throw refuse();
+    if (special == nullptr || !special->IsBool() || !special->GetBool()) continue;
+    found.emplace(std::string(content->GetString(), content->GetStringLength()), id->GetInt());
   }
   return found;
 }

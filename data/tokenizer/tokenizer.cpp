@@ -133,7 +133,10 @@ class ReadTokenizer final : public Tokenizer {
       tokens.push_back(*text);
     }
     if (tokens.empty()) return "";
-    for (const auto& decoder : decoders_) decoder->apply(tokens);
+    size_t bytes = tokens.size();  // between them may come a space
+    for (const std::string& token : tokens) bytes += token.size();
+    PatternWork work(bytes);
+    for (const auto& decoder : decoders_) decoder->apply(tokens, work);
     std::string text;
     for (const std::string& token : tokens) text += token;
     return text;
@@ -312,8 +315,10 @@ class ReadTokenizer final : public Tokenizer {
 // An added token is found, and shown, as the normalizers leave it.
 void normalize_added(const Normalizers& normalizers, std::vector<AddedToken>& tokens,
                      TokenTexts& texts) {
+  size_t bytes = 0;
+  for (const AddedToken& token : tokens) bytes += token.content.size();
+  PatternWork work(bytes);
   for (AddedToken& token : tokens) {
-    PatternWork work(token.content.size());
     token.content = normalize(normalizers, token.content, work);
     texts.rewrite(token.id, token.content);
   }
@@ -353,9 +358,25 @@ void note_unused(const JsonPart& document, std::vector<std::string>& notes) {
   }
 }
 
+// Tokens that the files beside the tokenizer name, and it does not have.
+void note_missing(const JsonPart& document, std::vector<std::string>& notes) {
+  constexpr const char* kKey = "tokens_not_looked_for";
+  if (!document.member(kKey)) return;
+  std::string names;
+  for (const JsonPart& token : document.list(kKey)) {
+    if (!token.value().IsString() || names.size() > 200) continue;
+    names += (names.empty() ? "\"" : ", \"") + document.characters_of(token.value()) + "\"";
+  }
+  if (names.empty()) return;
+  notes.push_back(
+      "not looked for in texts: " + names +
+      ", which tokenizer_config.json names and the tokenizer has not; transformers adds them");
+}
+
 Parts read_parts(const JsonPart& document) {
   Parts parts;
   note_unused(document, parts.notes);
+  note_missing(document, parts.notes);
   if (const auto part = document.member("normalizer")) parts.normalizers = read_normalizers(*part);
   ReadSteps steps;
   if (const auto part = document.member("pre_tokenizer")) steps = read_steps(*part);

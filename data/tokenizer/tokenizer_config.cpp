@@ -14,13 +14,10 @@ std::optional<std::string> token_in(FileSystem& file_system, const std::string& 
                                     const std::string& role) {
   if (!file_system.exists(path)) return std::nullopt;
   const rapidjson::Document document = read_json_object(file_system, path, kLargestConfig);
-  const auto found = document.FindMember(role.c_str());
-  if (found == document.MemberEnd() || found->value.IsNull()) return std::nullopt;
-  const rapidjson::Value* token = &found->value;
-  if (token->IsObject()) {  // {"content": "</s>", "lstrip": false, ...}
-    const auto content = token->FindMember("content");
-    token = content == token->MemberEnd() ? nullptr : &content->value;
-  }
+  const rapidjson::Value* token = last_member(document, role);
+  if (token == nullptr) return std::nullopt;
+  // {"content": "</s>", "lstrip": false, ...}
+  if (token->IsObject()) token = last_member(*token, "content");
   if (token == nullptr || !token->IsString())
     throw DataError(fmt::format("{}: {} is no token", path, role));
   return std::string(token->GetString(), token->GetStringLength());

@@ -9,6 +9,7 @@
 #include "cli/text/terminal_text.h"
 #include "core/files/watched_files.h"
 #include "core/values/count_text.h"
+#include "data/cache/file_lock.h"
 #include "data/text/path_pattern.h"
 #include "data/token_output.h"
 #include "data/tokens/text_tokens.h"
@@ -169,6 +170,16 @@ std::string plain_lines(const Written& written) {
   return out;
 }
 
+// Two runs that write the same files one after the other's back would mix them.
+std::unique_ptr<PassingLock> turn_of(FileSystem& files, const std::string& prefix) {
+  if (!files.exists(parent_directory(prefix))) return nullptr;  // which is told when it is created
+  std::unique_ptr<PassingLock> turn = PassingLock::try_take(prefix + ".lock");
+  if (turn != nullptr) return turn;
+  throw UsageError(fmt::format(
+      "{}: another run is writing it; wait until it has ended, or name another with --output",
+      prefix));
+}
+
 }  // namespace
 
 int write_token_files(const TokenizeArgs& args, const TokenFilesPlace& place) {
@@ -189,6 +200,7 @@ int write_token_files(const TokenizeArgs& args, const TokenFilesPlace& place) {
                              .vocab_size = place.tokenizer.vocab_size(),
                              .replaces = to.force};
   if (to.shard_tokens) options.shard_tokens = *to.shard_tokens;
+  const std::unique_ptr<PassingLock> turn = turn_of(place.outputs, options.prefix);
   const std::unique_ptr<TokenOutput> output = create_token_output(place.outputs, options);
   const PlainText plain = args.lines ? PlainText::kDocumentPerLine : PlainText::kOneDocument;
   const Written written = texts.write(*output, plain);

@@ -1,7 +1,11 @@
 // Files of token ids: read back by the readers of training data, whole or not there at all.
 #include "data/token_output.h"
 
+#include <atomic>
+#include <thread>
+
 #include "core/status/error.h"
+#include "data/cache/file_lock.h"
 #include "data/tokens/dataset.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/fault_file_system.h"
@@ -157,4 +161,44 @@ TEST_CASE("what another run writes or has written is not touched", "[data]") {
     files.create(format == TokenFormat::kLlmc ? "/d/set_000000.bin" : "/d/set.idx");
     CHECK_THROWS_WITH(first->finish(), Catch::Contains("is there already"));
   }
+}
+
+TEST_CASE("one at a time holds a lock whose file goes with it", "[data]") {
+  const testing::TemporaryDirectory here;
+  const std::string path = here.path() / "set.lock";
+  {
+    const auto held = PassingLock::try_take(path);
+    REQUIRE(held != nullptr);
+    CHECK(PassingLock::try_take(path) == nullptr);
+  }
+  CHECK(names_in(RealFileSystem(), here.path()).empty());
+  std::atomic<int> holders = 0, taken = 0, met = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 2000; ++round) {
+        const auto lock = PassingLock::try_take(path);
+        if (lock == nullptr) continue;
+        ++taken;
+        if (++holders > 1) ++met;
+        --holders;
+      }
+    });
+  }
+  threads.clear();
+  CHECK(taken > 0);
+  CHECK(met == 0);
+  CHECK(names_in(RealFileSystem(), here.path()).empty());
+}
+
+TEST_CASE("a lock whose file was removed or is another one by now has none", "[data]") {
+  const testing::TemporaryDirectory here;
+  RealFileSystem files;
+  const std::string path = here.path() / "set.lock";
+  const FileLock lock(path);
+  CHECK(lock.has_its_file());
+  files.remove(path);
+  CHECK_FALSE(lock.has_its_file());
+  files.create(path);
+  CHECK_FALSE(lock.has_its_file());
 }

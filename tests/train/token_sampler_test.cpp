@@ -1,12 +1,15 @@
 // Which token is drawn: each filter by itself and together, ties, masks, and logits that allow
-// none; tests/golden/sampling has the distributions that transformers' formulas give.
+// none; tests/golden/sampling has the distributions that transformers' formulas give, and those
+// that transformers itself gives.
 #include "train/token_sampler.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/istreamwrapper.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -50,6 +53,28 @@ SamplerOptions options_of(const rapidjson::Value& settings) {
           .top_p = number("top_p", 1),
           .min_p = number("min_p", 0),
           .repetition_penalty = number("repetition_penalty", 1)};
+}
+
+rapidjson::Document golden_file(const char* name) {
+  std::ifstream file(testing::source_directory() + "/tests/golden/sampling/" + name);
+  rapidjson::IStreamWrapper stream(file);
+  rapidjson::Document out;
+  out.ParseStream<rapidjson::kParseIterativeFlag>(stream);
+  return out;
+}
+
+// How often each token is drawn for numbers that are spread evenly.
+std::vector<int> drawn_of(const rapidjson::Value& golden, int draws) {
+  TokenSampler sampler(options_of(golden["settings"]), {});
+  const auto logits = numbers_of<float>(golden["logits"]);
+  const auto before = numbers_of<int>(golden["before"]);
+  std::vector<int> counts(logits.size());
+  for (int i = 0; i < draws; ++i) {
+    std::vector<float> scores = logits;
+    const float uniform = (static_cast<float>(i) + 0.5F) / static_cast<float>(draws);
+    ++counts[static_cast<size_t>(sampler.draw(scores, uniform, before))];
+  }
+  return counts;
 }
 
 }  // namespace
@@ -97,29 +122,55 @@ TEST_CASE("tokens are drawn as often as their probability says", "[rankd]") {
 TEST_CASE(
     "each filter, and several in their order, leave the distributions of transformers' formulas",
     "[rankd]") {
-  std::ifstream file(testing::source_directory() + "/tests/golden/sampling/distributions.json");
-  rapidjson::IStreamWrapper stream(file);
-  rapidjson::Document cases;
-  cases.ParseStream(stream);
+  const rapidjson::Document cases = golden_file("distributions.json");
   REQUIRE(cases.IsArray());
   REQUIRE(cases.Size() == 16);
   constexpr int kDraws = 1 << 14;
   for (const rapidjson::Value& golden : cases.GetArray()) {
-    TokenSampler sampler(options_of(golden["settings"]), {});
-    const auto logits = numbers_of<float>(golden["logits"]);
-    const auto before = numbers_of<int>(golden["before"]);
     const auto expected = numbers_of<double>(golden["probabilities"]);
-    std::vector<int> counts(logits.size());
-    for (int i = 0; i < kDraws; ++i) {
-      std::vector<float> scores = logits;
-      const float uniform = (static_cast<float>(i) + 0.5F) / kDraws;
-      ++counts[static_cast<size_t>(sampler.draw(scores, uniform, before))];
-    }
+    const std::vector<int> counts = drawn_of(golden, kDraws);
     for (size_t id = 0; id < counts.size(); ++id) {
       CAPTURE(cases.Size(), &golden - cases.Begin(), id, expected[id], counts[id]);
       CHECK((expected[id] > 0 || counts[id] == 0));
       CHECK(std::abs(counts[id] - expected[id] * kDraws) < 1.1);
     }
+  }
+}
+
+TEST_CASE("what is drawn, and how often, is what transformers' own processors leave", "[rankd]") {
+  const rapidjson::Document file = golden_file("transformers.json");
+  REQUIRE(file["cases"].Size() == 150);
+  constexpr int kDraws = 1 << 13;
+  for (const rapidjson::Value& golden : file["cases"].GetArray()) {
+    const std::vector<int> counts = drawn_of(golden, kDraws);
+    const auto expected = numbers_of<double>(golden["probabilities"]);
+    for (size_t id = 0; id < counts.size(); ++id) {
+      CAPTURE(&golden - file["cases"].Begin(), id, expected[id], counts[id]);
+      CHECK((expected[id] > 0 || counts[id] == 0));
+      CHECK(std::abs(counts[id] - expected[id] * kDraws) < 1.2);
+    }
+  }
+}
+
+TEST_CASE("of equal logits at an edge as many stay as in transformers, but for top-k's k",
+          "[rankd]") {
+  const rapidjson::Document file = golden_file("transformers.json");
+  REQUIRE(file["ties"].Size() == 13);
+  for (const rapidjson::Value& golden : file["ties"].GetArray()) {
+    CAPTURE(&golden - file["ties"].Begin());
+    const auto logits = numbers_of<float>(golden["logits"]);
+    std::vector<float> theirs, ours;
+    for (const int id : numbers_of<int>(golden["kept"]))
+      theirs.push_back(logits[static_cast<size_t>(id)]);
+    const std::vector<int> counts = drawn_of(golden, 1 << 12);
+    for (size_t id = 0; id < counts.size(); ++id) {
+      if (counts[id] > 0) ours.push_back(logits[id]);
+    }
+    std::ranges::sort(theirs, std::greater());
+    std::ranges::sort(ours, std::greater());
+    const int64_t k = options_of(golden["settings"]).top_k;
+    if (k > 0 && std::ssize(theirs) > k) theirs.resize(static_cast<size_t>(k));
+    CHECK(ours == theirs);
   }
 }
 

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/chat/run/number_text.h"
 #include "data/chat/run/operators.h"
 #include "data/chat/value/characters.h"
 
 namespace ds::chat {
 namespace {
+
+constexpr int64_t kWidest = 100'000;
 
 struct Spec {
   bool left = false, zeros = false, plus = false, space = false, alternate = false;
@@ -63,21 +66,29 @@ class PercentFormatter {
     return *found;
   }
 
-  std::optional<size_t> number() {
+  // That of a "*" may be below 0.
+  std::optional<int64_t> number() {
     if (at_ < format_.size() && format_[at_] == '*') {
       ++at_;
-      return size_of("%", take());
+      const Value value = take();
+      if (!value.is_integer()) throw Fault("%: a '*' wants an integer");
+      if (std::abs(value.as_int()) > kWidest) throw Fault("%: a width is too large");
+      return value.as_int();
     }
-    std::optional<size_t> out;
+    std::optional<int64_t> out;
     while (at_ < format_.size() && format_[at_] >= '0' && format_[at_] <= '9') {
-      out = out.value_or(0) * 10 + static_cast<size_t>(next() - '0');
-      if (*out > 100'000) throw Fault("%: a width is too large");
+      out = out.value_or(0) * 10 + (next() - '0');
+      if (*out > kWidest) throw Fault("%: a width is too large");
     }
     return out;
   }
 
   void append_conversion() {
     std::optional<Value> named;
+    if (at_ < format_.size() && format_[at_] == '%') {
+      out_ += format_[at_++];
+      return;
+    }
     if (at_ < format_.size() && format_[at_] == '(') {
       ++at_;
       named = take_named();
@@ -93,16 +104,15 @@ class PercentFormatter {
       spec.space |= c == ' ';
       spec.alternate |= c == '#';
     }
-    spec.width = number();
+    if (const auto width = number()) {
+      spec.left |= *width < 0;
+      spec.width = static_cast<size_t>(std::abs(*width));
+    }
     if (at_ < format_.size() && format_[at_] == '.') {
       ++at_;
-      spec.precision = number().value_or(0);
+      spec.precision = static_cast<size_t>(std::max<int64_t>(number().value_or(0), 0));
     }
     const char kind = next();
-    if (kind == '%') {
-      out_ += '%';
-      return;
-    }
     const Value value = named ? *named : take();
     append(kind, spec, value);
   }
@@ -113,8 +123,10 @@ class PercentFormatter {
         return append_text(spec, context_.str(value));
       case 'r':
         return append_text(spec, context_.repr(value));
+      case 'a':
+        return append_text(spec, ascii(context_.repr(value)));
       case 'c':
-        return append_text(spec, character(value));
+        return pad(spec, character(value), ' ');
       case 'd':
       case 'i':
       case 'u':
@@ -163,11 +175,7 @@ class PercentFormatter {
 
   static std::string based(const Value& value, char kind, const Spec& spec) {
     const int64_t number = int_of("%x", value);
-    const uint64_t size =
-        number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
-    std::string digits = kind == 'o'   ? fmt::format("{:o}", size)
-                         : kind == 'x' ? fmt::format("{:x}", size)
-                                       : fmt::format("{:X}", size);
+    std::string digits = digits_of(number, kind);
     digits = with_precision(std::move(digits), spec);
     if (spec.alternate) digits.insert(0, std::string("0") + kind);
     return (number < 0 ? "-" : "") + digits;
@@ -175,23 +183,7 @@ class PercentFormatter {
 
   static std::string floating(const Value& value, char kind, const Spec& spec) {
     if (!value.is_number()) refuse_type("%f", value);
-    const int precision = static_cast<int>(std::min<size_t>(spec.precision.value_or(6), 400));
-    const double number = value.as_double();
-    switch (kind) {
-      case 'f':
-        return spec.alternate ? fmt::format("{:#.{}f}", number, precision)
-                              : fmt::format("{:.{}f}", number, precision);
-      case 'F':
-        return fmt::format("{:.{}F}", number, precision);
-      case 'e':
-        return fmt::format("{:.{}e}", number, precision);
-      case 'E':
-        return fmt::format("{:.{}E}", number, precision);
-      case 'g':
-        return fmt::format("{:.{}g}", number, precision);
-      default:
-        return fmt::format("{:.{}G}", number, precision);
-    }
+    return float_text(value.as_double(), kind, spec.precision.value_or(6), spec.alternate);
   }
 
   void append_text(const Spec& spec, std::string text) {

@@ -340,7 +340,7 @@ Value with_zeros(Context& context, const Value& self, const Arguments& arguments
 }
 
 Value format(Context& context, const Value& self, const Arguments& arguments) {
-  return context.text(brace_formatted(context, self.as_text(), arguments));
+  return context.text(brace_formatted(context, self, arguments));
 }
 
 // What a method makes of an escaped text counts as escaped, too.

@@ -10,6 +10,6 @@ namespace ds::chat {
 std::span<const Native> text_methods();
 
 // str.format, whose arguments come as they are.
-std::string brace_formatted(Context& context, std::string_view format, const Arguments& arguments);
+std::string brace_formatted(Context& context, const Value& format, const Arguments& arguments);
 
 }  // namespace ds::chat

@@ -1,5 +1,6 @@
 #include "data/chat/value/characters.h"
 
+#include <fmt/format.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -297,6 +298,23 @@ std::string escaped(std::string_view text) {
       default:
         out.push_back(c);
     }
+  }
+  return out;
+}
+
+std::string ascii(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character c = first_character(text.substr(at));
+    const auto code = static_cast<uint32_t>(c.code);
+    if (code < 0x80) {
+      out += text[at];
+    } else {
+      out += code < 0x100     ? fmt::format("\\x{:02x}", code)
+             : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                              : fmt::format("\\U{:08x}", code);
+    }
+    at += c.length;
   }
   return out;
 }

@@ -43,5 +43,6 @@ void for_each_line(std::string_view text, bool keep_ends,
 std::string replaced(std::string_view text, std::string_view from, std::string_view to,
                      int64_t at_most = -1);
 std::string escaped(std::string_view text);  // for HTML
+std::string ascii(std::string_view text);    // with Python's escapes for all other characters
 
 }  // namespace ds::chat

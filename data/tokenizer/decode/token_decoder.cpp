@@ -39,7 +39,7 @@ void join(std::vector<std::string>& tokens, std::string_view between) {
 
 class DecodeByteLetters final : public TokenDecoder {
  public:
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
     for (std::string& token : tokens) {
       if (auto bytes = from_byte_letters(token)) token = std::move(*bytes);
     }
@@ -51,7 +51,7 @@ class DecodeSpaceSign final : public TokenDecoder {
  public:
   DecodeSpaceSign(std::string sign, bool drops_first)
       : sign_(std::move(sign)), drops_first_(drops_first) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
     for (std::string& token : tokens)
       replace_all(token, sign_, drops_first_ && &token == tokens.data() ? "" : " ");
   }
@@ -72,7 +72,7 @@ std::optional<char> byte_of(std::string_view token) {
 
 class DecodeByteTokens final : public TokenDecoder {
  public:
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
     std::vector<std::string> out;
     std::string run;
     const auto end_run = [&](bool is_last) {
@@ -102,7 +102,7 @@ class DecodeSentencePieces final : public TokenDecoder {
  public:
   explicit DecodeSentencePieces(SentencePieceDecoding how) : how_(std::move(how)) {}
 
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork& work) const override {
     std::string text, run;
     bool strips = how_.strip != SentencePieceDecoding::Strip::kNone;
     for (std::string& token : tokens) {
@@ -113,6 +113,7 @@ class DecodeSentencePieces final : public TokenDecoder {
       append_bytes(std::exchange(run, {}), text);
       strips = strips && text.empty();
       if (token == how_.unknown) {
+        work.write(how_.unknown_surface.size());
         text += how_.unknown_surface;
         continue;
       }
@@ -148,7 +149,9 @@ class DecodeSentencePieces final : public TokenDecoder {
 class JoinTokens final : public TokenDecoder {
  public:
   explicit JoinTokens(std::string_view between) : between_(between) {}
-  void apply(std::vector<std::string>& tokens) const override { join(tokens, between_); }
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
+    join(tokens, between_);
+  }
 
  private:
   std::string_view between_;
@@ -158,7 +161,7 @@ class DecodeStrip final : public TokenDecoder {
  public:
   DecodeStrip(std::string character, size_t left, size_t right)
       : character_(std::move(character)), left_(left), right_(right) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
     for (std::string& token : tokens) {
       size_t begin = 0, end = token.size();
       const size_t one = character_.size();
@@ -180,11 +183,14 @@ class DecodeReplace final : public TokenDecoder {
  public:
   DecodeReplace(std::shared_ptr<const Pattern> pattern, std::string content)
       : replace_(replace(std::move(pattern), std::move(content))) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork& work) const override {
+    size_t before = tokens.size(), after = 0;
+    for (const std::string& token : tokens) before += token.size();
     for (std::string& token : tokens) {
       if (first_invalid_utf8(token) != std::string::npos) token = as_utf8(token);
-      PatternWork work(token.size());
       token = replace_->apply(token, work);
+      work.write(token.size());
+      require_sane_growth(after += token.size(), before);
     }
   }
 
@@ -206,7 +212,7 @@ class DecodeWordPiece final : public TokenDecoder {
  public:
   DecodeWordPiece(std::string prefix, bool cleanup)
       : prefix_(std::move(prefix)), cleanup_(cleanup) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
     for (std::string& token : tokens) {
       if (&token != tokens.data()) {
         if (token.starts_with(prefix_)) {
@@ -228,7 +234,7 @@ class DecodeWordPiece final : public TokenDecoder {
 class DecodeSuffix final : public TokenDecoder {
  public:
   explicit DecodeSuffix(std::string suffix) : suffix_(std::move(suffix)) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void apply(std::vector<std::string>& tokens, PatternWork&) const override {
     for (std::string& token : tokens)
       replace_all(token, suffix_, &token == &tokens.back() ? "" : " ");
   }

@@ -15,7 +15,8 @@ class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
   // Changes the tokens, as they are written in the vocabulary, on their way to be parts of a text.
-  virtual void apply(std::vector<std::string>& tokens) const = 0;
+  // `work`: what all decoders of a text may do.
+  virtual void apply(std::vector<std::string>& tokens, PatternWork& work) const = 0;
 };
 using TokenDecoders = std::vector<std::unique_ptr<TokenDecoder>>;
 

@@ -24,8 +24,6 @@ constexpr const char* kDecoder = "added_tokens_decoder";
 constexpr const char* kWantedId = "an id, expected 0 to 2147483647";
 bool is_id(int64_t number) { return number >= 0 && number <= std::numeric_limits<int32_t>::max(); }
 
-std::string string_of(const Value& text) { return {text.GetString(), text.GetStringLength()}; }
-
 }  // namespace
 
 Beside::Beside(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {
@@ -62,19 +60,40 @@ bool Beside::flag(const char* key, bool fallback) const {
 }
 
 std::optional<int64_t> Beside::count(const char* key) const {
-  const Value* value = member(config_, key);
+  const Value* value = last_member(config_, key);
   if (value == nullptr) return std::nullopt;
   if (!value->IsInt64()) refuse_value(kTokenizerConfig, key, "an integer");
   return value->GetInt64();
 }
 
 std::string Beside::token(const char* role, const char* fallback) const {
-  const Value* value = member(config_, role);
+  const Value* value = last_member(config_, role);
   if (value == nullptr) return fallback;
-  if (value->IsObject()) value = member(*value, "content");
+  if (value->IsObject()) value = last_member(*value, "content");
   if (value == nullptr || !value->IsString())
     refuse_value(kTokenizerConfig, role, "a text, or an object whose \"content\" is one");
   return string_of(*value);
+}
+
+std::vector<std::string> Beside::tokens_in_roles() const {
+  std::vector<std::string> out;
+  for (const char* const role : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                                 "cls_token", "mask_token"}) {
+    if (says(role)) out.push_back(token(role, ""));
+  }
+  const auto add = [&](const Value& named) {
+    const Value* const content = named.IsObject() ? last_member(named, "content") : &named;
+    if (content != nullptr && content->IsString()) out.push_back(string_of(*content));
+  };
+  for (const char* const key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const Value* const more = last_member(config_, key);
+    if (more != nullptr && more->IsArray()) {
+      for (const Value& named : more->GetArray()) add(named);
+    } else if (more != nullptr && more->IsObject()) {  // by names of their own
+      for (const auto& named : more->GetObject()) add(named.value);
+    }
+  }
+  return out;
 }
 
 std::map<std::string, AddedBeside> Beside::added() const {
@@ -86,12 +105,12 @@ std::map<std::string, AddedBeside> Beside::added() const {
       refuse_value(kAddedTokens, token, kWantedId);
     out[token] = {.id = item.value.GetInt64()};
   }
-  const Value* list = member(config_, kDecoder);
+  const Value* list = last_member(config_, kDecoder);
   if (list == nullptr) return out;
   if (!list->IsObject()) refuse_value(kTokenizerConfig, kDecoder, "an object");
   for (const auto& item : list->GetObject()) {
     const std::string id = string_of(item.name), key = fmt::format("{}.{}", kDecoder, id);
-    const Value* content = item.value.IsObject() ? member(item.value, "content") : nullptr;
+    const Value* content = item.value.IsObject() ? last_member(item.value, "content") : nullptr;
     if (content == nullptr || !content->IsString())
       refuse_value(kTokenizerConfig, key, "an object whose \"content\" is a text");
     AddedBeside& token = out[string_of(*content)];
@@ -117,7 +136,7 @@ int64_t Beside::parse_id(const std::string& text, const std::string& key) const 
 
 std::optional<bool> Beside::flag_of(const Value& object, const char* name,
                                     const std::string& key) const {
-  const Value* value = member(object, name);
+  const Value* value = last_member(object, name);
   if (value == nullptr) return std::nullopt;
   if (!value->IsBool()) refuse_value(kTokenizerConfig, key, "true or false");
   return value->GetBool();
@@ -125,7 +144,7 @@ std::optional<bool> Beside::flag_of(const Value& object, const char* name,
 
 std::optional<std::string> Beside::text_of(const Value& object, const char* file,
                                            const char* key) const {
-  const Value* value = member(object, key);
+  const Value* value = last_member(object, key);
   if (value == nullptr) return std::nullopt;
   if (!value->IsString()) refuse_value(file, key, "a text");
   return string_of(*value);
@@ -145,11 +164,6 @@ rapidjson::Document Beside::object_at(const char* name) const {
   rapidjson::Document none;
   none.SetObject();
   return none;
-}
-
-const Value* Beside::member(const Value& object, const char* key) {
-  const auto found = object.FindMember(key);
-  return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
 }
 
 bool is_class(const std::string& named, const std::string& known) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "data/tokenizer/forms/json_object.h"
 #include "data/tokenizer/forms/json_text.h"
 
 namespace ds {
@@ -39,16 +40,17 @@ class Beside {
   [[noreturn]] void refuse_role(const char* role, const std::string& token) const;
 
   bool flag(const char* key, bool fallback) const;
-  bool says(const char* key) const { return member(config_, key) != nullptr; }
+  bool says(const char* key) const { return last_member(config_, key) != nullptr; }
   std::optional<int64_t> count(const char* key) const;
   // The token in a role, as the configuration has it.
   std::string token(const char* role, const char* fallback) const;
+  // The tokens of all roles that the configuration names, and those it lists as special besides.
+  std::vector<std::string> tokens_in_roles() const;
   // Tokens that are no part of the vocabulary, or are special: the added_tokens_decoder of the
   // configuration, which also says how they are looked for, and added_tokens.json.
   std::map<std::string, AddedBeside> added() const;
 
  private:
-  static const rapidjson::Value* member(const rapidjson::Value& object, const char* key);
   rapidjson::Document object_at(const char* name) const;
   std::string beside(const char* name) const;  // the path of the file of that name
   [[noreturn]] void refuse_value(const char* file, const std::string& key,

@@ -7,13 +7,17 @@
 #include "data/tokenizer/forms/json_object.h"
 #include "data/tokenizer/forms/ranked_bytes.h"
 #include "data/tokenizer/forms/sentence_pieces.h"
+#include "data/tokenizer/forms/tokens_beside.h"
 #include "data/tokenizer/forms/vocabularies.h"
 
 namespace ds {
 namespace {
 
-std::string text_as_it_is(FileSystem& files, const std::string& path) {
-  return files.read_text(path, kLargestVocabulary);
+// A file with a name of its own stands for itself: what lies beside it may be another one's.
+std::string text_of_json(FileSystem& files, const std::string& path) {
+  std::string text = files.read_text(path, kLargestVocabulary);
+  const bool is_alone = path.substr(path.rfind('/') + 1) != "tokenizer.json";
+  return is_alone ? text : with_tokens_beside(files, path, std::move(text));
 }
 
 std::string text_of_model(FileSystem& files, const std::string& path) {
@@ -33,7 +37,7 @@ struct Form {
 };
 // In the order in which they are looked for.
 constexpr std::array kForms{
-    Form{"tokenizer.json", &text_as_it_is},
+    Form{"tokenizer.json", &text_of_json},
     Form{"vocab.txt", &text_of_word_pieces},
     Form{"vocab.json", &text_of_byte_pairs},
     Form{"tekken.json", &text_of_tekken, true},
@@ -98,11 +102,10 @@ std::optional<std::string> token_of_form(FileSystem& files, const std::string& p
                                          const std::string& role) {
   if (!form_of(path).names_roles || !files.exists(path)) return std::nullopt;
   const rapidjson::Document document = tokenizer_document(files, path);
-  const auto roles = document.FindMember("roles");
-  if (roles == document.MemberEnd() || !roles->value.IsObject()) return std::nullopt;
-  const auto token = roles->value.FindMember(role.c_str());
-  if (token == roles->value.MemberEnd() || !token->value.IsString()) return std::nullopt;
-  return std::string(token->value.GetString(), token->value.GetStringLength());
+  const rapidjson::Value* const roles = last_member(document, "roles");
+  const rapidjson::Value* const token = roles != nullptr ? last_member(*roles, role) : nullptr;
+  if (token == nullptr || !token->IsString()) return std::nullopt;
+  return std::string(token->GetString(), token->GetStringLength());
 }
 
 }  // namespace ds

@@ -21,4 +21,17 @@ rapidjson::Document read_json_object(FileSystem& files, const std::string& path,
   return parse_json_object(files.read_text(path, largest), path);
 }
 
+std::string string_of(const rapidjson::Value& text) {
+  return {text.GetString(), text.GetStringLength()};
+}
+
+const rapidjson::Value* last_member(const rapidjson::Value& object, std::string_view key) {
+  if (!object.IsObject()) return nullptr;
+  const rapidjson::Value* found = nullptr;
+  for (const auto& [name, value] : object.GetObject()) {
+    if (std::string_view(name.GetString(), name.GetStringLength()) == key) found = &value;
+  }
+  return found == nullptr || found->IsNull() ? nullptr : found;
+}
+
 }  // namespace ds

@@ -317,10 +317,10 @@ class TekkenReader {
 
   static const Value& require(const Value& object, const char* key, const char* kind,
                               bool (Value::*is)() const) {
-    const auto found = object.FindMember(key);
-    if (found == object.MemberEnd() || !(found->value.*is)())
+    const Value* const found = last_member(object, key);
+    if (found == nullptr || !(found->*is)())
       throw DataError(fmt::format("\"{}\" is not {}", key, kind));
-    return found->value;
+    return *found;
   }
   static std::string text(const Value& value) {
     return {value.GetString(), value.GetStringLength()};
@@ -348,13 +348,13 @@ class TekkenReader {
                         rank));
       };
       if (!item.IsObject()) refuse();
-      const auto number = item.FindMember("rank"), bytes = item.FindMember("token_bytes");
-      const auto none = item.MemberEnd();
-      if (number == none || bytes == none || !number->value.IsInt64() ||
-          number->value.GetInt64() != rank || !bytes->value.IsString()) {
+      const Value* const number = last_member(item, "rank");
+      const Value* const bytes = last_member(item, "token_bytes");
+      if (number == nullptr || bytes == nullptr || !number->IsInt64() ||
+          number->GetInt64() != rank || !bytes->IsString()) {
         refuse();
       }
-      auto token = from_base64(text(bytes->value));
+      auto token = from_base64(text(*bytes));
       if (!token) refuse();
       out.add(std::move(*token), first_id + rank);
     }
@@ -363,13 +363,13 @@ class TekkenReader {
 
   Specials read_specials(const Value& config, int64_t wanted) const {
     std::vector<std::string> names;
-    const auto list = document_.FindMember("special_tokens");
-    if (list == document_.MemberEnd() || list->value.IsNull()) {
+    const Value* const list = last_member(document_, "special_tokens");
+    if (list == nullptr) {
       require_early(config);
       names = first_specials();
     } else {
-      if (!list->value.IsArray()) throw DataError("\"special_tokens\" is not a list");
-      for (const Value& item : list->value.GetArray()) {
+      if (!list->IsArray()) throw DataError("\"special_tokens\" is not a list");
+      for (const Value& item : list->GetArray()) {
         if (!item.IsObject()) throw DataError("a special token is no object");
         if (require(item, "rank", "an integer", &Value::IsInt64).GetInt64() != std::ssize(names))
           throw DataError(fmt::format("special token {} has another rank", names.size()));

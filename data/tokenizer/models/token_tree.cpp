@@ -10,19 +10,26 @@
 namespace ds {
 namespace {
 
-void check_bytes_of_all(const Vocabulary& tokens) {
-  size_t bytes = 0;
-  for (const auto& [token, id] : tokens) bytes += token.size();
-  if (bytes > TokenTree::kMostBytes) {
-    throw DataError(fmt::format("its tokens have {} bytes together, expected at most {}", bytes,
-                                TokenTree::kMostBytes));
+void check_bytes(const Vocabulary& tokens, size_t most_bytes) {
+  size_t bytes = 0, longest = 0;
+  for (const auto& [token, id] : tokens) {
+    bytes += token.size();
+    longest = std::max(longest, token.size());
+  }
+  if (bytes > most_bytes) {
+    throw DataError(
+        fmt::format("its tokens have {} bytes together, expected at most {}", bytes, most_bytes));
+  }
+  if (longest > TokenTree::kLongestToken) {
+    throw DataError(fmt::format("a token has {} bytes, expected at most {}", longest,
+                                TokenTree::kLongestToken));
   }
 }
 
 }  // namespace
 
-TokenTree::TokenTree(const Vocabulary& tokens) : nodes_(1) {
-  check_bytes_of_all(tokens);
+TokenTree::TokenTree(const Vocabulary& tokens, size_t most_bytes) : nodes_(1) {
+  check_bytes(tokens, most_bytes);
   std::vector<std::pair<std::string_view, int32_t>> sorted(tokens.begin(), tokens.end());
   std::ranges::sort(sorted);
   // Breadth first, so that the children of a node lie beside each other.

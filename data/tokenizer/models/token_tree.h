@@ -16,10 +16,13 @@ class TokenTree {
   // The bytes of all tokens together are bounded, since each may take a node: some ten times as
   // many as the largest vocabularies have.
   static constexpr size_t kMostBytes = size_t{1} << 24;
+  // Each byte of a text may cost a walk along the longest token.
+  static constexpr size_t kLongestToken = 1024;  // bytes
 
   TokenTree() : nodes_(1) {}  // of no token
-  // No text begins with an empty token. DataError for tokens of more than kMostBytes.
-  explicit TokenTree(const Vocabulary& tokens);
+  // No text begins with an empty token. DataError for tokens of more than `most_bytes` together,
+  // or for one that is longer than kLongestToken.
+  explicit TokenTree(const Vocabulary& tokens, size_t most_bytes = kMostBytes);
 
   // Calls `on_token` with the length and the id of each token that the text begins with, shortest
   // first.
@@ -34,12 +37,17 @@ class TokenTree {
     }
   }
 
-  // How many bytes the longest token has that the text begins with; 0 where there is none.
-  size_t longest_prefix(std::string_view text) const {
-    size_t longest = 0;
-    for_each_prefix(text, [&](size_t length, int32_t) { longest = length; });
-    return longest;
+  struct Match {
+    size_t bytes = 0;  // 0: none
+    int32_t id = -1;
+  };
+  // The longest token that the text begins with.
+  Match longest(std::string_view text) const {
+    Match out;
+    for_each_prefix(text, [&](size_t length, int32_t id) { out = {length, id}; });
+    return out;
   }
+  size_t longest_prefix(std::string_view text) const { return longest(text).bytes; }
 
  private:
   struct Node {

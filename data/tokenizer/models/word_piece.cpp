@@ -1,11 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/status/error.h"
 #include "data/text/text_kind.h"
-#include "data/tokenizer/models/piece_encoder.h"
-#include "data/tokenizer/text/unicode.h"
+#include "data/tokenizer/models/token_tree.h"
 
 namespace ds {
 
@@ -46,18 +43,22 @@ int32_t require_unknown(const Vocabulary& vocabulary, const std::string& unknown
 class WordPiece final : public PieceEncoder {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceForm form)
-      : vocabulary_(std::move(vocabulary)), form_(std::move(form)) {
-    for (const auto& [token, id] : vocabulary_) longest_ = std::max(longest_, token.size());
+      : vocabulary_(std::move(vocabulary)), form_(std::move(form)), first_(vocabulary_) {
+    Vocabulary further;
+    for (const auto& [token, id] : vocabulary_) {
+      if (token.starts_with(form_.prefix)) further.emplace(token.substr(form_.prefix.size()), id);
+    }
+    further_ = TokenTree(further);
   }
 
   void encode(std::string_view piece, std::vector<int32_t>& out) const override {
     const size_t before = out.size();
     bool whole = !is_too_long(piece);
-    std::string tried;
     for (size_t begin = 0; whole && begin < piece.size();) {
-      const size_t end = longest_token(piece, begin, tried, out);
-      whole = end > begin;
-      begin = end;
+      const TokenTree::Match token = (begin > 0 ? further_ : first_).longest(piece.substr(begin));
+      whole = token.bytes > 0;
+      begin += token.bytes;
+      if (whole) out.push_back(token.id);
     }
     if (whole) return;
     out.resize(before);
@@ -71,32 +72,9 @@ class WordPiece final : public PieceEncoder {
     return characters > form_.longest;
   }
 
-  // Appends the longest token from `begin` on and says where it ends; `begin` where there is none.
-  size_t longest_token(std::string_view piece, size_t begin, std::string& tried,
-                       std::vector<int32_t>& out) const {
-    tried = begin > 0 ? form_.prefix : "";
-    const size_t prefix = tried.size();
-    std::string_view rest = piece.substr(begin);
-    if (rest.size() > longest_) {  // no token is longer
-      size_t end = longest_;
-      while (end > 0 && is_continuation(rest[end])) --end;
-      rest = rest.substr(0, end);
-    }
-    tried += rest;
-    while (tried.size() > prefix) {
-      if (const auto id = find_token(vocabulary_, tried)) {
-        out.push_back(*id);
-        return begin + tried.size() - prefix;
-      }
-      while (is_continuation(tried.back())) tried.pop_back();
-      tried.pop_back();
-    }
-    return begin;
-  }
-
   Vocabulary vocabulary_;
   WordPieceForm form_;
-  size_t longest_ = 0;  // token, in bytes
+  TokenTree first_, further_;  // what a piece begins with, and what goes on, without its prefix
 };
 
 class WordLevel final : public PieceEncoder {

@@ -2,21 +2,11 @@
 
 #include <algorithm>
 
-#include "core/status/error.h"
 #include "data/text/text_kind.h"
 #include "data/tokenizer/text/byte_letters.h"
 
 namespace ds {
 namespace {
-
-// A text that grows without end is a file's mistake or malice: no normal form makes one longer than
-// eighteen times.
-void require_sane(size_t bytes, size_t before) {
-  constexpr size_t kGrowth = 64, kAllowed = size_t{1} << 20;
-  if (bytes <= kGrowth * before + kAllowed) return;
-  throw DataError(fmt::format("tokenizer: the normalizers make more than {} bytes of a text of {}",
-                              bytes, before));
-}
 
 class UnicodeForm final : public Normalizer {
  public:
@@ -135,7 +125,7 @@ class Replace final : public Normalizer {
                      std::string& out) const {
     size_t rest = 0;
     pattern_->for_each_match(text, Pattern::TextEnd::kEnd, work, [&](size_t begin, size_t end) {
-      require_sane(out.size(), text.size());
+      require_sane_growth(out.size() + content_.size(), text.size());
       if (end > wanted) {  // a match that reaches beyond it stands for what is there
         wanted = std::min(wanted, begin);
         return false;
@@ -172,7 +162,8 @@ std::string normalize(const Normalizers& normalizers, std::string_view text, Pat
   std::string out(text);
   for (const auto& normalizer : normalizers) {
     out = apply_to(part, *normalizer, out, work);
-    require_sane(out.size(), text.size());
+    work.write(out.size());
+    require_sane_growth(out.size(), text.size());
   }
   return out;
 }
@@ -183,7 +174,8 @@ NormalizedText normalize_with_beginning(const Normalizers& normalizers, std::str
   for (const auto& normalizer : normalizers) {
     const size_t beginning = normalizer->beginning(out.text, out.beginning, work);
     out.text = normalizer->apply(out.text, work);
-    require_sane(out.text.size(), text.size());
+    work.write(out.text.size());
+    require_sane_growth(out.text.size(), text.size());
     out.beginning = std::min(beginning, out.text.size());
     while (out.beginning < out.text.size() && is_continuation(out.text[out.beginning]))
       ++out.beginning;

@@ -17,6 +17,7 @@ class Precompiled final : public Normalizer {
     for (size_t at = 0; at < text.size();) {
       const std::string_view whole = text.substr(at, unicode::grapheme_bytes(text.substr(at)));
       at += whole.size();
+      require_sane_growth(out.size(), text.size());
       if (whole.size() <= kLongestLookedUp) {
         if (const auto match = table_.shortest(whole)) {
           out += match->replacement;

@@ -16,6 +16,7 @@ constexpr uint32_t kHasValue = uint32_t{1} << 8;
 // Keys are some characters long, and a table that leads back into itself must not make a text cost
 // more than this for each of its bytes.
 constexpr size_t kLongestKey = 128;  // bytes
+constexpr size_t kLongestReplacement = 1024;
 
 uint32_t offset(uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
 
@@ -69,8 +70,15 @@ std::string_view ReplacementTable::replacement_at(uint32_t place) const {
     throw DataError("tokenizer: precompiled_charsmap names a replacement beyond its end");
   if (place < replacements_.size() && is_continuation(replacements_[place]))
     throw DataError("tokenizer: precompiled_charsmap names a replacement inside a character");
-  const std::string_view rest = std::string_view(replacements_).substr(place);
-  return rest.substr(0, rest.find('\0'));
+  const std::string_view rest =
+      std::string_view(replacements_).substr(place, kLongestReplacement + 1);
+  const std::string_view out = rest.substr(0, rest.find('\0'));
+  if (out.size() > kLongestReplacement) {
+    throw DataError(
+        fmt::format("tokenizer: precompiled_charsmap has a replacement of more than {} bytes",
+                    kLongestReplacement));
+  }
+  return out;
 }
 
 std::optional<ReplacementTable::Match> ReplacementTable::shortest(std::string_view text) const {

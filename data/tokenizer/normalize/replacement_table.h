@@ -22,7 +22,8 @@ class ReplacementTable {
     std::string_view replacement;
   };
   // The shortest and the longest of the prefixes of `text` that have a replacement. DataError where
-  // the table leads beyond its end, into a character, or through more than 128 bytes of a key.
+  // the table leads beyond its end, into a character, through more than 128 bytes of a key, or to
+  // a replacement of more than 1024.
   std::optional<Match> shortest(std::string_view text) const;
   std::optional<Match> longest(std::string_view text) const;
 

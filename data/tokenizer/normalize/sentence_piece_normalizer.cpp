@@ -49,6 +49,7 @@ class SentencePieceNormalizer final : public Normalizer {
 
   std::string normalized(std::string_view text, bool with_sign) const {
     const bool fewer = how_.remove_extra_whitespaces;
+    const size_t bytes = text.size();
     while (fewer && !text.empty()) {
       const Step step = next(text);
       if (step.replacement != " ") break;
@@ -58,6 +59,7 @@ class SentencePieceNormalizer final : public Normalizer {
     if (text.empty()) return out;
     if (with_sign && !how_.whitespace_as_suffix) out += sign_;
     for (bool after_space = fewer; !text.empty();) {
+      require_sane_growth(out.size(), bytes);
       Step step = next(text);
       text.remove_prefix(step.bytes);
       if (after_space) step.replacement.remove_prefix(spaces_before(step.replacement));

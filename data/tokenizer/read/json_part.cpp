@@ -1,6 +1,7 @@
 #include "data/tokenizer/read/json_part.h"
 
 #include "core/status/error.h"
+#include "data/tokenizer/forms/json_object.h"
 #include "data/tokenizer/text/unicode.h"
 
 namespace ds {
@@ -14,13 +15,8 @@ void JsonPart::unsupported(const std::string& what) const {
 }
 
 std::optional<JsonPart> JsonPart::member(const char* key) const {
-  if (!value_->IsObject()) return std::nullopt;
-  const Json* found = nullptr;
-  for (const auto& [name, value] : value_->GetObject()) {
-    if (std::string_view(name.GetString(), name.GetStringLength()) == key) found = &value;
-  }
-  if (found == nullptr || found->IsNull()) return std::nullopt;
-  return JsonPart(*file_, *found, key);
+  const Json* const found = last_member(*value_, key);
+  return found == nullptr ? std::nullopt : std::optional(JsonPart(*file_, *found, key));
 }
 
 JsonPart JsonPart::require(const char* key) const {

@@ -1,6 +1,7 @@
 // One part of a tokenizer.json, and the file that errors about it name.
 #pragma once
 
+#include <fmt/format.h>
 #include <rapidjson/document.h>
 
 #include <optional>
@@ -45,13 +46,22 @@ class JsonPart {
 };
 
 // Calls read() for each part of a Sequence, and for what is none. DataError for sequences that are
-// nested deeper than any sane file has them.
+// nested deeper than any sane file has them, or have more parts together.
 template <class Read>
-void for_each_in_sequence(const JsonPart& part, const char* key, const Read& read, int depth = 0) {
+void for_each_in_sequence(const JsonPart& part, const char* key, const Read& read) {
   constexpr int kDeepest = 8;
-  if (part.type() != "Sequence") return read(part);
-  if (depth >= kDeepest) part.refuse("sequences are nested too deep");
-  for (const JsonPart& inner : part.list(key)) for_each_in_sequence(inner, key, read, depth + 1);
+  constexpr size_t kMostParts = 256;  // each goes over all of a text
+  size_t parts = 0;
+  const auto visit = [&](const auto& self, const JsonPart& at, int depth) -> void {
+    if (at.type() != "Sequence") {
+      if (++parts > kMostParts)
+        at.refuse(fmt::format("sequences of more than {} parts", kMostParts));
+      return read(at);
+    }
+    if (depth >= kDeepest) at.refuse("sequences are nested too deep");
+    for (const JsonPart& inner : at.list(key)) self(self, inner, depth + 1);
+  };
+  visit(visit, part, 0);
 }
 
 }  // namespace ds

@@ -8,8 +8,9 @@ namespace {
 
 std::unique_ptr<Normalizer> read_precompiled(const JsonPart& part) {
   if (!part.member("precompiled_charsmap")) return nullptr;
+  const std::string table = read_replacement_table(part);
   try {
-    return precompiled(read_replacement_table(part));
+    return precompiled(table);
   } catch (const DataError& error) {
     part.refuse(error.what());
   }

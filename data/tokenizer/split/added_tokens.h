@@ -1,6 +1,6 @@
 // Tokens that are found in a text before anything else is done to it: leftmost first, then longest.
-// The number of tokens costs nothing per byte of text but its logarithm where one may begin; their
-// length is bounded by kLongest.
+// The number of tokens costs nothing per byte of text; their length is bounded by kLongest, and so
+// are their bytes together.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/models/token_tree.h"
 #include "data/tokenizer/text/text_part.h"
 #include "data/tokenizer/text/unicode.h"
 
@@ -27,9 +28,11 @@ struct AddedToken {
 // Thread-safe once built.
 class AddedTokens {
  public:
-  static constexpr size_t kLongest = 1024;  // bytes
+  static constexpr size_t kLongest = TokenTree::kLongestToken;
+  // A million tokens of some thirty bytes each are ten times what any file has.
+  static constexpr size_t kMostBytes = size_t{1} << 25;
 
-  // If two tokens have the same content the first one counts.
+  // If two tokens have the same content the first one counts. DataError for more than kMostBytes.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   // A word may be told only by what lies before it, which a part of a text does not show.
@@ -107,8 +110,9 @@ class AddedTokens {
   // The longest token that the text begins with, or null.
   const AddedToken* match(std::string_view text) const;
 
-  std::vector<AddedToken> tokens_;        // sorted by content
-  std::array<size_t, 257> first_byte_{};  // where tokens that begin with a byte are in tokens_
+  std::vector<AddedToken> tokens_;
+  TokenTree tree_;                     // of places in tokens_
+  std::array<bool, 256> may_begin_{};  // whether a token begins with a byte
   size_t longest_ = 0;
   bool has_words_ = false;
 };

@@ -27,6 +27,8 @@ constexpr int64_t kAllowancePerByte = 500;
 constexpr int64_t kStepsGrowth = 8;
 constexpr int64_t kMostSteps = int64_t{1} << 30;  // PCRE2 counts in 32 bits
 constexpr size_t kJitStackBytes = size_t{16} << 20;
+// PCRE2 has no more room for what it compiles.
+constexpr size_t kLongestPattern = size_t{64} << 10;  // bytes
 
 std::string message_of(int error) {
   std::array<PCRE2_UCHAR, 256> buffer{};
@@ -50,16 +52,26 @@ constexpr std::array kClassNames{
     ClassName{'H', "", "[^0-9A-Fa-f]"},
 };
 
+// For messages: without the end of a long one.
+std::string shown(std::string_view pattern) {
+  constexpr size_t kShown = 200;
+  if (pattern.size() <= kShown) return std::string(pattern);
+  return std::string(whole_characters(pattern.substr(0, kShown))) + "...";
+}
+
 [[noreturn]] void refuse_syntax(std::string_view pattern, const std::string& what) {
-  throw Unsupported(fmt::format("pre-tokenizer pattern '{}': {} is not supported", pattern, what));
+  throw Unsupported(
+      fmt::format("pre-tokenizer pattern '{}': {} is not supported", shown(pattern), what));
 }
 
 // \p{Han} and the like are scripts of characters; what PCRE2 takes by default are the scripts that
 // a character may stand in.
 std::string property_in_words_of_pcre(std::string_view pattern, size_t& i) {
-  const size_t end = pattern.find('}', i);
-  const std::string whole(pattern.substr(i - 1, end - i + 2));
-  if (end == std::string_view::npos || i + 2 > end) return whole.substr(0, 2);
+  constexpr size_t kLongestName = 64;
+  const size_t length = pattern.substr(i, kLongestName).find('}');
+  if (length == std::string_view::npos || length < 2) return std::string(pattern.substr(i - 1, 2));
+  const size_t end = i + length;
+  const std::string whole(pattern.substr(i - 1, length + 2));
   std::string name = whole.substr(3, whole.size() - 4);
   const bool negated = name.starts_with('^');
   if (negated) name.erase(0, 1);
@@ -126,6 +138,7 @@ struct PatternWork::Scratch {
 PatternWork::PatternWork(size_t text_bytes) { begin_text(text_bytes); }
 void PatternWork::begin_text(size_t text_bytes) {
   left_ = kAllowance + kAllowancePerByte * static_cast<int64_t>(text_bytes);
+  room_ = WritingRoom(text_bytes);
 }
 PatternWork::~PatternWork() = default;
 
@@ -137,13 +150,17 @@ struct Regex::Code {
 Regex::Regex(std::string_view pattern) : pattern_(pattern), code_(std::make_unique<Code>()) {
   int error = 0;
   size_t offset = 0;
+  if (pattern.size() > kLongestPattern) {
+    throw DataError(fmt::format("pre-tokenizer pattern '{}' has {} bytes, expected at most {}",
+                                shown(pattern), pattern.size(), kLongestPattern));
+  }
   const std::string written = in_words_of_pcre(pattern);
   code_->compiled = pcre2_compile(
       reinterpret_cast<PCRE2_SPTR>(written.data()), written.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
       &error, &offset, nullptr);
   if (code_->compiled == nullptr) {
-    throw DataError(fmt::format("pre-tokenizer pattern '{}': {} at character {}", pattern,
+    throw DataError(fmt::format("pre-tokenizer pattern '{}': {} at character {}", shown(pattern),
                                 message_of(error), offset));
   }
   // Without JIT (hardened kernels forbid it) matching is interpreted: slower, same result.
@@ -194,7 +211,7 @@ void Regex::charge(int64_t amount, size_t at, PatternWork& work) const {
   throw DataError(fmt::format(
       "tokenizer: the pattern '{}' takes too much work at byte {} of the text: it backtracks "
       "or looks ahead again and again; simplify it",
-      pattern_, at));
+      shown(pattern_), at));
 }
 
 bool Regex::find(std::string_view text, const Search& from, PatternWork& work, size_t& begin,
@@ -242,7 +259,7 @@ bool Regex::find(std::string_view text, const Search& from, PatternWork& work, s
       search.steps = static_cast<uint32_t>(std::min(wanted, kMostSteps));
     } else {
       throw DataError(fmt::format("tokenizer: the pattern '{}' at byte {} of the text: {}",
-                                  pattern_, search.at, message_of(result)));
+                                  shown(pattern_), search.at, message_of(result)));
     }
   }
   return false;

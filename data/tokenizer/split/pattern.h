@@ -8,26 +8,29 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/text/growth.h"
 #include "data/tokenizer/text/unicode.h"
 
 namespace ds {
 
-// What all patterns together may do to one text: as much as any sane pattern takes, for every byte
-// of it, and a fixed allowance besides for hard places. It counts what PCRE2 counts (steps of
-// backtracking) and the bytes that an attempt looks ahead over, both deterministic, so that every
-// rank refuses the same texts. Confined to one thread.
+// What all patterns together may do to one text, and all steps may write for it: as much as any
+// sane pattern takes, for every byte of it, and a fixed allowance besides for hard places. It
+// counts what PCRE2 counts (steps of backtracking) and the bytes that an attempt looks ahead over,
+// both deterministic, so that every rank refuses the same texts. Confined to one thread.
 class PatternWork {
  public:
   explicit PatternWork(size_t text_bytes);
   void begin_text(size_t text_bytes);  // another text, in the same room
   ~PatternWork();
-  PatternWork(const PatternWork&) = delete;  // owns what PCRE2 works in
+  void write(size_t bytes) { room_.take(bytes); }  // DataError once it is too much
+  PatternWork(const PatternWork&) = delete;        // owns what PCRE2 works in
 
  private:
   friend class Regex;
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;  // made when a pattern first wants it
   int64_t left_ = 0;
+  WritingRoom room_{0};
 };
 
 // Thread-safe.

@@ -161,6 +161,7 @@ Pieces PreTokenizer::split(std::string_view text, const TextPart& part, bool beg
                            PatternWork& work) const {
   Pieces pieces;
   pieces.taken = text.size();
+  size_t written_bytes = 0;  // all of them are kept
   if (!text.empty()) pieces.views.push_back(text);
   for (const PreTokenizerStep& step : steps_) {
     const bool is_first = &step == steps_.data();
@@ -168,8 +169,11 @@ Pieces PreTokenizer::split(std::string_view text, const TextPart& part, bool beg
     for (size_t i = 0; i < pieces.views.size(); ++i) {
       std::string_view piece = pieces.views[i];
       if (step.rewrite != nullptr) {
-        if (auto written = step.rewrite->apply(piece, begins && i == 0))
+        if (auto written = step.rewrite->apply(piece, begins && i == 0)) {
+          work.write(written->size());
+          require_sane_growth(written_bytes += written->size(), text.size());
           piece = pieces.owned.emplace_back(std::move(*written));
+        }
       }
       if (step.pattern == nullptr) {
         next.push_back(piece);

@@ -66,3 +66,12 @@ TEST_CASE("random templates render as jinja2 renders them", "[data][chat]") {
   for (size_t i = 1; i < lines.size(); ++i)
     check(view_of(lines[i][0]), lines[0], lines[i][1], lines[i][2]);
 }
+
+TEST_CASE("formats of values of all kinds are written as Python writes them", "[data][chat]") {
+  const auto lines = lines_of("formats.jsonl");
+  REQUIRE(lines.size() > 300);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const rapidjson::Value none("");
+    check(view_of(lines[i][0]), lines[0], lines[i][1], none);
+  }
+}

@@ -53,6 +53,18 @@ TEST_CASE("each normalizer by itself", "[data]") {
   CHECK(normalize(both, "BC", work) == "Abc");
 }
 
+TEST_CASE("a table's replacement of more than a kibibyte is refused", "[data]") {
+  std::string table = table_of_one();
+  const size_t end = table.size() - 1;
+  CHECK(made_by(precompiled(table), "xax") == "xbcx");
+  table.insert(end, 1022, 'c');
+  CHECK(made_by(precompiled(table), "a").size() == 1024);
+  CHECK_THROWS_AS(made_by(precompiled(table), std::string(10'000, 'a')), DataError);  // it grows
+  table.insert(end, 1, 'c');
+  CHECK_THROWS_WITH(made_by(precompiled(table), "a"),
+                    Catch::Contains("a replacement of more than 1024 bytes"));
+}
+
 TEST_CASE("normalizers tell what is left of a text's first character", "[data]") {
   const auto beginning = [](std::unique_ptr<Normalizer> first, std::unique_ptr<Normalizer> second,
                             std::string_view text) {

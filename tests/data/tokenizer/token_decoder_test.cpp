@@ -8,7 +8,8 @@ using namespace ds;
 namespace {
 
 std::string decoded(const std::unique_ptr<TokenDecoder>& decoder, std::vector<std::string> tokens) {
-  decoder->apply(tokens);
+  PatternWork work(16);
+  decoder->apply(tokens, work);
   std::string out;
   for (const std::string& token : tokens) out += "[" + token + "]";
   return out;
