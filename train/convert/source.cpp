@@ -29,6 +29,7 @@
 #include "train/engine_pieces.h"
 #include "train/settings/rates.h"
 #include "train/settings/resume_facts.h"
+#include "train/settings/tensor_cuts.h"
 #include "train/step/scaling_state.h"
 
 namespace ds {
@@ -103,9 +104,18 @@ void read_slots(ConversionSource& source, const NameRules& rules,
   };
 }
 
+// Buffers are no parameters.
+std::vector<std::string> stored_names(const DeepSpeedFolder& folder) {
+  std::vector<std::string> names;
+  for (const deepspeed::SavedParameter& parameter : folder.parameters()) {
+    if (parameter.kind != deepspeed::SavedParameter::Kind::kBuffer) names.push_back(parameter.name);
+  }
+  return names;
+}
+
 ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
   const auto folder =
-      std::make_shared<const DeepSpeedFolder>(DeepSpeedFolder::open(files, what.source, what.tag));
+      std::make_shared<DeepSpeedFolder>(DeepSpeedFolder::open(files, what.source, what.tag));
   const deepspeed::Progress& progress = folder->progress();
   ConversionSource source{.about = {.from = folder->directory(),
                                     .step = progress.steps,
@@ -122,9 +132,11 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
       source.frozen.push_back(parameter.name);
     }
   }
+  const NameRules rules = rules_of(files, what);
+  join_ranks(*folder, source.model, renamed(stored_names(*folder), rules));
   const std::vector<std::string> slots =
       source.frozen.empty() ? source.slots : std::vector<std::string>{};
-  read_slots(source, rules_of(files, what), slots, [&](const std::string& slot) {
+  read_slots(source, rules, slots, [&](const std::string& slot) {
     return WeightFolder(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
   });
   return source;
