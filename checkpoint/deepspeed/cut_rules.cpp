@@ -183,7 +183,7 @@ bool ends_in(std::string_view name, std::string_view module) {
 
 }  // namespace
 
-std::optional<CutRule> megatron_rule(std::string_view name, bool is_gated) {
+std::optional<CutRule> megatron_rule(std::string_view name, const MegatronFacts& facts) {
   constexpr std::array kFronts{"language_model.", "model.language_model.", "module.language_model.",
                                "module.model.language_model."};
   const bool is_megatron =
@@ -192,11 +192,15 @@ std::optional<CutRule> megatron_rule(std::string_view name, bool is_gated) {
   const bool is_bias = name.ends_with(".bias");
   CutRule rule;
   if (ends_in(name, "dense_h_to_4h")) {
-    rule.equal_parts = is_gated ? 2 : 1;
+    rule.equal_parts = facts.is_gated ? 2 : 1;
+    return rule;
+  }
+  if (ends_in(name, "query_key_value")) {
+    rule.equal_parts = facts.version < 1 ? 3 : 1;  // else head by head
     return rule;
   }
   for (const std::string_view module :
-       {"word_embeddings", "output_layer", "lm_head", "query_key_value", "query", "key_value"}) {
+       {"word_embeddings", "output_layer", "lm_head", "query", "key_value"}) {
     if (ends_in(name, module)) return rule;
   }
   const bool is_by_rows = ends_in(name, "attention.dense") ||

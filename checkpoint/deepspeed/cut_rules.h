@@ -42,8 +42,11 @@ class CutRules {
   std::string path_;
 };
 
-// How Megatron-LM cuts what it calls so; nothing for other names than its own. `is_gated`: its
-// dense_h_to_4h has the gate before what is gated.
-std::optional<CutRule> megatron_rule(std::string_view name, bool is_gated);
+struct MegatronFacts {
+  double version = 0;     // checkpoint_version, by which each rank orders query_key_value
+  bool is_gated = false;  // dense_h_to_4h has the gate before what is gated
+};
+// How Megatron-LM cuts what it calls so; nothing for other names than its own.
+std::optional<CutRule> megatron_rule(std::string_view name, const MegatronFacts& facts);
 
 }  // namespace ds::deepspeed

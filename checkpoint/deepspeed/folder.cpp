@@ -133,7 +133,7 @@ bool is_gated(const TensorsByName& weights, const std::string& name) {
 
 bool has_names_of_megatron(const SavedTable& table) {
   return std::ranges::any_of(table.parameters, [](const SavedParameter& parameter) {
-    return megatron_rule(parameter.name, false).has_value();
+    return megatron_rule(parameter.name, {}).has_value();
   });
 }
 
@@ -142,20 +142,26 @@ bool has_names_of_megatron(const SavedTable& table) {
 void DeepSpeedFolder::take_ranks(const FolderFiles& names) {
   std::vector<ModelPart> ranks = parts_of(names.parts);
   require_all_ranks(ranks);
+  const SavedFields model(*ranks.front().model);
+  if (const TorchValue* version = model.find("checkpoint_version")) {
+    version_ = number_of(model.file(), *version);
+  }
   if (ranks.size() == 1) {
     table_ = std::move(ranks.front().table);
     return;
   }
   for (ModelPart& rank : ranks) rank.table.progress.tensor_ranks = std::ssize(ranks);
   const SavedTable& first = ranks.front().table;
-  if (const auto rules = CutRules::of(SavedFields(*ranks.front().model))) {
+  if (const auto rules = CutRules::of(model)) {
     table_ = joined_ranks(ranks, [&](const std::string& name, std::span<const Extents> shapes) {
       return join_of(rules->of(name), shapes);
     });
   } else if (has_names_of_megatron(first)) {
     table_ = joined_ranks(ranks, [&](const std::string& name, std::span<const Extents> shapes) {
       const CutRule same{.kind = CutRule::Kind::kSame};
-      return join_of(megatron_rule(name, is_gated(first.weights, name)).value_or(same), shapes);
+      const MegatronFacts facts{.version = version_.value_or(0),
+                                .is_gated = is_gated(first.weights, name)};
+      return join_of(megatron_rule(name, facts).value_or(same), shapes);
     });
   } else {
     table_ = table_to_join(first);

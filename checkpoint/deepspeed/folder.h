@@ -35,6 +35,9 @@ class DeepSpeedFolder {
   const std::string& directory() const { return directory_; }
   const Progress& progress() const { return table_.progress; }
   const std::vector<SavedParameter>& parameters() const { return table_.parameters; }
+  // What Megatron-LM calls so; nothing where no file says it.
+  std::optional<double> checkpoint_version() const { return version_; }
+
   // Whether tensors cannot be read before join(), since no file says how ranks cut them.
   bool needs_cuts() const { return needs_cuts_; }
   // Joins the ranks' parts where needs_cuts(). `cut_of`: of a name in the files; nothing for a
@@ -66,6 +69,7 @@ class DeepSpeedFolder {
   SavedTable table_;
   std::vector<ModelPart> unjoined_;  // where needs_cuts()
   bool needs_cuts_ = false;
+  std::optional<double> version_{};
 };
 
 }  // namespace ds::deepspeed

@@ -12,7 +12,9 @@ using Kind = CutRule::Kind;
 
 TEST_CASE("layers of Megatron are cut as it cuts them", "[checkpoint]") {
   const std::string layer = "language_model.encoder.layers.0.";
-  const auto rule = [](const std::string& name) { return megatron_rule(name, false).value(); };
+  const auto rule = [](const std::string& name) {
+    return megatron_rule(name, {.version = 3}).value();
+  };
   for (const std::string& name :
        {layer + "self_attention.query_key_value.weight", layer + "attention.query_key_value.bias",
         layer + "mlp.dense_h_to_4h.weight", layer + "mlp.dense_h_to_4h.bias",
@@ -36,8 +38,9 @@ TEST_CASE("layers of Megatron are cut as it cuts them", "[checkpoint]") {
     CAPTURE(name);
     CHECK(rule(name).kind == Kind::kSame);
   }
-  CHECK(megatron_rule(layer + "mlp.dense_h_to_4h.weight", true)->equal_parts == 2);
-  CHECK_FALSE(megatron_rule("model.layers.0.mlp.up_proj.weight", false));
+  CHECK(megatron_rule(layer + "mlp.dense_h_to_4h.weight", {.is_gated = true})->equal_parts == 2);
+  CHECK(megatron_rule(layer + "attention.query_key_value.bias", {.version = 0})->equal_parts == 3);
+  CHECK_FALSE(megatron_rule("model.layers.0.mlp.up_proj.weight", {}));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "model/hf/renamed_tensors.h"
 #include "model/hf/weights.h"
 #include "optim/grouped_optimizer.h"
+#include "train/convert/megatron.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
 #include "train/settings/rates.h"
@@ -136,8 +137,18 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
   join_ranks(*folder, source.model, renamed(stored_names(*folder), rules));
   const std::vector<std::string> slots =
       source.frozen.empty() ? source.slots : std::vector<std::string>{};
+  // With rules, names are those of the files, and whoever wrote them says what is what.
+  const bool is_megatron = !what.name_map && has_names_of_megatron(stored_names(*folder));
+  if (is_megatron && !folder->checkpoint_version()) {
+    source.about.notes.emplace_back(
+        "its files have no checkpoint_version: rows of query_key_value are taken as those of all "
+        "queries, then all keys, then all values, as Megatron-LM takes them");
+  }
   read_slots(source, rules, slots, [&](const std::string& slot) {
-    return WeightFolder(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+    if (!is_megatron) return stored;
+    return from_megatron(std::move(stored), source.model, source.specs,
+                         folder->checkpoint_version().value_or(0));
   });
   return source;
 }
