@@ -75,7 +75,7 @@ Begun begin_from_deepspeed(Engine& engine, FileSystem& files, const Beginning& f
       run_to_go_on(engine.options(), engine.mesh().size(Axis::kData), from.config);
   const Continuation next = continuation_of(state.facts(), run);
   require_may(next, from.changes, state.directory());
-  state.fit(engine.store().model_specs(), run.slots);
+  state.fit(engine.options().model, engine.store().model_specs(), run.slots);
   restore_owned(engine, state);
   engine.restore_scaling(
       ScalingState{.skipped = next.skipped,

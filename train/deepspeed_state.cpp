@@ -8,6 +8,7 @@
 #include "model/hf/renamed_tensors.h"
 #include "optim/rule_optimizer.h"
 #include "train/engine_pieces.h"
+#include "train/settings/tensor_cuts.h"
 
 namespace ds {
 namespace {
@@ -40,18 +41,34 @@ void refuse_own(const FileSystem& files, const std::string& path) {
       path, way));
 }
 
+// The names of the files without those of wrappers, each with the whole one.
+std::map<std::string, std::string> names_inside(const DeepSpeedFolder& folder) {
+  std::vector<std::string> stored;
+  for (const deepspeed::SavedParameter& parameter : folder.parameters()) {
+    if (parameter.kind != deepspeed::SavedParameter::Kind::kBuffer) {
+      stored.push_back(parameter.name);
+    }
+  }
+  const size_t wrapper = wrapper_bytes(stored);
+  std::map<std::string, std::string> names;
+  for (const std::string& name : stored) names.emplace(name.substr(wrapper), name);
+  return names;
+}
+
 }  // namespace
 
 DeepSpeedState DeepSpeedState::open(FileSystem& files, const std::string& path) {
   refuse_own(files, path);
-  return DeepSpeedState(
-      std::make_shared<const DeepSpeedFolder>(DeepSpeedFolder::open(files, path)));
+  return DeepSpeedState(std::make_shared<DeepSpeedFolder>(DeepSpeedFolder::open(files, path)));
 }
 
 std::string DeepSpeedState::words() const {
   const deepspeed::Progress& progress = folder_->progress();
-  return fmt::format("DeepSpeed {}, ZeRO stage {}, {} rank{}", progress.version, progress.stage,
-                     progress.data_ranks, progress.data_ranks == 1 ? "" : "s");
+  const int64_t tensor = progress.tensor_ranks;
+  const int64_t ranks = progress.data_ranks * tensor;
+  return fmt::format("DeepSpeed {}, ZeRO stage {}, {} rank{}{}", progress.version, progress.stage,
+                     ranks, ranks == 1 ? "" : "s",
+                     tensor == 1 ? "" : fmt::format(", tensor parallel over {}", tensor));
 }
 
 DeepSpeedFacts DeepSpeedState::facts() const {
@@ -70,8 +87,10 @@ DeepSpeedFacts DeepSpeedState::facts() const {
   return facts;
 }
 
-void DeepSpeedState::fit(std::span<const ParamSpec> specs, const std::vector<std::string>& slots) {
+void DeepSpeedState::fit(const ModelConfig& model, std::span<const ParamSpec> specs,
+                         const std::vector<std::string>& slots) {
   tensors_.clear();
+  join_ranks(*folder_, model, names_inside(*folder_));
   const auto add = [&](const std::string& slot, const std::string& name) {
     WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder_, slot));
     tensors_.emplace(slot, HfWeights(without_wrappers(std::move(stored)), name, specs));

@@ -30,9 +30,11 @@ class DeepSpeedState {
   // Unsupported where what its optimizer keeps cannot be read.
   DeepSpeedFacts facts() const;
 
-  // Before the first read(). DataError listing what of the model is missing, unknown or of another
-  // shape, of the weights or of a slot.
-  void fit(std::span<const ParamSpec> specs, const std::vector<std::string>& slots);
+  // Before the first read(). `specs`: those of `model`. DataError listing what of the model is
+  // missing, unknown or of another shape, of the weights or of a slot, or naming a tensor that
+  // tensor-parallel ranks have otherwise cut than the model is.
+  void fit(const ModelConfig& model, std::span<const ParamSpec> specs,
+           const std::vector<std::string>& slots);
   // Tensors among the weights that the model has no place for, such as BERT's pooler.
   const std::vector<std::string>& left_out() const;
   // Elements [begin, begin + into.numel()) of parameter `index` of those specs; `slot`:
@@ -40,9 +42,9 @@ class DeepSpeedState {
   void read(size_t index, const std::string& slot, int64_t begin, Tensor& into) const;
 
  private:
-  explicit DeepSpeedState(std::shared_ptr<const deepspeed::DeepSpeedFolder> folder)
+  explicit DeepSpeedState(std::shared_ptr<deepspeed::DeepSpeedFolder> folder)
       : folder_(std::move(folder)) {}
-  std::shared_ptr<const deepspeed::DeepSpeedFolder> folder_;
+  std::shared_ptr<deepspeed::DeepSpeedFolder> folder_;
   std::map<std::string, HfWeights> tensors_;  // by slot
 };
 

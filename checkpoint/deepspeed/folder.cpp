@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "checkpoint/deepspeed/cut_rules.h"
 #include "checkpoint/deepspeed/folder_files.h"
 #include "checkpoint/deepspeed/pipeline_table.h"
+#include "checkpoint/deepspeed/tensor_ranks.h"
 #include "core/status/error.h"
-#include "core/values/index.h"
 
 namespace ds::deepspeed {
 
@@ -68,7 +69,7 @@ std::vector<UniversalParameter> open_universal(const FileSystem& files,
 }  // namespace
 
 SavedTable DeepSpeedFolder::universal(const FileSystem& files, const FolderFiles& names) {
-  const OpenFiles& model = open(names.stages.front().model);
+  const OpenFiles& model = open(names.parts.front().model);
   const std::vector<UniversalParameter> parameters =
       open_universal(files, directory_, opened_.emplace_back());
   SavedTable table = universal_table(*model.front(), parameters);
@@ -89,15 +90,95 @@ SavedTable DeepSpeedFolder::stage(const RankFiles& names) {
   return optimizer.empty() ? plain_table(*model.front()) : zero_table(model, optimizer);
 }
 
-SavedTable DeepSpeedFolder::pipeline(const FolderFiles& names) {
-  std::vector<StageTable> stages;
-  for (const RankFiles& own : names.stages) {
+std::vector<ModelPart> DeepSpeedFolder::parts_of(const std::vector<RankFiles>& names) {
+  std::vector<ModelPart> parts;
+  for (const RankFiles& own : names) {
     SavedTable table = stage(own);
-    stages.push_back({std::move(table), opened_.back().front().get()});
+    parts.push_back({std::move(table), opened_.back().front().get()});
   }
+  return parts;
+}
+
+SavedTable DeepSpeedFolder::pipeline(const FolderFiles& names) {
+  std::vector<ModelPart> stages = parts_of(names.parts);
   std::vector<const TorchFile*> layers;
   for (const auto& file : open(names.layers)) layers.push_back(file.get());
   return pipeline_table(std::move(stages), layers);
+}
+
+namespace {
+
+// Names and progress, of what cannot be joined yet.
+SavedTable table_to_join(const SavedTable& first) {
+  SavedTable table;
+  table.parameters = first.parameters;
+  table.progress = first.progress;
+  table.why_no_slots = first.why_no_slots;
+  for (const auto& [slot, tensors] : first.slots) table.slots[slot];
+  return table;
+}
+
+// Whether a linear layer of Megatron's has a gate before what is gated: it makes twice as much as
+// the one behind it takes.
+bool is_gated(const TensorsByName& weights, const std::string& name) {
+  constexpr std::string_view kUp = "dense_h_to_4h.";
+  const size_t at = name.rfind(kUp);
+  if (at == std::string::npos) return false;
+  const std::string front = name.substr(0, at);
+  const auto up = weights.find(front + "dense_h_to_4h.weight");
+  const auto down = weights.find(front + "dense_4h_to_h.weight");
+  return up != weights.end() && down != weights.end() && down->second.shape.size() == 2 &&
+         !up->second.shape.empty() && up->second.shape[0] == 2 * down->second.shape[1];
+}
+
+bool has_names_of_megatron(const SavedTable& table) {
+  return std::ranges::any_of(table.parameters, [](const SavedParameter& parameter) {
+    return megatron_rule(parameter.name, {}).has_value();
+  });
+}
+
+}  // namespace
+
+void DeepSpeedFolder::take_ranks(const FolderFiles& names) {
+  std::vector<ModelPart> ranks = parts_of(names.parts);
+  require_all_ranks(ranks);
+  const SavedFields model(*ranks.front().model);
+  if (const TorchValue* version = model.find("checkpoint_version")) {
+    version_ = number_of(model.file(), *version);
+  }
+  if (ranks.size() == 1) {
+    table_ = std::move(ranks.front().table);
+    return;
+  }
+  for (ModelPart& rank : ranks) rank.table.progress.tensor_ranks = std::ssize(ranks);
+  const SavedTable& first = ranks.front().table;
+  if (const auto rules = CutRules::of(model)) {
+    table_ = joined_ranks(ranks, [&](const std::string& name, std::span<const Extents> shapes) {
+      return join_of(rules->of(name), shapes);
+    });
+  } else if (has_names_of_megatron(first)) {
+    table_ = joined_ranks(ranks, [&](const std::string& name, std::span<const Extents> shapes) {
+      const CutRule same{.kind = CutRule::Kind::kSame};
+      const MegatronFacts facts{.version = version_.value_or(0),
+                                .is_gated = is_gated(first.weights, name)};
+      return join_of(megatron_rule(name, facts).value_or(same), shapes);
+    });
+  } else {
+    table_ = table_to_join(first);
+    unjoined_ = std::move(ranks);
+    needs_cuts_ = true;
+  }
+}
+
+void DeepSpeedFolder::join(
+    const std::function<std::optional<FamilyCut>(const std::string& name)>& cut_of) {
+  if (!needs_cuts_) return;
+  table_ = joined_ranks(unjoined_, [&](const std::string& name, std::span<const Extents> shapes) {
+    const std::optional<FamilyCut> cut = cut_of(name);
+    return cut ? join_of(*cut, shapes) : join_of(CutRule{.kind = CutRule::Kind::kSame}, shapes);
+  });
+  unjoined_.clear();
+  needs_cuts_ = false;
 }
 
 const OpenFiles& DeepSpeedFolder::open(const std::vector<std::string>& names) {
@@ -117,7 +198,7 @@ DeepSpeedFolder DeepSpeedFolder::open(FileSystem& files, const std::string& path
   if (names.is_universal) {
     folder.table_ = folder.universal(files, names);
   } else if (names.layers.empty()) {
-    folder.table_ = folder.stage(names.stages.front());
+    folder.take_ranks(names);
   } else {
     folder.table_ = folder.pipeline(names);
   }
@@ -132,6 +213,12 @@ std::vector<std::string> DeepSpeedFolder::slots() const {
 }
 
 const TensorsByName& DeepSpeedFolder::tensors(const std::string& slot) const {
+  if (needs_cuts_) {
+    throw Unsupported(
+        fmt::format("{}: no file says how its {} tensor-parallel ranks cut their tensors "
+                    "(universal_checkpoint_info), and the model that they are of is not known",
+                    directory_, progress().tensor_ranks));
+  }
   if (slot == kWeightSlot) return table_.weights;
   if (!table_.why_no_slots.empty()) throw Unsupported(table_.why_no_slots);
   const auto found = table_.slots.find(slot);
@@ -148,24 +235,6 @@ const SavedTensor& DeepSpeedFolder::tensor(const std::string& name, const std::s
     throw DataError(fmt::format("{}: has no {} of {}", directory_, slot, name));
   }
   return found->second;
-}
-
-void read(const SavedTensor& tensor, int64_t begin, std::span<std::byte> into) {
-  const int64_t item = tensor.dtype.size;
-  DS_CHECK(item > 0 && std::ssize(into) % item == 0 && begin >= 0 &&
-               begin + std::ssize(into) / item <= tensor.numel(),
-           "read: {} bytes from element {} of {}", into.size(), begin, tensor.numel());
-  for (const SavedRun& run : tensor.runs) {
-    if (begin >= run.numel) {
-      begin -= run.numel;
-      continue;
-    }
-    const int64_t count = std::min(run.numel - begin, std::ssize(into) / item);
-    if (count == 0) return;
-    run.file->copy(*run.tensor, run.first + begin, into.first(to_size(count * item)));
-    into = into.subspan(to_size(count * item));
-    begin = 0;
-  }
 }
 
 }  // namespace ds::deepspeed

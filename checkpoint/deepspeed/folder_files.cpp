@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kModelEnd = "_model_states.pt", kOptimizerEnd = "_optim_states.pt";
 constexpr std::string_view kUniversal = "zero";
-constexpr int64_t kMostStages = 10000;
+constexpr int64_t kMostParts = 10000;
 constexpr std::array<std::string_view, 2> kZeroFronts = {"zero_pp_rank_", "bf16_zero_pp_rank_"};
 
 bool is_state(std::string_view name) {
@@ -58,7 +58,6 @@ bool is_of_second_tensor_rank(std::string_view name) {
 }
 
 void refuse_layouts(const std::string& folder, std::span<const std::string> names) {
-  const bool is_pipeline = std::ranges::any_of(names, is_layer);
   constexpr std::string_view kAdvice =
       "DeepSpeed's ds_to_universal.py makes a universal checkpoint of it, which is read";
   for (const std::string& name : names) {
@@ -70,11 +69,9 @@ void refuse_layouts(const std::string& folder, std::span<const std::string> name
                       folder, name));
     }
     if (has_whole_tensors(names)) continue;
-    const bool is_of_first =
-        name.find("mp_rank_") == std::string::npos || name.find("mp_rank_00") != std::string::npos;
-    if (is_of_second_tensor_rank(name) || (!is_pipeline && !is_of_first)) {
-      throw Unsupported(
-          fmt::format("{}: {} is of several tensor-parallel ranks; {}", folder, name, kAdvice));
+    if (is_of_second_tensor_rank(name)) {
+      throw Unsupported(fmt::format("{}: {} is of several tensor-parallel ranks of a pipeline; {}",
+                                    folder, name, kAdvice));
     }
   }
 }
@@ -109,15 +106,17 @@ void require_all(const std::string& folder, const std::vector<std::string>& file
   }
 }
 
-// The ranks that parts of a model have, of a pipeline one for each stage; without others the first.
+// The ranks that parts of a model have: of a pipeline one for each stage, else one for each
+// tensor-parallel rank; without others the first.
 int64_t model_ranks_in(std::span<const std::string> names) {
   int64_t count = 1;
-  for (const std::string& name : names) {
+  for (const std::string_view name : names) {
     constexpr std::string_view kFront = "mp_rank_";
-    if (!name.starts_with(kFront) || !name.ends_with(kModelEnd)) continue;
-    const auto rank = number_in<int64_t>(std::string_view(name).substr(
-        kFront.size(), name.size() - kFront.size() - kModelEnd.size()));
-    if (rank && *rank < kMostStages) count = std::max(count, *rank + 1);
+    const size_t at = name.find(kFront);
+    if (at == std::string_view::npos || !is_state(name)) continue;
+    const std::string_view rest = name.substr(at + kFront.size());
+    const auto rank = number_in<int64_t>(rest.substr(0, rest.find('_')));
+    if (rank && *rank < kMostParts) count = std::max(count, *rank + 1);
   }
   return count;
 }
@@ -170,22 +169,26 @@ bool is_checkpoint(std::span<const std::string> names) {
 
 FolderFiles files_of(const std::string& folder, std::span<const std::string> names) {
   refuse_layouts(folder, names);
-  FolderFiles files{.stages = {}, .layers = {}, .is_universal = has_whole_tensors(names)};
+  FolderFiles files{.parts = {}, .layers = {}, .is_universal = has_whole_tensors(names)};
   if (files.is_universal) {
-    files.stages.push_back(rank_files(folder, of_model_rank(names, 0), 0, true));
+    files.parts.push_back(rank_files(folder, of_model_rank(names, 0), 0, true));
     return files;
   }
   std::ranges::copy_if(names, std::back_inserter(files.layers), is_layer);
   natural_sort(files.layers);
-  const int64_t count = files.layers.empty() ? 1 : model_ranks_in(names);
+  const int64_t count = model_ranks_in(names);
   for (int64_t rank = 0; rank < count; ++rank) {
+    const std::vector<std::string> own = of_model_rank(names, rank);
     const std::string whole = model_states_name(std::nullopt, narrow<int>(rank));
-    if (!files.layers.empty() && std::ranges::find(names, whole) == names.end()) {
+    const bool has_model = std::ranges::find(own, whole) != own.end() ||
+                           (files.layers.empty() && !states_of(own, kModelEnd).empty());
+    if (count > 1 && !has_model) {
       throw InputMissing(fmt::format(
-          "{}/{}: is missing; the checkpoint is of a pipeline, and each stage has files of its own",
-          folder, whole));
+          "{}/{}: is missing; the checkpoint is of {}, and each {} has files of its own", folder,
+          whole, files.layers.empty() ? "tensor-parallel ranks" : "a pipeline",
+          files.layers.empty() ? "rank" : "stage"));
     }
-    files.stages.push_back(rank_files(folder, of_model_rank(names, rank), rank, false));
+    files.parts.push_back(rank_files(folder, own, rank, false));
   }
   return files;
 }

@@ -40,13 +40,22 @@ ParamGroups groups_of(const SavedFields& root) {
   return groups;
 }
 
+void add_tensors(const TorchDict& dict, const std::string& front, const std::string& path,
+                 NamedSaved& tensors) {
+  for (const auto& [key, value] : dict.items) {
+    const TorchTensor* tensor = value.as_tensor();
+    const TorchDict* inner = value.as_dict();
+    if (!front.empty() && !key.as_text()) continue;
+    const std::string name = front + text_of(key, path);
+    if (tensor != nullptr) tensors.emplace_back(name, tensor);
+    if (inner != nullptr) add_tensors(*inner, name + ".", path, tensors);
+  }
+}
+
+// Megatron-DeepSpeed saves a dict of each module in that of the one around it.
 NamedSaved tensors_of(const SavedFields& fields) {
   NamedSaved tensors;
-  for (const auto& [key, value] : fields.dict().items) {
-    const std::string name = text_of(key, fields.name_of());
-    const TorchTensor* tensor = value.as_tensor();
-    if (tensor != nullptr) tensors.emplace_back(name, tensor);
-  }
+  add_tensors(fields.dict(), "", fields.name_of(), tensors);
   return tensors;
 }
 

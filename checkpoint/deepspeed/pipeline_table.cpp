@@ -21,7 +21,7 @@ namespace {
 
 using Kind = SavedParameter::Kind;
 
-void require_like(const StageTable& own, const StageTable& first) {
+void require_like(const ModelPart& own, const ModelPart& first) {
   const Progress &mine = own.table.progress, &theirs = first.table.progress;
   const auto differs = [&](std::string_view what, const auto& one, const auto& other) {
     if (one == other) return;
@@ -34,8 +34,8 @@ void require_like(const StageTable& own, const StageTable& first) {
   differs("number of updates", mine.updates.value_or(0), theirs.updates.value_or(0));
 }
 
-void require_all(std::span<const StageTable> stages) {
-  for (const StageTable& stage : stages) {
+void require_all(std::span<const ModelPart> stages) {
+  for (const ModelPart& stage : stages) {
     const int64_t count = SavedFields(*stage.model).optional_integer("mp_world_size").value_or(1);
     if (count <= std::ssize(stages)) continue;
     throw InputMissing(
@@ -122,15 +122,18 @@ void add_layer(SavedTable& table, const TorchFile& file, const TiedModules& tied
 
 }  // namespace
 
-SavedTable pipeline_table(std::vector<StageTable> stages,
-                          std::span<const TorchFile* const> layers) {
+void require_one_run(std::span<const ModelPart> parts) {
+  for (const ModelPart& part : parts) require_like(part, parts.front());
+}
+
+SavedTable pipeline_table(std::vector<ModelPart> stages, std::span<const TorchFile* const> layers) {
   require_all(stages);
-  for (const StageTable& stage : stages) require_like(stage, stages.front());
+  require_one_run(stages);
   SavedTable whole;
   whole.progress = stages.front().table.progress;
   whole.why_no_slots = stages.front().table.why_no_slots;
   const bool is_trained_by_zero = !stages.front().table.weights.empty();
-  for (StageTable& stage : stages) add_stage(whole, std::move(stage.table));
+  for (ModelPart& stage : stages) add_stage(whole, std::move(stage.table));
   const TiedModules tied = tied_in(whole);
   for (const TorchFile* file : layers) {
     add_layer(whole, *file, tied, is_trained_by_zero ? Kind::kFrozen : Kind::kTrained);

@@ -9,16 +9,20 @@
 
 namespace ds::deepspeed {
 
-// One stage, and the file of its model, which says how many there are.
-struct StageTable {
+// What one stage has, or one tensor-parallel rank, and the file of its model, which says how many
+// there are.
+struct ModelPart {
   SavedTable table;
   const TorchFile* model;
 };
+
+// DataError for parts of several checkpoints.
+void require_one_run(std::span<const ModelPart> parts);
 
 // `layers`: files named layer_NN-..., whose tensors have names within the layer NN. What no stage
 // trains by ZeRO is theirs, as "NN.NAME". Modules that several stages share (tied_modules) are
 // those of the first. InputMissing where there are more stages than these; DataError where they are
 // of several checkpoints.
-SavedTable pipeline_table(std::vector<StageTable> stages, std::span<const TorchFile* const> layers);
+SavedTable pipeline_table(std::vector<ModelPart> stages, std::span<const TorchFile* const> layers);
 
 }  // namespace ds::deepspeed

@@ -29,6 +29,7 @@ struct Progress {
   std::string version;                       // of DeepSpeed
   int64_t stage = 0;                         // of ZeRO; for a universal folder 0
   int64_t data_ranks = 1;
+  int64_t tensor_ranks = 1;  // that have a part of each layer
   // The optimizer and the scheduler of ds_config, by the path of each key ("optimizer.params.lr"),
   // values in words: "AdamW", "0.01", "true", "[0.9, 0.95]". Empty where the file has none.
   std::map<std::string, std::string> settings{};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <set>
 
@@ -25,6 +26,7 @@ SavedTensor whole_tensor(const TorchFile& file, const TorchTensor& tensor) {
 
 int64_t SavedTensor::numel() const {
   int64_t all = 0;
+  if (joined) return numel_of({.name = joined->name, .shape = shape});
   for (const SavedRun& run : runs) all += run.numel;
   return all;
 }
@@ -45,7 +47,7 @@ void add_shared(SavedTable& table, const ModelStates& states) {
     if (found == table.weights.end() || table.weights.contains(name)) continue;
     const SavedTensor same = found->second;
     table.weights.emplace(name, same);
-    table.parameters.push_back({name, Kind::kShared});
+    table.parameters.push_back({name, Kind::kShared, owner});
   }
 }
 
@@ -458,6 +460,85 @@ SavedTable universal_table(const TorchFile& model, std::span<const UniversalPara
   add_rest_of_module(table, model, states);
   add_shared(table, states);
   return table;
+}
+
+// --- reading
+
+namespace {
+
+const std::string& file_of(const SavedTensor& tensor) { return tensor.runs.front().file->path(); }
+
+void require_same(const JoinedTensor& whole, const JoinedPiece& piece,
+                  std::span<const std::byte> expected) {
+  constexpr size_t kCompared = size_t{1} << 20;
+  std::vector<std::byte> own(std::min(expected.size(), kCompared));
+  const JoinedRun::Holder& first = piece.holders.front();
+  const int64_t item = whole.ranks[first.rank].dtype.size;
+  for (const JoinedRun::Holder& holder : piece.holders.subspan(1)) {
+    const SavedTensor& tensor = whole.ranks[holder.rank];
+    for (size_t at = 0; at < expected.size(); at += own.size()) {
+      const std::span<std::byte> part =
+          std::span(own).first(std::min(own.size(), expected.size() - at));
+      read(tensor, first_of(whole.join, piece, holder) + narrow<int64_t>(at) / item, part);
+      if (std::ranges::equal(part, expected.subspan(at, part.size()))) continue;
+      throw DataError(
+          fmt::format("{}: {} is another than in {}, and all tensor-parallel ranks should have "
+                      "the same of it",
+                      file_of(tensor), whole.name, file_of(whole.ranks[first.rank])));
+    }
+  }
+}
+
+// The sum in the order of the ranks, then one division, as DeepSpeed's converter has it.
+void read_mean(const JoinedTensor& whole, const JoinedPiece& piece, std::span<std::byte> into) {
+  std::vector<float> sums(into.size() / sizeof(float)), own(sums.size());
+  for (const JoinedRun::Holder& holder : piece.holders) {
+    read(whole.ranks[holder.rank], first_of(whole.join, piece, holder),
+         std::as_writable_bytes(std::span(own)));
+    for (size_t i = 0; i < own.size(); ++i) sums[i] += own[i];
+  }
+  for (float& sum : sums) sum /= static_cast<float>(piece.holders.size());
+  std::memcpy(into.data(), sums.data(), into.size());
+}
+
+void read_joined(const SavedTensor& tensor, int64_t begin, std::span<std::byte> into) {
+  const JoinedTensor& whole = *tensor.joined;
+  const int64_t item = tensor.dtype.size;
+  while (!into.empty()) {
+    const JoinedPiece piece = piece_at(whole.join, begin);
+    const int64_t count = std::min(piece.numel, std::ssize(into) / item);
+    const std::span<std::byte> part = into.first(to_size(count * item));
+    if (whole.join.is_mean) {
+      read_mean(whole, piece, part);
+    } else {
+      const JoinedRun::Holder& first = piece.holders.front();
+      read(whole.ranks[first.rank], first_of(whole.join, piece, first), part);
+      require_same(whole, piece, part);
+    }
+    begin += count;
+    into = into.subspan(part.size());
+  }
+}
+
+}  // namespace
+
+void read(const SavedTensor& tensor, int64_t begin, std::span<std::byte> into) {
+  const int64_t item = tensor.dtype.size;
+  DS_CHECK(item > 0 && std::ssize(into) % item == 0 && begin >= 0 &&
+               begin + std::ssize(into) / item <= tensor.numel(),
+           "read: {} bytes from element {} of {}", into.size(), begin, tensor.numel());
+  if (tensor.joined) return read_joined(tensor, begin, into);
+  for (const SavedRun& run : tensor.runs) {
+    if (begin >= run.numel) {
+      begin -= run.numel;
+      continue;
+    }
+    const int64_t count = std::min(run.numel - begin, std::ssize(into) / item);
+    if (count == 0) return;
+    run.file->copy(*run.tensor, run.first + begin, into.first(to_size(count * item)));
+    into = into.subspan(to_size(count * item));
+    begin = 0;
+  }
 }
 
 }  // namespace ds::deepspeed

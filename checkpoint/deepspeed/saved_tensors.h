@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/cuts/tensor_join.h"
 #include "checkpoint/deepspeed/progress.h"
 #include "core/torch/torch_file.h"
 
@@ -25,11 +26,21 @@ struct SavedRun {
   int64_t numel;
 };
 
+struct JoinedTensor;
+
 struct SavedTensor {
   TorchDType dtype{};
   std::vector<int64_t> shape{};
-  std::vector<SavedRun> runs{};  // together its elements, in order
+  std::vector<SavedRun> runs{};                  // together its elements, in order
+  std::shared_ptr<const JoinedTensor> joined{};  // of tensor-parallel ranks; then there are no runs
   int64_t numel() const;
+};
+
+// What each of the ranks has, and how it makes the whole.
+struct JoinedTensor {
+  std::string name;
+  TensorJoin join;
+  std::vector<SavedTensor> ranks;
 };
 using TensorsByName = std::map<std::string, SavedTensor>;
 
@@ -42,6 +53,7 @@ struct SavedParameter {
   };
   std::string name;
   Kind kind;
+  std::string owner{};  // of kShared: the parameter that it is another name of
 };
 
 struct SavedTable {
@@ -51,6 +63,10 @@ struct SavedTable {
   std::string why_no_slots{};  // what of the optimizer's state cannot be read, in words; else empty
   Progress progress{};
 };
+
+// Elements [begin, begin + into.size() / tensor.dtype.size) of a tensor, in its own type. DataError
+// naming it and the files where tensor-parallel ranks differ in what all of them should have alike.
+void read(const SavedTensor& tensor, int64_t begin, std::span<std::byte> into);
 
 // The tensor as it lies in a file.
 SavedTensor whole_tensor(const TorchFile& file, const TorchTensor& tensor);

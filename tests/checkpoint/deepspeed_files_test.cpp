@@ -28,19 +28,19 @@ Names with(Names names, const std::string& name) {
 
 TEST_CASE("the files of all ranks are found, by rank", "[checkpoint]") {
   const FolderFiles two = files_of("/c", kStage2);
-  CHECK(two.stages.front().model == Names{kStage2[2]});
-  CHECK(two.stages.front().optimizer == Names{kStage2[0], kStage2[1]});
+  CHECK(two.parts.front().model == Names{kStage2[2]});
+  CHECK(two.parts.front().optimizer == Names{kStage2[0], kStage2[1]});
   CHECK_FALSE(two.is_universal);
   const FolderFiles three = files_of("/c", kStage3);
-  CHECK(three.stages.front().model == Names{kStage3[0], kStage3[4], kStage3[2]});
-  CHECK(three.stages.front().optimizer == Names{kStage3[1], kStage3[5], kStage3[3]});
+  CHECK(three.parts.front().model == Names{kStage3[0], kStage3[4], kStage3[2]});
+  CHECK(three.parts.front().optimizer == Names{kStage3[1], kStage3[5], kStage3[3]});
   const FolderFiles universal =
       files_of("/c", Names{"zero", "mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"});
   CHECK(universal.is_universal);
-  CHECK(universal.stages.front().model == Names{"mp_rank_00_model_states.pt"});
+  CHECK(universal.parts.front().model == Names{"mp_rank_00_model_states.pt"});
   const Names both{"zero", "mp_rank_00_model_states.pt",
                    "zero_pp_rank_0_mp_rank_00_model_states.pt"};
-  CHECK(files_of("/c", both).stages.front().model == Names{"mp_rank_00_model_states.pt"});
+  CHECK(files_of("/c", both).parts.front().model == Names{"mp_rank_00_model_states.pt"});
   CHECK(is_checkpoint(kStage2));
   CHECK_FALSE(is_checkpoint(Names{"latest", "global_step3"}));
 }
@@ -57,12 +57,12 @@ TEST_CASE("a pipeline has files of stages and of layers", "[checkpoint]") {
                     "zero_pp_rank_1_mp_rank_01_optim_states.pt"};
   const FolderFiles files = files_of("/c", names);
   CHECK(files.layers == Names{names[0], names[1], names[2]});
-  REQUIRE(files.stages.size() == 2);
-  CHECK(files.stages[0].model == Names{names[3]});
-  CHECK(files.stages[1].model == Names{names[4]});
-  CHECK(files.stages[1].optimizer == Names{names[6], names[8]});
-  CHECK_NOTHROW(require_ranks("/c", files.stages[1], 2));
-  CHECK_THROWS_WITH(require_ranks("/c", files.stages[1], 3),
+  REQUIRE(files.parts.size() == 2);
+  CHECK(files.parts[0].model == Names{names[3]});
+  CHECK(files.parts[1].model == Names{names[4]});
+  CHECK(files.parts[1].optimizer == Names{names[6], names[8]});
+  CHECK_NOTHROW(require_ranks("/c", files.parts[1], 2));
+  CHECK_THROWS_WITH(require_ranks("/c", files.parts[1], 3),
                     Catch::Contains("zero_pp_rank_2_mp_rank_01_optim_states.pt: is missing"));
   CHECK_THROWS_WITH(files_of("/c", without(names, names[3])),
                     Catch::Contains("/c/mp_rank_00_model_states.pt: is missing"));
@@ -71,27 +71,49 @@ TEST_CASE("a pipeline has files of stages and of layers", "[checkpoint]") {
             .layers.size() == 1);
 }
 
+TEST_CASE("tensor-parallel ranks have files each, of the model and of its optimizer",
+          "[checkpoint]") {
+  const std::string model = "mp_rank_01_model_states.pt";
+  const Names names =
+      with(with(with(kStage2, model), "bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt"),
+           "bf16_zero_pp_rank_1_mp_rank_01_optim_states.pt");
+  const FolderFiles files = files_of("/c", names);
+  REQUIRE(files.parts.size() == 2);
+  CHECK(files.layers.empty());
+  CHECK(files.parts[1].model == Names{model});
+  CHECK(files.parts[1].optimizer.size() == 2);
+  CHECK_THROWS_WITH(files_of("/c", without(names, model)),
+                    Catch::Contains("/c/mp_rank_01_model_states.pt: is missing; the checkpoint is "
+                                    "of tensor-parallel ranks"));
+  Names parted = kStage3;
+  for (const std::string& name : kStage3) {
+    std::string other = name;
+    parted.push_back(other.replace(other.find("mp_rank_00"), 10, "mp_rank_01"));
+  }
+  CHECK(files_of("/c", parted).parts.at(1).model.size() == 3);
+}
+
 TEST_CASE("a missing or foreign rank is named", "[checkpoint]") {
-  CHECK_NOTHROW(require_ranks("/c", files_of("/c", kStage2).stages.front(), 2));
+  CHECK_NOTHROW(require_ranks("/c", files_of("/c", kStage2).parts.front(), 2));
   CHECK_THROWS_WITH(
-      require_ranks("/c", files_of("/c", kStage2).stages.front(), 3),
+      require_ranks("/c", files_of("/c", kStage2).parts.front(), 3),
       Catch::Contains("/c/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt: is missing"));
-  CHECK_THROWS_AS(require_ranks("/c", files_of("/c", kStage2).stages.front(), 3), InputMissing);
-  CHECK_THROWS_AS(require_ranks("/c", files_of("/c", kStage2).stages.front(), 1), DataError);
+  CHECK_THROWS_AS(require_ranks("/c", files_of("/c", kStage2).parts.front(), 3), InputMissing);
+  CHECK_THROWS_AS(require_ranks("/c", files_of("/c", kStage2).parts.front(), 1), DataError);
   CHECK_THROWS_WITH(
-      require_ranks("/c", files_of("/c", without(kStage2, kStage2[0])).stages.front(), 2),
+      require_ranks("/c", files_of("/c", without(kStage2, kStage2[0])).parts.front(), 2),
       Catch::Contains("bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt: is missing"));
   const Names whole = {"zero_pp_rank_0_mp_rank_00_model_states.pt",
                        "zero_pp_rank_0_mp_rank_00_optim_states.pt",
                        "zero_pp_rank_1_mp_rank_00_optim_states.pt"};
-  CHECK_THROWS_WITH(require_ranks("/c", files_of("/c", whole).stages.front(), 2),
+  CHECK_THROWS_WITH(require_ranks("/c", files_of("/c", whole).parts.front(), 2),
                     Catch::Contains("zero_pp_rank_1_mp_rank_00_model_states.pt: is missing"));
 }
 
 TEST_CASE("layouts that are not read are refused by name", "[checkpoint]") {
   for (const char* name :
-       {"layer_00-model_01-model_states.pt", "mp_rank_01_model_states.pt",
-        "layer_0_expert_1_mp_rank_00_model_states.pt", "expp_rank_0_mp_rank_00_optim_states.pt"}) {
+       {"layer_00-model_01-model_states.pt", "layer_0_expert_1_mp_rank_00_model_states.pt",
+        "expp_rank_0_mp_rank_00_optim_states.pt"}) {
     CAPTURE(name);
     CHECK_THROWS_AS(files_of("/c", with(kStage2, name)), Unsupported);
     CHECK_THROWS_WITH(files_of("/c", with(kStage2, name)), Catch::Contains(name));

@@ -6,16 +6,13 @@
 #include <fstream>
 
 #include "checkpoint/deepspeed/folder.h"
-#include "config/reader/json_reader.h"
-#include "config/reader/value.h"
-#include "core/files/crc32.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "model/hf/safetensors.h"
+#include "tests/checkpoint/deepspeed_fixtures.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/temporary_directory.h"
 #include "tests/support/files/unpack.h"
-#include "tests/support/golden.h"
 
 namespace ds::deepspeed {
 namespace {
@@ -23,36 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::byte>;
 
-std::string fixture(const std::string& name) {
-  return testing::source_directory() + "/tests/golden/deepspeed/" + name;
-}
-
-DeepSpeedFolder open(const std::string& path) {
-  RealFileSystem files;
-  return DeepSpeedFolder::open(files, path);
-}
-
-Bytes all_of(const SavedTensor& tensor) {
-  Bytes bytes(to_size(tensor.numel() * tensor.dtype.size));
-  read(tensor, 0, bytes);
-  return bytes;
-}
-
 std::vector<float> floats_of(const SavedTensor& tensor) {
   REQUIRE(tensor.dtype.name == "float32");
   std::vector<float> values(to_size(tensor.numel()));
   read(tensor, 0, std::as_writable_bytes(std::span(values)));
   return values;
-}
-
-int64_t checksum(const Bytes& bytes) {
-  return crc32({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
-Value sums_in(const fs::path& folder) {
-  RealFileSystem files;
-  return read_config_document(files.read_text((folder / "sums.json").string(), 1 << 20),
-                              "sums.json");
 }
 
 // A copy of a fixture that a test may spoil.

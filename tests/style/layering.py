@@ -46,7 +46,7 @@ FLOORS = {
               ["families", "layers"]],
     "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency"]],
     "zero": [["peers"], ["layout"], ["state"], ["reduce", "zenflow"], [""]],
-    "checkpoint": [["", "deepspeed"], ["hosts"]],
+    "checkpoint": [["cuts"], ["", "deepspeed"], ["hosts"]],
     "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["convert", "eigenvalue"], ["monitor", "plan"],
               ["profile"], ["watch"]],
     "rankd": [["control", "device"], ["verbs"], [""]],

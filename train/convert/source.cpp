@@ -25,10 +25,12 @@
 #include "model/hf/renamed_tensors.h"
 #include "model/hf/weights.h"
 #include "optim/grouped_optimizer.h"
+#include "train/convert/megatron.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
 #include "train/settings/rates.h"
 #include "train/settings/resume_facts.h"
+#include "train/settings/tensor_cuts.h"
 #include "train/step/scaling_state.h"
 
 namespace ds {
@@ -103,9 +105,18 @@ void read_slots(ConversionSource& source, const NameRules& rules,
   };
 }
 
+// Buffers are no parameters.
+std::vector<std::string> stored_names(const DeepSpeedFolder& folder) {
+  std::vector<std::string> names;
+  for (const deepspeed::SavedParameter& parameter : folder.parameters()) {
+    if (parameter.kind != deepspeed::SavedParameter::Kind::kBuffer) names.push_back(parameter.name);
+  }
+  return names;
+}
+
 ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
   const auto folder =
-      std::make_shared<const DeepSpeedFolder>(DeepSpeedFolder::open(files, what.source, what.tag));
+      std::make_shared<DeepSpeedFolder>(DeepSpeedFolder::open(files, what.source, what.tag));
   const deepspeed::Progress& progress = folder->progress();
   ConversionSource source{.about = {.from = folder->directory(),
                                     .step = progress.steps,
@@ -122,10 +133,22 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
       source.frozen.push_back(parameter.name);
     }
   }
+  const NameRules rules = rules_of(files, what);
+  join_ranks(*folder, source.model, renamed(stored_names(*folder), rules));
   const std::vector<std::string> slots =
       source.frozen.empty() ? source.slots : std::vector<std::string>{};
-  read_slots(source, rules_of(files, what), slots, [&](const std::string& slot) {
-    return WeightFolder(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+  // With rules, names are those of the files, and whoever wrote them says what is what.
+  const bool is_megatron = !what.name_map && has_names_of_megatron(stored_names(*folder));
+  if (is_megatron && !folder->checkpoint_version()) {
+    source.about.notes.emplace_back(
+        "its files have no checkpoint_version: rows of query_key_value are taken as those of all "
+        "queries, then all keys, then all values, as Megatron-LM takes them");
+  }
+  read_slots(source, rules, slots, [&](const std::string& slot) {
+    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+    if (!is_megatron) return stored;
+    return from_megatron(std::move(stored), source.model, source.specs,
+                         folder->checkpoint_version().value_or(0));
   });
   return source;
 }

@@ -76,6 +76,8 @@ std::string refusal_of(const DeepSpeedFacts& from, const RunToGoOn& run) {
 void compare_samples(const Progress& progress, const RunToGoOn& run, Continuation& out) {
   const int64_t own = progress.steps * run.global_batch;
   if (progress.samples == 0 || progress.samples == own) return;
+  // Tensor parallelism of DeepSpeed's own counts those of each of the ranks that share a sample.
+  if (own * progress.tensor_ranks == progress.samples) return;
   out.changes.push_back(fmt::format(
       "its {} steps took {} samples, and with the batch size of this run, {}, they would have "
       "taken {}, behind which it goes on",

@@ -17,7 +17,7 @@ std::string words_of(const DeepSpeedState& state) {
 }  // namespace
 
 void require_weights(const std::string& path, const ModelConfig& model, FileSystem& files) {
-  DeepSpeedState::open(files, path).fit(specs_of_model(model, DType::kF32), {});
+  DeepSpeedState::open(files, path).fit(model, specs_of_model(model, DType::kF32), {});
 }
 
 ContinuationLook look_at_continuation(const Config& config, int ranks, FileSystem& files) {
@@ -27,7 +27,7 @@ ContinuationLook look_at_continuation(const Config& config, int ranks, FileSyste
                                      job_mesh(config, ranks, ranks).data, to_config_text(config));
   ContinuationLook look{.from = words_of(state), .next = continuation_of(state.facts(), run)};
   if (!look.next.refusal.empty()) return look;
-  state.fit(specs_of_model(model, DType::kF32), run.slots);
+  state.fit(model, specs_of_model(model, DType::kF32), run.slots);
   look.left_out = state.left_out();
   return look;
 }

@@ -5,11 +5,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include "config/reader/json_reader.h"
+#include "config/reader/value.h"
+#include "core/files/crc32.h"
 #include "core/files/zip_reader.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/unpack.h"
 #include "tests/support/golden.h"
 
 namespace ds {
@@ -99,6 +103,48 @@ TEST_CASE("a checkpoint of DeepSpeed becomes a folder with the same fp32 weights
     check_equal(place / "out", name);
     CHECK(fs::exists(place / "out/config.json"));
     CHECK(place.names() == std::vector<std::string>{"out"});
+  }
+}
+
+// The CRC-32 of each tensor of a file is the one that another file says.
+void check_sums(const std::string& weights, const std::string& expected) {
+  RealFileSystem files;
+  const SafetensorsFile made = SafetensorsFile::open(files, weights);
+  const Value sums = read_config_document(files.read_text(expected, 1 << 20), expected);
+  CHECK(made.names().size() == sums.members().size());
+  for (const Member& sum : sums.members()) {
+    CAPTURE(sum.key);
+    std::string bytes(to_size(made.info(sum.key).bytes), '\0');
+    made.read(sum.key, std::as_writable_bytes(std::span(bytes)));
+    CHECK(crc32(bytes) == sum.value.as_integer());
+  }
+}
+
+TEST_CASE("parts of tensor-parallel ranks are joined as their files or their family cut them",
+          "[train]") {
+  for (const char* name : {"tensor_zero1_bf16", "tensor_untold"}) {
+    CAPTURE(name);
+    const Place place;
+    testing::unpack(fixture(std::string(name) + ".zip"), place / "from");
+    converted({.source = place / "from", .destination = place / "out"});
+    check_sums(place / "out/model.safetensors", place / "from/weights.json");
+  }
+}
+
+TEST_CASE("weights under the names of Megatron become those of transformers", "[train]") {
+  for (const char* name : {"megatron_gpt2", "megatron_gpt2_version0", "megatron_llama"}) {
+    CAPTURE(name);
+    const Place place;
+    testing::unpack(fixture(std::string(name) + ".zip"), place / "from");
+    converted({.source = place / "from", .destination = place / "out"});
+    check_sums(place / "out/model.safetensors", place / "from/sums.json");
+    const Converted universal = converted({.source = place / "from",
+                                           .destination = place / "universal",
+                                           .target = ConversionTarget::kUniversal});
+    CHECK(universal.notes.size() == 1);
+    converted(
+        {.source = place / "universal", .destination = place / "again", .config = place / "from"});
+    check_sums(place / "again/model.safetensors", place / "from/sums.json");
   }
 }
 

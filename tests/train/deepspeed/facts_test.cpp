@@ -85,6 +85,15 @@ TEST_CASE("weights that were frozen are named, the first of many", "[train]") {
                  Catch::Contains("convert /ds/global_step10 OUT"));
 }
 
+TEST_CASE("samples that each tensor-parallel rank has counted are those of one", "[train]") {
+  DeepSpeedFacts from = facts();
+  from.progress.samples = 160;
+  from.progress.tensor_ranks = 2;
+  CHECK(continuation_of(from, run()).changes.empty());
+  from.progress.samples = 320;
+  CHECK(continuation_of(from, run()).changes.size() == 1);
+}
+
 TEST_CASE("another number of samples has to be asked for", "[train]") {
   RunToGoOn other = run();
   other.global_batch = 16;

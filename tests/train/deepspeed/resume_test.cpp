@@ -281,6 +281,32 @@ TEST_CASE("checkpoints of older versions of DeepSpeed are gone on with", "[train
   }
 }
 
+// Each rank had the embeddings of that Llama whole. Numbers of eight bits are summed in another
+// order.
+TEST_CASE("what tensor-parallel ranks of DeepSpeed saved is gone on with by any mesh", "[train]") {
+  for (const auto& [name, setting, within] :
+       {std::tuple("tensor_zero0_fp32", Setting{.ranks = 1}, kWithin),
+        {"tensor_zero2_fp32", {.ranks = 2, .stage = 2}, kWithin},
+        {"tensor_zero2_fp32", {.ranks = 2, .tensor = 2}, kWithin},
+        {"tensor_zero3_fp32", {.ranks = 2, .stage = 3}, kWithin},
+        {"tensor_zero1_bf16", {.ranks = 1, .stage = 1, .dtype = DType::kBF16}, 0.004},
+        {"tensor_untold", {.ranks = 2, .stage = 1, .dtype = DType::kBF16}, 0.004}}) {
+    CAPTURE(name, setting.tensor);
+    const TemporaryDirectory place, run;
+    unpack(fixture(fmt::format("{}.zip", name)), place.path());
+    EngineOptions options = golden_options(setting, name);
+    RealFileSystem files;
+    options.model = read_hf_config(files, place.path().string());
+    const Continued got = run_in(run.path(), setting, options, {.from = place.path().string()});
+    CHECK(says(got, "tensor parallel over 2"));
+    const bool is_copy = name == std::string("tensor_untold");
+    check_losses(
+        got.losses,
+        losses_of(is_copy ? "tensor_zero1_bf16" : name, (place.path() / "losses.json").string()),
+        within);
+  }
+}
+
 TEST_CASE("what a run has saved since comes before the checkpoint of DeepSpeed", "[train]") {
   const TemporaryDirectory run;
   const Setting setting{.ranks = 2, .stage = 1};
