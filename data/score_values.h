@@ -22,8 +22,9 @@ struct ScoreLabels {
 
 // One for each label: of numbers a number, or of several a list of them; of several classes the
 // list of those that hold, by names as in class_of() or, of three classes and more, by their
-// numbers from 0 on, a name alone, or a list with a number from 0 to 1 for each. `text`: a list of JSON, or what a word of JSON or a cell of a table is. DataError
-// beginning with `where` for anything else.
+// numbers from 0 on, a name alone, or a list with a number from 0 to 1 for each. `text`: a list of
+// JSON, or what a word of JSON or a cell of a table is. DataError beginning with `where` for
+// anything else.
 std::vector<float> score_values(const ScoreLabels& labels, const std::string& text,
                                 const std::string& where);
 
