@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "data/chat/run/interpreter_parts.h"
+#include "data/chat/run/interpreter.inl"
 
 namespace ds::chat {
 

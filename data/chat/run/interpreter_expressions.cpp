@@ -6,7 +6,7 @@
 #include "data/chat/run/attributes.h"
 #include "data/chat/run/filters.h"
 #include "data/chat/run/functions.h"
-#include "data/chat/run/interpreter_parts.h"
+#include "data/chat/run/interpreter.inl"
 #include "data/chat/run/operators.h"
 #include "data/chat/run/tests.h"
 

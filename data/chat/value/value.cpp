@@ -6,8 +6,6 @@
 #include <array>
 
 #include "core/text/utf8.h"
-#include "data/chat/value/value_compare.h"
-#include "data/chat/value/value_objects.h"
 
 namespace ds::chat {
 namespace {
@@ -84,26 +82,6 @@ const void* Value::address() const {
       data_);
 }
 
-int Value::depth() const {
-  switch (kind()) {
-    case Kind::kList:
-    case Kind::kTuple:
-      return shared<const Sequence>()->depth;
-    case Kind::kDict:
-      return as_dict().depth;
-    case Kind::kView:
-      return as_view().dict->depth + 1;
-    case Kind::kIterator:
-      return shared<Iterator>()->depth;
-    case Kind::kLoop:
-      return shared<Loop>()->depth;
-    case Kind::kFunction:
-      return shared<const Function>()->self.depth() + 1;
-    default:
-      return 0;
-  }
-}
-
 bool Value::is_true() const {
   switch (kind()) {
     case Kind::kAbsent:
@@ -175,15 +153,6 @@ std::string_view Value::type_name() const {
 const Value* Dict::find(std::string_view key) const {
   const auto found = index.find(key);
   return found == index.end() ? nullptr : &items[found->second].second;
-}
-
-const Value* Dict::find(const Value& key) const {
-  if (key.is(Kind::kText)) return find(key.as_text());
-  if (index.size() == items.size()) return nullptr;
-  for (const auto& [name, value] : items) {
-    if (!name.is(Kind::kText) && equal(nullptr, name, key)) return &value;
-  }
-  return nullptr;
 }
 
 Value* Namespace::find(std::string_view name) {

@@ -120,4 +120,13 @@ bool same(const Value& a, const Value& b) {
   }
 }
 
+const Value* Dict::find(const Value& key) const {
+  if (key.is(Kind::kText)) return find(key.as_text());
+  if (index.size() == items.size()) return nullptr;
+  for (const auto& [name, value] : items) {
+    if (!name.is(Kind::kText) && equal(nullptr, name, key)) return &value;
+  }
+  return nullptr;
+}
+
 }  // namespace ds::chat

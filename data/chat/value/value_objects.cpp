@@ -2,6 +2,26 @@
 
 namespace ds::chat {
 
+int Value::depth() const {
+  switch (kind()) {
+    case Kind::kList:
+    case Kind::kTuple:
+      return shared<const Sequence>()->depth;
+    case Kind::kDict:
+      return as_dict().depth;
+    case Kind::kView:
+      return as_view().dict->depth + 1;
+    case Kind::kIterator:
+      return shared<Iterator>()->depth;
+    case Kind::kLoop:
+      return shared<Loop>()->depth;
+    case Kind::kFunction:
+      return shared<const Function>()->self.depth() + 1;
+    default:
+      return 0;
+  }
+}
+
 Value make_function(Budget* budget, const Native* native, Value self) {
   constexpr size_t kBytes = sizeof(Function) + 32;
   return std::shared_ptr<const Function>(new Function{native, std::move(self), {budget, kBytes}});
