@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -16,8 +15,15 @@ namespace ds::deepspeed {
 
 namespace {
 
+// Extents may be what a file says and no tensor has.
 int64_t product(std::span<const int64_t> extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+  int64_t all = 1;
+  for (const int64_t extent : extents) {
+    if (__builtin_mul_overflow(all, extent, &all)) {
+      throw DataError(fmt::format("[{}] is too large", fmt::join(extents, ", ")));
+    }
+  }
+  return all;
 }
 
 std::string words_of(std::span<const Extents> shapes) {
@@ -80,11 +86,12 @@ std::vector<Extents> widths_of(const CutRule& rule, std::span<const Extents> sha
     return widths;
   }
   if (rule.equal_parts < 1) refuse(shapes, "of no sub-parameters");
+  for (const Extents& shape : shapes) {
+    if (shape[axis] >= rule.equal_parts && shape[axis] % rule.equal_parts == 0) continue;
+    refuse(shapes, fmt::format("which are no {} equal sub-parameters", rule.equal_parts));
+  }
   std::vector<Extents> widths(to_size(rule.equal_parts));
   for (const Extents& shape : shapes) {
-    if (shape[axis] % rule.equal_parts != 0) {
-      refuse(shapes, fmt::format("which are no {} equal sub-parameters", rule.equal_parts));
-    }
     for (Extents& part : widths) part.push_back(shape[axis] / rule.equal_parts);
   }
   return widths;
@@ -121,7 +128,7 @@ std::vector<Extents> viewed(const CutRule& rule, std::span<const Extents> shapes
 }
 
 void drop_padding(TensorJoin& join, int64_t rows) {
-  if (join.shape.empty() || rows > join.shape.front()) {
+  if (join.shape.empty() || rows < 0 || rows > join.shape.front()) {
     throw DataError(fmt::format("its ranks have [{}] together, fewer than {} rows",
                                 fmt::join(join.shape, ", "), rows));
   }

@@ -42,9 +42,13 @@ bool fits(const std::vector<NamePattern>& patterns, const std::string& name) {
   return std::ranges::any_of(patterns, [&](const NamePattern& one) { return one.found_in(name); });
 }
 
+// Extents and counts of rows: none is larger, so that a few of them can be added up.
+constexpr int64_t kLargestExtent = int64_t{1} << 48;
+
 int64_t integer_in(const SavedFields& fields, std::string_view key, const TorchValue& value) {
   const std::optional<int64_t> number = value.as_int();
-  if (!number) fields.refuse(key, "integers");
+  if (!number || *number > kLargestExtent || *number < -1)
+    fields.refuse(key, "integers of extents");
   return *number;
 }
 
@@ -82,8 +86,8 @@ CutRule sub_parameter_rule(const SavedFields& fields) {
   const std::vector<TorchValue>& shape = fields.list(kShape).items;
   if (rule.axis < 0 || rule.axis >= std::ssize(shape)) fields.refuse(kAxis, "an axis of its shape");
   for (const TorchValue& extent : shape) {
-    if (const std::optional<int64_t> number = extent.as_int()) {
-      rule.view.push_back(*number);
+    if (extent.as_int()) {
+      rule.view.push_back(integer_in(fields, kShape, extent));
       continue;
     }
     const Extents parts = integers_in(fields, kShape, extent);

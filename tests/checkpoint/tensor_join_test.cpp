@@ -111,6 +111,17 @@ FamilyCut halves_of(const Shape& whole, size_t axis) {
   return cut;
 }
 
+TEST_CASE("numbers that no tensor has are refused and not computed with", "[checkpoint]") {
+  using Catch::Contains;
+  constexpr int64_t kHuge = int64_t{1} << 48;
+  CHECK_THAT(why_not({.equal_parts = kHuge}, {{0}, {0}}), Contains("equal sub-parameters"));
+  CHECK_THAT(why_not({.equal_parts = kHuge}, {{2}, {2}}), Contains("equal sub-parameters"));
+  CHECK_THAT(why_not({.view = {4, kHuge, kHuge, kHuge}}, kTwoByTwo), Contains("is too large"));
+  CHECK_THAT(why_not({.view = {-1, kHuge, kHuge}}, kTwoByTwo), Contains("too large"));
+  CHECK_THAT(why_not({.rows = -1}, kTwoByTwo), Contains("fewer than -1 rows"));
+  CHECK_THAT(why_not({.widths = {{kHuge, 1}}}, kTwoByTwo), Contains("sub-parameters have"));
+}
+
 TEST_CASE("without a rule parts are joined as the family cuts them", "[checkpoint]") {
   CHECK(sources(join_of(halves_of({2, 4}, 1), kTwoByTwo)) ==
         std::vector<int64_t>{0, 1, 100, 101, 2, 3, 102, 103});
