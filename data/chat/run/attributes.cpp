@@ -35,6 +35,20 @@ Value attribute_of_loop(Context& context, const Value& value, std::string_view n
   return Value::absent();
 }
 
+Value attribute_of_number(const Value& value, std::string_view name) {
+  if (name == "real") return value.is_integer() ? Value(value.as_int()) : value;
+  if (name == "imag") return value.is_integer() ? Value(int64_t{0}) : Value(0.0);
+  if (!value.is_integer()) return Value::absent();
+  if (name == "numerator") return Value(value.as_int());
+  return name == "denominator" ? Value(int64_t{1}) : Value::absent();
+}
+
+Value attribute_of_range(const Range& range, std::string_view name) {
+  if (name == "start") return Value(range.start);
+  if (name == "stop") return Value(range.stop);
+  return name == "step" ? Value(range.step) : Value::absent();
+}
+
 // What Python's getattr finds; absent: nothing.
 Value python_attribute(Context& context, const Value& value, std::string_view name) {
   if (name.starts_with('_')) {
@@ -49,6 +63,8 @@ Value python_attribute(Context& context, const Value& value, std::string_view na
     return make_function(&context.budget(), method, value);
   }
   if (value.is(Kind::kLoop)) return attribute_of_loop(context, value, name);
+  if (value.is_number()) return attribute_of_number(value, name);
+  if (value.is(Kind::kRange)) return attribute_of_range(value.as_range(), name);
   if (value.is(Kind::kNamespace)) {
     Namespace& space = *value.shared<Namespace>();
     context.budget().spend(space.names.size() / 64);

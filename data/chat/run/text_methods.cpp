@@ -41,6 +41,11 @@ Value is_ascii(Context& context, const Value& self, const Arguments&) {
                                    [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
 }
 
+Value are_printable(Context& context, const Value& self, const Arguments&) {
+  context.budget().spend_on(self.as_text().size());
+  return Value(std::ranges::all_of(characters_of(self.as_text()), is_printable));
+}
+
 Value is_title(Context& context, const Value& self, const Arguments&) {
   context.budget().spend_on(self.as_text().size());
   const std::u32string characters = characters_of(self.as_text());
@@ -339,6 +344,39 @@ Value with_zeros(Context& context, const Value& self, const Arguments& arguments
   return context.text(std::move(text));
 }
 
+Value with_spaces_for_tabs(Context& context, const Value& self, const Arguments& arguments) {
+  const int64_t size = arguments.has(0) ? int_of("expandtabs", arguments[0]) : 8;
+  const std::string& text = self.as_text();
+  const size_t limit = context.budget().limits().bytes;
+  context.budget().spend_on(text.size());
+  std::string out;
+  int64_t column = 0;
+  for (const char c : text) {
+    if (c == '\t') {
+      const int64_t missing = size > 0 ? size - column % size : 0;
+      if (missing > static_cast<int64_t>(limit)) context.budget().take(limit + 1);
+      out.append(static_cast<size_t>(missing), ' ');
+      column += missing;
+      if (out.size() > limit) context.budget().take(out.size());
+    } else {
+      out += c;
+      if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80) ++column;  // a character begins
+      if (c == '\n' || c == '\r') column = 0;
+    }
+  }
+  context.budget().spend_on(out.size());
+  return context.text(std::move(out));
+}
+
+Value format_by_names(Context& context, const Value& self, const Arguments& arguments) {
+  if (!arguments[0].is(Kind::kDict)) refuse_type("format_map", arguments[0]);
+  Arguments names;
+  for (const auto& [key, value] : arguments[0].as_dict().items) {
+    if (key.is(Kind::kText)) names.named.emplace_back(key.as_text(), value);
+  }
+  return context.text(brace_formatted(context, self, names));
+}
+
 Value format(Context& context, const Value& self, const Arguments& arguments) {
   return context.text(brace_formatted(context, self, arguments));
 }
@@ -359,15 +397,15 @@ Value of_markup(Context& context, const Value& self, const Arguments& arguments)
 
 constexpr std::array kMethods{
     Native{"capitalize", "", of_markup<changed<capitalized>>},
-    Native{"casefold", "", nullptr},
+    Native{"casefold", "", of_markup<changed<folded>>},
     Native{"center", "/width,fill=", of_markup<padded<Padding::kBoth>>},
     Native{"count", "/sub,start=,end=", count},
     Native{"encode", "", nullptr},
     Native{"endswith", "/suffix,start=,end=", matches<ends>},
-    Native{"expandtabs", "", nullptr},
+    Native{"expandtabs", "tabsize=", of_markup<with_spaces_for_tabs>},
     Native{"find", "/sub,start=,end=", find<false, Missing::kMinusOne>},
     Native{"format", "...", of_markup<format>},
-    Native{"format_map", "", nullptr},
+    Native{"format_map", "/mapping", of_markup<format_by_names>},
     Native{"index", "/sub,start=,end=", find<false, Missing::kFault>},
     Native{"isalnum", "", all_are<is_alphanumeric>},
     Native{"isalpha", "", all_are<is_letter>},
@@ -377,7 +415,7 @@ constexpr std::array kMethods{
     Native{"isidentifier", "", nullptr},
     Native{"islower", "", cased<is_lower, is_upper>},
     Native{"isnumeric", "", all_are<is_numeric>},
-    Native{"isprintable", "", nullptr},
+    Native{"isprintable", "", are_printable},
     Native{"isspace", "", all_are<is_space>},
     Native{"istitle", "", is_title},
     Native{"isupper", "", cased<is_upper, is_lower>},

@@ -302,6 +302,21 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string folded(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character c = first_character(text.substr(at));
+    std::array<utf8proc_int32_t, 8> small{};
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.code), small.data(), small.size(),
+                                UTF8PROC_CASEFOLD, nullptr);
+    for (utf8proc_ssize_t i = 0; i < count; ++i)
+      append_utf8(static_cast<unsigned>(small.at(static_cast<size_t>(i))), out);
+    at += c.length;
+  }
+  return out;
+}
+
 std::string ascii(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {

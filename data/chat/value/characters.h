@@ -23,6 +23,7 @@ bool is_word(char32_t c);  // \w of a regular expression
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
+std::string folded(std::string_view text);  // str.casefold
 std::string capitalized(std::string_view text);
 std::string titled(std::string_view text);       // str.title: behind what has no case
 std::string word_titled(std::string_view text);  // Jinja's filter: behind spaces and brackets

@@ -36,8 +36,15 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(buffer.data());
 }
 
+// What Oniguruma takes for part of a word in brackets: letters, marks, digits, signs that join, and
+// letters in circles and squares; and what it takes for one besides outside of them.
+constexpr std::string_view kWord =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169})"
+    R"(\x{1f170}-\x{1f189})";
+constexpr std::string_view kLatinNumbers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+
 // A class that PCRE2 and Oniguruma, which the patterns of tokenizers are written for, take to be
-// different characters, and what Oniguruma's is called in PCRE2.
+// different characters, and what Oniguruma's is called in PCRE2. That of a word is told apart.
 struct ClassName {
   char name;
   std::string_view inside;   // of brackets
@@ -46,8 +53,8 @@ struct ClassName {
 constexpr std::array kClassNames{
     ClassName{'s', R"(\p{wspace})", R"(\p{wspace})"},  // U+180E is one in PCRE2
     ClassName{'S', R"(\P{wspace})", R"(\P{wspace})"},
-    ClassName{'w', R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})", R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}])"},
-    ClassName{'W', "", R"([^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}])"},
+    ClassName{'w', kWord, ""},
+    ClassName{'W', "", ""},
     ClassName{'h', "0-9A-Fa-f", "[0-9A-Fa-f]"},
     ClassName{'H', "", "[^0-9A-Fa-f]"},
 };
@@ -86,9 +93,11 @@ std::string escape_in_words_of_pcre(std::string_view pattern, size_t& i, bool in
     return property_in_words_of_pcre(pattern, i);
   const auto known = std::ranges::find(kClassNames, name, &ClassName::name);
   if (known == kClassNames.end()) return {'\\', name};
-  const std::string_view words = inside ? known->inside : known->outside;
-  if (words.empty()) refuse_syntax(pattern, fmt::format("\\{} in brackets", name));
-  return std::string(words);
+  if (inside && known->inside.empty())
+    refuse_syntax(pattern, fmt::format("\\{} in brackets", name));
+  if (!inside && known->outside.empty())
+    return fmt::format("[{}{}{}]", name == 'W' ? "^" : "", kWord, kLatinNumbers);
+  return std::string(inside ? known->inside : known->outside);
 }
 
 // The pattern as PCRE2 has it. What means another thing there and has no words is refused.

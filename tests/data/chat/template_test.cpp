@@ -153,6 +153,20 @@ TEST_CASE("the sandbox changes nothing and shows nothing of its insides", "[data
   CHECK(error("{{ '{0.__class__.x}'.format(1) }}").find("unsafe") != std::string::npos);
 }
 
+TEST_CASE("letters, tabs and formats by names are Python's", "[data][chat]") {
+  CHECK(text("{{ 'Straße İ Ω Ǆ ﬁ'.casefold() }}") == "strasse i\u0307 ω ǆ fi");
+  CHECK(text(R"({{ 'a\tbc\td\n\te'.expandtabs() }})") == "a       bc      d\n        e");
+  CHECK(text(R"({{ 'é\tx\r\ty'.expandtabs(4) ~ 'a\tb'.expandtabs(tabsize=0) }})") ==
+        "é   x\r    yab");
+  CHECK(error("{{ '\\t'.expandtabs(10 ** 12) }}").find("more than") != std::string::npos);
+  CHECK(text("{{ 'ab é'.isprintable() }}{{ 'a\\n'.isprintable() }}{{ ''.isprintable() }}") ==
+        "TrueFalseTrue");
+  CHECK(text("{{ '{a:>3}{b[0]}'.format_map({'a': 1, 'b': [2]}) }}") == "  12");
+  CHECK(text("{{ 5.real }}{{ true.numerator }}{{ 2.5.imag }}{{ 3.denominator }}{{ 2.5.numerator }}"
+             "{{ range(2, 9, 3).stop }}{{ range(5).step }}") == "510.0191");
+  CHECK(error("{{ '{}'.format_map({'a': 1}) }}").find("wants more arguments") != std::string::npos);
+}
+
 TEST_CASE("time comes from the caller", "[data][chat]") {
   CHECK(text("{{ strftime_now('%d %b %Y, %A %H:%M:%S %% %-m %f|%z|') }}") ==
         "26 Jul 2024, Friday 09:05:07 % 7 000000||");

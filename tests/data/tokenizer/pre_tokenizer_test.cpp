@@ -145,7 +145,15 @@ TEST_CASE("an empty match cuts where it stands", "[data]") {
 TEST_CASE("classes are what the patterns of tokenizers are written for", "[data]") {
   CHECK(matches("\\s", "a\u180e\u00a0") == std::vector<std::string>{"\u00a0"});
   CHECK(matches("[^\\S]", "a\u180e\u00a0") == std::vector<std::string>{"\u00a0"});
-  CHECK(matches("\\w+", "e\u0301_2\u203fx-\u00b2") == std::vector<std::string>{"e\u0301_2\u203fx"});
+  CHECK(matches("\\w+", "e\u0301_2\u203fx-\u2074") == std::vector<std::string>{"e\u0301_2\u203fx"});
+  // Six numbers of Latin-1, and letters in circles and squares, are parts of words in Oniguruma.
+  CHECK(matches("\\w+", "\u00b1\u00b2\u00b3\u00b4\u00b9-\u00bc\u00be\u00bf") ==
+        std::vector<std::string>{"\u00b2\u00b3", "\u00b9", "\u00bc\u00be"});
+  CHECK(matches("[\\w]+|!", "!\u00b2\u00bd") == std::vector<std::string>{"!"});  // not in brackets
+  CHECK(matches("[^\\w\\s]+", ".\u00bd{a") == std::vector<std::string>{".\u00bd{"});
+  CHECK(matches("[\\w]+", "\u24b5\u24b6\u24e9\u24ea\U0001f189\U0001f18a") ==
+        std::vector<std::string>{"\u24b6\u24e9", "\U0001f189"});
+  CHECK(matches("\\W+", "a\u24b6-\u24ea") == std::vector<std::string>{"-\u24ea"});
   CHECK(matches("\\W", "e\u0301-") == std::vector<std::string>{"-"});
   CHECK(matches("[\\w-]+", "a-b c") == std::vector<std::string>{"a-b", "c"});
   CHECK(matches("\\h+", "3fg \t") == std::vector<std::string>{"3f"});  // digits of base sixteen
