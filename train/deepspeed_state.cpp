@@ -5,6 +5,7 @@
 #include "checkpoint/deepspeed/stored_slot.h"
 #include "checkpoint/own_checkpoint.h"
 #include "config/reader/fields.h"
+#include "model/hf/narrowed_tensors.h"
 #include "model/hf/renamed_tensors.h"
 #include "optim/rule_optimizer.h"
 #include "train/engine_pieces.h"
@@ -92,7 +93,8 @@ void DeepSpeedState::fit(const ModelConfig& model, std::span<const ParamSpec> sp
   tensors_.clear();
   join_ranks(*folder_, model, names_inside(*folder_));
   const auto add = [&](const std::string& slot, const std::string& name) {
-    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder_, slot));
+    WeightFolder stored(std::make_shared<const NarrowedTensors>(
+        std::make_shared<const deepspeed::StoredSlot>(folder_, slot)));
     tensors_.emplace(slot, HfWeights(without_wrappers(std::move(stored)), name, specs));
   };
   add(kWeightSlot, directory());

@@ -66,14 +66,15 @@ void require_finite(const std::vector<float>& values, const std::string& name) {
 
 // Rounds to the nearest; beyond the largest number there is no nearest.
 template <class To>
-void round_into(std::span<To> out, const std::vector<float>& values, const std::string& name) {
+void round_into(std::span<To> out, const std::vector<float>& values, const std::string& name,
+                const std::string& said_by) {
   for (size_t i = 0; i < values.size(); ++i) {
     out[i] = static_cast<To>(values[i]);
     if (!std::isfinite(static_cast<float>(out[i]))) {
       throw ValidationError(
-          fmt::format("export: {} has an element {}, which is too large for the number type of "
-                      "train.final_dtype; take fp32 or bf16",
-                      name, values[i]));
+          fmt::format("export: {} has an element {}, which is too large for the number type of {}; "
+                      "take fp32 or bf16",
+                      name, values[i], said_by));
     }
   }
 }
@@ -91,7 +92,7 @@ class ExportedBytes {
     rounded_.resize(values_.size() * size_of(what_.frame.dtype));
     on_float(what_.frame.dtype, [&]<class To>() {
       const std::span out(reinterpret_cast<To*>(rounded_.data()), values_.size());
-      round_into<To>(out, values_, entry.tensor.name);
+      round_into<To>(out, values_, entry.tensor.name, what_.frame.dtype_said_by);
     });
     return rounded_;
   }

@@ -30,6 +30,7 @@ struct FolderFrame {
   std::set<std::string> stored_names;  // of the weights that training started from, which an export
                                        // keeps; may be empty
   DType dtype = DType::kF32;           // of the weights
+  std::string dtype_said_by = "train.final_dtype";  // what a message says to change
   WeightFormat format = WeightFormat::kSafetensors;
 };
 // `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing,

@@ -28,10 +28,13 @@ struct AttentionSpec {
   // (DeepSeek-V2, arXiv 2405.04434); 0: they are not. No kernel has such values:
   // model/functions/functions.h says who fills them up.
   int64_t value_dim = 0;
+  // A sink has its part of each row's softmax (attention_sink.h), so that weights of keys are less
+  // than 1 together, as the log-sum-exp of a backward pass says.
+  bool has_sink = false;
 
   // Causal attention with the usual scale, which some halves have faster kernels for.
   bool is_plain() const {
-    return mask.within(shape.length).is_causal() && scale == 0 && softcap == 0;
+    return mask.within(shape.length).is_causal() && scale == 0 && softcap == 0 && !has_sink;
   }
 };
 

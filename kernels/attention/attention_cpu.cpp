@@ -262,7 +262,8 @@ struct QueryRows {
 };
 
 // Weights p and their gradients dp of one block of queries against all its keys, kept for the
-// second pass; returns delta = sum(p dp) / sum(p) of every row. It is taken from these very
+// second pass; returns delta = sum(p dp) / sum(p) of every row, where sum(p), which is 1 but for
+// rounding, is left out if a sink has the rest of it. It is taken from these very
 // numbers, not from dy * y as in arXiv 2205.14135, so that each row of score gradients sums to zero
 // to the last bit: gradients that vanish in exact arithmetic (of a bias on the keys) stay so small
 // that an optimizer which divides by their size does not turn them into steps.
@@ -288,7 +289,8 @@ void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block
     }
   }
   for (int64_t i = 0; i < kBlock; ++i) {
-    delta[i] = sums[i].total == 0 ? 0.0F : static_cast<float>(sums[i].weighted / sums[i].total);
+    const double total = q.a.has_sink ? 1 : sums[i].total;
+    delta[i] = total == 0 ? 0.0F : static_cast<float>(sums[i].weighted / total);
   }
 }
 

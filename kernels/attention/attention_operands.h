@@ -20,6 +20,7 @@ struct AttentionOperands {
   float scale;    // of scores
   float softcap;  // 0: none
   bool is_plain;  // AttentionSpec's
+  bool has_sink;  // the same
   const Tensor& qkv;
   const Tensor& y;
   const Tensor& log_sum_exp;
@@ -121,6 +122,7 @@ inline AttentionOperands operands_of(const AttentionSpec& spec, const Tensor& qk
           .scale = scale_of(spec.scale, spec.shape.head_dim),
           .softcap = spec.softcap,
           .is_plain = spec.is_plain(),
+          .has_sink = spec.has_sink,
           .qkv = qkv,
           .y = y,
           .log_sum_exp = log_sum_exp,

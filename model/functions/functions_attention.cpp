@@ -115,7 +115,9 @@ Var own_attention(Context& context, const AttentionSpec& spec, const Var& qkv, i
       give_sink_gradient(stream, store, spec.shape, sinks, {sums, delta});
     }
     Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
-    kernels::attention_backward(stream, spec, packed, out, sums, dy, dqkv, drop);
+    AttentionSpec seen = spec;
+    seen.has_sink = sinks != kNoParam;
+    kernels::attention_backward(stream, seen, packed, out, sums, dy, dqkv, drop);
     flow.give(0, as_value(stream, std::move(dqkv), dtype));
   };
   Tensor value = as_value(stream, std::move(y), dtype);

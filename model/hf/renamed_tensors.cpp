@@ -1,6 +1,7 @@
 #include "model/hf/renamed_tensors.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string_view>
 
@@ -29,6 +30,23 @@ void RenamedTensors::read_part(const std::string& name, int64_t offset,
   stored_.read_part(stored_name(name), offset, into);
 }
 
+namespace {
+
+constexpr std::string_view kMember = "model.";
+constexpr std::array<std::string_view, 4> kWrappers{"module.", "_forward_module.", "_orig_mod.",
+                                                    kMember};
+
+// Bodies of models are called so themselves; one that has a body or a head inside is a program's.
+bool has_model_inside(std::span<const std::string> names, size_t begin) {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const std::string_view inside = std::string_view(name).substr(begin + kMember.size());
+    return inside.starts_with("model.") || inside.starts_with("transformer.") ||
+           inside.starts_with("lm_head.");
+  });
+}
+
+}  // namespace
+
 size_t wrapper_bytes(std::span<const std::string> names) {
   size_t bytes = 0;
   const auto all_go_on = [&](std::string_view wrapper) {
@@ -38,8 +56,8 @@ size_t wrapper_bytes(std::span<const std::string> names) {
   };
   for (bool found = !names.empty(); found;) {
     found = false;
-    for (const std::string_view wrapper : {"module.", "_forward_module.", "_orig_mod."}) {
-      if (!all_go_on(wrapper)) continue;
+    for (const std::string_view wrapper : kWrappers) {
+      if (!all_go_on(wrapper) || (wrapper == kMember && !has_model_inside(names, bytes))) continue;
       bytes += wrapper.size();
       found = true;
     }

@@ -27,8 +27,8 @@ class RenamedTensors final : public StoredTensors {
   std::map<std::string, std::string> names_;
 };
 
-// How many bytes of wrappers' names ("module.", "_forward_module.", "_orig_mod.") all names begin
-// with.
+// How many bytes of wrappers' names ("module.", "_forward_module.", "_orig_mod.", and the "model."
+// of a program that has the model as a member) all names begin with.
 size_t wrapper_bytes(std::span<const std::string> names);
 
 // The tensors under their names without those.

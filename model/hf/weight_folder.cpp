@@ -1,6 +1,7 @@
 #include "model/hf/weight_folder.h"
 
 #include "core/files/hub_name.h"
+#include "model/hf/narrowed_tensors.h"
 #include "model/hf/safetensors.h"
 #include "model/hf/torch_weights.h"
 
@@ -41,8 +42,8 @@ bool WeightFolder::exists(const FileSystem& file_system, const std::string& fold
 WeightFolder WeightFolder::open(FileSystem& file_system, const std::string& path) {
   const bool pickled = is_pickled(path) || TorchWeights::exists(file_system, path);
   if (pickled && !has_safetensors(file_system, path)) {
-    return WeightFolder(
-        std::make_shared<const TensorsOf<TorchWeights>>(TorchWeights::open(file_system, path)));
+    return WeightFolder(std::make_shared<const NarrowedTensors>(
+        std::make_shared<const TensorsOf<TorchWeights>>(TorchWeights::open(file_system, path))));
   }
   return WeightFolder(std::make_shared<const TensorsOf<SafetensorsFolder>>(
       SafetensorsFolder::open(file_system, path)));

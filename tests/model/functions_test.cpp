@@ -339,7 +339,7 @@ TEST_CASE("forms that a way of making attention has not are refused", "[model]")
     }
     return std::string();
   };
-  ModelDimensions dims{.layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 4};
+  ModelDimensions dims{.positions = 4, .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 4};
   KvCache cache(cpu.stream, dims, DType::kF32, {.batch = 1, .capacity = 4});
   Context cached{.stream = cpu.stream, .store = &store, .cache = &cache};
   CHECK_THAT(refusal(cached, 3, kNoParam),

@@ -1,6 +1,7 @@
 // Weights of PyTorch's own files in a Hugging Face folder, as those of safetensors.
 #include "model/hf/torch_weights.h"
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -122,6 +123,31 @@ TEST_CASE("a weight that lies across in PyTorch's file is read by rows", "[model
   weights.read(0, 1, part);
   CHECK(std::vector<float>(part.data<float>(), part.data<float>() + 5) ==
         std::vector<float>{3, 5, 2, 4, 6});
+}
+
+TEST_CASE("doubles of PyTorch's files are read as fp32, from any place on", "[model]") {
+  const auto doubles = [](std::initializer_list<double> numbers) {
+    std::string bytes(numbers.size() * sizeof(double), '\0');
+    std::memcpy(bytes.data(), numbers.begin(), bytes.size());
+    return bytes;
+  };
+  Folder folder;
+  folder.put("pytorch_model.bin",
+             file(dict({{"wte.weight", tensor(storage("DoubleStorage", "0", 6), {{2, 3}, {3, 1}})},
+                        {"ln_f.bias", bias()}}),
+                  {{"0", doubles({1, 0.1, 1e300, 4, -5, 6})}, {"1", kBias}})
+                 .text());
+  const HfWeights weights(folder.files, folder.path(), kSpecs);
+  CpuStream cpu;
+  Tensor part = Tensor::empty({4}, DType::kF32, cpu.stream);
+  weights.read(0, 1, part);
+  CHECK(part.data<float>()[0] == 0.1F);
+  CHECK(std::isinf(part.data<float>()[1]));
+  CHECK(part.data<float>()[3] == -5);
+  const std::vector<std::string> notes = WeightFolder::open(folder.files, folder.path()).notes();
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes.front(), Catch::Contains("read as fp32") && Catch::Contains("wte.weight") &&
+                                !Catch::Contains("ln_f"));
 }
 
 TEST_CASE("safetensors come before PyTorch's file", "[model]") {

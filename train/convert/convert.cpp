@@ -21,6 +21,7 @@ void write_hf(FileSystem& files, const std::string& folder, ConversionSource& so
   if (!source.config.empty()) config = source.config;
   FolderFrame frame =
       folder_frame(files, source.model, config, config.value_or("byte"), what.dtype);
+  frame.dtype_said_by = "--dtype";
   if (what.target == ConversionTarget::kBin) frame.format = WeightFormat::kTorch;
   if (!config) {
     source.about.notes.emplace_back(
@@ -65,10 +66,13 @@ Converted convert(FileSystem& files, const Conversion& what) {
   Converted done = source.about;
   for (const ExportTensor& entry : export_list(source.specs, what.dtype)) {
     ++done.tensors;
-    done.numel += entry.tensor.shape.numel();
+    const int64_t numel = entry.tensor.shape.numel();
+    const bool has_slots =
+        what.target == ConversionTarget::kUniversal && !source.frozen.contains(entry.tensor.name);
+    const size_t copies = has_slots ? source.slots.size() + 1 : 1;
+    done.numel += numel;
+    done.bytes += numel * static_cast<int64_t>(size_of(what.dtype) * copies);
   }
-  const auto slots = what.target == ConversionTarget::kUniversal ? source.slots.size() + 1 : 1;
-  done.bytes = done.numel * static_cast<int64_t>(size_of(what.dtype) * slots);
   return done;
 }
 

@@ -22,6 +22,7 @@
 #include "core/text/join_some.h"
 #include "core/values/index.h"
 #include "model/families/zoo.h"
+#include "model/hf/narrowed_tensors.h"
 #include "model/hf/renamed_tensors.h"
 #include "model/hf/weights.h"
 #include "optim/grouped_optimizer.h"
@@ -78,6 +79,27 @@ HfWeights mapped(WeightFolder stored, const NameRules& rules, const std::string&
           name, specs};
 }
 
+// The parameters that an optimizer keeps something of, and where each of all is among them.
+struct TrainedSpecs {
+  std::vector<ParamSpec> specs;
+  std::vector<size_t> places;  // by index of all; of a frozen one without meaning
+};
+
+TrainedSpecs trained_specs(const ConversionSource& source) {
+  std::set<const ParamSpec*> frozen;
+  for (const ExportTensor& entry : export_list(source.specs, DType::kF32)) {
+    if (source.frozen.contains(entry.tensor.name)) {
+      frozen.insert(entry.parts.begin(), entry.parts.end());
+    }
+  }
+  TrainedSpecs trained;
+  for (const ParamSpec& spec : source.specs) {
+    trained.places.push_back(trained.specs.size());
+    if (!frozen.contains(&spec)) trained.specs.push_back(spec);
+  }
+  return trained;
+}
+
 // Reads the weights, and these slots of an optimizer, out of what `stored` opens for each.
 void read_slots(ConversionSource& source, const NameRules& rules,
                 std::span<const std::string> slots,
@@ -89,9 +111,10 @@ void read_slots(ConversionSource& source, const NameRules& rules,
     source.about.notes.push_back(fmt::format("{}: the rule applies to no tensor", rule));
   }
   weights->emplace(kWeightSlot, mapped(std::move(of_weights), rules, from, source.specs));
+  const TrainedSpecs trained = trained_specs(source);
   for (const std::string& slot : slots) {
     weights->emplace(slot,
-                     mapped(stored(slot), rules, fmt::format("{}, {}", from, slot), source.specs));
+                     mapped(stored(slot), rules, fmt::format("{}, {}", from, slot), trained.specs));
   }
   if (const std::vector<std::string>& left_out = weights->at(kWeightSlot).left_out();
       !left_out.empty()) {
@@ -100,9 +123,28 @@ void read_slots(ConversionSource& source, const NameRules& rules,
                                              hf_model_class(source.model),
                                              join_some(left_out, kMostNamed)));
   }
-  source.read = [weights](size_t index, const std::string& slot, Tensor& into) {
-    weights->at(slot).read(index, 0, into);
+  source.read = [weights, places = trained.places](size_t index, const std::string& slot,
+                                                   Tensor& into) {
+    weights->at(slot).read(slot == kWeightSlot ? index : places.at(index), 0, into);
   };
+}
+
+// The stored tensors of the model that were not trained. `names`: those of the files by those that
+// rules give them.
+std::set<std::string> frozen_tensors(const DeepSpeedFolder& folder,
+                                     std::span<const ParamSpec> specs,
+                                     const std::map<std::string, std::string>& names) {
+  std::set<std::string> in_files, known, frozen;
+  for (const deepspeed::SavedParameter& parameter : folder.parameters()) {
+    if (parameter.kind == deepspeed::SavedParameter::Kind::kFrozen) in_files.insert(parameter.name);
+  }
+  for (const auto& [name, stored] : names) known.insert(name);
+  for (const ExportTensor& entry : export_list(specs, DType::kF32)) {
+    const std::string& name = entry.tensor.name;
+    const auto found = names.find(stored_name_of(name, known));
+    if (found != names.end() && in_files.contains(found->second)) frozen.insert(name);
+  }
+  return frozen;
 }
 
 // Buffers are no parameters.
@@ -128,15 +170,11 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
   source.scheduler_steps = progress.scheduler_steps.value_or(source.updates);
   take_model(files, what, source);
   if (what.target == ConversionTarget::kUniversal) source.slots = folder->slots();
-  for (const deepspeed::SavedParameter& parameter : folder->parameters()) {
-    if (parameter.kind == deepspeed::SavedParameter::Kind::kFrozen) {
-      source.frozen.push_back(parameter.name);
-    }
-  }
+  if (progress.scaler) source.loss_scale = progress.scaler->scale;
   const NameRules rules = rules_of(files, what);
-  join_ranks(*folder, source.model, renamed(stored_names(*folder), rules));
-  const std::vector<std::string> slots =
-      source.frozen.empty() ? source.slots : std::vector<std::string>{};
+  const std::map<std::string, std::string> names = renamed(stored_names(*folder), rules);
+  join_ranks(*folder, source.model, names);
+  source.frozen = frozen_tensors(*folder, source.specs, names);
   // With rules, names are those of the files, and whoever wrote them says what is what.
   const bool is_megatron = !what.name_map && has_names_of_megatron(stored_names(*folder));
   if (is_megatron && !folder->checkpoint_version()) {
@@ -144,8 +182,13 @@ ConversionSource deepspeed_source(FileSystem& files, const Conversion& what) {
         "its files have no checkpoint_version: rows of query_key_value are taken as those of all "
         "queries, then all keys, then all values, as Megatron-LM takes them");
   }
-  read_slots(source, rules, slots, [&](const std::string& slot) {
-    WeightFolder stored(std::make_shared<const deepspeed::StoredSlot>(folder, slot));
+  read_slots(source, rules, source.slots, [&](const std::string& slot) {
+    WeightFolder stored(std::make_shared<const NarrowedTensors>(
+        std::make_shared<const deepspeed::StoredSlot>(folder, slot)));
+    if (slot == kWeightSlot) {
+      const std::vector<std::string> notes = stored.notes();
+      source.about.notes.insert(source.about.notes.end(), notes.begin(), notes.end());
+    }
     if (!is_megatron) return stored;
     return from_megatron(std::move(stored), source.model, source.specs,
                          folder->checkpoint_version().value_or(0));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,13 @@ struct ConversionSource {
   ModelConfig model{};
   std::string config{};  // the folder whose config.json it is; empty: the source says it itself
   std::vector<ParamSpec> specs{};
-  std::vector<std::string> slots{};   // of its optimizer, such as "exp_avg"
-  std::vector<std::string> frozen{};  // parameters that have none of them
-  int64_t skipped = 0;                // of its steps, which were no updates
-  int64_t updates = 0;                // of its optimizer
-  int64_t scheduler_steps = 0;        // of its scheduler; without one as many as updates
-  int64_t samples = 0;                // that it was trained on; 0: nobody knows
+  std::vector<std::string> slots{};    // of its optimizer, such as "exp_avg"
+  std::set<std::string> frozen{};      // stored tensors of specs that have none of them
+  std::optional<double> loss_scale{};  // of fp16, where it stands
+  int64_t skipped = 0;                 // of its steps, which were no updates
+  int64_t updates = 0;                 // of its optimizer
+  int64_t scheduler_steps = 0;         // of its scheduler; without one as many as updates
+  int64_t samples = 0;                 // that it was trained on; 0: nobody knows
   // What its next update would have run with, all parameters alike; nothing where it does not say
   // it.
   std::optional<double> rate{};

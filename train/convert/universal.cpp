@@ -1,9 +1,13 @@
 #include "train/convert/universal.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "checkpoint/tag.h"
+#include "core/text/join_some.h"
 #include "core/torch/torch_writer.h"
 #include "core/values/index.h"
 #include "model/hf/weights.h"
@@ -49,6 +53,7 @@ class Writer {
   void write_states() {
     TorchItem::Dict shapes;
     for (const ExportTensor& entry : tensors_) {
+      if (source_.frozen.contains(entry.tensor.name)) continue;
       shapes.emplace_back(entry.tensor.name, TorchItem::Size{extents_of(entry.tensor.shape)});
     }
     // The scheduler is called once for each update, and says which one was the last.
@@ -103,6 +108,7 @@ class Writer {
     const std::string place = join_path(join_path(folder_, "zero"), entry.tensor.name);
     files_.make_directory(place);
     write_slot(entry, kWeightSlot, place);
+    if (source_.frozen.contains(entry.tensor.name)) return files_.sync_directory(place);
     for (const std::string& slot : source_.slots) write_slot(entry, slot, place);
     write_torch_file(files_, join_path(place, "step.pt"), TorchItem::Elements{},
                      [&](size_t) { return bytes_of(std::span(&updates_, 1)); });
@@ -149,11 +155,6 @@ void require_universal(const ConversionSource& source, DType dtype) {
                     "of exp_avg and exp_avg_sq alone; {}",
                     from, slot, kWay));
   }
-  if (source.frozen.empty()) return;
-  throw Unsupported(
-      fmt::format("{}: {} was not trained, and has no {}, which a universal checkpoint "
-                  "has of each parameter; {}",
-                  from, source.frozen.front(), source.slots.front(), kWay));
 }
 
 void write_universal(FileSystem& files, const std::string& folder, ConversionSource& source) {
@@ -163,6 +164,21 @@ void write_universal(FileSystem& files, const std::string& folder, ConversionSou
   files.write_text_atomically(join_path(folder, latest_file_name(CheckpointKind::kUniversal)), tag);
   source.about.notes.emplace_back(
       "DeepSpeed takes betas, weight decay and the loss scale from its own configuration");
+  if (source.loss_scale) {
+    source.about.notes.push_back(
+        fmt::format("the loss scale stands at {}: \"fp16\": {{\"initial_scale_power\": {}}} begins "
+                    "there",
+                    *source.loss_scale, std::lround(std::log2(*source.loss_scale))));
+  }
+  if (!source.frozen.empty()) {
+    const std::vector<std::string> frozen(source.frozen.begin(), source.frozen.end());
+    constexpr size_t kMostNamed = 4;
+    source.about.notes.push_back(
+        fmt::format("DeepSpeed loads no parameters that are not trained from a universal "
+                    "checkpoint ({}): its model has to begin with them, as with the folder that "
+                    "`--to hf` writes",
+                    join_some(frozen, kMostNamed)));
+  }
   if (!source.rate) {
     source.about.notes.emplace_back(
         "the source does not say its rate: DeepSpeed makes its first step with the one that its "

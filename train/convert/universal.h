@@ -8,7 +8,7 @@
 //     zero/optimizer_state.pt       the optimizer's step and the rate of its next update, in the
 //                                   places where each stage looks
 //     zero/NAME/fp32.pt             {"param": the fp32 weight, "cat_dim": 0}; NAME as transformers'
-//     zero/NAME/exp_avg.pt, ...     models have it
+//     zero/NAME/exp_avg.pt, ...     models have it; none of these of what is not trained
 //     zero/NAME/step.pt             updates that the optimizer has made, as fp32
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace ds {
 
-// Unsupported where there is none of it: weights alone, other slots than Adam's, frozen parameters.
+// Unsupported where there is none of it: weights alone, other slots than Adam's.
 // UsageError for another type than fp32.
 void require_universal(const ConversionSource& source, DType dtype);
 

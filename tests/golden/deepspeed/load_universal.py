@@ -15,27 +15,33 @@ import tempfile
 import make
 import deepspeed
 import torch
+from deepspeed.accelerator import get_accelerator
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The folder, how it is trained further (stage, bf16), and how far losses may lie apart.
+# The folder, how it is trained further (stage, bf16; a folder of fp16 in fp16), and how far losses may lie apart.
 CASES = [("zero2_fp32", 1, False, 1e-6), ("zero2_fp32", 2, False, 1e-6), ("zero3_fp32", 3, False, 1e-6),
          ("zero3_fp32", 2, False, 1e-6), ("zero1_bf16", 1, True, 1e-6), ("zero2_bf16", 2, True, 1e-6),
-         ("zero3_bf16", 3, True, 1e-6)]
+         ("zero3_bf16", 3, True, 1e-6), ("zero2_fp16", 2, False, 1e-6), ("zero2_frozen", 2, False, 1e-6),
+         ("zero3_frozen", 3, False, 1e-6)]
 
 
-def go_on(folder, stage, half, ranks, into):
+def go_on(name, folder, stage, half, ranks, into):
     """One rank of DeepSpeed, from the universal checkpoint in the folder."""
     make.importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
     deepspeed.init_distributed(dist_backend="gloo")
     rank = torch.distributed.get_rank()
-    model = make.make_model("gpt2")
-    with torch.no_grad():  # nothing of the run that made the checkpoint is left
-        for weight in model.parameters():
+    get_accelerator().is_fp16_supported = lambda: True  # as in make.py
+    model = make.make_model(make.CASES[name][3])
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    with torch.no_grad():  # nothing is left of the run that made the checkpoint, but for what it did not train
+        for weight in trained:
             weight.fill_(0.5)
     config = {**make.CONFIG, "train_micro_batch_size_per_gpu": make.SAMPLES // ranks, "bf16": {"enabled": half},
               "checkpoint": {"load_universal": True},
               "zero_optimization": {"stage": stage, "stage3_param_persistence_threshold": 0}}
-    engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=list(model.parameters()), config=config)
+    if name.endswith("fp16"):  # the scale where it stands, which a note of the conversion says
+        config["fp16"] = {**make.FP16, "initial_scale_power": 16}
+    engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=trained, config=config)
     engine.load_checkpoint(str(folder))
     assert engine.global_steps == make.BEFORE, engine.global_steps
     assert engine.global_samples == make.BEFORE * make.SAMPLES, engine.global_samples
@@ -53,10 +59,10 @@ def go_on(folder, stage, half, ranks, into):
         into.write_text(json.dumps(losses))
 
 
-def run_rank(rank, folder, stage, half, ranks, into):
+def run_rank(name, rank, folder, stage, half, ranks, into):
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
                       MASTER_PORT="29556")
-    go_on(folder, stage, half, ranks, into)
+    go_on(name, folder, stage, half, ranks, into)
 
 
 def main():
@@ -67,11 +73,11 @@ def main():
         with tempfile.TemporaryDirectory() as place:
             folder, into = pathlib.Path(place) / "universal", pathlib.Path(place) / "losses.json"
             subprocess.run([dslaunch, "convert", HERE / name, folder, "--to", "universal", "--config",
-                            HERE / "zero2_fp32"], check=True)
+                            HERE / ("zero2_frozen" if name.endswith("frozen") else "zero2_fp32")], check=True)
             for path in folder.rglob("*.pt"):
                 torch.load(path, weights_only=True)
             ranks = make.CASES[name][2]
-            make.in_processes(*[(run_rank, rank, folder, stage, half, ranks, into) for rank in range(ranks)])
+            make.in_processes(*[(run_rank, name, rank, folder, stage, half, ranks, into) for rank in range(ranks)])
             losses = json.loads(into.read_text())
         apart = max(abs(a - b) / abs(b) for a, b in zip(losses, wanted[name][make.BEFORE:]))
         print(f"{name}, stage {stage}, {ranks} ranks: losses within {apart:.1e} of DeepSpeed going on by itself", flush=True)

@@ -5,13 +5,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "config/families/hf_config.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
 #include "core/files/crc32.h"
 #include "core/files/zip_reader.h"
 #include "core/status/error.h"
+#include "core/torch/torch_writer.h"
 #include "core/values/index.h"
+#include "model/families/zoo.h"
 #include "model/hf/safetensors.h"
+#include "model/hf/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/files/unpack.h"
 #include "tests/support/golden.h"
@@ -268,6 +272,36 @@ TEST_CASE("rules rename tensors, and what is left over or missing is named", "[t
                                .name_map = place / "more.txt"}),
                     Catch::Contains("new.name"));
   CHECK_FALSE(fs::exists(place / "bad"));
+}
+
+TEST_CASE("a weight that --dtype cannot hold is refused by the name of the option", "[train]") {
+  const Place place;
+  const ModelConfig model = parse_hf_config(
+      R"({"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2, "n_positions": 2,
+          "vocab_size": 2})",
+      "config.json");
+  RealFileSystem files;
+  files.make_directory(place / "from");
+  place.write("from/config.json", format_hf_config(model, DType::kF32));
+  const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
+  TorchItem::Dict state;
+  for (const ExportTensor& entry : export_list(specs, DType::kF32)) {
+    state.emplace_back(entry.tensor.name,
+                       TorchItem::Elements{DType::kF32, extents_of(entry.tensor.shape)});
+  }
+  const std::vector<float> large(64, 1e6F);
+  write_torch_file(files, place / "from/pytorch_model.bin", state, [&](size_t index) {
+    const auto& elements = std::get<TorchItem::Elements>(state[index].second.value);
+    int64_t numel = 1;
+    for (const int64_t extent : elements.shape) numel *= extent;
+    return std::as_bytes(std::span(large).first(to_size(numel)));
+  });
+  const Conversion half{
+      .source = place / "from", .destination = place / "half", .dtype = DType::kF16};
+  CHECK_THROWS_WITH(converted(half), Catch::Contains("the number type of --dtype; take fp32") &&
+                                         !Catch::Contains("final_dtype"));
+  CHECK_FALSE(files.exists(place / "half"));
+  CHECK_FALSE(files.exists(place / "half.partial"));
 }
 
 TEST_CASE("a conversion that cannot be made leaves nothing", "[train]") {

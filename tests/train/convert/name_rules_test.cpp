@@ -53,6 +53,15 @@ TEST_CASE("wrappers that all names have are taken off", "[train]") {
   CHECK(renamed(Names{}, none).empty());
 }
 
+TEST_CASE("the model of a program that calls it so is found inside, and a body stays", "[train]") {
+  const NameRules none;
+  const Names bodies{"model.embed_tokens.weight", "model.norm.weight"};
+  CHECK(unwrapped(bodies) == bodies);
+  CHECK(unwrapped(Names{"model.model.norm.weight", "model.lm_head.weight"}) ==
+        Names{"model.norm.weight", "lm_head.weight"});
+  CHECK(unwrapped(Names{"module.model.transformer.wte.weight"}) == Names{"transformer.wte.weight"});
+}
+
 TEST_CASE("two tensors cannot become one", "[train]") {
   const NameRules rules("map.txt", "[ab] => c\nd =>\n");
   CHECK_THROWS_WITH(renamed(Names{"a", "b"}, rules), Catch::Contains("a and b would both be c"));

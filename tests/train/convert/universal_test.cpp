@@ -105,14 +105,48 @@ TEST_CASE("a universal checkpoint has the updates and the schedule that its sour
   CHECK(made.progress().scheduler_steps == 3);
 }
 
+TEST_CASE("a parameter that is not trained has its weight alone, as ds_to_universal leaves it",
+          "[train]") {
+  RealFileSystem files;
+  for (const char* name : {"zero2_frozen", "zero3_frozen"}) {
+    CAPTURE(name);
+    const testing::TemporaryDirectory place;
+    const std::string out = place.path() / "out";
+    Conversion what = to_universal(fixture(name), out);
+    what.config = fixture("zero2_frozen");
+    const Converted done = convert(files, what);
+    CHECK(std::ranges::any_of(done.notes, [](const std::string& note) {
+      return note.find("model.embed_tokens.weight, model.norm.weight") != std::string::npos;
+    }));
+    const DeepSpeedFolder from = DeepSpeedFolder::open(files, fixture(name));
+    const DeepSpeedFolder made = DeepSpeedFolder::open(files, out);
+    CHECK_FALSE(files.exists(out + "/global_step3/zero/model.norm.weight/exp_avg.pt"));
+    for (const char* slot : {deepspeed::kWeightSlot, "exp_avg", "exp_avg_sq"}) {
+      CHECK(made.tensors(slot).size() == from.tensors(slot).size());
+      for (const auto& [parameter, tensor] : from.tensors(slot)) {
+        CAPTURE(slot, parameter);
+        CHECK(elements(made, parameter, slot) == elements(from, parameter, slot));
+      }
+    }
+  }
+}
+
+TEST_CASE("a universal checkpoint of fp16 comes with a note of where its loss scale stands",
+          "[train]") {
+  RealFileSystem files;
+  const testing::TemporaryDirectory place;
+  const Converted done = convert(files, to_universal(fixture("zero2_fp16"), place.path() / "out"));
+  CHECK(std::ranges::any_of(done.notes, [](const std::string& note) {
+    return note.find("stands at 65536") != std::string::npos &&
+           note.find("\"initial_scale_power\": 16") != std::string::npos;
+  }));
+}
+
 TEST_CASE("what no optimizer of DeepSpeed could go on from is refused, and leaves nothing",
           "[train]") {
   RealFileSystem files;
   const testing::TemporaryDirectory place;
   const std::string out = place.path() / "out";
-  Conversion frozen = to_universal(fixture("zero2_frozen"), out);
-  frozen.config = frozen.source;
-  CHECK_THROWS_WITH(convert(files, frozen), Catch::Contains("was not trained"));
   Conversion weights = to_universal(place.path() / "hf", out);
   convert(files, {.source = fixture("zero2_fp32"), .destination = weights.source});
   CHECK_THROWS_WITH(convert(files, weights), Catch::Contains("has weights and no moments"));
