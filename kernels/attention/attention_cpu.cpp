@@ -263,10 +263,10 @@ struct QueryRows {
 
 // Weights p and their gradients dp of one block of queries against all its keys, kept for the
 // second pass; returns delta = sum(p dp) / sum(p) of every row, where sum(p), which is 1 but for
-// rounding, is left out if a sink has the rest of it. It is taken from these very
-// numbers, not from dy * y as in arXiv 2205.14135, so that each row of score gradients sums to zero
-// to the last bit: gradients that vanish in exact arithmetic (of a bias on the keys) stay so small
-// that an optimizer which divides by their size does not turn them into steps.
+// rounding, is left out if a sink has the rest of it. It is taken from these very numbers, not from
+// dy * y as in arXiv 2205.14135, so that each row of score gradients sums to zero to the last bit:
+// gradients that vanish in exact arithmetic (of a bias on the keys) stay so small that an optimizer
+// which divides by their size does not turn them into steps.
 void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block, float* delta) {
   const HeadPanels& p = b.p;
   const float* lse = q.a.log_sum_exp.data<float>() + q.number;
