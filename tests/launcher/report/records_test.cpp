@@ -57,7 +57,7 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
       R"j("lr": null, "loss_scale": null, "tokens_per_s": null, "samples": null, )j"
       R"j("bytes_peak": null, "validation_loss": null, "skipped_steps": null, )j"
       R"j("epoch": null, "time": null, "generation": null, "sequence_length": null, )j"
-      R"j("validation_accuracy": null, )j"
+      R"j("validation_accuracy": null, "loss_masked_lm": null, "loss_next_sentence": null, )j"
       R"j("step_s": null, "evaluation_s": null, "paused_s": null, "starting_s": null}, )j"
       R"j("goodput": {"share": 0, "productive_s": 0, "lost_s": 0, "evaluation_s": 0, )j"
       R"j("checkpoint_s": 0, "waiting_s": 0, "starting_s": 0, "other_s": 90}, )j"
