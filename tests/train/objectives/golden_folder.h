@@ -71,7 +71,8 @@ struct Got {
 inline SamplePlace place_of(const Mesh& mesh) {
   return {.rank = mesh.coordinate(Axis::kData),
           .part = mesh.coordinate(Axis::kSequence),
-          .parts = mesh.size(Axis::kSequence)};
+          .parts = mesh.size(Axis::kSequence),
+          .ring = mesh.size(Axis::kRing)};
 }
 
 // Biases of keys have gradients that are nothing but rounding, and Adam makes whole updates of
