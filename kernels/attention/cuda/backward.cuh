@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(KeyTile<Of, kDim>::kThreads, KeyTile<Of, kDim>
       tiles->delta[stage][i] = there ? a.delta[at] : 0.0F;
       if constexpr (Of::kMasked) {
         tiles->seen.words[stage][i] =
-            there ? a.seen.tile(sample, head, query + i, first, a.keys()) : 0;
+            there ? a.seen_keys().tile(sample, head, query + i, first, a.keys()) : 0;
       }
     }
     cuda::end_copy_group();

@@ -39,6 +39,7 @@ struct PartKernel {
   float* dkv;
 
   __host__ __device__ int queries() const { return query_count; }
+  __device__ SeenKeys seen_keys() const { return seen; }
   __host__ __device__ int keys() const { return key_count; }
   __device__ int last_key(int query) const { return std::min(query + reach, key_count - 1); }
   __device__ int first_query(int key) const { return std::max(key - reach, 0); }
@@ -189,7 +190,7 @@ PartKernel<T, kIsMasked> part_kernel(const AttentionPart& part, const Tensor& qk
   a.query_count = narrow<int>(queries.count);
   a.key_count = narrow<int>(keys.count);
   a.dim = narrow<int>(part.head_dim);
-  a.seen = seen_keys(part);
+  a.seen = detail::seen_keys(part);
   a.reach = std::min(a.seen.right + a.seen.shift(), a.key_count);
   a.scale = scale_of(part.scale, part.head_dim);
   a.softcap = part.softcap;

@@ -238,9 +238,9 @@ __device__ void drop(uint32_t kept, float p, Sums (&sums)[kTiles]) {
   }
 }
 
-// Masks and scores. Of: whole.cuh or part.cuh. If Of::kMasked, its `seen` says which keys are seen,
-// and it has a scale and a cap of its own; else queries see keys up to a last one, and the scale is
-// 1/sqrt(D).
+// Masks and scores. Of: whole.cuh or part.cuh. If Of::kMasked, its seen_keys() say which keys are
+// seen, and it has a scale and a cap of its own; else queries see keys up to a last one, and the
+// scale is 1/sqrt(D).
 inline constexpr float kLog2E = 1.44269504088896340736F;
 
 template <class Of>
@@ -277,7 +277,7 @@ struct RowRange {
 template <class Of>
 __device__ RowRange keys_seen(const Of& a, int64_t sample, int first, int owned) {
   if constexpr (Of::kMasked) {
-    const SeenByRowsOf<int> rows{.seen = a.seen,
+    const SeenByRowsOf<int> rows{.seen = a.seen_keys(),
                                  .sample = sample,
                                  .first = first,
                                  .rows = std::min(owned, a.queries() - first),
@@ -292,9 +292,10 @@ __device__ RowRange keys_seen(const Of& a, int64_t sample, int first, int owned)
 template <class Of>
 __device__ RowRange queries_that_see(const Of& a, int first, int owned) {
   if constexpr (Of::kMasked) {
-    const int own = first - a.seen.shift();
-    const int begin = std::max(own - a.seen.right, 0);
-    return {std::min(begin, a.queries() - 1), std::min(own + owned + a.seen.left, a.queries())};
+    const SeenKeys seen = a.seen_keys();
+    const int own = first - seen.shift();
+    const int begin = std::max(own - seen.right, 0);
+    return {std::min(begin, a.queries() - 1), std::min(own + owned + seen.left, a.queries())};
   }
   return {a.first_query(first), a.queries()};
 }
@@ -330,7 +331,8 @@ __device__ auto seen_down(const Of& a, int64_t sample, int64_t head, int query, 
     SeenBits bits;
     for (int half = 0; half < 2; ++half) {
       const int row = query + row_of(2 * half);
-      bits.rows[half] = row < a.queries() ? a.seen.tile(sample, head, row, key, a.keys()) : 0;
+      bits.rows[half] =
+          row < a.queries() ? a.seen_keys().tile(sample, head, row, key, a.keys()) : 0;
     }
     return bits;
   } else {

@@ -49,6 +49,12 @@ struct AttentionKernel {
   float* delta;  // [batch, heads, T]: sum over dy * y
 
   __host__ __device__ int queries() const { return length; }
+  // What is constant here takes no register.
+  __device__ SeenKeys seen_keys() const {
+    SeenKeys of_whole = seen;
+    of_whole.query_position = of_whole.key_position = 0;
+    return of_whole;
+  }
   __host__ __device__ int keys() const { return length; }
   // The last key that a query sees, and the first query that sees a key, in plain attention.
   __device__ int last_key(int query) const { return query; }
