@@ -195,8 +195,8 @@ TEST_CASE("metrics are one line per step, in both files", "[launcher]") {
         "{\"step\": 2, \"loss\": 0.1, \"grad_norm\": 1.5, \"lr\": 0.5, \"loss_scale\": 1, "
         "\"tokens_per_s\": null, \"samples\": 16, \"validation_loss\": 3}\n");
   CHECK(content(run.file("metrics.csv")) == metrics_csv_header() +
-                                                "1,2.5,,0.5,1,,8,,,,,,,\n"
-                                                "2,0.1,1.5,0.5,1,,16,3,,,,,,\n");
+                                                "1,2.5,,0.5,1,,8,,,,,,,,,\n"
+                                                "2,0.1,1.5,0.5,1,,16,3,,,,,,,,\n");
 }
 
 TEST_CASE("a resumed run continues its metrics where it resumed", "[launcher]") {
