@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <optional>
 #include <vector>
 
 #include "core/values/index.h"
@@ -33,68 +32,99 @@ std::vector<int32_t> ids_of_separator(const Tokenizer& tokenizer, const Separato
 }
 
 // Lines -----------------------------------------------------------------------------------------
-// Documents that are encoded together, each by one thread.
+// Documents that are encoded at a time, in runs of some that one thread has one after the other.
 class DocumentBatch {
  public:
   DocumentBatch(const TextToEncode& text, ThreadPool& pool, const OnIds& on_ids)
       : text_(text), pool_(pool), on_ids_(on_ids) {}
 
   // Told before: its ids are not asked for.
-  void pass_over() { ++count_; }
+  void pass_over() { ++place_.documents; }
   void add(std::string_view document, int64_t line) {
-    ++count_;
-    documents_.push_back({.text = std::string(document), .line = line});
+    if (runs_.empty() || runs_.back().text.size() >= kRunBytes) {
+      runs_.emplace_back().text.reserve(kRunBytes + document.size());
+    }
+    Run& run = runs_.back();
+    run.text += document;
+    run.documents.push_back({.end = run.text.size(), .line = line});
+    ++place_.documents;
+    place_.lines = line;
+    run.after = place_;
     bytes_ += document.size();
     if (bytes_ >= kPartBytes * static_cast<size_t>(pool_.threads())) flush(false);
   }
   void finish() { flush(true); }
 
  private:
+  static constexpr size_t kRunBytes = size_t{64} << 10;
+
   struct Document {
-    std::string text{};
+    size_t end = 0;  // in the run's text
     int64_t line = 0;
+  };
+  struct Run {
+    std::string text{};
+    std::vector<Document> documents{};
     std::vector<int32_t> ids{};
+    std::vector<int64_t> ends{};
+    TextPlace after{};
     std::exception_ptr error = nullptr;
   };
 
-  void encode(Document& document) const {
+  void encode(Run& run) const {
+    size_t begin = 0;
+    for (const Document& document : run.documents) {
+      try {
+        const std::string_view text =
+            std::string_view(run.text).substr(begin, document.end - begin);
+        text_.tokenizer.encode_part(text, {}, run.ids);
+      } catch (const DataError& error) {
+        run.error = std::make_exception_ptr(
+            DataError(fmt::format("{}:{}: {}", text_.path, document.line, error.what())));
+        return;
+      }
+      begin = document.end;
+      run.ids.insert(run.ids.end(), separator_.begin(), separator_.end());
+      run.ends.push_back(narrow<int64_t>(run.ids.size()));
+    }
+  }
+
+  // What is wrong with a document is told before what is wrong with that which separates them.
+  void find_separator() {
+    if (has_separator_) return;
+    has_separator_ = true;
     try {
-      text_.tokenizer.encode_part(document.text, {}, document.ids);
-    } catch (const DataError& error) {
-      document.error = std::make_exception_ptr(
-          DataError(fmt::format("{}:{}: {}", text_.path, document.line, error.what())));
+      separator_ = ids_of_separator(text_.tokenizer, text_.options.after_json_line);
+    } catch (const DataError&) {
+      separator_error_ = std::current_exception();
     }
   }
 
   void flush(bool is_end) {
-    pool_.parallel_for(narrow<int64_t>(documents_.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) encode(documents_[to_size(i)]);
+    if (runs_.empty()) runs_.emplace_back().after = place_;  // the end of passed ones
+    runs_.back().after.is_end = is_end;
+    if (place_.lines > 0) find_separator();
+    pool_.parallel_for(narrow<int64_t>(runs_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) encode(runs_[to_size(i)]);
     });
-    std::vector<int32_t> ids;
-    std::vector<int64_t> ends;
-    for (const Document& document : documents_) {
-      if (document.error != nullptr) std::rethrow_exception(document.error);
-      if (!separator_) {  // what is wrong with a document is told before
-        separator_ = ids_of_separator(text_.tokenizer, text_.options.after_json_line);
-      }
-      ids.insert(ids.end(), document.ids.begin(), document.ids.end());
-      ids.insert(ids.end(), separator_->begin(), separator_->end());
-      ends.push_back(narrow<int64_t>(ids.size()));
+    for (const Run& run : runs_) {
+      if (run.error != nullptr) std::rethrow_exception(run.error);
     }
-    if (!documents_.empty()) lines_ = documents_.back().line;
-    documents_.clear();
+    if (separator_error_ != nullptr) std::rethrow_exception(separator_error_);
+    for (const Run& run : runs_) on_ids_({run.ids, run.ends}, run.after);
+    runs_.clear();
     bytes_ = 0;
-    on_ids_({ids, ends}, {.lines = lines_, .documents = count_, .is_end = is_end});
   }
 
   const TextToEncode& text_;
   ThreadPool& pool_;
   const OnIds& on_ids_;
-  std::optional<std::vector<int32_t>> separator_;
-  std::vector<Document> documents_;
+  bool has_separator_ = false;
+  std::vector<int32_t> separator_;
+  std::exception_ptr separator_error_ = nullptr;
+  std::vector<Run> runs_;
   size_t bytes_ = 0;
-  int64_t lines_ = 0;
-  int64_t count_ = 0;
+  TextPlace place_{};  // so far
 };
 
 // One text --------------------------------------------------------------------------------------
