@@ -73,6 +73,10 @@ KeptOfPair cut_longest(int64_t first, int64_t second, int64_t room) {
                         : KeptOfPair{.first = room - half, .second = half};
 }
 
+int64_t room_of_pair(const PairFrame& frame, const SampleLength& length) {
+  return room_around(length, frame.before.size() + frame.between.size() + frame.after.size());
+}
+
 void append_ids(std::vector<int32_t>& to, std::span<const int32_t> ids) {
   to.insert(to.end(), ids.begin(), ids.end());
 }
@@ -80,9 +84,8 @@ void append_ids(std::vector<int32_t>& to, std::span<const int32_t> ids) {
 LabelledSamples::Sample sample_of_pair(const PairFrame& frame, const SampleLength& length,
                                        std::span<const int32_t> first,
                                        std::span<const int32_t> second, KeptOfFirst kept_of_first) {
-  const int64_t room =
-      room_around(length, frame.before.size() + frame.between.size() + frame.after.size());
-  const KeptOfPair kept = cut_longest(std::ssize(first), std::ssize(second), room);
+  const KeptOfPair kept =
+      cut_longest(std::ssize(first), std::ssize(second), room_of_pair(frame, length));
   const auto count = to_size(kept.first);
   LabelledSamples::Sample sample{.ids = frame.before};
   append_ids(sample.ids,

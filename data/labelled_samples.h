@@ -63,6 +63,9 @@ struct KeptOfPair {
 };
 KeptOfPair cut_longest(int64_t first, int64_t second, int64_t room);
 
+// Tokens that are left for both texts beside those of the frame. ConfigError if there are none.
+int64_t room_of_pair(const PairFrame& frame, const SampleLength& length);
+
 void append_ids(std::vector<int32_t>& to, std::span<const int32_t> ids);
 
 // What is left of a first text that is too long. The second one always loses its end.

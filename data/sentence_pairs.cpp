@@ -164,9 +164,7 @@ std::shared_ptr<const TokenSource> open_sentence_pairs(FileSystem& files,
         fmt::join(paths, ", "),
         all.documents() == 1 ? "all of it is one document" : "there is no sentence in it"));
   }
-  const PairFrame& frame = form.frame;
-  const int64_t room =
-      room_around(form.length, frame.before.size() + frame.between.size() + frame.after.size());
+  const int64_t room = room_of_pair(form.frame, form.length);
   if (room < 2) {
     throw ConfigError(fmt::format("{}: {} tokens have no room for two texts", form.length.key,
                                   form.length.tokens));
@@ -180,7 +178,7 @@ std::shared_ptr<const TokenSource> open_sentence_pairs(FileSystem& files,
     for (; document < file.documents; ++document) {
       for (const SentencePair& pair : pairs_of_document(all, document, room, form.rules, rng)) {
         LabelledSamples::Sample sample =
-            sample_of_pair(frame, form.length, all.tokens(pair.first_begin, pair.first_end),
+            sample_of_pair(form.frame, form.length, all.tokens(pair.first_begin, pair.first_end),
                            all.tokens(pair.second_begin, pair.second_end), KeptOfFirst::kEnd);
         sample.label = pair.label;
         sample.is_cut = false;  // texts are made longer than what there is room for

@@ -41,9 +41,8 @@ void require_section(std::string_view key, bool is_given, bool is_for_model,
                     "section",
                     key, hf_model_class(model)));
   }
-  throw ConfigError(
-      fmt::format("{}: {} scores classes of {}; remove the section, or see model.task", key,
-                  hf_model_class(model), scores_tokens(model) ? "tokens" : "texts"));
+  throw ConfigError(fmt::format("{}: {} scores {}; remove the section, or see model.task", key,
+                                hf_model_class(model), scored_words(model.classifier->task)));
 }
 
 void require_distinct_fields(const DataSection& data, const ModelConfig& model) {

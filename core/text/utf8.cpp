@@ -28,7 +28,7 @@ size_t sequence_length(std::string_view text) {
   if (lead == 0xF4) high = 0x8F;
   if (text.size() < length || byte(1) < low || byte(1) > high) return 0;
   for (size_t i = 2; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
+    if (!is_continuation(text[i])) return 0;
   }
   return length;
 }

@@ -8,6 +8,11 @@
 
 namespace ds {
 
+// Whether this byte goes on with a character of UTF-8 that began before it.
+inline bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
+}
+
 // Offset of the first byte that is not part of valid UTF-8, or npos.
 size_t first_invalid_utf8(std::string_view text);
 

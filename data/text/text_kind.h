@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/text/byte_order_mark.h"
+#include "core/text/utf8.h"
 
 namespace ds {
 
@@ -28,11 +29,6 @@ inline constexpr size_t kHeadBytes = size_t{1} << 16;  // by which a file is jud
 
 // Bytes that are no part of valid UTF-8; those of a character that is cut at an end are.
 size_t invalid_utf8_bytes(std::string_view sample);
-
-// Whether this byte goes on with a character of UTF-8 that began before it.
-inline bool is_continuation(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
-}
 
 // The text without the beginning of a character that its end has cut.
 std::string_view whole_characters(std::string_view text);

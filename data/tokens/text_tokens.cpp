@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "core/values/index.h"
@@ -84,15 +85,15 @@ class DocumentBatch {
         return;
       }
       begin = document.end;
-      run.ids.insert(run.ids.end(), separator_.begin(), separator_.end());
+      run.ids.insert(run.ids.end(), separator_->begin(), separator_->end());
       run.ends.push_back(narrow<int64_t>(run.ids.size()));
     }
   }
 
   // What is wrong with a document is told before what is wrong with that which separates them.
   void find_separator() {
-    if (has_separator_) return;
-    has_separator_ = true;
+    if (separator_) return;
+    separator_.emplace();
     try {
       separator_ = ids_of_separator(text_.tokenizer, text_.options.after_json_line);
     } catch (const DataError&) {
@@ -119,8 +120,7 @@ class DocumentBatch {
   const TextToEncode& text_;
   ThreadPool& pool_;
   const OnIds& on_ids_;
-  bool has_separator_ = false;
-  std::vector<int32_t> separator_;
+  std::optional<std::vector<int32_t>> separator_;
   std::exception_ptr separator_error_ = nullptr;
   std::vector<Run> runs_;
   size_t bytes_ = 0;

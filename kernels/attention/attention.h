@@ -32,6 +32,7 @@ struct AttentionSpec {
   // than 1 together, as the log-sum-exp of a backward pass says.
   bool has_sink = false;
 
+  bool has_narrow_values() const { return value_dim > 0 && value_dim != shape.head_dim; }
   // Causal attention with the usual scale, which some halves have faster kernels for.
   bool is_plain() const {
     return mask.within(shape.length).is_causal() && scale == 0 && softcap == 0 && !has_sink;

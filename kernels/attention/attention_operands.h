@@ -42,7 +42,7 @@ struct DecodeOperands {
 };
 
 inline void refuse_narrow_values(std::string_view op, const AttentionSpec& spec) {
-  if (spec.value_dim == 0 || spec.value_dim == spec.shape.head_dim) return;
+  if (!spec.has_narrow_values()) return;
   throw Unsupported(fmt::format(
       "{}: values of {} elements in heads of {}; no kernel has them, so they are filled up before",
       op, spec.value_dim, spec.shape.head_dim));

@@ -7,6 +7,7 @@
 
 #include "core/device/dispatch.h"
 #include "core/tasks/thread_pool.h"
+#include "kernels/attention/attention_sink_operands.h"
 
 namespace ds::kernels::detail {
 namespace {
@@ -20,9 +21,8 @@ void each_query(Stream& stream, const AttentionShape& shape, const Work& work) {
   const int64_t queries = shape.batch * shape.heads * shape.length;
   stream.pool().parallel_for(queries, kQueriesOfPart, [&](int64_t begin, int64_t end) {
     for (int64_t number = begin; number < end; ++number) {
-      const int64_t item = number / shape.length, head = item % shape.heads;
-      const int64_t row = item / shape.heads * shape.length + number % shape.length;
-      work(head, number, row * shape.heads + head);
+      const auto [head, row] = sink_query(shape, number);
+      work(head, number, row);
     }
   });
 }

@@ -194,7 +194,7 @@ void require_way(const Context& context, const AttentionSpec& spec, ParamId sink
 Var attention(Context& context, const AttentionSpec& spec, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout, ParamId sinks) {
   require_way(context, spec, sinks);
-  if (spec.value_dim > 0 && spec.value_dim != spec.shape.head_dim) {
+  if (spec.has_narrow_values()) {
     const AttentionShape& shape = spec.shape;
     const int64_t keys = (shape.heads + shape.kv_heads) * shape.head_dim;
     ValueRuns runs{.rows = shape.batch * shape.length,

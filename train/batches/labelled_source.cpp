@@ -82,7 +82,8 @@ SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows) {
           .targets = values_of(batch, kTargets, row, rows),
           .key_ranges = values_of(batch, kKeyRanges, row, rows),
           .segments = values_of(batch, kSegments, row, rows),
-          .values = values_of<float>(batch, kValues, row, rows)};
+          .values = values_of<float>(batch, kValues, row, rows),
+          .pair_targets = values_of(batch, kPairTargets, row, rows)};
 }
 
 LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,

@@ -16,6 +16,7 @@ namespace ds {
 struct SampleFields {
   std::span<int32_t> tokens, targets, key_ranges, segments;
   std::span<float> values{};
+  std::span<int32_t> pair_targets{};  // of a head beside that of `targets`
 };
 using WriteSample = std::function<void(std::span<const int32_t> numbers, const SampleFields&)>;
 // Fills the fields with the first tokens of a sample, as many as there is room for, which are all

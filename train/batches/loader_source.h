@@ -24,7 +24,7 @@ struct LoaderOptions {
   std::optional<ScoredSamples> scored{};  // unset: samples are tokens alone
   uint64_t seed = 0;                      // of what is masked
   // Steps over which the loss of masked tokens is one mean, from the first on; 0: each by itself.
-  // Where it must be known beforehand.
+  // Only pairs of texts ask, whose source counts them beforehand.
   int64_t steps_of_mean = 0;
   // Hears of a sample from the rank that has its first part, of several from the first. Null:
   // nobody listens, as in an evaluation.

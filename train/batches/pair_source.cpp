@@ -25,12 +25,6 @@ std::span<const int32_t> numbers_of(const Batch& read, int64_t row) {
   return {read.tokens.data<int32_t>() + row * numbers, to_size(numbers)};
 }
 
-// A row's part of a field that has as many numbers for each.
-std::span<int32_t> part_of(std::span<int32_t> all, int64_t row, int64_t rows) {
-  const size_t each = all.size() / to_size(rows);
-  return all.subspan(to_size(row) * each, each);
-}
-
 }  // namespace
 
 PairSource::PairSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
@@ -40,7 +34,8 @@ PairSource::PairSource(const SampleSet& samples, const Sampler& sampler, const B
       observer_(options.observer),
       masking_(options.masking.value()),
       masks_(options.seed, "masked_lm"),
-      steps_of_mean_(options.steps_of_mean) {
+      steps_of_mean_(options.steps_of_mean),
+      write_(sample_writer(options.scored.value())) {
   DS_CHECK(place.parts == 1, "batch: part {} of {} of pairs of texts", place.part, place.parts);
 }
 
@@ -91,19 +86,16 @@ void PairSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   using namespace batch_field;
   const Batch read = own().next(step, micro_step);
   const int64_t rows = read.tokens.shape()[0];
-  const auto of_row = [&](std::string_view name, int64_t row) {
-    return part_of(batch.values<int32_t>(name), row, rows);
-  };
-  const WriteSample write = sample_writer({});
   for (int64_t row = 0; row < rows; ++row) {
-    SampleFields fields = sample_fields(batch, row, rows);
-    fields.tokens = fields.targets = {};
-    if (batch.has(kPairTargets)) fields.targets = of_row(kPairTargets, row);
-    write(numbers_of(read, row), fields);
-    if (!batch.has(kTokens) && !batch.has(kTargets)) continue;
+    const SampleFields fields = sample_fields(batch, row, rows);
+    SampleFields of_pair = fields;
+    of_pair.tokens = {};
+    of_pair.targets = fields.pair_targets;
+    write_(numbers_of(read, row), of_pair);
+    if (fields.tokens.empty() && fields.targets.empty()) continue;
     const Masked made = masked(step, micro_step, place_.rank, read, row);
-    if (batch.has(kTokens)) std::ranges::copy(made.tokens, of_row(kTokens, row).begin());
-    if (batch.has(kTargets)) std::ranges::copy(made.targets, of_row(kTargets, row).begin());
+    if (!fields.tokens.empty()) std::ranges::copy(made.tokens, fields.tokens.begin());
+    if (!fields.targets.empty()) std::ranges::copy(made.targets, fields.targets.begin());
   }
   if (batch.has(kWeights)) std::ranges::fill(batch.values<float>(kWeights), weight_of_token(step));
 }

@@ -41,6 +41,7 @@ class PairSource final : public BatchSource {
   const MaskingRules masking_;
   const Rng masks_;
   const int64_t steps_of_mean_;
+  const WriteSample write_;
   int64_t weighed_ = -1;  // the newest step, or the first of a mean, that weight_ is of
   float weight_ = 0;
 };

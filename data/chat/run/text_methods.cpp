@@ -360,7 +360,7 @@ Value with_spaces_for_tabs(Context& context, const Value& self, const Arguments&
       if (out.size() > limit) context.budget().take(out.size());
     } else {
       out += c;
-      if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80) ++column;  // a character begins
+      if (!is_continuation(c)) ++column;
       if (c == '\n' || c == '\r') column = 0;
     }
   }

@@ -84,7 +84,7 @@ std::string_view stripped_of(std::string_view text, Side side, const Is& is) {
   }
   while (side != Side::kLeft && !text.empty()) {
     size_t begin = text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    while (begin > 0 && is_continuation(text[begin])) --begin;
     if (!is(first_character(text.substr(begin)).code)) break;
     text = text.substr(0, begin);
   }
@@ -200,14 +200,14 @@ std::string word_titled(std::string_view text) {
 }
 
 size_t length_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return !is_continuation(c); }));
 }
 
 size_t offset_of(std::string_view text, size_t character) {
   size_t at = 0;
   for (; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;
+    if (is_continuation(text[at])) continue;
     if (character-- == 0) break;
   }
   return at;

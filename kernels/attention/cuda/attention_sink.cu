@@ -1,5 +1,6 @@
 // Sinks of attention on CUDA devices: a thread for each query.
 #include "core/device/dispatch.h"
+#include "kernels/attention/attention_sink_operands.h"
 #include "kernels/attention/cuda/attention_sink_cuda.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -17,9 +18,8 @@ __device__ void each_query(const AttentionShape& shape, const Work& work) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (int64_t number = first; number < shape.batch * shape.heads * shape.length;
        number += threads) {
-    const int64_t item = number / shape.length, head = item % shape.heads;
-    const int64_t row = item / shape.heads * shape.length + number % shape.length;
-    work(head, number, row * shape.heads + head);
+    const auto [head, row] = sink_query(shape, number);
+    work(head, number, row);
   }
 }
 

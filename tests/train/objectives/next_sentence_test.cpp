@@ -39,11 +39,9 @@ class GoldenRows final : public BatchSource {
       for (size_t i = 0; i < fields.key_ranges.size(); ++i) {
         fields.key_ranges[i] = i % 2 == 0 ? 0 : sample["size"].GetInt();
       }
-      if (!batch.has(kPairTargets)) continue;
-      const std::span<int32_t> pairs = batch.values<int32_t>(kPairTargets);
-      const size_t length = pairs.size() / to_size(shape_.micro_batch);
-      std::ranges::fill(pairs.subspan(to_size(row) * length, length), -1);
-      pairs[to_size(row) * length] = sample["label"].GetInt();
+      if (fields.pair_targets.empty()) continue;
+      std::ranges::fill(fields.pair_targets, -1);
+      fields.pair_targets.front() = sample["label"].GetInt();
     }
     if (batch.has(kWeights)) {
       std::ranges::fill(batch.values<float>(kWeights), weight_of(step));
