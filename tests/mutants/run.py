@@ -5,8 +5,8 @@ usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--device D] [--jobs J] [--nig
 
 The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
-the changed file is compiled (of a header, the source that `compiled_in` names), with those that the build joins it to; it is linked before the libraries into
-a copy of the program, whose run must then fail.
+the changed file is compiled (of a header, the source that `compiled_in` names), with those that the build joins it to;
+it is linked before all else into a copy of the program, whose run must then fail.
 With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
 Mutants of code that not every processor runs say what it `needs` and are left out elsewhere.
 Mutants marked `nightly` take longer and are left out without --nightly. --part K/N tries every Nth mutant, from the Kth on;
@@ -149,15 +149,15 @@ class Builder:
         kept += ["-Wno-error", "-g0", "-O1", "-c", str(to_compile), "-o", str(compiled)]
         self.run(kept, f"{unit} does not compile")
         made = folder / program
-        # Where the program has the file among its own objects, instead of that; else before all libraries, of which the
-        # object of the same name is not needed any more.
+        # The change comes first: of a function that many objects have, as those of headers, the linker takes the first.
+        # The object that it replaces is left out, and a library's of the same name is not needed any more.
         words = []
         for word in shlex.split(self.link_command(program)):
             if word in (entry["output"], unit + ".o") or word.endswith("/" + unit + ".o"):
                 continue
-            words += [str(compiled), str(made)] if word == f"bin/{program}" else [word]
-        output = words.index(str(compiled))
-        words[output - 1], words[output] = words[output], words[output - 1]  # OBJECT -o PROGRAM
+            words.append(str(made) if word == f"bin/{program}" else word)
+        objects = (i for i, word in enumerate(words) if word.endswith(".o"))
+        words.insert(next(objects, words.index("-o")), str(compiled))
         inner = [word for word in words if word not in (":", "&&")]
         self.run(inner, f"{program} does not link with {unit}")
         return made

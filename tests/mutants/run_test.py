@@ -16,8 +16,9 @@ rule link
   command = : && c++ $in -o $out libpart.a libjoined.a && :
 build part/sum.cpp.o: compile {source}/part/sum.cpp
 build part/other.cpp.o: compile {source}/part/other.cpp
+build part/thrice.cpp.o: compile {source}/part/thrice.cpp
 build own/main.cpp.o: compile {source}/own/main.cpp
-build libpart.a: archive part/sum.cpp.o part/other.cpp.o
+build libpart.a: archive part/sum.cpp.o part/other.cpp.o part/thrice.cpp.o
 build joined/part_of__0.cpp.o: compile {build}/joined/part_of__0.cpp
 build libjoined.a: archive joined/part_of__0.cpp.o
 build bin/tests: link own/main.cpp.o | libpart.a libjoined.a
@@ -26,15 +27,19 @@ default bin/tests
 FILES = {
     "part/sum.h": "int sum(int a, int b);\nint twice(int a);\nbool listed(int a);\nint halved(int a);\n"
                   "int quarter(int a);\n",
+    "part/thrice.h": "[[gnu::noinline]] inline int thrice(int a) { return a * 3; }\n",
+    "part/thrice.cpp": '#include "part/thrice.h"\nint nine_times(int a) { return thrice(thrice(a)); }\n',
     "part/sum.cpp": '#include "part/sum.h"\nint sum(int a, int b) { return a + b; }\n'
                     "bool listed(int a) { for (int i = 0; i < 3; ++i) { if (i == a) return true; } return false; }\n",
     "joined/one.cpp": '#include "part/sum.h"\nnamespace { int half(int a) { return a / 2; } }\n'
                       'int halved(int a) { return half(a); }\n',
     "joined/two.cpp": '#include "part/sum.h"\nint quarter(int a) { return halved(halved(a)); }\n',
     "part/other.cpp": '#include "part/sum.h"\nint twice(int a) { return sum(a, a); }\n',
-    "own/main.cpp": '#include <cstdio>\n#include <cstring>\n#include "part/sum.h"\nint main(int, char** argv) {\n'
+    "own/main.cpp": '#include <cstdio>\n#include <cstring>\n#include "part/sum.h"\n#include "part/thrice.h"\n'
+                    'int nine_times(int a);\nint main(int, char** argv) {\n'
                     '  if (!std::strcmp(argv[1], "sums")) return sum(1, 2) == 3 && twice(2) == 4 ? 0 : 1;\n'
                     '  if (!std::strcmp(argv[1], "halves")) return halved(6) == 3 && quarter(8) == 2 ? 0 : 1;\n'
+                    '  if (!std::strcmp(argv[1], "thirds")) return thrice(2) == 6 && nine_times(1) == 9 ? 0 : 1;\n'
                     '  if (!std::strcmp(argv[1], "broken")) return 1;\n'
                     '  if (!std::strcmp(argv[1], "--device") && !std::strcmp(argv[2], "emulated") &&\n'
                     '      !std::strcmp(argv[3], "on emulated")) return twice(1) == 2 ? 0 : 1;\n'
@@ -101,6 +106,12 @@ class RunnerTest(unittest.TestCase):
     def test_a_fault_in_the_programs_own_object_is_found(self):
         code, out = self.run_table(entry(file="own/main.cpp", find="sum(1, 2) == 3", replace="sum(1, 2) == 4"))
         self.assertEqual(code, 0, out)
+
+    def test_a_fault_in_a_function_that_the_programs_own_object_has_too_is_found(self):
+        changes = {"file": "part/thrice.h", "compiled_in": "part/thrice.cpp", "find": "a * 3", "replace": "a * 4"}
+        code, out = self.run_table(entry(**changes, found_by="tests: thirds"))
+        self.assertEqual(code, 0, out)
+        self.assertIn("1 mutants, 0 survived", out)
 
     def test_a_text_that_is_not_there_once_is_an_error(self):
         self.refused("0 times", entry(find="a * b"))

@@ -297,8 +297,8 @@ Value partition(Context& context, const Value& self, const Arguments& arguments)
   if (found != text.npos)
     return context.tuple({context.text(text.substr(0, found)), context.text(by),
                           context.text(text.substr(found + by.size()))});
-  const Value whole = self, none = context.text(std::string());
-  return kFromRight ? context.tuple({none, none, whole}) : context.tuple({whole, none, none});
+  const Value none = context.text(std::string());
+  return kFromRight ? context.tuple({none, none, self}) : context.tuple({self, none, none});
 }
 
 Value join(Context& context, const Value& self, const Arguments& arguments) {
