@@ -79,8 +79,7 @@ std::string attention_of(const TransformerSpec& spec, const Keys& keys) {
   if (keys.has("layer_types")) words.emplace_back("(layer by layer)");
   if (spec.head_norms) {
     const bool over_all = spec.head_norms->extent == HeadNorms::Extent::kAllHeads;
-    words.emplace_back(over_all ? "norms of queries and keys over all heads, which tensor ranks "
-                                  "cannot share"
+    words.emplace_back(over_all ? "norms of queries and keys over all heads"
                                 : "norms of queries and keys");
   } else if (keys.has("qk_layernorm")) {
     words.emplace_back("(norms of queries and keys)");

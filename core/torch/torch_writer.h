@@ -34,7 +34,8 @@ struct TorchItem {
   TorchItem() = default;  // None
   template <class T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, TorchItem>)
-      TorchItem(T&& from)  // NOLINT(google-explicit-constructor): values are written as they are
+      // NOLINTNEXTLINE(google-explicit-constructor, bugprone-forwarding-reference-overload)
+      TorchItem(T&& from)  // values are written as they are
       : value(std::forward<T>(from)) {}
   TorchItem(const char* text) : value(std::string(text)) {}  // NOLINT(google-explicit-constructor)
   TorchItem(int number) : value(int64_t{number}) {}          // NOLINT(google-explicit-constructor)

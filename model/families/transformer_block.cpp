@@ -122,7 +122,7 @@ kernels::RmsWeight rms_weight(NormKind kind) {
 }
 
 // Ranks that share the heads of a layer have the weights of all, and each makes a part of their
-// gradients.
+// gradients; where all heads are normed together, each makes all of them.
 HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& attention,
                               const ModelDimensions& dims) {
   using Extent = HeadNorms::Extent;
@@ -130,15 +130,13 @@ HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& a
   const HeadNorms& norms = *spec.head_norms;
   const NormKind kind = norms.kind.value_or(spec.norms.kind);
   DS_CHECK(kind != NormKind::kLayer, "block: norms of heads with biases");
-  DS_CHECK(norms.extent != Extent::kAllHeads || !attention.tensor,
-           "block: norms over heads that other ranks have");
   HeadNormSpec out;
   out.norm = {.form = is_layer_norm(kind) ? NormForm::kLayer : NormForm::kRms,
               .eps = static_cast<float>(spec.norms.eps),
               .weight = rms_weight(kind)};
   const auto weight = [&](const BuildContext& place, int64_t heads) {
     ParamPart part;
-    if (place.tensor) part.summed = {Axis::kTensor};
+    if (place.tensor && norms.extent != Extent::kAllHeads) part.summed = {Axis::kTensor};
     return place.param("weight", {heads * dims.head_dim}, unit_weight(out.norm.weight),
                        ModuleKind::kLayerNorm, part);
   };
@@ -160,6 +158,7 @@ HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& a
   if (attention.tensor) {
     out.first_query = attention.tensor->heads.begin;
     out.first_key = attention.tensor->kv_heads.begin;
+    out.key_copies = attention.tensor->key_replicas;
   }
   return out;
 }

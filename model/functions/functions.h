@@ -98,7 +98,8 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
 struct HeadNormSpec {
   enum class Weights : uint8_t {
     kShared,   // one [D], by which each head is normed by itself
-    kOverAll,  // one [heads * D], and one [kv_heads * D]: all are normed together
+    kOverAll,  // one [heads * D], and one [kv_heads * D], of all ranks that share the layer: all
+               // are normed together, and ranks tell each other theirs
     kEachOwn,  // one [D] of each head
   };
   Weights weights = Weights::kShared;
@@ -106,7 +107,8 @@ struct HeadNormSpec {
   // With kEachOwn, the heads that are here are those from these on; the weights of others have
   // zeros for gradients here.
   int64_t first_query = 0, first_key = 0;
-  NormSpec norm{};  // without parameters
+  int key_copies = 1;  // ranks that have these heads of keys
+  NormSpec norm{};     // without parameters
 };
 Var norm_heads(Context& context, const kernels::AttentionShape& shape, const HeadNormSpec& spec,
                Var qkv);

@@ -36,6 +36,16 @@ Config shape_of_600m() {
 inline ModelConfig shape_named(const std::string& name) {
   if (name == "gpt2-124m") return gpt2_shape(12, 12, 768);
   if (name == "gpt2-1558m") return gpt2_shape(48, 25, 1600);
+  if (name == "gpt2-2x128") return gpt2_shape(2, 4, 128);  // steps of some 9 ms
+  if (name == "llama-110m") {                              // GPT-2's smallest, as a Llama
+    LlamaConfig llama;
+    llama.num_hidden_layers = 12;
+    llama.num_attention_heads = llama.num_key_value_heads = 12;
+    llama.hidden_size = 768;
+    llama.intermediate_size = 2048;
+    llama.vocab_size = 32000;
+    return llama;
+  }
   if (name == "qwen3-0.6b") return shape_of_600m<Qwen3Config>();
   if (name == "llama-0.6b") return shape_of_600m<LlamaConfig>();
   LlamaConfig llama;  // of 7B, as it stands
@@ -57,8 +67,8 @@ inline ModelConfig shape_named(const std::string& name) {
     return c;
   }
   throw ConfigError(
-      fmt::format("--model {}: expected gpt2-124m, gpt2-1558m, llama-0.6b, llama-1.5b, llama-7b, "
-                  "qwen3-0.6b or tiny",
+      fmt::format("--model {}: expected gpt2-124m, gpt2-1558m, gpt2-2x128, llama-0.6b, llama-110m, "
+                  "llama-1.5b, llama-7b, qwen3-0.6b or tiny",
                   name));
 }
 

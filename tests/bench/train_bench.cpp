@@ -246,7 +246,8 @@ int main(int argc, char** argv) {
   ds::Args args;
   app.add_option("--device", args.device, "cpu, emulated or cuda:N");
   app.add_option("--model", args.model,
-                 "gpt2-124m, gpt2-1558m, llama-0.6b, llama-1.5b, llama-7b, qwen3-0.6b or tiny");
+                 "gpt2-124m, gpt2-1558m, gpt2-2x128, llama-0.6b, llama-110m, llama-1.5b, llama-7b, "
+                 "qwen3-0.6b or tiny");
   app.add_option("--ceiling-tflop-s", args.ceiling_tflop_s, "what the device can do at most");
   app.add_option("--dtype", args.dtype);
   app.add_option("--moments", args.moments,

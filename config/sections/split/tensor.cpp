@@ -48,10 +48,6 @@ std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& spl
            "which zero_optimization.offload_optimizer would take off the device; remove one of "
            "them";
   }
-  if (split.ranks > 1 && split.norms_all_heads) {
-    return "a norm over all heads of a layer, which the model's family has, is not built for heads "
-           "on several ranks; share sequences or layers out instead";
-  }
   if (split.ranks > 1 && split.norms_heads && split.offloads_state) {
     return "the ranks of a layer sum gradients of the norms of heads, which "
            "zero_optimization.offload_optimizer would take off the device; remove one of them";
@@ -70,8 +66,7 @@ std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& spl
 
 std::string tensor_conflict(const ModelConfig& model, TensorSplit split) {
   const std::optional<HeadNorms> norms = transformer_spec(model).head_norms;
-  split.norms_heads = norms.has_value();
-  split.norms_all_heads = norms && norms->extent == HeadNorms::Extent::kAllHeads;
+  split.norms_heads = norms && norms->extent != HeadNorms::Extent::kAllHeads;
   return tensor_conflict(dimensions(model), split);
 }
 

@@ -14,9 +14,8 @@ struct TensorSplit {
   int64_t grain = 1;         // rows of the vocabulary and columns of the MLP that stay together
   int64_t sequence = 1;      // ranks of a sample that exchange the heads of a rank around attention
   bool shares_rows = false;  // of what lies between layers
-  bool offloads_state = false;   // of the optimizer
-  bool norms_all_heads = false;  // of a layer together
-  bool norms_heads = false;      // by weights that all ranks have, each with a part of the gradient
+  bool offloads_state = false;  // of the optimizer
+  bool norms_heads = false;     // by weights that all ranks have, each with a part of the gradient
 };
 // Why a model cannot be split so; empty: it can.
 std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& split);

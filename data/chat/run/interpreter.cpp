@@ -317,7 +317,7 @@ void Interpreter::bind_macro(const Node& node, Arguments arguments, Scope& scope
   }
 }
 
-Value Interpreter::call_loop(const Loop& loop, Arguments arguments) {
+Value Interpreter::call_loop(const Loop& loop, const Arguments& arguments) {
   if (!loop.node->recursive) throw Fault("loop(...) wants a loop with the word recursive");
   if (arguments.positional.size() != 1 || !arguments.named.empty())
     throw Fault("loop(...) takes one value to go over");
@@ -338,8 +338,7 @@ Value Interpreter::call(const Value& callee, Arguments arguments) {
     case Kind::kMacro:
       return call_macro(*callee.shared<const Macro>(), std::move(arguments));
     case Kind::kLoop: {
-      const std::shared_ptr<Loop> loop = callee.shared<Loop>();
-      return call_loop(*loop, std::move(arguments));
+      return call_loop(*callee.shared<Loop>(), arguments);
     }
     case Kind::kFunction: {
       const Function& function = *callee.shared<const Function>();

@@ -73,7 +73,7 @@ class Interpreter final : public Context {
 
   Value call_macro(const Macro& macro, Arguments arguments);
   void bind_macro(const Node& node, Arguments arguments, Scope& scope);
-  Value call_loop(const Loop& loop, Arguments arguments);
+  Value call_loop(const Loop& loop, const Arguments& arguments);
   Value make_macro(const Node& node);
   ScopePtr new_scope(const ScopePtr& outer, const std::vector<std::string>& hidden);
 

@@ -188,7 +188,7 @@ class PercentFormatter {
 
   void append_text(const Spec& spec, std::string text) {
     if (spec.precision) text.resize(offset_of(text, *spec.precision));
-    pad(spec, std::move(text), ' ');
+    pad(spec, text, ' ');
   }
 
   void append_number(const Spec& spec, std::string digits) {
@@ -203,7 +203,7 @@ class PercentFormatter {
               : 0;
       digits.insert(sign + prefix, *spec.width - digits.size(), '0');
     }
-    pad(spec, std::move(digits), ' ');
+    pad(spec, digits, ' ');
   }
 
   void pad(const Spec& spec, const std::string& text, char with) {

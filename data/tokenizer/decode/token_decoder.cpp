@@ -127,7 +127,8 @@ class DecodeSentencePieces final : public TokenDecoder {
     const std::string_view whole = whole_characters(run);
     append_bytes(whole, text);
     text += run.substr(whole.size());
-    tokens.assign(1, std::move(text));
+    tokens.clear();
+    tokens.push_back(std::move(text));
   }
 
  private:

@@ -7,18 +7,10 @@ Operations are those of train_bench: products of weights and of attention, forwa
 rounds' ratios, and the rounds.
 """
 import argparse
-import json
 import pathlib
 import statistics
-import subprocess
 
-
-def operations_per_s(args, words, model):
-    done = subprocess.run([args.bin_dir / "train_bench", "--model", model, *words], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"train_bench --model {model}: exit code {done.returncode}\n{done.stderr}")
-    figures = json.loads(done.stdout)
-    return statistics.median(figures["tokens_per_s"]) * figures["flops_per_token"]
+import figures
 
 
 def main():
@@ -28,14 +20,13 @@ def main():
     parser.add_argument("--against", default="llama-0.6b")
     parser.add_argument("--rounds", type=int, default=5)
     args, words = parser.parse_known_args()
-    ratios = []
-    for turn in range(args.rounds):
-        # Who comes second finds the machine warmer.
-        order = [args.model, args.against] if turn % 2 == 0 else [args.against, args.model]
-        rates = {model: operations_per_s(args, words, model) for model in order}
-        ratios.append(rates[args.model] / rates[args.against])
-        print(f"round {turn + 1}: {rates[args.model] / 1e9:.1f} against {rates[args.against] / 1e9:.1f} GFLOP/s", flush=True)
-    print(f"{args.model} over {args.against}: {statistics.median(ratios):.4f} per FLOP ({', '.join(f'{r:.4f}' for r in ratios)})")
+
+    def rate_of(model):
+        run = figures.of_train_bench(args.bin_dir, ["--model", model, *words])
+        return statistics.median(run["tokens_per_s"]) * run["flops_per_token"] / 1e9
+
+    ratios = figures.ratios_of(args.rounds, rate_of, args.model, args.against, "GFLOP/s")
+    print(f"{args.model} over {args.against}: {figures.told(ratios)} per FLOP")
 
 
 if __name__ == "__main__":

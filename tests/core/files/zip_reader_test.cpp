@@ -30,7 +30,7 @@ std::string refusal(std::span<const std::byte> bytes) {
 }
 
 std::string refusal(std::vector<ZipItem> items) {
-  return refusal(ZipBytes(std::move(items)).bytes());
+  return refusal(ZipBytes(items).bytes());
 }
 
 TEST_CASE("stored entries of a zip archive are read where they lie", "[core]") {

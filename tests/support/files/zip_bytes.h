@@ -30,7 +30,7 @@ enum class ZipWidth { k32, k64 };
 
 class ZipBytes {
  public:
-  explicit ZipBytes(std::vector<ZipItem> items, ZipWidth width = ZipWidth::k32) {
+  explicit ZipBytes(const std::vector<ZipItem>& items, ZipWidth width = ZipWidth::k32) {
     std::string directory;
     for (const ZipItem& item : items) add(item, width, directory);
     const size_t begin = text_.size();

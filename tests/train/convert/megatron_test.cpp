@@ -33,7 +33,8 @@ class Stored final : public StoredTensors {
   const SafetensorsInfo& info(const std::string& name) const override { return infos_.at(name); }
   void read_part(const std::string&, int64_t offset, std::span<std::byte> into) const override {
     for (size_t at = 0; at < into.size(); at += sizeof(float)) {
-      const auto value = static_cast<float>(offset / int64_t{sizeof(float)});
+      const int64_t element = offset / int64_t{sizeof(float)};
+      const auto value = static_cast<float>(element);
       std::memcpy(&into[at], &value, sizeof(float));
       offset += int64_t{sizeof(float)};
     }

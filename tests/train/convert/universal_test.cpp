@@ -181,8 +181,9 @@ TEST_CASE("a run, its tags and one of them are told from what others wrote", "[t
     CAPTURE(end);
     CHECK(own_checkpoint(files, run + end).root == tags);
     CHECK(own_checkpoint(files, tags + end).root == tags);
-    CHECK(own_checkpoint(files, tags + "/global_step2" + end).root == tags);
-    CHECK(own_checkpoint(files, tags + "/global_step2" + end).path == tags + "/global_step2");
+    const OwnCheckpoint named = own_checkpoint(files, fmt::format("{}/global_step2{}", tags, end));
+    CHECK(named.root == tags);
+    CHECK(named.path == tags + "/global_step2");
   }
   const fs::path before = fs::current_path();
   fs::current_path(tags);

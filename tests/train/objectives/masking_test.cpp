@@ -189,7 +189,7 @@ TEST_CASE("a sample is masked alike wherever it is read, and otherwise when it c
   };
   const Read whole = alone(0, 6);
   CHECK(alone(2, 3).targets ==
-        std::vector<int32_t>(whole.targets.begin() + 2 * 32, whole.targets.begin() + 3 * 32));
+        std::vector<int32_t>(whole.targets.begin() + 64, whole.targets.begin() + 96));
   for (size_t t = 0; t < whole.tokens.size(); ++t) {
     if (whole.targets[t] >= 0) CHECK(whole.targets[t] != 3);
   }

@@ -180,7 +180,7 @@ Attended attend(Stream& stream, const Parallel& parallel, const kernels::Attenti
 
 // The rows of a rank: a piece from the front and one from the back.
 Tensor rows_of_rank(Stream& stream, const Tensor& all, int rank, int ranks) {
-  const int64_t width = all.shape()[1], piece = all.shape()[0] / (2 * ranks);
+  const int64_t width = all.shape()[1], piece = all.shape()[0] / (int64_t{2} * ranks);
   Tensor out = Tensor::empty({2 * piece, width}, DType::kF32, stream);
   const int64_t pieces[] = {rank, 2 * ranks - 1 - rank};
   for (int64_t i = 0; i < 2; ++i) {
@@ -195,7 +195,7 @@ TEST_CASE("sinks and narrow values go round a ring", "[train]") {
   CpuStream host;
   kernels::AttentionSpec spec{.shape = {1, 16, 2, 1, 8}, .value_dim = 5};
   const Tensor qkv = random_tensor(host.stream, {16, 2 * 8 + 8 + 5}, 1);
-  const Tensor direction = random_tensor(host.stream, {16, 2 * 5}, 2);
+  const Tensor direction = random_tensor(host.stream, {16, 10}, 2);
   const Attended alone = attend(host.stream, kUnshared, spec, qkv, direction);
   CHECK(std::ranges::none_of(alone.dsinks, [](float sink) { return sink == 0; }));
   for (const int ranks : {2, 4}) {

@@ -1,6 +1,7 @@
 // Training with layers that several ranks share (Megatron-LM), over whole steps of the engine: the
 // losses and weights of one rank, on every stage and beside shared samples, what is moved and kept,
 // and checkpoints of any mesh.
+#include "tests/support/tiny_models.h"
 #include "tests/train/parallel/meshed_run.h"
 
 namespace ds {
@@ -47,6 +48,25 @@ TEST_CASE("ranks that have the same keys and values sum what each makes of their
         Setting shared = setting_of(mesh, stage, micro_steps);
         shared.clipping = 0.05;
         require_near(run_model(shared, model), expected, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("heads that ranks share are normed as they are where all are together", "[train]") {
+  auto over_all = tiny_like_llama<Olmo2Config>(2);  // of two heads of keys
+  auto head_by_head = tiny_like_llama<Qwen3Config>(2);
+  over_all.vocab_size = head_by_head.vocab_size = 29;
+  over_all.max_position_embeddings = head_by_head.max_position_embeddings = 16;
+  for (const ModelConfig& model : {ModelConfig(over_all), ModelConfig(head_by_head)}) {
+    const Outcome alone = run_model({.micro_steps = 2, .clipping = 0.05}, model);
+    for (Setting shared :
+         {setting_of({2, 2}, 0, 2), setting_of({4, 4}, 0, 2), setting_of({8, 4}, 3, 2)}) {
+      shared.clipping = 0.05;
+      for (const bool shares_rows : {false, true}) {
+        CAPTURE(family_name(model), shared.ranks, shared.tensor, shares_rows);
+        shared.shares_rows = shares_rows;
+        require_near(run_model(shared, model), alone, 1e-5);
       }
     }
   }
