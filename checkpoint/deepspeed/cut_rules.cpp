@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/status/error.h"
+#include "core/text/number_in.h"
 #include "core/values/index.h"
 
 namespace ds::deepspeed {
@@ -187,12 +188,17 @@ bool ends_in(std::string_view name, std::string_view module) {
 
 }  // namespace
 
-std::optional<CutRule> megatron_rule(std::string_view name, const MegatronFacts& facts) {
+bool tells_of_megatron(std::string_view name) {
   constexpr std::array kFronts{"language_model.", "model.language_model.", "module.language_model.",
                                "module.model.language_model."};
-  const bool is_megatron =
-      std::ranges::any_of(kFronts, [&](std::string_view front) { return name.starts_with(front); });
-  if (!is_megatron) return std::nullopt;
+  if (std::ranges::any_of(kFronts, [&](const char* front) { return name.starts_with(front); }))
+    return true;
+  // A pipeline has numbers of layers instead, and Megatron's names of modules within them.
+  return number_in<int64_t>(name.substr(0, name.find('.'))) &&
+         (ends_in(name, "dense_h_to_4h") || ends_in(name, "self_attention.query_key_value"));
+}
+
+CutRule megatron_rule(std::string_view name, const MegatronFacts& facts) {
   const bool is_bias = name.ends_with(".bias");
   CutRule rule;
   if (ends_in(name, "dense_h_to_4h")) {

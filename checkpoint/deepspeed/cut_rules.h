@@ -46,7 +46,9 @@ struct MegatronFacts {
   double version = 0;     // checkpoint_version, by which each rank orders query_key_value
   bool is_gated = false;  // dense_h_to_4h has the gate before what is gated
 };
-// How Megatron-LM cuts what it calls so; nothing for other names than its own.
-std::optional<CutRule> megatron_rule(std::string_view name, const MegatronFacts& facts);
+// Whether a parameter of this name is Megatron-LM's: all of its model's are then.
+bool tells_of_megatron(std::string_view name);
+// How Megatron-LM cuts what it calls so.
+CutRule megatron_rule(std::string_view name, const MegatronFacts& facts);
 
 }  // namespace ds::deepspeed

@@ -90,20 +90,26 @@ SavedTable DeepSpeedFolder::stage(const RankFiles& names) {
   return optimizer.empty() ? plain_table(*model.front()) : zero_table(model, optimizer);
 }
 
-std::vector<ModelPart> DeepSpeedFolder::parts_of(const std::vector<RankFiles>& names) {
+std::vector<ModelPart> DeepSpeedFolder::ranks_of(const FolderFiles& names) {
   std::vector<ModelPart> parts;
-  for (const RankFiles& own : names) {
+  for (const RankFiles& own : names.parts) {
     SavedTable table = stage(own);
     parts.push_back({std::move(table), opened_.back().front().get()});
   }
-  return parts;
-}
-
-SavedTable DeepSpeedFolder::pipeline(const FolderFiles& names) {
-  std::vector<ModelPart> stages = parts_of(names.parts);
-  std::vector<const TorchFile*> layers;
-  for (const auto& file : open(names.layers)) layers.push_back(file.get());
-  return pipeline_table(std::move(stages), layers);
+  require_all_parts(parts, std::ssize(names.layers));
+  if (names.layers.empty()) return parts;
+  std::vector<ModelPart> ranks;
+  for (size_t rank = 0; rank < names.layers.size(); ++rank) {
+    std::vector<ModelPart> stages;
+    for (size_t at = rank; at < parts.size(); at += names.layers.size()) {
+      stages.push_back(std::move(parts[at]));
+    }
+    std::vector<const TorchFile*> layers;
+    for (const auto& file : open(names.layers[rank])) layers.push_back(file.get());
+    const TorchFile* const model = stages.front().model;
+    ranks.push_back({pipeline_table(std::move(stages), layers), model});
+  }
+  return ranks;
 }
 
 namespace {
@@ -133,15 +139,14 @@ bool is_gated(const TensorsByName& weights, const std::string& name) {
 
 bool has_names_of_megatron(const SavedTable& table) {
   return std::ranges::any_of(table.parameters, [](const SavedParameter& parameter) {
-    return megatron_rule(parameter.name, {}).has_value();
+    return tells_of_megatron(parameter.name);
   });
 }
 
 }  // namespace
 
 void DeepSpeedFolder::take_ranks(const FolderFiles& names) {
-  std::vector<ModelPart> ranks = parts_of(names.parts);
-  require_all_ranks(ranks);
+  std::vector<ModelPart> ranks = ranks_of(names);
   const SavedFields model(*ranks.front().model);
   if (const TorchValue* version = model.find("checkpoint_version")) {
     version_ = number_of(model.file(), *version);
@@ -158,10 +163,9 @@ void DeepSpeedFolder::take_ranks(const FolderFiles& names) {
     });
   } else if (has_names_of_megatron(first)) {
     table_ = joined_ranks(ranks, [&](const std::string& name, std::span<const Extents> shapes) {
-      const CutRule same{.kind = CutRule::Kind::kSame};
       const MegatronFacts facts{.version = version_.value_or(0),
                                 .is_gated = is_gated(first.weights, name)};
-      return join_of(megatron_rule(name, facts).value_or(same), shapes);
+      return join_of(megatron_rule(name, facts), shapes);
     });
   } else {
     table_ = table_to_join(first);
@@ -197,10 +201,8 @@ DeepSpeedFolder DeepSpeedFolder::open(FileSystem& files, const std::string& path
   const FolderFiles names = files_of(folder.directory_, names_in(files, folder.directory_));
   if (names.is_universal) {
     folder.table_ = folder.universal(files, names);
-  } else if (names.layers.empty()) {
-    folder.take_ranks(names);
   } else {
-    folder.table_ = folder.pipeline(names);
+    folder.take_ranks(names);
   }
   return folder;
 }

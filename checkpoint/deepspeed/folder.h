@@ -56,10 +56,9 @@ class DeepSpeedFolder {
 
  private:
   SavedTable universal(const FileSystem& files, const FolderFiles& names);
-  SavedTable pipeline(const FolderFiles& names);
-  // What has no layers of a pipeline: one part, or one of each tensor-parallel rank.
   void take_ranks(const FolderFiles& names);
-  std::vector<ModelPart> parts_of(const std::vector<RankFiles>& names);
+  // What each tensor-parallel rank has, of a pipeline in all stages.
+  std::vector<ModelPart> ranks_of(const FolderFiles& names);
   // What ranks with the same part of the model have; its files of the model are opened last.
   SavedTable stage(const RankFiles& names);
   const OpenFiles& open(const std::vector<std::string>& names);

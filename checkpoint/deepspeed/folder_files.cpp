@@ -51,15 +51,54 @@ bool is_layer(std::string_view name) {
          name.find("expert_") == std::string_view::npos;
 }
 
-bool is_of_second_tensor_rank(std::string_view name) {
-  const size_t rank = name.find("-model_");
-  return is_layer(name) && rank != name.rfind("-model_") &&
-         !name.substr(rank).starts_with("-model_00-");
+// 1 of "layer_07-model_01-model_states.pt".
+int64_t tensor_rank_of(std::string_view layer) {
+  constexpr std::string_view kRank = "-model_";
+  const size_t at = layer.find(kRank);
+  if (at == layer.rfind(kRank)) return 0;
+  const std::string_view rest = layer.substr(at + kRank.size());
+  return number_in<int64_t>(rest.substr(0, rest.find('-'))).value_or(0);
+}
+
+std::string name_of_tensor_rank(std::string layer, int64_t rank) {
+  constexpr std::string_view kFirst = "-model_00-";
+  const size_t at = layer.find(kFirst);
+  return at == layer.npos ? layer
+                          : layer.replace(at, kFirst.size(), fmt::format("-model_{:02}-", rank));
+}
+
+// The files of layers by tensor-parallel rank, each list in order. Every rank has some of each
+// layer.
+std::vector<std::vector<std::string>> layers_in(const std::string& folder,
+                                                std::span<const std::string> names) {
+  std::vector<std::vector<std::string>> layers;
+  for (const std::string& name : names) {
+    if (!is_layer(name)) continue;
+    const int64_t rank = tensor_rank_of(name);
+    if (rank >= kMostParts) continue;
+    if (rank >= std::ssize(layers)) layers.resize(to_size(rank) + 1);
+    nth(layers, rank).push_back(name);
+  }
+  for (auto& of_rank : layers) natural_sort(of_rank);
+  for (int64_t rank = 1; rank < std::ssize(layers); ++rank) {
+    for (const std::string& first : layers.front()) {
+      const std::string wanted = name_of_tensor_rank(first, rank);
+      if (std::ranges::find(nth(layers, rank), wanted) != nth(layers, rank).end()) continue;
+      throw InputMissing(
+          fmt::format("{}/{}: is missing; the checkpoint is of {} tensor-parallel ranks of a "
+                      "pipeline, and each "
+                      "has a file of each layer",
+                      folder, wanted, layers.size()));
+    }
+    if (nth(layers, rank).size() == layers.front().size()) continue;
+    throw InputMissing(
+        fmt::format("{}: the first tensor-parallel rank has {} files of layers, and another one {}",
+                    folder, layers.front().size(), nth(layers, rank).size()));
+  }
+  return layers;
 }
 
 void refuse_layouts(const std::string& folder, std::span<const std::string> names) {
-  constexpr std::string_view kAdvice =
-      "DeepSpeed's ds_to_universal.py makes a universal checkpoint of it, which is read";
   for (const std::string& name : names) {
     if (!is_state(name)) continue;
     if (name.find("expert_") != std::string::npos || name.starts_with("expp_rank_")) {
@@ -67,11 +106,6 @@ void refuse_layouts(const std::string& folder, std::span<const std::string> name
           fmt::format("{}: {} is of a mixture of experts; checkpoints of those are "
                       "not read",
                       folder, name));
-    }
-    if (has_whole_tensors(names)) continue;
-    if (is_of_second_tensor_rank(name)) {
-      throw Unsupported(fmt::format("{}: {} is of several tensor-parallel ranks of a pipeline; {}",
-                                    folder, name, kAdvice));
     }
   }
 }
@@ -106,8 +140,8 @@ void require_all(const std::string& folder, const std::vector<std::string>& file
   }
 }
 
-// The ranks that parts of a model have: of a pipeline one for each stage, else one for each
-// tensor-parallel rank; without others the first.
+// The ranks that parts of a model have: of a pipeline those of each stage behind each other, one
+// for each tensor-parallel rank; without others the first.
 int64_t model_ranks_in(std::span<const std::string> names) {
   int64_t count = 1;
   for (const std::string_view name : names) {
@@ -174,9 +208,10 @@ FolderFiles files_of(const std::string& folder, std::span<const std::string> nam
     files.parts.push_back(rank_files(folder, of_model_rank(names, 0), 0, true));
     return files;
   }
-  std::ranges::copy_if(names, std::back_inserter(files.layers), is_layer);
-  natural_sort(files.layers);
-  const int64_t count = model_ranks_in(names);
+  files.layers = layers_in(folder, names);
+  const int64_t of_stage = std::max<int64_t>(std::ssize(files.layers), 1);
+  // Whole stages: a rank that is missing at the end is missed, too.
+  const int64_t count = (model_ranks_in(names) + of_stage - 1) / of_stage * of_stage;
   for (int64_t rank = 0; rank < count; ++rank) {
     const std::vector<std::string> own = of_model_rank(names, rank);
     const std::string whole = model_states_name(std::nullopt, narrow<int>(rank));
@@ -186,7 +221,7 @@ FolderFiles files_of(const std::string& folder, std::span<const std::string> nam
       throw InputMissing(fmt::format(
           "{}/{}: is missing; the checkpoint is of {}, and each {} has files of its own", folder,
           whole, files.layers.empty() ? "tensor-parallel ranks" : "a pipeline",
-          files.layers.empty() ? "rank" : "stage"));
+          files.layers.size() == 1 ? "stage" : "rank"));
     }
     files.parts.push_back(rank_files(folder, own, rank, false));
   }

@@ -18,17 +18,18 @@ struct RankFiles {
 
 // Names relative to the folder.
 struct FolderFiles {
-  std::vector<RankFiles> parts;  // stages of a pipeline, else tensor-parallel ranks; one at least
-  std::vector<std::string> layers;  // of a pipeline, in order: the weights of each layer
-  bool is_universal = false;        // its tensors are in zero/NAME
+  // Tensor-parallel ranks, of a pipeline those of each stage behind each other; one at least.
+  std::vector<RankFiles> parts;
+  // Of a pipeline: the weights of each layer in order, by tensor-parallel rank.
+  std::vector<std::vector<std::string>> layers;
+  bool is_universal = false;  // its tensors are in zero/NAME
 };
 
 // Whether the names are those of a checkpoint, and not of the folder that holds some.
 bool is_checkpoint(std::span<const std::string> names);
 
 // `folder` is its name in messages. InputMissing for a rank's file that is missing between others;
-// Unsupported for experts, and for tensor-parallel ranks of a pipeline; DataError without any file
-// of a model.
+// Unsupported for experts; DataError without any file of a model.
 FolderFiles files_of(const std::string& folder, std::span<const std::string> names);
 
 // The files of ranks [0, count) must be there: what partition_count says. InputMissing, naming the

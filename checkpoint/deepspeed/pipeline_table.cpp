@@ -9,9 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "checkpoint/deepspeed/names.h"
 #include "checkpoint/deepspeed/saved_fields.h"
-#include "core/files/file.h"
 #include "core/status/error.h"
 #include "core/text/number_in.h"
 
@@ -32,17 +30,6 @@ void require_like(const ModelPart& own, const ModelPart& first) {
   differs("ds_version", mine.version, theirs.version);
   differs("zero_stage", mine.stage, theirs.stage);
   differs("number of updates", mine.updates.value_or(0), theirs.updates.value_or(0));
-}
-
-void require_all(std::span<const ModelPart> stages) {
-  for (const ModelPart& stage : stages) {
-    const int64_t count = SavedFields(*stage.model).optional_integer("mp_world_size").value_or(1);
-    if (count <= std::ssize(stages)) continue;
-    throw InputMissing(
-        fmt::format("{}/{}: is missing; the checkpoint is of a pipeline of {} stages",
-                    parent_directory(stage.model->path()),
-                    model_states_name(std::nullopt, static_cast<int>(std::ssize(stages))), count));
-  }
 }
 
 void add_stage(SavedTable& whole, SavedTable&& stage) {
@@ -127,7 +114,6 @@ void require_one_run(std::span<const ModelPart> parts) {
 }
 
 SavedTable pipeline_table(std::vector<ModelPart> stages, std::span<const TorchFile* const> layers) {
-  require_all(stages);
   require_one_run(stages);
   SavedTable whole;
   whole.progress = stages.front().table.progress;

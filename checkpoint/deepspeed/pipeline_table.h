@@ -21,8 +21,7 @@ void require_one_run(std::span<const ModelPart> parts);
 
 // `layers`: files named layer_NN-..., whose tensors have names within the layer NN. What no stage
 // trains by ZeRO is theirs, as "NN.NAME". Modules that several stages share (tied_modules) are
-// those of the first. InputMissing where there are more stages than these; DataError where they are
-// of several checkpoints.
+// those of the first. DataError where they are of several checkpoints.
 SavedTable pipeline_table(std::vector<ModelPart> stages, std::span<const TorchFile* const> layers);
 
 }  // namespace ds::deepspeed

@@ -82,12 +82,17 @@ std::string path_of_rank(std::string path, int64_t rank) {
 
 }  // namespace
 
-void require_all_ranks(std::span<const ModelPart> ranks) {
-  for (const ModelPart& rank : ranks) {
-    const int64_t count = SavedFields(*rank.model).optional_integer("mp_world_size").value_or(1);
-    if (count <= std::ssize(ranks)) continue;
-    throw InputMissing(fmt::format("{}: is missing; the checkpoint is of {} tensor-parallel ranks",
-                                   path_of_rank(rank.model->path(), std::ssize(ranks)), count));
+void require_all_parts(std::span<const ModelPart> parts, int64_t of_stage) {
+  for (const ModelPart& part : parts) {
+    const int64_t count = SavedFields(*part.model).optional_integer("mp_world_size").value_or(1);
+    if (count <= std::ssize(parts)) continue;
+    std::string what = fmt::format("{} tensor-parallel ranks", of_stage > 0 ? of_stage : count);
+    if (of_stage > 0) {
+      const std::string stages = fmt::format("a pipeline of {} stages", count / of_stage);
+      what = of_stage == 1 ? stages : fmt::format("{} with {}", stages, what);
+    }
+    throw InputMissing(fmt::format("{}: is missing; the checkpoint is of {}",
+                                   path_of_rank(part.model->path(), std::ssize(parts)), what));
   }
 }
 

@@ -20,7 +20,8 @@ using JoinOf = std::function<TensorJoin(const std::string& name, std::span<const
 // several checkpoints, have other names, or have what cannot be joined.
 SavedTable joined_ranks(std::span<const ModelPart> ranks, const JoinOf& join);
 
-// InputMissing where a rank says that there are more.
-void require_all_ranks(std::span<const ModelPart> ranks);
+// InputMissing where a part says that there are more. `of_stage`: tensor-parallel ranks of each
+// stage of a pipeline; 0 without one.
+void require_all_parts(std::span<const ModelPart> parts, int64_t of_stage);
 
 }  // namespace ds::deepspeed

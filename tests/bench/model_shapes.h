@@ -40,7 +40,7 @@ inline ModelConfig shape_named(const std::string& name) {
   if (name == "llama-110m") {                              // GPT-2's smallest, as a Llama
     LlamaConfig llama;
     llama.num_hidden_layers = 12;
-    llama.num_attention_heads = llama.num_key_value_heads = 12;
+    llama.num_attention_heads = 12;
     llama.hidden_size = 768;
     llama.intermediate_size = 2048;
     llama.vocab_size = 32000;

@@ -12,9 +12,7 @@ using Kind = CutRule::Kind;
 
 TEST_CASE("layers of Megatron are cut as it cuts them", "[checkpoint]") {
   const std::string layer = "language_model.encoder.layers.0.";
-  const auto rule = [](const std::string& name) {
-    return megatron_rule(name, {.version = 3}).value();
-  };
+  const auto rule = [](const std::string& name) { return megatron_rule(name, {.version = 3}); };
   for (const std::string& name :
        {layer + "self_attention.query_key_value.weight", layer + "attention.query_key_value.bias",
         layer + "mlp.dense_h_to_4h.weight", layer + "mlp.dense_h_to_4h.bias",
@@ -38,9 +36,15 @@ TEST_CASE("layers of Megatron are cut as it cuts them", "[checkpoint]") {
     CAPTURE(name);
     CHECK(rule(name).kind == Kind::kSame);
   }
-  CHECK(megatron_rule(layer + "mlp.dense_h_to_4h.weight", {.is_gated = true})->equal_parts == 2);
-  CHECK(megatron_rule(layer + "attention.query_key_value.bias", {.version = 0})->equal_parts == 3);
-  CHECK_FALSE(megatron_rule("model.layers.0.mlp.up_proj.weight", {}));
+  CHECK(megatron_rule(layer + "mlp.dense_h_to_4h.weight", {.is_gated = true}).equal_parts == 2);
+  CHECK(megatron_rule(layer + "attention.query_key_value.bias", {.version = 0}).equal_parts == 3);
+  CHECK(tells_of_megatron("language_model.encoder.final_layernorm.weight"));
+  CHECK(tells_of_megatron("3.mlp.dense_h_to_4h.bias"));
+  for (const char* name : {"model.layers.0.mlp.up_proj.weight", "3.mlp.up.weight",
+                           "blocks.mlp.dense_h_to_4h.bias", "tied_modules.embed.weight"}) {
+    CAPTURE(name);
+    CHECK_FALSE(tells_of_megatron(name));
+  }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST_CASE("a pipeline has files of stages and of layers", "[checkpoint]") {
                     "zero_pp_rank_1_mp_rank_00_optim_states.pt",
                     "zero_pp_rank_1_mp_rank_01_optim_states.pt"};
   const FolderFiles files = files_of("/c", names);
-  CHECK(files.layers == Names{names[0], names[1], names[2]});
+  CHECK(files.layers == std::vector<Names>{{names[0], names[1], names[2]}});
   REQUIRE(files.parts.size() == 2);
   CHECK(files.parts[0].model == Names{names[3]});
   CHECK(files.parts[1].model == Names{names[4]});
@@ -69,6 +69,28 @@ TEST_CASE("a pipeline has files of stages and of layers", "[checkpoint]") {
   // Megatron-DeepSpeed has the tensor-parallel rank in names of layers, also where there is one.
   CHECK(files_of("/c", Names{"layer_00-model_00-model_states.pt", "mp_rank_00_model_states.pt"})
             .layers.size() == 1);
+}
+
+TEST_CASE("tensor-parallel ranks of a pipeline have files of each layer", "[checkpoint]") {
+  const Names names{"layer_00-model_00-model_states.pt", "layer_00-model_01-model_states.pt",
+                    "layer_10-model_00-model_states.pt", "layer_10-model_01-model_states.pt",
+                    "layer_9-model_00-model_states.pt",  "layer_9-model_01-model_states.pt",
+                    "mp_rank_00_model_states.pt",        "mp_rank_01_model_states.pt",
+                    "mp_rank_02_model_states.pt",        "mp_rank_03_model_states.pt"};
+  const FolderFiles files = files_of("/c", names);
+  CHECK(files.layers ==
+        std::vector<Names>{{names[0], names[4], names[2]}, {names[1], names[5], names[3]}});
+  REQUIRE(files.parts.size() == 4);
+  CHECK(files.parts[3].model == Names{names[9]});
+  CHECK_THROWS_WITH(
+      files_of("/c", without(names, names[3])),
+      Catch::Contains("/c/layer_10-model_01-model_states.pt: is missing; the checkpoint is "
+                      "of 2 tensor-parallel ranks of a pipeline"));
+  CHECK_THROWS_AS(files_of("/c", without(names, names[2])), InputMissing);
+  CHECK_THROWS_WITH(files_of("/c", without(names, names[9])),
+                    Catch::Contains("mp_rank_03_model_states.pt: is missing"));
+  CHECK_THROWS_WITH(files_of("/c", with(names, "layer_00-model_03-model_states.pt")),
+                    Catch::Contains("layer_00-model_02-model_states.pt: is missing"));
 }
 
 TEST_CASE("tensor-parallel ranks have files each, of the model and of its optimizer",
@@ -112,8 +134,7 @@ TEST_CASE("a missing or foreign rank is named", "[checkpoint]") {
 
 TEST_CASE("layouts that are not read are refused by name", "[checkpoint]") {
   for (const char* name :
-       {"layer_00-model_01-model_states.pt", "layer_0_expert_1_mp_rank_00_model_states.pt",
-        "expp_rank_0_mp_rank_00_optim_states.pt"}) {
+       {"layer_0_expert_1_mp_rank_00_model_states.pt", "expp_rank_0_mp_rank_00_optim_states.pt"}) {
     CAPTURE(name);
     CHECK_THROWS_AS(files_of("/c", with(kStage2, name)), Unsupported);
     CHECK_THROWS_WITH(files_of("/c", with(kStage2, name)), Catch::Contains(name));

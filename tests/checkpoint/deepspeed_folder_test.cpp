@@ -222,9 +222,11 @@ TEST_CASE("checkpoints of older versions have the weights that zero_to_fp32 made
 }
 
 TEST_CASE("a pipeline has the weights of its stages, shared ones of the first", "[checkpoint]") {
-  for (const auto& [name, stage, ranks] : {std::tuple("pipeline_zero1_bf16", 1, 1),
-                                           {"pipeline_zero1_fp32", 1, 2},
-                                           {"pipeline_zero0_fp32", 0, 1}}) {
+  for (const auto& [name, stage, ranks, tensor_ranks] : {std::tuple("pipeline_zero1_bf16", 1, 1, 1),
+                                                         {"pipeline_zero1_fp32", 1, 2, 1},
+                                                         {"pipeline_zero0_fp32", 0, 1, 1},
+                                                         {"pipeline_tensor_fp32", 1, 2, 2},
+                                                         {"pipeline_tensor_told_bf16", 1, 1, 2}}) {
     CAPTURE(name);
     const testing::TemporaryDirectory place;
     testing::unpack(fixture(std::string(name) + ".zip"), place.path());
@@ -232,6 +234,8 @@ TEST_CASE("a pipeline has the weights of its stages, shared ones of the first", 
     CHECK(folder.progress().steps == 3);
     CHECK(folder.progress().data_ranks == ranks);
     CHECK(folder.progress().stage == stage);
+    CHECK(folder.progress().tensor_ranks == tensor_ranks);
+    CHECK_FALSE(folder.needs_cuts());
     size_t weights = 0;
     const Value sums = sums_in(place.path());
     for (const Member& sum : sums.members()) {
@@ -254,9 +258,10 @@ TEST_CASE("a pipeline has the weights of its stages, shared ones of the first", 
 
 TEST_CASE("a pipeline without one of its stages, or with one of another step, is refused",
           "[checkpoint]") {
-  const auto refusal = [](const auto& spoil) -> std::string {
+  std::string archive = "pipeline_zero1_bf16.zip";
+  const auto refusal = [&](const auto& spoil) -> std::string {
     const testing::TemporaryDirectory place;
-    testing::unpack(fixture("pipeline_zero1_bf16.zip"), place.path());
+    testing::unpack(fixture(archive), place.path());
     spoil(place.path() / "global_step3");
     try {
       open(place.path().string());
@@ -287,6 +292,26 @@ TEST_CASE("a pipeline without one of its stages, or with one of another step, is
                fs::rename(tag / "layer_02-model_states.pt", tag / "layer_x-model_states.pt");
              }),
              Catch::Contains("its name says no layer"));
+  archive = "pipeline_tensor_told_bf16.zip";
+  CHECK_THAT(
+      refusal([](const fs::path& tag) { fs::remove(tag / "layer_02-model_01-model_states.pt"); }),
+      Catch::Contains("layer_02-model_01-model_states.pt: is missing; the checkpoint is of 2 "
+                      "tensor-parallel ranks of a pipeline"));
+  CHECK_THAT(refusal([](const fs::path& tag) {
+               fs::remove(tag / "mp_rank_03_model_states.pt");
+               fs::remove(tag / "bf16_zero_pp_rank_0_mp_rank_03_optim_states.pt");
+             }),
+             Catch::Contains("mp_rank_03_model_states.pt: is missing; the checkpoint is of a "
+                             "pipeline, and each rank has files of its own"));
+  CHECK_THAT(
+      refusal([](const fs::path& tag) {
+        for (const char* rank : {"02", "03"}) {
+          fs::remove(tag / fmt::format("mp_rank_{}_model_states.pt", rank));
+          fs::remove(tag / fmt::format("bf16_zero_pp_rank_0_mp_rank_{}_optim_states.pt", rank));
+        }
+      }),
+      Catch::Contains("mp_rank_02_model_states.pt: is missing; the checkpoint is of a "
+                      "pipeline of 2 stages with 2 tensor-parallel ranks"));
 }
 
 TEST_CASE("the tag that latest names is opened, or the one that is given", "[checkpoint]") {

@@ -14,6 +14,7 @@
 #include "core/values/index.h"
 #include "model/hf/renamed_tensors.h"
 #include "model/hf/weights.h"
+#include "train/convert/megatron_pipeline.h"
 
 namespace ds {
 namespace {
@@ -67,8 +68,10 @@ constexpr std::array kOutside{
 constexpr std::array<std::string_view, 4> kBodies{"embedding.", "encoder.", "transformer.",
                                                   "decoder."};
 
-// Names without those of wrappers, of which one is of the program that has the language model.
+// Names without those of wrappers, of which one is of the program that has the language model, and
+// without the numbers of a pipeline's layers.
 std::vector<std::string> without_front(std::span<const std::string> stored) {
+  if (auto names = names_in_one_piece(stored)) return *std::move(names);
   constexpr std::string_view kModel = "model.", kInside = "model.language_model.";
   const size_t wrapper = wrapper_bytes(stored);
   std::vector<std::string> names;

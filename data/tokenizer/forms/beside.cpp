@@ -28,6 +28,12 @@ bool is_id(int64_t number) { return number >= 0 && number <= std::numeric_limits
 
 Beside::Beside(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {
   config_ = object_at(kTokenizerConfig);
+  if (flag("split_special_tokens", false)) {
+    throw Unsupported(fmt::format(
+        "{}: split_special_tokens asks that special tokens in texts are read letter by letter, "
+        "which is not supported; remove the key, and they are read as what they are",
+        beside(kTokenizerConfig)));
+  }
 }
 
 std::optional<std::string> Beside::tokenizer_class() const {

@@ -29,7 +29,8 @@ struct AddedBeside {
 // that names the file and the key.
 class Beside {
  public:
-  // `path`: the vocabulary's. DataError for a file beside it that is no JSON object.
+  // `path`: the vocabulary's. DataError for a file beside it that is no JSON object, Unsupported
+  // for what it asks of all texts that is not supported.
   Beside(FileSystem& files, std::string path);
 
   std::optional<std::string> tokenizer_class() const;

@@ -29,7 +29,7 @@ std::string refusal(std::span<const std::byte> bytes) {
   return "accepted";
 }
 
-std::string refusal(std::vector<ZipItem> items) {
+std::string refusal(const std::vector<ZipItem>& items) {
   return refusal(ZipBytes(items).bytes());
 }
 

@@ -106,6 +106,17 @@ TEST_CASE("a tokenizer that nothing new is said of stays the text that it is", "
   CHECK(tokenizer_digest(apart.files(), "/mine.json") != tokenizer_digest(apart.files(), "/"));
 }
 
+TEST_CASE("special tokens that are to be read letter by letter are refused", "[data]") {
+  Folder split(R"({"split_special_tokens": true})");
+  CHECK_THROWS_AS(split.load(), Unsupported);
+  CHECK_THROWS_WITH(split.load(),
+                    "/tokenizer_config.json: split_special_tokens asks that special tokens in "
+                    "texts are read letter by letter, which is not supported; remove the key, and "
+                    "they are read as what they are");
+  Folder together(R"({"split_special_tokens": false})");
+  CHECK_NOTHROW(together.load());
+}
+
 TEST_CASE("of a key that stands twice in the files of a tokenizer the last one counts", "[data]") {
   const std::string twice =
       R"("bos_token":"a","bos_token":"<s>","eos_token":{"content":"a","content":"b"})";

@@ -40,6 +40,11 @@ for name in megatron_gpt2 megatron_gpt2_version0 megatron_llama; do
   expect 0 convert $name out_$name
   same out_$name $name/sums.json
 done
+for name in pipeline_tensor_fp32 pipeline_tensor_told_bf16; do
+  unpacked $name
+  expect 0 convert $name out_$name
+  same out_$name $name/gpt2.json
+done
 expect 0 inspect tensor_zero1_bf16/global_step3/mp_rank_01_model_states.pt
 expect_text out "lm_head.weight"
 

@@ -152,6 +152,23 @@ TEST_CASE("weights under the names of Megatron become those of transformers", "[
   }
 }
 
+TEST_CASE("Megatron's pipelines of tensor-parallel ranks become a model of transformers",
+          "[train]") {
+  for (const char* name : {"pipeline_tensor_fp32", "pipeline_tensor_told_bf16"}) {
+    CAPTURE(name);
+    const Place place;
+    testing::unpack(fixture(std::string(name) + ".zip"), place / "from");
+    converted({.source = place / "from", .destination = place / "out"});
+    check_sums(place / "out/model.safetensors", place / "from/gpt2.json");
+    converted({.source = place / "from",
+               .destination = place / "universal",
+               .target = ConversionTarget::kUniversal});
+    converted(
+        {.source = place / "universal", .destination = place / "again", .config = place / "from"});
+    check_sums(place / "again/model.safetensors", place / "from/gpt2.json");
+  }
+}
+
 TEST_CASE("what was converted is a source by itself", "[train]") {
   const Place place;
   const Converted first =

@@ -5,7 +5,6 @@
 
 #include "config/families/hf_config.h"
 #include "config/sections/split/partition_rules.h"
-#include "config/sections/split/tensor.h"
 #include "model/families/zoo.h"
 #include "model/hf/safetensors.h"
 #include "model/hf/weights.h"
@@ -40,11 +39,6 @@ std::vector<ModelConfig> families() {
   stablelm.partial_rotary_factor = 0.5;
   out.emplace_back(stablelm);
   return out;
-}
-
-// Whether so many ranks can share its layers.
-bool can_share(const ModelConfig& model, int ranks) {
-  return tensor_conflict(model, {.ranks = ranks}).empty();
 }
 
 // Models whose keys say something else than the defaults.
@@ -118,7 +112,6 @@ TEST_CASE("every family trains alike on any mesh, and as planned", "[train]") {
           Setting{.ranks = 4, .sequence = 4, .micro_steps = 2, .ring = 4},
           Setting{.ranks = 4, .sequence = 4, .micro_steps = 2, .ring = 2},
           Setting{.ranks = 2, .stage = 3, .micro_steps = 2}}) {
-      if (!can_share(model, setting.tensor)) continue;
       CAPTURE(setting.tensor, setting.pipe, setting.sequence, setting.ring, setting.stage);
       require_losses_near(run_model(setting, model, 3), alone, 1e-5);
       moved_by(setting, options_with(setting, model));  // each rank has the memory of its plan
@@ -144,7 +137,6 @@ TEST_CASE("every family trains alike on documents and uneven weights, on any mes
           Setting{.ranks = 4, .pipe = 4}, Setting{.ranks = 2, .sequence = 2, .stage = 2},
           Setting{.ranks = 2, .sequence = 2, .ring = 2},
           Setting{.ranks = 4, .sequence = 4, .stage = 3, .ring = 2}}) {
-      if (!can_share(model, with.tensor)) continue;
       CAPTURE(with.ranks, with.tensor, with.pipe, with.sequence, with.ring);
       with.micro_steps = 2;
       with.content = all;
@@ -159,10 +151,6 @@ TEST_CASE("every family goes on among other ranks", "[train]") {
     CAPTURE(family_name(model));
     const Setting one, split{.ranks = 2, .tensor = 2}, repeated{.ranks = 4, .tensor = 4};
     const Outcome whole = run_model(one, model, 4);
-    if (!can_share(model, 2)) {
-      require_goes_on({.ranks = 2, .stage = 3}, {.ranks = 2, .pipe = 2}, model, whole);
-      continue;
-    }
     require_goes_on(split, one, model, whole);
     require_goes_on(one, split, model, whole);
     require_goes_on(split, repeated, model, whole);
