@@ -36,7 +36,11 @@ Config shape_of_600m() {
 inline ModelConfig shape_named(const std::string& name) {
   if (name == "gpt2-124m") return gpt2_shape(12, 12, 768);
   if (name == "gpt2-1558m") return gpt2_shape(48, 25, 1600);
-  if (name == "gpt2-2x128") return gpt2_shape(2, 4, 128);  // steps of some 9 ms
+  if (name == "gpt2-2x128") {  // steps of some 9 ms, of bytes
+    Gpt2Config c = gpt2_shape(2, 4, 128);
+    c.vocab_size = 256;
+    return c;
+  }
   if (name == "llama-110m") {                              // GPT-2's smallest, as a Llama
     LlamaConfig llama;
     llama.num_hidden_layers = 12;
