@@ -41,7 +41,7 @@ inline ModelConfig shape_named(const std::string& name) {
     c.vocab_size = 256;
     return c;
   }
-  if (name == "llama-110m") {                              // GPT-2's smallest, as a Llama
+  if (name == "llama-110m") {  // GPT-2's smallest, as a Llama
     LlamaConfig llama;
     llama.num_hidden_layers = 12;
     llama.num_attention_heads = 12;
