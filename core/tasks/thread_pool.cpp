@@ -17,8 +17,9 @@
 namespace ds {
 namespace {
 
-// About 2 microseconds: a step's next loop mostly follows at once, and other ranks want the cores.
-constexpr int kSpins = 64;
+// About 20 microseconds, which is what it takes to fall asleep and be woken: a step's next loop
+// mostly follows within that time. Threads have a core each, unless somebody asks for more of them.
+constexpr int kSpins = 640;
 
 }  // namespace
 

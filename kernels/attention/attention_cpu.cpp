@@ -170,6 +170,8 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
     pack_by_row(p, head.values, head.stride, block, values + block * p.block_floats());
   }
   const ScoreRule rule{a.scale, a.softcap};
+  T* const y = a.y.data<T>();
+  float* const log_sum_exp = a.log_sum_exp.data<float>() + item * s.length;
   for (int64_t block = 0; block < p.blocks; ++block) {
     const int64_t rows = rows_in(p, block);
     const detail::SeenByRows seen{a.seen,         item / s.heads, item % s.heads,
@@ -200,8 +202,8 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
       const int64_t t = block * kBlock + i;
       const int64_t at = (item / s.heads * s.length + t) * s.heads + item % s.heads;
       const float factor = total[i] == 0 ? 0.0F : 1.0F / total[i];
-      store_row(out + i * p.width, factor, a.y.data<T>() + at * p.dim, p.dim);
-      a.log_sum_exp.data<float>()[item * s.length + t] = most[i] + std::log(total[i]);
+      store_row(out + i * p.width, factor, y + at * p.dim, p.dim);
+      log_sum_exp[t] = most[i] + std::log(total[i]);
     }
   }
 }
@@ -307,7 +309,7 @@ void backward_products(const BackwardPanels& b, const QueryRows& q, int64_t bloc
       gradient_row(scores + i * kBlock, products + i * kBlock, q.rule.factor(), delta[i]);
     }
     q.rule.uncap(b.slopes_of(key), products);
-    for (int64_t i = 0; i < kBlock; ++i) {
+    for (int64_t i = 0; q.a.dropout.p > 0 && i < kBlock; ++i) {
       q.drop(i, key, q.seen.tile(i, key * kBlock), scores + i * kBlock);
     }
     const int64_t at = key * p.block_floats();
