@@ -29,9 +29,7 @@ std::string refusal(std::span<const std::byte> bytes) {
   return "accepted";
 }
 
-std::string refusal(const std::vector<ZipItem>& items) {
-  return refusal(ZipBytes(items).bytes());
-}
+std::string refusal(const std::vector<ZipItem>& items) { return refusal(ZipBytes(items).bytes()); }
 
 TEST_CASE("stored entries of a zip archive are read where they lie", "[core]") {
   const ZipWidth width = GENERATE(ZipWidth::k32, ZipWidth::k64);
