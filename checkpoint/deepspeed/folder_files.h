@@ -20,7 +20,7 @@ struct RankFiles {
 struct FolderFiles {
   // Tensor-parallel ranks, of a pipeline those of each stage behind each other; one at least.
   std::vector<RankFiles> parts;
-  // Of a pipeline: the weights of each layer in order, by tensor-parallel rank.
+  // The weights of each layer of a pipeline in order, by tensor-parallel rank.
   std::vector<std::vector<std::string>> layers;
   bool is_universal = false;  // its tensors are in zero/NAME
 };
