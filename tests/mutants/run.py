@@ -7,7 +7,8 @@ The table (table.toml, by default) says of every mutant: the file, what to repla
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
 the changed file is compiled (of a header, the source that `compiled_in` names), with those that the build joins it to;
 it is linked before all else into a copy of the program, whose run must then fail.
-With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
+With --device the unit tests run on that device, or on the `device` of a mutant; cuda.toml is for the emulated one, and a
+build for it.
 Mutants of code that not every processor runs say what it `needs` and are left out elsewhere.
 Mutants marked `nightly` take longer and are left out without --nightly. --part K/N tries every Nth mutant, from the Kth on;
 with `today` for K the next one each day, so that N days try the whole table. That every text is there is seen to of all;
@@ -54,6 +55,7 @@ class Mutant:
     found_by: str
     compiled_in: str = ""
     needs: str = ""  # of the processor, as /proc/cpuinfo names it: elsewhere nothing runs that code
+    device: str = ""  # on which the test runs, where that is another than the table's
     nightly: bool = False
 
     @property
@@ -171,6 +173,7 @@ class Builder:
 def arguments_for(mutant, device):
     if mutant.program == "sim":
         return ["--seed", str(SEED), "--count", mutant.wanted, "--quiet"]
+    device = mutant.device or device
     return [*(["--device", device] if device else []), re.sub(r"([,\[\]\\])", r"\\\1", mutant.wanted)]
 
 

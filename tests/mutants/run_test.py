@@ -134,6 +134,8 @@ class RunnerTest(unittest.TestCase):
         code, out = self.run_table(entry(found_by="tests: on emulated"), options=["--device", "emulated"])
         self.assertEqual(code, 0, out)
         self.refused("has no test case", entry(found_by="tests: on emulated"))
+        code, out = self.run_table(entry(found_by="tests: on emulated", device="emulated"), options=["--device", "cpu"])
+        self.assertEqual(code, 0, out)
 
     def test_nothing_to_try_is_an_error(self):
         self.refused("no mutant is left", entry(nightly=True))
