@@ -158,6 +158,8 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual(code, 0, out)
         self.assertIn("1 mutants: the text of each is in its file once", out)
         self.refused("0 times", entry(), entry(name="gone", find="a * b", nightly=True), options=["--texts"])
+        header = {"file": "part/thrice.h", "find": "a * 3", "replace": "a * 4"}
+        self.refused("nothing compiles part/thrice.h", entry(**header), options=["--texts"])
 
     def test_nightly_ones_run_when_asked_for(self):
         code, out = self.run_table(entry(nightly=True), options=["--nightly"])
