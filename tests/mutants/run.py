@@ -93,7 +93,7 @@ def changed_text(source, mutant):
         raise Dishonest(f"{mutant.name}: the text to replace is {count} times in {mutant.file}, expected once")
     if mutant.find == mutant.replace:
         raise Dishonest(f"{mutant.name}: changes nothing")
-    if not mutant.unit.endswith((".cpp", ".cu")):
+    if not mutant.unit.endswith((".cpp", ".cu")) or not (source / mutant.unit).exists():
         raise Dishonest(f"{mutant.name}: nothing compiles {mutant.unit}; expected a source that includes it, as compiled_in")
     return text.replace(mutant.find, mutant.replace)
 
