@@ -60,6 +60,7 @@ struct ParamSpec {
   Initializer init{};
   ModuleKind module = ModuleKind::kOther;
   bool looked_up = false;  // a table of which the forward pass reads rows by their tokens
+  bool trains = true;      // else it is frozen: it has no gradient, and nobody asks for a slot
   int unit = 0;            // number of the model block it belongs to: buckets do not span units
   Shape global{};          // of the logical tensor, where there is a cut
   Cut cut{};               // what is kept of it here; none: all

@@ -58,7 +58,8 @@ int OffloadedWeights::add(int64_t numel, DType dtype, WeightMaker maker) {
   slice.dtype = dtype;
   slice.maker = maker;
   const int64_t bytes = bytes_of(slice);
-  if (dtype != DType::kF32 && maker != WeightMaker::kHost) {
+  const bool is_rounded = maker == WeightMaker::kDevice || maker == WeightMaker::kBoth;
+  if (dtype != DType::kF32 && is_rounded) {
     rounding_bytes_ = std::max(rounding_bytes_, bytes);
   }
   if (numel <= options_.host_numel - host_numel_) {

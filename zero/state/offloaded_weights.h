@@ -45,8 +45,9 @@ struct WeightPlaces {
 };
 
 // Who makes the elements of a slice new, each step and in this order: all of them at once on the
-// device, part by part on the host, or some on the host and then the others on the device.
-enum class WeightMaker : uint8_t { kDevice, kHost, kBoth };
+// device, part by part on the host, or some on the host and then the others on the device. Nobody:
+// what is stored, now and then, is of the slice's dtype.
+enum class WeightMaker : uint8_t { kDevice, kHost, kBoth, kNobody };
 
 class OffloadedWeights {
  public:
