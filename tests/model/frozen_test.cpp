@@ -1,10 +1,12 @@
 // Models of every family of which a part trains: what trains has the gradient that it has where all
 // does, to the bit, and of what is frozen no gradient is asked for.
 #include <functional>
+#include <map>
 
 #include "model/families/zoo.h"
 #include "model/stores/plain_store.h"
 #include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/test_stream.h"
 #include "tests/support/tiny_models.h"

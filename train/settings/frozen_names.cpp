@@ -17,7 +17,9 @@ bool fits(std::span<const std::string> patterns, const ParamSpec& spec) {
 
 // What somebody may have meant whose pattern fits no name: a part of names, or a name that is near.
 std::string meant(const std::string& pattern, std::span<const ParamSpec> model) {
-  const std::string inside = "*" + pattern + "*";
+  const std::string_view before = pattern.starts_with('*') ? "" : "*";
+  const std::string_view behind = pattern.ends_with('*') ? "" : "*";
+  const std::string inside = fmt::format("{}{}{}", before, pattern, behind);
   std::vector<std::string> names;
   int64_t within = 0;
   std::string first;

@@ -49,9 +49,11 @@ class FrozenWeights final : public OptimizerStateStore {
  private:
   void visit_elsewhere(PartAccess access, const OffloadedSlice& slice, OpenPart& open,
                        const Work& work) {
-    Tensor weights = access == PartAccess::kFill
-                         ? slots_.take(slice.numel, dtype_, streams_.compute)
-                         : slice.keeper->take(slice.slice);
+    // What is filled has no weights yet, nor has what is restored first.
+    const bool begins = access == PartAccess::kFill ||
+                        (access == PartAccess::kChange && !slice.keeper->is_there(slice.slice));
+    Tensor weights = begins ? slots_.take(slice.numel, dtype_, streams_.compute)
+                            : slice.keeper->take(slice.slice);
     streams_.compute.wait(streams_.peers.mark());  // which it has come for
     open.shard.master = weights;
     work(open);

@@ -110,6 +110,11 @@ void OffloadedWeights::seal() {
   swap_ = places_.open_swap(swap_bytes_);
 }
 
+bool OffloadedWeights::is_there(int number) const {
+  const Slice& slice = nth(slices_, number);
+  return slice.key.empty() || slice.is_in_file;
+}
+
 // That of the copy or write that began first.
 void OffloadedWeights::release_oldest(Stream& by) {
   Busy oldest = std::move(busy_.front());

@@ -48,6 +48,10 @@ TEST_CASE("a pattern that fits nothing is refused with what may have been meant"
         "train.freeze: \"attn.bias\" fits no parameter of the model; patterns are of whole names: "
         "did you mean \"*attn.bias*\", which 2 fit, as h.0.attn.bias?");
   CHECK(
+      why({.freeze = {"0.*"}}) ==
+      "train.freeze: \"0.*\" fits no parameter of the model; patterns are of whole names: did you "
+      "mean \"*0.*\", which 2 fit, as h.0.attn.weight?");
+  CHECK(
       why({.freeze = {"wte"}}) ==
       "train.freeze: \"wte\" fits no parameter of the model; patterns are of whole names: did you "
       "mean \"*wte*\", which 1 fits, that is wte.weight?");

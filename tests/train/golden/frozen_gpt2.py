@@ -1,5 +1,5 @@
 """Makes frozen_gpt2.json: runs of Hugging Face's GPT-2 at toy size of which a part trains, by PyTorch with requires_grad
-off for the rest. Five steps of AdamW each in fp32; norms are those before clipping. The engine makes the same runs in
+off for the rest. Five steps of AdamW each, computed in fp64; norms are those before clipping. The engine makes the same runs in
 tests/train/frozen/golden_test.cpp.
 
 usage: frozen_gpt2.py > frozen_gpt2.json
@@ -12,7 +12,7 @@ import math
 import torch
 import transformers
 
-WIDTH, LENGTH, VOCABULARY, BATCH, STEPS, RATE, DECAY, CLIP = 32, 16, 29, 12, 5, 0.01, 0.1, 1.0
+WIDTH, LENGTH, VOCABULARY, BATCH, STEPS, RATE, EPS, DECAY, CLIP = 32, 16, 29, 12, 5, 0.001, 1e-4, 0.1, 1.0
 CASES = {
     "one_layer": {"train_only": ["transformer.h.1.*"], "freeze": []},
     "first_layer": {"train_only": ["transformer.h.0.*"], "freeze": ["*.h.0.ln_?.*"]},
@@ -28,8 +28,15 @@ def first_value(name, shape):
         return torch.zeros(shape)
     if "ln_" in name:
         return torch.ones(shape)
-    seed = sum(name.encode()) % 97
-    return torch.tensor([0.06 * math.sin(0.9 * i + seed) for i in range(math.prod(shape))]).reshape(shape)
+    seed = sum(name.encode())
+    return torch.tensor([0.0003 * thousandths(seed, i) for i in range(math.prod(shape))]).reshape(shape)
+
+
+def thousandths(seed, index):
+    """From -1000 to 1000, as if drawn."""
+    h = (index * 2654435761 + seed * 40503) % 2**32
+    h = (h ^ (h >> 15)) * 2246822519 % 2**32
+    return (h ^ (h >> 13)) % 2001 - 1000
 
 
 def batch_of(step):
@@ -45,7 +52,7 @@ def fits(patterns, name):
 def run(train_only, freeze):
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=2, n_head=2, n_positions=LENGTH, resid_pdrop=0, embd_pdrop=0,
-        attn_pdrop=0, bos_token_id=None, eos_token_id=None, attn_implementation="eager"))
+        attn_pdrop=0, bos_token_id=None, eos_token_id=None, attn_implementation="eager")).double()
     trained = []
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -53,7 +60,7 @@ def run(train_only, freeze):
             parameter.requires_grad_((not train_only or fits(train_only, name)) and not fits(freeze, name))
             if parameter.requires_grad:
                 trained.append(parameter)
-    optimizer = torch.optim.AdamW(trained, lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(trained, lr=RATE, betas=(0.9, 0.999), eps=EPS, weight_decay=DECAY)
     losses, norms = [], []
     for step in range(STEPS):
         batch = batch_of(step)
