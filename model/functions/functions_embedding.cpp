@@ -150,23 +150,19 @@ void add_other_tables(Context& context, const TokenRows& tokens, const Embedding
   add_rows(stream, tokens.segments.narrow(first, count), tables.segments->weight(), y);
 }
 
-bool trains(const ParameterStore& store, ParamId table) {
-  return table != kNoParam && store.spec(table).trains;
-}
-
 bool any_trains(const ParameterStore& store, const EmbeddingSpec& spec) {
-  return trains(store, spec.table) || trains(store, spec.positions) || trains(store, spec.segments);
+  return store.trains(spec.table) || store.trains(spec.positions) || store.trains(spec.segments);
 }
 
 // Adds the rows of dy to the gradients of all tables that train.
 void add_to_tables(Stream& stream, ParameterStore& store, const EmbeddingSpec& spec,
                    const TokenRows& tokens, const Tensor& dy) {
-  if (trains(store, spec.segments)) {
+  if (store.trains(spec.segments)) {
     GradSlot slot = store.grad_slot(spec.segments);
     kernels::embedding_backward(stream, tokens.segment_order, dy, slot.write, slot.grad);
     store.grad_ready(spec.segments);
   }
-  if (trains(store, spec.positions)) {
+  if (store.trains(spec.positions)) {
     GradSlot slot = from_row(stream, store.grad_slot(spec.positions), spec.first_position);
     if (has_own_positions(tokens, spec)) {
       kernels::embedding_backward(stream, tokens.position_order, dy, slot.write, slot.grad);
@@ -175,7 +171,7 @@ void add_to_tables(Stream& stream, ParameterStore& store, const EmbeddingSpec& s
     }
     store.grad_ready(spec.positions);
   }
-  if (!trains(store, spec.table)) return;
+  if (!store.trains(spec.table)) return;
   GradSlot slot = store.grad_slot(spec.table);
   kernels::embedding_backward(stream, tokens.order, dy, slot.write, slot.grad,
                               table_part(store.spec(spec.table)));

@@ -31,8 +31,8 @@ Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, con
     kernels::linear_cross_entropy(stream, args);
     return losses;
   }
-  const bool weight_trains = store.spec(spec.weight).trains;
-  const bool bias_trains = bias && store.spec(spec.bias).trains;
+  const bool weight_trains = store.trains(spec.weight);
+  const bool bias_trains = store.trains(spec.bias);
   args.grad_scale = grad_scale;
   args.loss_scale = context.pass.loss_scale;
   args.dx = Tensor::empty(x.value.shape(), args.x.dtype(), stream);

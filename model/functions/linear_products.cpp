@@ -61,21 +61,17 @@ class LeasedParts {
   std::vector<PartMemory> joined_;
 };
 
-bool trains(const ParameterStore& store, ParamId id) {
-  return id != kNoParam && store.spec(id).trains;
-}
-
 // Without memory of what is frozen.
 std::vector<PartMemory> gradient_slots(ParameterStore& store, const LinearSpec& spec) {
   std::vector<PartMemory> parts;
   for (const LinearPart& part : spec.parts) {
     PartMemory memory{.out = part.out, .weight = {}, .bias = {}};
-    if (trains(store, part.weight)) {
+    if (store.trains(part.weight)) {
       const GradSlot weight = store.grad_slot(part.weight);
       memory.weight = weight.grad;
       memory.write_weight = weight.write;
     }
-    if (trains(store, part.bias)) {
+    if (store.trains(part.bias)) {
       const GradSlot bias = store.grad_slot(part.bias);
       memory.bias = bias.grad;
       memory.write_bias = bias.write;
@@ -109,13 +105,13 @@ void write_gradients(Stream& stream, const LinearSpec& spec, const Tensor& x, co
 
 bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec) {
   return std::ranges::any_of(spec.parts, [&](const LinearPart& part) {
-    return trains(store, part.weight) || trains(store, part.bias);
+    return store.trains(part.weight) || store.trains(part.bias);
   });
 }
 
 bool has_training_weights(const ParameterStore& store, const LinearSpec& spec) {
   return std::ranges::any_of(spec.parts,
-                             [&](const LinearPart& part) { return trains(store, part.weight); });
+                             [&](const LinearPart& part) { return store.trains(part.weight); });
 }
 
 std::vector<PartMemory> join_neighbours(const std::vector<PartMemory>& parts, WeightLayout layout) {
@@ -167,13 +163,13 @@ void write_parameter_gradients(Stream& stream, ParameterStore& store, const Line
     column += part.out;
   }
   for (const LinearPart& part : spec.parts) {
-    if (trains(store, part.weight)) store.grad_ready(part.weight);
+    if (store.trains(part.weight)) store.grad_ready(part.weight);
   }
   // A reduced bucket and the input are kept by nobody else now.
   x = Tensor();
   slots.clear();
   for (const LinearPart& part : spec.parts) {
-    if (trains(store, part.bias)) store.grad_ready(part.bias);
+    if (store.trains(part.bias)) store.grad_ready(part.bias);
   }
 }
 

@@ -23,13 +23,13 @@ struct BiasOfNorm {
 kernels::LayerNormGrads gradient_slots(Stream& stream, ParameterStore& store,
                                        const NormSpec& spec) {
   kernels::LayerNormGrads grads;
-  if (store.spec(spec.gamma).trains) {
+  if (store.trains(spec.gamma)) {
     const GradSlot slot = store.grad_slot(spec.gamma);
     grads.dgamma = slot.grad;
     grads.write_gamma = slot.write;
   }
   if (spec.form == NormForm::kRms) return grads;
-  if (spec.beta != kNoParam && store.spec(spec.beta).trains) {
+  if (store.trains(spec.beta)) {
     const GradSlot slot = store.grad_slot(spec.beta);
     grads.dbeta = slot.grad;
     grads.write_beta = slot.write;
@@ -86,7 +86,7 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
     dx = Tensor::empty(dy.shape(), dy.dtype(), stream);
   }
   const Lease gamma = store.acquire(spec.gamma);
-  const bool beta_trains = spec.beta != kNoParam && store.spec(spec.beta).trains;
+  const bool beta_trains = store.trains(spec.beta);
   kernels::LayerNormGrads grads = gradient_slots(stream, store, spec);
   if (spec.form == NormForm::kRms) {
     kernels::rms_norm_backward(stream, sums.sum, gamma.weight(), sums.inv_std, dy, dsum, dx, grads,
@@ -96,7 +96,7 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
                                  dsum, dx, grads);
     if (beta_trains) store.grad_ready(spec.beta);
   }
-  if (store.spec(spec.gamma).trains) store.grad_ready(spec.gamma);
+  if (store.trains(spec.gamma)) store.grad_ready(spec.gamma);
   return dx;
 }
 

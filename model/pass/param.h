@@ -109,6 +109,8 @@ class ParameterStore {
   virtual void seal() = 0;  // lays out and allocates; no add() afterwards
   virtual int count() const = 0;
   virtual const ParamSpec& spec(ParamId id) const = 0;
+  // Whether there is such a parameter, which may be kNoParam, and it trains.
+  bool trains(ParamId id) const { return id != kNoParam && spec(id).trains; }
 
   // Whole weight while the lease lives; gathers if it must. All ranks acquire in the same order.
   virtual Lease acquire(ParamId id) = 0;

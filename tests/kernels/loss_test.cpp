@@ -335,8 +335,9 @@ TEST_CASE("a target beyond the vocabulary is a data error that names its row", "
   REQUIRE_THROWS_AS(linear_cross_entropy(s.stream, r.args), DataError);
   REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args),
                       Catch::Contains("row 3 has target 10"));
-  r.args.dweight = {};
-  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("both be given"));
+  r.args.dx = {};
+  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args),
+                      Catch::Contains("dweight is given without dx"));
 }
 
 TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels][device]") {

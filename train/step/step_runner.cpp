@@ -411,7 +411,7 @@ Tensor StepRunner::empty_boundary(const Shape& shape) {
 void StepRunner::reduce_tied_gradients() {
   for (const PipelineStage* chunk : place_.chunks) {
     for (const ParamId shared : chunk->shared_params()) {
-      if (!place_.store.spec(shared).trains) continue;  // on both stages
+      if (!place_.store.trains(shared)) continue;  // on both stages
       Tensor gradient = place_.store.summed_gradient(shared);
       group(place_.ends, PipelineOp::kReduceTiedGrads)
           .all_reduce(gradient, ReduceOp::kSum, place_.stream);

@@ -41,6 +41,13 @@ expect 0 tune.json --num-ranks 2 --run-dir died +zero_optimization.stage=1 train
 expect 0 tune.json --num-ranks 2 --run-dir died +zero_optimization.stage=1
 cmp whole/final/model.safetensors died/final/model.safetensors || fail "a run that went on leaves other weights"
 
+# A folder of DeepSpeed's has state of what has trained.
+expect 0 convert whole universal --to universal
+state=universal/global_step8/zero
+[ -e "$state/transformer.h.1.mlp.c_fc.weight/exp_avg.pt" ] || fail "no state of what has trained"
+[ -e "$state/transformer.wte.weight/fp32.pt" ] || fail "no weight of what is frozen"
+[ -e "$state/transformer.wte.weight/exp_avg.pt" ] && fail "state of what is frozen"
+
 expect 0 tune.json --num-ranks 2 --run-dir half +bf16.enabled=true +train.final_dtype=bf16
 expect 77 tune.json --num-ranks 2 --run-dir whole train.steps=9 'train.freeze=["*.ln_1.*"]'
 expect_text err "was saved with other parameters frozen: "
@@ -51,6 +58,8 @@ expect_text out 'train.freeze: "h.1.*" fits no parameter of the model'
 expect_text out 'did you mean "*h.1.*"'
 expect 78 check tune.json 'train.freeze=["*"]'
 expect_text out "nothing would train"
+expect 78 plan tune.json --num-ranks 2 --device-memory 1GiB
+expect_text err "leave them out, or plan without --device-memory"
 expect 78 check tune.json +eigenvalue.enabled=true +eigenvalue.layer_name=h +eigenvalue.layer_num=2
 expect_text out "train.freeze"
 finish

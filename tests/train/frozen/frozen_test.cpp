@@ -184,6 +184,23 @@ TEST_CASE("parts are frozen however ranks share layers, stages and samples", "[t
   }
 }
 
+TEST_CASE("parts are frozen where tables are exchanged by rows", "[train]") {
+  for (const bool freezes_table : {false, true}) {
+    const std::set<std::string> frozen = frozen_of([&](const std::string& name) {
+      return name.find(".wte.") != std::string::npos ? freezes_table : !is_of_last_layer(name);
+    });
+    const Setting setting{.ranks = 2, .frozen = frozen};
+    EngineOptions options = options_of(setting);
+    Gpt2Config model = small_gpt2(0);
+    model.tie_word_embeddings = false;
+    model.vocab_size = 700;
+    options.model = model;
+    const Outcome whole = run(setting, options, 3);
+    options.zero.sparse_tokens = 12 / 2 * 16;
+    CHECK(run(setting, options, 3).state == whole.state);
+  }
+}
+
 TEST_CASE("parts are frozen where activations are made again, or wait on the host", "[train]") {
   for (const std::set<std::string>& frozen : choices()) {
     const Setting plain{.ranks = 2, .stage = 2, .frozen = frozen};
