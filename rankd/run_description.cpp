@@ -16,6 +16,12 @@ std::string documents_text(int64_t count) {
   return fmt::format(", {} {}", count_text(count), count == 1 ? "document" : "documents");
 }
 
+std::string frozen_text(const RunOutline& f) {
+  if (f.frozen == 0) return "";
+  return fmt::format(" ({} train, {} are frozen)", count_text(f.parameters - f.frozen),
+                     count_text(f.frozen));
+}
+
 }  // namespace
 
 std::vector<std::string> description(const RunOutline& f) {
@@ -27,8 +33,8 @@ std::vector<std::string> description(const RunOutline& f) {
                                  f.documents ? documents_text(*f.documents) : "");
   if (f.validation > 0) data += fmt::format(", {} for validation", count_text(f.validation));
   data += f.tokenizer.empty() ? ", token ids" : ", tokenizer " + f.tokenizer;
-  return {fmt::format("{:<10} {}, {} parameters, {}, {}, ZeRO stage {}", "model", f.family,
-                      count_text(f.parameters), f.dtype, f.optimizer, f.stage),
+  return {fmt::format("{:<10} {}, {} parameters{}, {}, {}, ZeRO stage {}", "model", f.family,
+                      count_text(f.parameters), frozen_text(f), f.dtype, f.optimizer, f.stage),
           data,
           fmt::format("{:<10} {} steps of {} samples: {}, which is {} steps", "plan", f.steps,
                       f.batch, share_text(share(f.steps * f.batch, f.samples)),

@@ -304,6 +304,7 @@ RunOutline outline_of(const Config& config, const ModelConfig& model, const Engi
   const int64_t samples = samples_per_epoch(config, batch, data.train);
   return {.family = std::string(family_name(model)),
           .parameters = run_plan.parameters(),
+          .frozen = run_plan.frozen(),
           .dtype = std::string(name_of(options.dtype)),
           .optimizer = std::string(EnumRef(optimizer).name()),
           .stage = narrow<int>(config.zero_optimization.stage),

@@ -20,11 +20,13 @@
 #include "core/values/index.h"
 #include "core/values/number_text.h"
 #include "data/text/text_kind.h"
+#include "model/families/zoo.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
 #include "optim/loss_scaler.h"
 #include "train/labelled_data.h"
 #include "train/sample_sets.h"
+#include "train/settings/frozen_names.h"
 #include "train/settings/rates.h"
 #include "train/settings/zero_settings.h"
 #include "train/step/pipeline.h"
@@ -367,6 +369,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   if (config.sparse_gradients) {
     zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
   }
+  const TrainedChoice trained{.train_only = config.train.train_only, .freeze = config.train.freeze};
+  if (!trained.is_all()) zero.frozen = frozen_names(trained, specs_of_model(model, dtype));
   return {.model = model,
           .dtype = dtype,
           .operands = operands_of(config),

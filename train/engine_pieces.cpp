@@ -137,6 +137,14 @@ std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& t
   return words_of(engine, lost);
 }
 
+std::string some_of(std::vector<std::string> found) {
+  constexpr size_t kMostNamed = 4;
+  const size_t all = found.size();
+  found.resize(std::min(all, kMostNamed));
+  return fmt::format("{}{}", fmt::join(found, "; "),
+                     all > kMostNamed ? fmt::format("; and {} more", all - kMostNamed) : "");
+}
+
 }  // namespace
 
 std::string state_family(const EngineOptions& options, std::string_view family) {
@@ -259,16 +267,21 @@ void clear_slots(Engine& engine) {
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
   if (std::string why = another_optimizer(reader, family_of(engine), label); !why.empty())
     return why;
-  constexpr size_t kMostNamed = 4;
   const ShardedStore& store = engine.store();
-  std::vector<std::string> found =
-      compare_tensors(reader, store.model_specs(), store.model_slot_names(), extra_kinds(engine));
+  const std::vector<ParamSpec> specs = store.model_specs();
+  const std::vector<std::vector<std::string>> slots = store.model_slot_names();
+  const std::vector<std::string> trained = compare_trained(reader, specs, slots);
+  if (!trained.empty()) {
+    return fmt::format(
+        "{} was saved with other parameters frozen: {}; put train.freeze and train.train_only "
+        "back, or start from the weights alone: a new run directory and the exported folder as "
+        "model.folder",
+        label, some_of(trained));
+  }
+  const std::vector<std::string> found = compare_tensors(reader, specs, slots, extra_kinds(engine));
   if (found.empty()) return "";
-  const size_t all = found.size();
-  found.resize(std::min(all, kMostNamed));
-  return fmt::format("{} is of another model: {}{}; keep the model, or choose another --run-dir",
-                     label, fmt::join(found, "; "),
-                     all > kMostNamed ? fmt::format("; and {} more", all - kMostNamed) : "");
+  return fmt::format("{} is of another model: {}; keep the model, or choose another --run-dir",
+                     label, some_of(found));
 }
 
 std::string restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {

@@ -9,21 +9,24 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/reduce/reduce.h"
 #include "model/pass/initializer.h"
+#include "zero/state/frozen_weights.h"
 #include "zero/zenflow/zenflow_state_store.h"
 
 namespace ds {
 namespace {
 
 BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOptions& options,
-                       int kind, int group_size) {
-  const bool codes = group_size > 1 && options.policy.plus_plus.sends_codes();
+                       const GroupKey& key, int group_size) {
+  const ZeroPlusPlus& plus_plus = options.policy.plus_plus;
+  const bool codes =
+      group_size > 1 && (key.trains ? plus_plus.sends_codes() : plus_plus.quantized_weights);
   std::vector<LayoutParam> list;
   for (const ShardGroup::Param& param : params) {
     list.push_back(
         {.numel = param.spec->shape.numel(), .unit = param.spec->unit, .group = param.options});
   }
-  const bool whole =
-      options.optimizer != nullptr && options.optimizer->needs_whole_parameters(kind);
+  const bool whole = key.trains && options.optimizer != nullptr &&
+                     options.optimizer->needs_whole_parameters(key.kind);
   return BucketLayout::build(list,
                              {.bucket_numel = options.bucket_numel,
                               .persistence_numel = options.persistence_numel,
@@ -55,14 +58,15 @@ Communicator& near_of(const ZeroOptions& options, const GroupKey& key, Mesh& mes
 }
 
 // Norms or products of whole parameters are those of uncut slices, with their bits.
-bool sees_parameters(const Optimizer* optimizer, int kind) {
-  return optimizer != nullptr &&
-         (optimizer->needs_whole_parameters(kind) || optimizer->sums_per_param() > 0);
+bool sees_parameters(const Optimizer* optimizer, const GroupKey& key) {
+  return key.trains && optimizer != nullptr &&
+         (optimizer->needs_whole_parameters(key.kind) || optimizer->sums_per_param() > 0);
 }
 
-std::vector<SlotSpec> slots_of(const ZeroOptions& options, int kind) {
+std::vector<SlotSpec> slots_of(const ZeroOptions& options, const GroupKey& key) {
+  if (!key.trains) return {};
   std::vector<SlotSpec> slots =
-      options.optimizer != nullptr ? options.optimizer->slots_of(kind) : options.slots;
+      options.optimizer != nullptr ? options.optimizer->slots_of(key.kind) : options.slots;
   if (options.zenflow)
     std::ranges::copy(ZenflowStateStore::slots(*options.zenflow), std::back_inserter(slots));
   return slots;
@@ -80,9 +84,11 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
   GroupKey key{.dtype = spec.dtype,
                .shard = policy.shard_over,
                .summed = spec.replicas.summed,
-               .repeated = spec.replicas.same};
+               .repeated = spec.replicas.same,
+               .trains = spec.trains};
   const std::vector<ModuleKind>& modules = options.wire_modules;
-  if (modules.empty() || std::ranges::find(modules, spec.module) != modules.end()) {
+  const bool is_named = modules.empty() || std::ranges::find(modules, spec.module) != modules.end();
+  if (spec.trains && is_named) {
     key.wire = options.grad_wire_dtype;
   }
   if (spec.group == ParamGroup::kExpert) {
@@ -101,8 +107,8 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
 // Not of a table that is the head's weight, too: that use touches every row.
 TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
                          const ZeroOptions& options, int ranks) {
-  const bool may = options.sparse_tokens > 0 && spec.looked_up && uses == 1 && ranks > 1 &&
-                   options.policy.state.sharding == Sharding::kWhole &&
+  const bool may = key.trains && options.sparse_tokens > 0 && spec.looked_up && uses == 1 &&
+                   ranks > 1 && options.policy.state.sharding == Sharding::kWhole &&
                    options.reduce == Reduce::kEachMicroStep && key.summed.empty() &&
                    spec.cut.is_whole();
   if (!may) return {};
@@ -122,9 +128,10 @@ TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
                        const GroupPlace& place, std::string name)
     : options_(options),
+      trains_(key.trains),
       dtype_(key.dtype),
-      slot_specs_(slots_of(options, key.kind)),
-      sees_parameters_(sees_parameters(options.optimizer, key.kind)),
+      slot_specs_(slots_of(options, key)),
+      sees_parameters_(sees_parameters(options.optimizer, key)),
       params_(std::move(params)),
       comm_(place.mesh.group(key.shard)),
       answers_(is_first_of_all(key, place.mesh)),
@@ -132,13 +139,13 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
       slots_(place.slots),
       host_(place.state.host),
       offloaded_(place.offloaded),
-      layout_(layout_of(params_, options, key.kind, comm_.size())),
+      layout_(layout_of(params_, options, key, comm_.size())),
       gather_({.quantized = options.policy.plus_plus.quantized_weights,
                .secondary = options.policy.plus_plus.secondary_weights},
               comm_, near_of(options, key, place.mesh), streams_, slots_),
       weights_(layout_.buckets().size()) {
   Mesh& mesh = place.mesh;
-  if (options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
+  if (trains_ && options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
     quantized_reduce_.emplace(near_of(options, key, mesh), mesh.group(Axis::kReplica),
                               options.policy.plus_plus.feedback, streams_, slots_);
     for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
@@ -147,19 +154,30 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
   }
   const int buckets = narrow<int>(weights_.size());
   for (int b = 0; b < buckets; ++b) make_weights(b);
+  if (!trains_) {
+    state_ = make_frozen_weights(state_slices(), dtype_, streams_, slots_);
+    return;
+  }
+  make_gradients(key, mesh);
+  state_ = make_state(place.state, std::move(name));
+  if (options.offloads_state()) grads_->keep_in(*state_);
+  make_auxiliary();
+}
+
+void ShardGroup::make_gradients(const GroupKey& key, Mesh& mesh) {
   std::vector<int> uses;
   for (const Param& param : params_) uses.push_back(param.uses);
   std::vector<Communicator*> summed;
   for (const Axis axis : key.summed) summed.push_back(&mesh.group(axis));
   grads_ = std::make_unique<GradReducer>(
-      GradOptions{.sharding = options.policy.grads.sharding,
-                  .state = options.policy.state.sharding,
+      GradOptions{.sharding = options_.policy.grads.sharding,
+                  .state = options_.policy.state.sharding,
                   .dtype = key.dtype,
-                  .slice_dtype = options.grad_slice_dtype,
+                  .slice_dtype = options_.grad_slice_dtype,
                   .wire_dtype = key.wire,
-                  .reduce = options.reduce,
-                  .micro_steps = options.micro_steps,
-                  .offloaded = options.offloads_state(),
+                  .reduce = options_.reduce,
+                  .micro_steps = options_.micro_steps,
+                  .offloaded = options_.offloads_state(),
                   .rows = key.rows},
       layout_, std::move(uses),
       GradPlace{.peers = {.shard = comm_,
@@ -167,9 +185,6 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                           .quantized = quantized_reduce_ ? &*quantized_reduce_ : nullptr},
                 .streams = streams_,
                 .slots = slots_});
-  state_ = make_state(place.state, std::move(name));
-  if (options.offloads_state()) grads_->keep_in(*state_);
-  make_auxiliary();
 }
 
 void ShardGroup::make_auxiliary() {
@@ -197,7 +212,7 @@ void ShardGroup::visit_auxiliary(Visit what, const std::function<void(AuxiliaryP
 }
 
 bool ShardGroup::has_agreed_weights() const {
-  return options_.optimizer != nullptr && options_.optimizer->has_agreed_weights();
+  return trains_ && options_.optimizer != nullptr && options_.optimizer->has_agreed_weights();
 }
 
 std::span<const SlotSpec> ShardGroup::slot_specs() const {
@@ -234,6 +249,7 @@ void ShardGroup::make_weights(int bucket) {
 }
 
 WeightMaker ShardGroup::weight_maker() const {
+  if (!trains_) return WeightMaker::kNobody;
   if (!options_.offloads_state()) return WeightMaker::kDevice;
   return options_.offload_ratio < 1 ? WeightMaker::kBoth : WeightMaker::kHost;
 }
@@ -280,7 +296,7 @@ Tensor ShardGroup::weight(int param) {
 
 void ShardGroup::forget_events() {
   for (Weights& weights : weights_) weights.gathered_at = {};
-  grads_->forget_events();
+  if (trains_) grads_->forget_events();
 }
 
 void ShardGroup::add_sum_of_squares(const Tensor& total) {
@@ -514,7 +530,7 @@ void ShardGroup::restore_from_owned() {
 }
 
 void ShardGroup::settle_restored() {
-  if (options_.optimizer == nullptr || options_.offloads_state()) return;
+  if (!trains_ || options_.optimizer == nullptr || options_.offloads_state()) return;
   auxiliary_.begin_lost(shards());
   if (!has_agreed_weights()) return;
   const UpdateGroup group = update_group();

@@ -1,12 +1,15 @@
 // ShardGroup: parameters of one dtype whose state is sharded over the same ranks and repeated by
 // the same others, with buckets, weights, gradients and shards of their own. The sharded store has
-// one for each kind of parameter that a model has: dense ones, experts, those of another dtype.
+// one for each kind of parameter that a model has: dense ones, experts, those of another dtype,
+// those that do not train. A group of these has weights alone.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +39,7 @@ struct GroupKey {
   std::optional<DType> wire{};   // of gradients on their way to other ranks; nothing: as written
   TouchedRows rows{};            // of tables of which only these travel
   int kind = 0;                  // of the optimizer's
+  bool trains = true;            // else nothing is summed
   bool operator==(const GroupKey&) const = default;
 };
 // What updates change: fp32 masters of the weights, or these themselves, whatever their dtype is.
@@ -47,6 +51,8 @@ struct ZeroOptions {
   int64_t persistence_numel = 100'000;
   GatherLimits gather;
   DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
+  // These parameters do not train, nor do those whose specs say so.
+  std::set<std::string> frozen = {};
   // In which dtype gradients travel, of all modules or of some; nothing: as they are written.
   std::optional<DType> grad_wire_dtype = std::nullopt;
   std::vector<ModuleKind> wire_modules = {};  // none: all
@@ -113,6 +119,7 @@ struct GroupPlace {
   const OffloadPlace& state;
 };
 
+// Kind and rows are left as they are by default.
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
 // Returns what travels of a table's gradient if only touched rows do, else nothing. The parameter
 // has `uses` uses per micro-step, and `ranks` ranks reduce its gradient as `key` says.
@@ -150,10 +157,11 @@ class ShardGroup {
   Communicator& comm() const { return comm_; }
   // All that this rank updates, where it is open at once: on the device.
   std::span<Shard> shards() { return state_->resident(); }
+  bool trains() const { return trains_; }
   // Slots that checkpoints know as such.
   std::span<const SlotSpec> slot_specs() const;
   OptimizerStateStore& state() { return *state_; }
-  // Parameters are counted within the group here, buckets everywhere.
+  // A group that trains has one. Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
   bool is_gathered_on_use(int bucket) const { return nth(weights_, bucket).sharded; }
@@ -209,6 +217,7 @@ class ShardGroup {
   void make_auxiliary();
   void settle_restored();
   bool has_agreed_weights() const;
+  void make_gradients(const GroupKey& key, Mesh& mesh);
   UpdateGroup update_group(std::span<const ParamPlace> places = {}) const;
   Tensor shown_weights(const Shard& shard) const;
   std::unique_ptr<OptimizerStateStore> make_state(const OffloadPlace& offload,
@@ -236,6 +245,7 @@ class ShardGroup {
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
   const ZeroOptions& options_;
+  const bool trains_;
   const DType dtype_;
   const std::vector<SlotSpec> slot_specs_;
   const bool sees_parameters_;  // the optimizer, which is why slices are not cut into parts
@@ -250,7 +260,7 @@ class ShardGroup {
   WeightGather gather_;
   std::optional<QuantizedReduce> quantized_reduce_;
   std::vector<Weights> weights_;
-  std::unique_ptr<GradReducer> grads_;
+  std::unique_ptr<GradReducer> grads_;  // null: the group does not train
   std::unique_ptr<OptimizerStateStore> state_;
   AuxiliaryState auxiliary_;  // ZenFlow's come last
 };

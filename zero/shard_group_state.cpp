@@ -33,7 +33,7 @@ std::vector<StateSlice> ShardGroup::state_slices() const {
                          : weights.kept.narrow(comm_.rank() * slice, slice);
     }
     made.fields = fields_of(b, shard_rank());
-    if (options_.offloads_state()) continue;
+    if (!trains_ || options_.offloads_state()) continue;
     made.grad = whole_state ? grads_->whole(b) : grads_->slice(b);
     if (whole_state) made.own = {.begin = comm_.rank() * slice, .numel = slice};
   }

@@ -41,7 +41,7 @@ std::unique_ptr<OptimizerStateStore> ShardGroup::make_zenflow_state(
 
 // ZenFlow's are the last.
 int ShardGroup::seen_slot() const {
-  const bool has_one = options_.zenflow && options_.zenflow->overlaps;
+  const bool has_one = trains_ && options_.zenflow && options_.zenflow->overlaps;
   return has_one ? narrow<int>(slot_specs_.size()) - 1 : -1;
 }
 

@@ -32,8 +32,17 @@ ParamId ShardedStore::add(ParamSpec spec) {
   for (const Param& other : params_) {
     DS_CHECK(other.spec.name != spec.name, "parameter store: {} was added before", spec.name);
   }
-  params_.push_back({.spec = std::move(spec)});
+  params_.push_back({.spec = marked(std::move(spec))});
   return static_cast<ParamId>(params_.size()) - 1;
+}
+
+ParamSpec ShardedStore::marked(ParamSpec spec) const {
+  if (options_.frozen.contains(spec.name)) spec.trains = false;
+  return spec;
+}
+
+void ShardedStore::know_model(std::vector<ParamSpec> all) {
+  for (ParamSpec& spec : all) model_.push_back(marked(std::move(spec)));
 }
 
 void ShardedStore::expect_uses(ParamId id, int uses) {
@@ -81,9 +90,12 @@ std::vector<std::vector<std::string>> ShardedStore::model_slot_names() const {
     for (ParamId id = 0; id < count(); ++id) names.push_back(slot_names(id));
     return names;
   }
-  for (const int kind : model_kinds_) {
+  for (size_t i = 0; i < model_kinds_.size(); ++i) {
     auto& of_param = names.emplace_back();
-    for (const SlotSpec& slot : options_.optimizer->slots_of(kind)) of_param.push_back(slot.name);
+    if (!model_[i].trains) continue;
+    for (const SlotSpec& slot : options_.optimizer->slots_of(model_kinds_[i])) {
+      of_param.push_back(slot.name);
+    }
   }
   return names;
 }
@@ -95,7 +107,9 @@ void ShardedStore::seal() {
   std::vector<std::vector<ShardGroup::Param>> members;
   for (ParamId id = 0; id < count(); ++id) {
     Param& param = nth(params_, id);
-    const ParamPlace place = places_.empty() ? ParamPlace{} : nth(places_, id);
+    // An optimizer has no say in what does not train.
+    const bool is_placed = !places_.empty() && param.spec.trains;
+    const ParamPlace place = is_placed ? nth(places_, id) : ParamPlace{};
     GroupKey key = group_key(param.spec, options_);
     key.kind = place.kind;
     key.rows = touched_rows(param.spec, param.uses, key, options_, mesh_.group(key.shard).size());
@@ -165,7 +179,7 @@ void ShardedStore::release(int bucket) {
 }
 
 void ShardedStore::on_event(GatherEvent event) {
-  const bool in_micro_step = micro_steps_open_ > 0;
+  const bool in_micro_step = micro_steps_.open > 0;
   const bool planned = in_micro_step && !plan_.events.empty();
   if (!planned) {
     if (in_micro_step) recorded_.push_back(event);
@@ -181,46 +195,55 @@ void ShardedStore::on_event(GatherEvent event) {
   for (const int b : action.gather) gather(b);
 }
 
+GradReducer& ShardedStore::grads_of(const Param& param) const {
+  DS_CHECK(param.spec.trains, "parameter store: {} does not train, and has no gradient",
+           param.spec.name);
+  return group_of(param).grads();
+}
+
 GradSlot ShardedStore::grad_slot(ParamId id) {
   const Param& of = param(id);
-  return group_of(of).grads().slot(of.index, of.spec.shape);
+  return grads_of(of).slot(of.index, of.spec.shape);
 }
 
 void ShardedStore::grad_ready(ParamId id) {
   const Param& of = param(id);
-  group_of(of).grads().ready(of.index);
+  grads_of(of).ready(of.index);
 }
 
 void ShardedStore::rows_touched(ParamId id, const Tensor& order) {
   const Param& of = param(id);
-  group_of(of).grads().rows_touched(of.index, order);
+  grads_of(of).rows_touched(of.index, order);
 }
 
 void ShardedStore::begin_step(GradientsOf gradients, int64_t step) {
-  for (const auto& group : groups_) group->begin_step(gradients, step);
+  micro_steps_.done = 0;
+  for (const auto& group : training()) group->begin_step(gradients, step);
 }
 
 void ShardedStore::expect(const ExpectedUpdate& update) {
   DS_CHECK(updates_ahead() && options_.optimizer != nullptr,
            "parameter store: an update is expected, and none is made ahead");
   // Work ahead for a step that was not ended may still be under way, with the expected scalars.
-  for (const auto& group : groups_) group->state().end_ahead(SpeculativeUpdate::Verdict::kUndo);
+  for (const auto& group : training()) {
+    group->state().end_ahead(SpeculativeUpdate::Verdict::kUndo);
+  }
   expected_scalars_->upload(update.inputs, 0);
   expected_scalars_->write({.grad_scale = update.grad_scale});
-  for (const auto& group : groups_) {
+  for (const auto& group : training()) {
     group->begin_ahead(*options_.optimizer, places_, *expected_scalars_);
   }
 }
 
 void ShardedStore::begin_micro_step() {
   const auto shards_weights = [](const auto& group) { return group->shards_weights(); };
-  if (micro_steps_open_ > 0 &&
+  if (micro_steps_.open > 0 &&
       (options_.reduce == Reduce::kEachMicroStep || std::ranges::any_of(groups_, shards_weights))) {
     throw Unsupported(
         "zero: a second micro-batch begins before the first is done, as in a pipeline; that needs "
         "stage 0 or 1, with gradients reduced at the end of the step");
   }
-  if (micro_steps_open_++ > 0) return;
+  if (micro_steps_.open++ > 0) return;
   next_event_ = 0;
   recorded_.clear();
   slots_.begin(BucketRound::kMicroStep);
@@ -232,15 +255,17 @@ void ShardedStore::end_micro_step() {
            "gather plan: the micro-step made {} of the dry run's {} events", next_event_,
            plan_.events.size());
   streams_.settle();
-  for (const auto& group : groups_) group->grads().end_micro_step();
-  if (--micro_steps_open_ > 0) return;
+  for (const auto& group : training()) group->grads().end_micro_step();
+  ++micro_steps_.done;
+  if (--micro_steps_.open > 0) return;
   for (const auto& group : groups_) group->end_micro_step();
   slots_.end();
 }
 
 void ShardedStore::repeat_micro_step() {
-  DS_CHECK(micro_steps_open_ == 0, "parameter store: a micro-step is repeated inside of another");
-  for (const auto& group : groups_) group->grads().repeat_micro_step();
+  DS_CHECK(micro_steps_.open == 0, "parameter store: a micro-step is repeated inside of another");
+  for (const auto& group : training()) group->grads().repeat_micro_step();
+  ++micro_steps_.done;
 }
 
 void ShardedStore::forget_events() {
@@ -251,27 +276,27 @@ void ShardedStore::forget_events() {
 Tensor ShardedStore::summed_gradient(ParamId id) {
   const Param& of = param(id);
   if (options_.reduce == Reduce::kEachMicroStep) return ParameterStore::summed_gradient(id);
-  return group_of(of).grads().summed(of.index, of.spec.shape);
+  return grads_of(of).summed(of.index, of.spec.shape);
 }
 
 void ShardedStore::reduce_gradients() {
-  for (const auto& group : groups_) group->grads().end_step();
+  for (const auto& group : training()) group->grads().end_step();
 }
 
 void ShardedStore::add_sum_of_squares(const Tensor& total) {
-  for (const auto& group : groups_) group->add_sum_of_squares(total);
+  for (const auto& group : training()) group->add_sum_of_squares(total);
 }
 
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars,
                           const UpdateNumber& number) {
-  for (const auto& group : groups_) group->end_step(scalars);
+  for (const auto& group : training()) group->end_step(scalars);
   if (host_scalars_) {
     settle_ahead(scalars);
     offload_.host->wait(streams_.compute.mark());  // has waited for them, and so has its clock
     // On the host nothing is moved for a step that changes nothing.
     if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
   }
-  for (const auto& group : groups_) {
+  for (const auto& group : training()) {
     group->update(optimizer, places_, scalars, host_scalars_ ? &*host_scalars_ : nullptr, number);
   }
 }
@@ -281,11 +306,11 @@ void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars
 void ShardedStore::settle_ahead(const StepScalars& scalars) {
   if (!updates_ahead()) return scalars.copy_to(*host_scalars_);
   // The thread that updates goes on while this one waits for the norm.
-  for (const auto& group : groups_) group->state().hand_over_ahead();
+  for (const auto& group : training()) group->state().hand_over_ahead();
   scalars.copy_to(*host_scalars_);
   const auto verdict =
       is_as_expected() ? SpeculativeUpdate::Verdict::kKeep : SpeculativeUpdate::Verdict::kUndo;
-  for (const auto& group : groups_) group->state().end_ahead(verdict);
+  for (const auto& group : training()) group->state().end_ahead(verdict);
 }
 
 bool ShardedStore::is_as_expected() const {
@@ -299,7 +324,7 @@ bool ShardedStore::is_as_expected() const {
 }
 
 void ShardedStore::publish() {
-  for (const auto& group : groups_) group->publish();
+  for (const auto& group : training()) group->publish();
 }
 
 void ShardedStore::initialize(uint64_t seed) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ class ShardedStore final : public ParameterStore {
   void expect_uses(ParamId id, int uses) override;
   // Before seal(), where parameters are added here that are some of a model's: all of them, by
   // which the optimizer places them, and checkpoints are compared.
-  void know_model(std::vector<ParamSpec> all) { model_ = std::move(all); }
+  void know_model(std::vector<ParamSpec> all);
   void seal() override;
   int count() const override { return narrow<int>(params_.size()); }
   const ParamSpec& spec(ParamId id) const override { return param(id).spec; }
@@ -60,7 +61,7 @@ class ShardedStore final : public ParameterStore {
   // Instead of begin_micro_step() to end_micro_step(): the streams have been given all of a
   // micro-step like one before it.
   void repeat_micro_step();
-  bool is_first_micro_step() const { return groups_.front()->grads().micro_step() == 0; }
+  bool is_first_micro_step() const { return micro_steps_.done == 0; }
   // Nothing waits any more for what the streams have been given so far: they have waited for each
   // other, or will before they go on.
   void forget_events();
@@ -78,7 +79,7 @@ class ShardedStore final : public ParameterStore {
   // the update, where the optimizer is staged.
   void update(const Optimizer& optimizer, const StepScalars& scalars,
               const UpdateNumber& number = {});
-  void publish();  // every rank sees the updated weights
+  void publish();  // every rank sees the updated weights; those that are frozen stay
 
   // Weights as their initialisers say, equal at every rank count; then publish().
   void initialize(uint64_t seed);
@@ -127,6 +128,11 @@ class ShardedStore final : public ParameterStore {
     int leases = 0;  // of its parameters
   };
   const Param& param(ParamId id) const;
+  auto training() const {  // those of the groups that train
+    return groups_ | std::views::filter([](const auto& group) { return group->trains(); });
+  }
+  GradReducer& grads_of(const Param& param) const;
+  ParamSpec marked(ParamSpec spec) const;
   ShardGroup& group_of(const Param& param) const { return *nth(groups_, param.group); }
   int bucket_of(const Param& param) const;  // through all groups
   bool is_sealed() const { return !groups_.empty(); }
@@ -155,7 +161,10 @@ class ShardedStore final : public ParameterStore {
   std::vector<int> first_bucket_;  // of each group
   std::vector<BucketPlace> buckets_;
   GatherPlan plan_;  // empty: on demand
-  int micro_steps_open_ = 0;
+  struct {
+    int open = 0;
+    int done = 0;  // of the step
+  } micro_steps_;
   size_t next_event_ = 0;
   std::vector<GatherEvent> recorded_;
   bool has_swap_failed_ = false;

@@ -455,6 +455,10 @@ std::string eigenvalue_obstacle(const Config& c) {
            "gradient; remove one of them";
   }
   if (c.sparse_gradients) return "sparse_gradients; remove one of them";
+  if (!c.train.freeze.empty() || !c.train.train_only.empty()) {
+    return "train.freeze and train.train_only: it looks at gradients of whole blocks, of which "
+           "frozen parameters have none; remove one of them";
+  }
   if (c.optimizer.type == OptimizerType::kZeroOneAdam) {
     return "ZeroOneAdam, between whose exchanges each rank has weights of its own; take another "
            "optimizer";

@@ -336,6 +336,21 @@ void fields_of_gpus(Visitor& v, TrainSection& c) {
            .effect = Effect::kUsed});
 }
 
+void chosen_parameters(Visitor& v, TrainSection& c) {
+  v.field("train_only", c.train_only,
+          {.meaning = "Only parameters train whose whole name fits one of the patterns, which are "
+                      "those of optimizer.param_groups; all others are frozen. Names are those of "
+                      "the model's folder, as final/ has them. None: all train.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
+  v.field("freeze", c.freeze,
+          {.meaning = "Parameters that fit one of these patterns are frozen, also if they fit "
+                      "train_only: they keep the bits that training begins with, and have no "
+                      "gradient, no optimizer state and no fp32 master.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
+}
+
 void evaluation_fields(Visitor& v, TrainSection& c) {
   v.field("eval_every", c.eval_every,
           {.meaning = "Steps between evaluations; 0 evaluates at the end only.",
@@ -387,6 +402,7 @@ void fields(Visitor& v, TrainSection& c) {
           {.meaning = "Seed of initial weights, dropout and the order of samples.",
            .effect = Effect::kUsed,
            .min = 0});
+  chosen_parameters(v, c);
   evaluation_fields(v, c);
   v.field("save_every", c.save_every,
           {.meaning = "Steps between checkpoints; 0 saves at the end only.",

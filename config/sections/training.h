@@ -105,6 +105,9 @@ struct TrainSection {
   std::optional<int64_t> steps;  // optimizer steps
   std::optional<double> epochs;  // passes over the training data; one of steps and epochs
   int64_t seed = 1234;
+  // Patterns of names of parameters, as in optimizer.param_groups: what trains, none: all of it;
+  // and what of that does not.
+  std::vector<std::string> train_only, freeze;
   int64_t eval_every = 0;                    // steps
   int64_t eval_batches = 0;                  // 0: the whole validation set
   std::optional<std::string> sample_prompt;  // after evaluations, what the model goes on with

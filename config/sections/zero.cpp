@@ -359,7 +359,7 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
   v.field("zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
           {.meaning = "Store frozen weights in quantised form (for LoRA).",
            .effect = Effect::kAlwaysSo,
-           .here = "every weight is trained, and none is frozen"});
+           .here = "frozen weights (train.freeze) keep their own number type"});
   v.section("zeropp_loco_param", c.zeropp_loco_param,
             {.meaning = "Error feedback (LoCo) for quantised gradients: what their codes lose is "
                         "kept on each rank, in a byte and a fraction per weight of the whole "

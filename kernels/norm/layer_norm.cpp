@@ -40,6 +40,17 @@ void run_forward(Stream& stream, std::string_view op, const detail::NormForward&
       [&](Cuda) { detail::norm_forward_cuda(stream, op, a, rows); });
 }
 
+void require_gradients(const Stream& stream, std::string_view op, const detail::NormBackward& a,
+                       const LayerNormGrads& grads) {
+  if (!grads.dgamma.defined() && !grads.dbeta.defined()) return;
+  const int64_t columns = a.gamma.numel();
+  detail::require_numel(op, "dgamma", stream, grads.dgamma, columns);
+  detail::require_float(op, "dgamma", grads.dgamma);
+  if (a.kind == detail::Norm::kLayer) {
+    detail::require_like(op, "dbeta", stream, grads.dbeta, columns, grads.dgamma.dtype());
+  }
+}
+
 void run_backward(Stream& stream, std::string_view op, const detail::NormBackward& a,
                   LayerNormGrads& grads) {
   DS_CHECK(a.gamma.defined(), "{}: gamma is undefined", op);
@@ -52,12 +63,10 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
   detail::require_like(op, "dy", stream, a.dy, rows * columns, dtype);
   detail::require_like(op, "dx", stream, a.dx, rows * columns, dtype);
   detail::require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
-  detail::require_numel(op, "dgamma", stream, grads.dgamma, columns);
-  detail::require_float(op, "dgamma", grads.dgamma);
   if (a.kind == detail::Norm::kLayer) {
     detail::require_like(op, "mean", stream, a.mean, rows, DType::kF32);
-    detail::require_like(op, "dbeta", stream, grads.dbeta, columns, grads.dgamma.dtype());
   }
+  require_gradients(stream, op, a, grads);
   if (a.residual_grad.defined()) {
     detail::require_like(op, "residual_grad", stream, a.residual_grad, rows * columns, dtype);
   }

@@ -8,8 +8,10 @@
 
 namespace ds::kernels {
 
-struct LayerNormGrads {            // where the weight gradients go, and how
-  Tensor dgamma = {}, dbeta = {};  // [C], float dtype; dbeta undefined for rms_norm
+// The weight gradients: their places, and how they are written.
+struct LayerNormGrads {
+  // [C], float dtype; dbeta undefined for rms_norm. Both undefined: nobody wants them.
+  Tensor dgamma = {}, dbeta = {};
   Write write_gamma = Write::kOverwrite;
   Write write_beta = Write::kOverwrite;
 };

@@ -251,9 +251,11 @@ void norm_forward_cpu(Stream& stream, const NormForward& a, int64_t rows) {
 void norm_backward_cpu(Stream& stream, const NormBackward& a, int64_t rows, LayerNormGrads& grads) {
   const int64_t columns = a.gamma.numel();
   // Weight gradients first: dx may overwrite dy.
-  stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
-    DS_SIMD(norm_weight_columns)(a, rows, grads, begin, end);
-  });
+  if (grads.dgamma.defined()) {
+    stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
+      DS_SIMD(norm_weight_columns)(a, rows, grads, begin, end);
+    });
+  }
   stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
     DS_SIMD(norm_backward_rows)(a, begin, end);
   });

@@ -335,6 +335,7 @@ void forward(Stream& stream, std::string_view name, const NormForward& a, int64_
 template <Norm kKind>
 void write_weights(Stream& stream, const cuda::ColumnParts<kWeightSums<kKind>>& sums,
                    LayerNormGrads& grads) {
+  if (!grads.dgamma.defined()) return;  // nobody wants them, and dx has made their parts anyway
   on_float(grads.dgamma.dtype(), [&]<class G>() {
     cuda::ColumnTotals<kWeightSums<kKind>, G> totals;
     totals.of[0] = {elements<G>(grads.dgamma), grads.write_gamma == Write::kAccumulate};

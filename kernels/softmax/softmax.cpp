@@ -12,6 +12,7 @@
 #include "kernels/front/argument.h"
 #include "kernels/front/costs.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/reduce/reduce.h"
 #include "kernels/softmax/softmax_cpu.h"
 #include "kernels/softmax/softmax_cuda.h"
 
@@ -54,13 +55,15 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
     detail::require_float(kLossOp, "bias", args.bias);
   }
   DS_CHECK(args.softcap >= 0, "{}: logits capped at {}", kLossOp, args.softcap);
-  DS_CHECK(args.dbias.defined() == (args.bias.defined() && args.dx.defined()),
-           "{}: dbias must be given with a bias and dx, and only then", kLossOp);
-  DS_CHECK(args.dx.defined() == args.dweight.defined(),
-           "{}: dx and dweight must both be given, or neither (evaluation)", kLossOp);
+  DS_CHECK(!args.dbias.defined() || (args.bias.defined() && args.dx.defined()),
+           "{}: dbias is given without a bias or without dx", kLossOp);
+  DS_CHECK(!args.dweight.defined() || args.dx.defined(), "{}: dweight is given without dx",
+           kLossOp);
   if (args.dx.defined()) {
     detail::require_numel(kLossOp, "dx", stream, args.dx, rows * width);
     detail::require_dtype(kLossOp, "dx", args.dx, args.x.dtype());
+  }
+  if (args.dweight.defined()) {
     detail::require_numel(kLossOp, "dweight", stream, args.dweight, vocabulary * width);
     DS_CHECK(args.dweight.dtype() == args.x.dtype() || args.dweight.dtype() == DType::kF32,
              "{}: dweight is {}, expected fp32 or {}", kLossOp, name_of(args.dweight.dtype()),
@@ -138,6 +141,12 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixV
   const MatrixView dlogits = gradient_view(logits, args.x.dtype());
   matmul(stream,
          {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, logits.rows, width)});
+  const Write write_bias = first == 0 ? args.write_dbias : Write::kAccumulate;
+  if (!args.dweight.defined()) {
+    Tensor bias = args.dbias;
+    if (bias.defined()) column_sum(stream, dlogits, write_bias, bias);
+    return;
+  }
   matmul(stream, {.a = dlogits,
                   .b = x,
                   .c = matrix(args.dweight, logits.columns, width),
@@ -145,7 +154,7 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixV
                   .write = first == 0 ? args.write_dweight : Write::kAccumulate,
                   .bias_gradient = args.dbias,
                   .bias_gradient_of = Factor::kA,
-                  .write_bias_gradient = first == 0 ? args.write_dbias : Write::kAccumulate});
+                  .write_bias_gradient = write_bias});
 }
 
 void clear(Stream& stream, Tensor gradient, Write write) {

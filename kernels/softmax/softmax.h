@@ -87,7 +87,8 @@ struct LinearCrossEntropyArgs {
   Tensor bias{};         // [V] or undefined; added to the logits of every row
   // fp32 [N]: -log softmax(x * weight^T + bias)[target], natural log; 0 for ignored rows.
   Tensor losses;
-  // Backward in the same pass; all undefined for evaluation.
+  // Backward in the same pass; all undefined for evaluation. Without dweight or dbias the gradient
+  // of weight or bias is not computed.
   float grad_scale = 1.0F;             // d(total)/d(losses[i]), equal for all rows
   const double* loss_scale = nullptr;  // see SoftmaxCrossEntropyArgs
   Tensor dx = {};                      // [N, C]

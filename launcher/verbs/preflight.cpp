@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 // Weights and two moments in fp32: what a checkpoint holds with the optimizers that hold most.
 constexpr int64_t kCheckpointBytesPerParameter = 12;
+constexpr int64_t kMomentBytesPerParameter = 8;  // which frozen parameters have none of
 
 std::string plan_text_of(const RunOptions& options, const WorldShape& shape, Device device,
                          const CommandContext& context) {
@@ -35,6 +36,9 @@ PreflightNeeds needs_of_plan(const std::string& plan) {
     throw InternalError("planning the job: rankd did not print a plan");
   }
   needs.checkpoint_bytes = document["parameters"].GetInt64() * kCheckpointBytesPerParameter;
+  if (document.HasMember("frozen_parameters") && document["frozen_parameters"].IsInt64()) {
+    needs.checkpoint_bytes -= document["frozen_parameters"].GetInt64() * kMomentBytesPerParameter;
+  }
   if (document.HasMember("ranks") && document["ranks"].IsArray()) {
     for (const auto& rank : document["ranks"].GetArray()) {
       int64_t of_host = 0;

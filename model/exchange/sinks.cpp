@@ -14,6 +14,7 @@ void apply_sinks(const Context& context, const kernels::AttentionShape& shape, P
 
 void give_sink_gradient(Stream& stream, ParameterStore& store, const kernels::AttentionShape& shape,
                         ParamId sinks, const SinkRows& rows) {
+  if (!store.trains(sinks)) return;
   const Lease lease = store.acquire(sinks);
   Tensor terms = Tensor::empty({shape.batch * shape.length, shape.heads}, DType::kF32, stream);
   kernels::sink_terms(stream, shape, lease.weight(), rows.log_sum_exp, rows.delta, terms);

@@ -150,15 +150,19 @@ void add_other_tables(Context& context, const TokenRows& tokens, const Embedding
   add_rows(stream, tokens.segments.narrow(first, count), tables.segments->weight(), y);
 }
 
-// Adds the rows of dy to the gradients of all tables.
+bool any_trains(const ParameterStore& store, const EmbeddingSpec& spec) {
+  return store.trains(spec.table) || store.trains(spec.positions) || store.trains(spec.segments);
+}
+
+// Adds the rows of dy to the gradients of all tables that train.
 void add_to_tables(Stream& stream, ParameterStore& store, const EmbeddingSpec& spec,
                    const TokenRows& tokens, const Tensor& dy) {
-  if (spec.segments != kNoParam) {
+  if (store.trains(spec.segments)) {
     GradSlot slot = store.grad_slot(spec.segments);
     kernels::embedding_backward(stream, tokens.segment_order, dy, slot.write, slot.grad);
     store.grad_ready(spec.segments);
   }
-  if (spec.positions != kNoParam) {
+  if (store.trains(spec.positions)) {
     GradSlot slot = from_row(stream, store.grad_slot(spec.positions), spec.first_position);
     if (has_own_positions(tokens, spec)) {
       kernels::embedding_backward(stream, tokens.position_order, dy, slot.write, slot.grad);
@@ -167,7 +171,7 @@ void add_to_tables(Stream& stream, ParameterStore& store, const EmbeddingSpec& s
     }
     store.grad_ready(spec.positions);
   }
-  if (spec.table == kNoParam) return;
+  if (!store.trains(spec.table)) return;
   GradSlot slot = store.grad_slot(spec.table);
   kernels::embedding_backward(stream, tokens.order, dy, slot.write, slot.grad,
                               table_part(store.spec(spec.table)));
@@ -179,6 +183,7 @@ void add_to_tables(Stream& stream, ParameterStore& store, const EmbeddingSpec& s
 void add_to_tables_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
                          Communicator* rows_of, const EmbeddingSpec& spec, TokenRows tokens,
                          Tensor given) {
+  if (!any_trains(store, spec)) return;
   if (rows_of != nullptr) given = rows_of_all(stream, *rows_of, given);
   flow.later([&stream, &store, spec, kept = std::move(tokens), dy = std::move(given)] {
     add_to_tables(stream, store, spec, kept, dy);

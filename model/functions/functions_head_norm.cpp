@@ -135,6 +135,7 @@ void write_zeros(Stream& stream, ParameterStore& store, const std::vector<ParamI
   for (int64_t head = 0; head < std::ssize(weights); ++head) {
     if (head >= first_here && head < first_here + here) continue;
     const ParamId weight = nth(weights, head);
+    if (!store.trains(weight)) continue;
     GradSlot slot = store.grad_slot(weight);
     if (slot.write == kernels::Write::kOverwrite) kernels::fill(stream, slot.grad, 0.0F);
     store.grad_ready(weight);

@@ -24,14 +24,17 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
     project(stream, store, spec, input, {.adds_bias = adds_bias}, y);
   }
 
+  const Tensor kept = has_training_weights(store, spec) ? input : Tensor();
   auto backward = [&stream, &store, spec, operands = context.pass.operands,
-                   x_saved = context.save(input)](GradientFlow& flow) mutable {
+                   x_saved = context.save(kept)](GradientFlow& flow) mutable {
     const Tensor dy = flow.take(0);
     // Gradients first: they can be on their way to the other ranks while dx is computed, and x can
     // go.
-    flow.later([&stream, &store, spec, x = take(x_saved), dy]() mutable {
-      write_parameter_gradients(stream, store, spec, std::move(x), dy);
-    });
+    if (has_training_parameters(store, spec)) {
+      flow.later([&stream, &store, spec, x = take(x_saved), dy]() mutable {
+        write_parameter_gradients(stream, store, spec, std::move(x), dy);
+      });
+    }
     if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy, operands));
   };
   return context.record("linear", {&x, 1}, {std::move(y)}, std::move(backward)).front();

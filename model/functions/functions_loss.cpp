@@ -31,21 +31,25 @@ Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, con
     kernels::linear_cross_entropy(stream, args);
     return losses;
   }
-  GradSlot slot = store.grad_slot(spec.weight);
+  const bool weight_trains = store.trains(spec.weight);
+  const bool bias_trains = store.trains(spec.bias);
   args.grad_scale = grad_scale;
   args.loss_scale = context.pass.loss_scale;
   args.dx = Tensor::empty(x.value.shape(), args.x.dtype(), stream);
-  args.dweight = slot.grad;
-  args.write_dweight = slot.write;
-  if (bias) {
+  if (weight_trains) {
+    const GradSlot slot = store.grad_slot(spec.weight);
+    args.dweight = slot.grad;
+    args.write_dweight = slot.write;
+  }
+  if (bias_trains) {
     const GradSlot of_bias = store.grad_slot(spec.bias);
     args.dbias = of_bias.grad;
     args.write_dbias = of_bias.write;
   }
   kernels::linear_cross_entropy(stream, args);
   context.show(NumberKind::kOutput, "linear_cross_entropy", losses);
-  store.grad_ready(spec.weight);
-  if (bias) store.grad_ready(spec.bias);
+  if (weight_trains) store.grad_ready(spec.weight);
+  if (bias_trains) store.grad_ready(spec.bias);
   // Not saved: it is what the backward pass begins with, so it would come back at once.
   auto backward = [&stream, dtype = x.value.dtype(), dx = args.dx](GradientFlow& flow) mutable {
     flow.give(0, as_value(stream, std::move(dx), dtype));

@@ -53,6 +53,15 @@ Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec
   return wide;
 }
 
+// Gradients of a layer's parameters, unless all of them are frozen.
+void write_later(GradientFlow& flow, Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                 Tensor x, const Tensor& dy) {
+  if (!has_training_parameters(store, spec)) return;
+  flow.later([&stream, &store, spec, x = std::move(x), dy]() mutable {
+    write_parameter_gradients(stream, store, spec, std::move(x), dy);
+  });
+}
+
 void check(const MlpSpec& spec, const Tensor& x) {
   DS_CHECK(x.shape().rank() == 2 && x.shape()[1] == spec.up.in,
            "mlp: x has shape {}, expected [N, {}]", x.shape().to_string(), spec.up.in);
@@ -77,20 +86,19 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
     project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
   }
 
+  // Inputs of products whose weights are frozen are read by nobody again.
+  if (!has_training_weights(store, spec.up)) input = Tensor();
+  if (!has_training_weights(store, spec.down)) inner.after = Tensor();
   auto backward = [&stream, &store, spec, operands = context.pass.operands,
                    x_saved = context.save(input), before_saved = context.save(inner.before),
                    after_saved = context.save(inner.after)](GradientFlow& flow) mutable {
     // Gradients of parameters first: they can be on their way to the other ranks while the next
     // product runs, and what they were made of can go.
     Tensor dy = flow.take(0);
-    flow.later([&stream, &store, down = spec.down, after = take(after_saved), dy]() mutable {
-      write_parameter_gradients(stream, store, down, std::move(after), dy);
-    });
+    write_later(flow, stream, store, spec.down, take(after_saved), dy);
     Tensor dinner =
         inner_gradient(stream, store, spec, operands, take(before_saved), std::move(dy));
-    flow.later([&stream, &store, up = spec.up, x = take(x_saved), dinner]() mutable {
-      write_parameter_gradients(stream, store, up, std::move(x), dinner);
-    });
+    write_later(flow, stream, store, spec.up, take(x_saved), dinner);
     if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec.up, dinner, operands));
   };
   inner = {};

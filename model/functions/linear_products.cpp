@@ -1,6 +1,9 @@
 #include "model/functions/linear_products.h"
 
+#include <algorithm>
+
 #include "kernels/matmul/matmul.h"
+#include "kernels/reduce/reduce.h"
 
 namespace ds {
 namespace {
@@ -18,6 +21,7 @@ MatrixView weight_view(const Tensor& weight, const LinearSpec& spec, int64_t out
 
 // One part of both, or no weight where they are not neighbours.
 PartMemory joined(const PartMemory& first, const PartMemory& next) {
+  if (!first.weight.defined() || !next.weight.defined()) return {};  // frozen
   const bool biased = first.bias.defined();
   if (biased != next.bias.defined() || first.write_weight != next.write_weight ||
       (biased && first.write_bias != next.write_bias)) {
@@ -57,13 +61,17 @@ class LeasedParts {
   std::vector<PartMemory> joined_;
 };
 
+// Without memory of what is frozen.
 std::vector<PartMemory> gradient_slots(ParameterStore& store, const LinearSpec& spec) {
   std::vector<PartMemory> parts;
   for (const LinearPart& part : spec.parts) {
-    const GradSlot weight = store.grad_slot(part.weight);
-    PartMemory memory{.out = part.out, .weight = weight.grad, .bias = {}};
-    memory.write_weight = weight.write;
-    if (part.bias != kNoParam) {
+    PartMemory memory{.out = part.out, .weight = {}, .bias = {}};
+    if (store.trains(part.weight)) {
+      const GradSlot weight = store.grad_slot(part.weight);
+      memory.weight = weight.grad;
+      memory.write_weight = weight.write;
+    }
+    if (store.trains(part.bias)) {
       const GradSlot bias = store.grad_slot(part.bias);
       memory.bias = bias.grad;
       memory.write_bias = bias.write;
@@ -73,7 +81,38 @@ std::vector<PartMemory> gradient_slots(ParameterStore& store, const LinearSpec& 
   return join_neighbours(parts, spec.layout);
 }
 
+// Those of a part, whose share of dy is `dy`.
+void write_gradients(Stream& stream, const LinearSpec& spec, const Tensor& x, const MatrixView& dy,
+                     const PartMemory& part) {
+  if (!part.weight.defined()) {
+    Tensor bias = part.bias;
+    if (bias.defined()) kernels::column_sum(stream, dy, part.write_bias, bias);
+    return;
+  }
+  const bool out_in = spec.layout == WeightLayout::kOutIn;
+  const MatrixView input = kernels::matrix(x, dy.rows, spec.in);
+  kernels::matmul(stream, {.a = out_in ? dy : input,
+                           .b = out_in ? input : dy,
+                           .c = weight_view(part.weight, spec, part.out),
+                           .transpose_a = Transpose::kYes,
+                           .write = part.write_weight,
+                           .bias_gradient = part.bias,
+                           .bias_gradient_of = out_in ? Factor::kA : Factor::kB,
+                           .write_bias_gradient = part.write_bias});
+}
+
 }  // namespace
+
+bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec) {
+  return std::ranges::any_of(spec.parts, [&](const LinearPart& part) {
+    return store.trains(part.weight) || store.trains(part.bias);
+  });
+}
+
+bool has_training_weights(const ParameterStore& store, const LinearSpec& spec) {
+  return std::ranges::any_of(spec.parts,
+                             [&](const LinearPart& part) { return store.trains(part.weight); });
+}
 
 std::vector<PartMemory> join_neighbours(const std::vector<PartMemory>& parts, WeightLayout layout) {
   std::vector<PartMemory> result;
@@ -113,30 +152,24 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
 
 void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
                                Tensor x, const Tensor& dy) {
+  if (!has_training_parameters(store, spec)) return;
   const int64_t rows = dy.shape()[0];
-  const MatrixView whole = kernels::matrix(as_operand(stream, dy, x.dtype()), rows, spec.out());
-  const bool out_in = spec.layout == WeightLayout::kOutIn;
+  const Tensor output = x.defined() ? as_operand(stream, dy, x.dtype()) : dy;
+  const MatrixView whole = kernels::matrix(output, rows, spec.out());
   std::vector<PartMemory> slots = gradient_slots(store, spec);
   int64_t column = 0;
   for (const PartMemory& part : slots) {
-    const MatrixView input = kernels::matrix(x, rows, spec.in);
-    const MatrixView output = kernels::columns_of(whole, column, part.out);
-    kernels::matmul(stream, {.a = out_in ? output : input,
-                             .b = out_in ? input : output,
-                             .c = weight_view(part.weight, spec, part.out),
-                             .transpose_a = Transpose::kYes,
-                             .write = part.write_weight,
-                             .bias_gradient = part.bias,
-                             .bias_gradient_of = out_in ? Factor::kA : Factor::kB,
-                             .write_bias_gradient = part.write_bias});
+    write_gradients(stream, spec, x, kernels::columns_of(whole, column, part.out), part);
     column += part.out;
   }
-  for (const LinearPart& part : spec.parts) store.grad_ready(part.weight);
+  for (const LinearPart& part : spec.parts) {
+    if (store.trains(part.weight)) store.grad_ready(part.weight);
+  }
   // A reduced bucket and the input are kept by nobody else now.
   x = Tensor();
   slots.clear();
   for (const LinearPart& part : spec.parts) {
-    if (part.bias != kNoParam) store.grad_ready(part.bias);
+    if (store.trains(part.bias)) store.grad_ready(part.bias);
   }
 }
 

@@ -31,8 +31,13 @@ struct Epilogue {
 void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
              const Epilogue& epilogue, Tensor& y);
 
-// dW = x^T * dy (kInOut) or dy^T * x (kOutIn), and db = sum of the rows of dy, into the store's
-// slots; ready on return. `x` is let go before the biases are.
+// Whether some of the layer's parameters train, and whether some of its weights do: for their
+// gradients alone x is kept.
+bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec);
+bool has_training_weights(const ParameterStore& store, const LinearSpec& spec);
+// dW = x^T * dy (kInOut) or dy^T * x (kOutIn), and db = sum of the rows of dy, of the parameters
+// that train, into the store's slots; ready on return. `x` is let go before the biases are; it is
+// undefined if no weight trains.
 void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
                                Tensor x, const Tensor& dy);
 

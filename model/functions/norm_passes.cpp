@@ -18,6 +18,29 @@ struct BiasOfNorm {
   Tensor tensor;
 };
 
+// Slots of what trains. A layer norm makes both sums or none: that of a bias which is frozen, or
+// not there, goes to memory that nobody reads.
+kernels::LayerNormGrads gradient_slots(Stream& stream, ParameterStore& store,
+                                       const NormSpec& spec) {
+  kernels::LayerNormGrads grads;
+  if (store.trains(spec.gamma)) {
+    const GradSlot slot = store.grad_slot(spec.gamma);
+    grads.dgamma = slot.grad;
+    grads.write_gamma = slot.write;
+  }
+  if (spec.form == NormForm::kRms) return grads;
+  if (store.trains(spec.beta)) {
+    const GradSlot slot = store.grad_slot(spec.beta);
+    grads.dbeta = slot.grad;
+    grads.write_beta = slot.write;
+  }
+  if (grads.dgamma.defined() == grads.dbeta.defined()) return grads;
+  const Tensor& made = grads.dgamma.defined() ? grads.dgamma : grads.dbeta;
+  Tensor& unread = grads.dgamma.defined() ? grads.dbeta : grads.dgamma;
+  unread = Tensor::empty(made.shape(), made.dtype(), stream);
+  return grads;
+}
+
 }  // namespace
 
 NormValues normalize(Context& context, const Tensor& residual, const Tensor& branch,
@@ -63,27 +86,17 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
     dx = Tensor::empty(dy.shape(), dy.dtype(), stream);
   }
   const Lease gamma = store.acquire(spec.gamma);
-  const GradSlot gamma_slot = store.grad_slot(spec.gamma);
-  kernels::LayerNormGrads grads{.dgamma = gamma_slot.grad,
-                                .dbeta = Tensor(),
-                                .write_gamma = gamma_slot.write,
-                                .write_beta = kernels::Write::kOverwrite};
+  const bool beta_trains = store.trains(spec.beta);
+  kernels::LayerNormGrads grads = gradient_slots(stream, store, spec);
   if (spec.form == NormForm::kRms) {
     kernels::rms_norm_backward(stream, sums.sum, gamma.weight(), sums.inv_std, dy, dsum, dx, grads,
                                spec.weight);
   } else {
-    const bool has_bias = spec.beta != kNoParam;
-    const GradSlot beta_slot =
-        has_bias ? store.grad_slot(spec.beta)
-                 : GradSlot{.grad = Tensor::empty(gamma_slot.grad.shape(), gamma_slot.grad.dtype(),
-                                                  stream)};
-    grads.dbeta = beta_slot.grad;
-    grads.write_beta = beta_slot.write;
     kernels::layer_norm_backward(stream, sums.sum, gamma.weight(), sums.mean, sums.inv_std, dy,
                                  dsum, dx, grads);
-    if (has_bias) store.grad_ready(spec.beta);
+    if (beta_trains) store.grad_ready(spec.beta);
   }
-  store.grad_ready(spec.gamma);
+  if (store.trains(spec.gamma)) store.grad_ready(spec.gamma);
   return dx;
 }
 

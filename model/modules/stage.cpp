@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <utility>
 
 #include "comm/contract/communicator.h"
 #include "core/text/name_pattern.h"
@@ -34,6 +36,16 @@ TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
           .segments = batch.find(batch_field::kSegments),
           .segment_order = batch.find(batch_field::kSegmentOrder),
           .rows = rows};
+}
+
+// The first unit that has a parameter which trains.
+int first_training_unit(const ParameterStore& store) {
+  int first = std::numeric_limits<int>::max();
+  for (ParamId id = 0; id < store.count(); ++id) {
+    const ParamSpec& spec = store.spec(id);
+    if (spec.trains) first = std::min(first, spec.unit);
+  }
+  return first;
 }
 
 // Row `length - 1` of each sequence, as constants.
@@ -167,16 +179,21 @@ Residual Stage::run(Context& context, StageInput input) const {
   const int64_t row_count = rows.batch * rows.length;
   Residual stream;
   const Span span(context.stream, "embedding");
+  // What a model begins with and does not train is computed as in an evaluation: no gradient is to
+  // get there. The embedding is unit 0, and block i of a first stage is unit i + 1.
+  Context frozen = context.with(*context.store, nullptr);
+  const int trains_from = is_first() ? first_training_unit(*context.store) : 0;
   if (is_first()) {
+    Context& inside = trains_from > 0 ? frozen : context;
     const TokenRows tokens = token_rows(batch, rows);
     DS_CHECK(tokens.tokens.dtype() == DType::kI32 && tokens.tokens.shape() == Shape{row_count},
              "stage: tokens are {} {}, expected int32 [{}]", name_of(tokens.tokens.dtype()),
              tokens.tokens.shape().to_string(), row_count);
     const Embedding& embedding = *parts_.embedding;
-    Var y = embed(context, tokens, parts_.dtype, embedding.spec);
-    y = scaled(context, std::move(y), embedding.factor);
-    if (embedding.norm) y = norm(context, y, {}, *embedding.norm).y;
-    stream.sum = dropout(context, std::move(y), embedding.dropout, rows.length);
+    Var y = embed(inside, tokens, parts_.dtype, embedding.spec);
+    y = scaled(inside, std::move(y), embedding.factor);
+    if (embedding.norm) y = norm(inside, y, {}, *embedding.norm).y;
+    stream.sum = dropout(inside, std::move(y), embedding.dropout, rows.length);
   } else {
     const Shape expected{row_count / row_sharers(context), dims_.width};
     DS_CHECK(input.boundary.defined() && input.boundary.value.shape() == expected &&
@@ -187,7 +204,8 @@ Residual Stage::run(Context& context, StageInput input) const {
   }
   input = {};
   for (const Segment& segment : segments_) {
-    stream = run_segment(context, segment, rows, std::move(stream));
+    Context& inside = std::cmp_less(segment.end, trains_from) ? frozen : context;
+    stream = run_segment(inside, segment, rows, std::move(stream));
   }
   if (context.cache != nullptr) context.cache->advance(rows.length);
   return stream;

@@ -60,6 +60,7 @@ struct ParamSpec {
   Initializer init{};
   ModuleKind module = ModuleKind::kOther;
   bool looked_up = false;  // a table of which the forward pass reads rows by their tokens
+  bool trains = true;      // else it is frozen: it has no gradient, and nobody asks for a slot
   int unit = 0;            // number of the model block it belongs to: buckets do not span units
   Shape global{};          // of the logical tensor, where there is a cut
   Cut cut{};               // what is kept of it here; none: all
@@ -108,6 +109,8 @@ class ParameterStore {
   virtual void seal() = 0;  // lays out and allocates; no add() afterwards
   virtual int count() const = 0;
   virtual const ParamSpec& spec(ParamId id) const = 0;
+  // Whether there is such a parameter, which may be kNoParam, and it trains.
+  bool trains(ParamId id) const { return id != kNoParam && spec(id).trains; }
 
   // Whole weight while the lease lives; gathers if it must. All ranks acquire in the same order.
   virtual Lease acquire(ParamId id) = 0;

@@ -34,7 +34,7 @@ void PlainStore::seal() {
                    stream_.device().is_meta() ? nullptr : &stream_.pool());
       });
     }
-    if (gradients_ == Gradients::kAllocate) {
+    if (gradients_ == Gradients::kAllocate && spec.trains) {
       param.gradient = Tensor::empty(spec.shape, spec.dtype, stream_, MemoryTag::kGradients);
     }
   }
@@ -47,6 +47,7 @@ Lease PlainStore::acquire(ParamId id) {
 
 GradSlot PlainStore::grad_slot(ParamId id) {
   Param& param = at(id);
+  DS_CHECK(param.spec.trains, "grad_slot: {} does not train", param.spec.name);
   DS_CHECK(param.gradient.defined(), "grad_slot: {}: this store holds no gradients",
            param.spec.name);
   DS_CHECK(!param.slot_open, "grad_slot: {}: the contribution before was not reported ready",

@@ -105,6 +105,11 @@ class FitSearch {
 
 int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& options, int ranks,
             const DeviceCeilings& ceilings) {
+  if (!options.zero.frozen.empty()) {
+    throw ConfigError(
+        "train.freeze: it and train.train_only name parameters of a model with these layers, and "
+        "the largest that fits has others; leave them out, or plan without --device-memory");
+  }
   const auto bytes = [](const std::optional<std::string>& size) {
     return size ? to_size(parse_bytes(*size).value()) : size_t{0};
   };

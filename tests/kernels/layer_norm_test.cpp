@@ -199,6 +199,27 @@ TEST_CASE("the gradient through a norm may overwrite the gradient it came from",
   }
 }
 
+TEST_CASE("the gradient through a norm has its bits where nobody wants those of the weights",
+          "[kernels][device]") {
+  TestStream s;
+  for (const int64_t width : {33, 160}) {
+    CAPTURE(width);
+    Setting t = setting(70, width, DType::kF32, s.stream);
+    LayerNormGrads grads{.dgamma = Tensor::empty({width}, DType::kF32, s.stream),
+                         .dbeta = Tensor::empty({width}, DType::kF32, s.stream)};
+    LayerNormGrads of_rms{.dgamma = Tensor::empty({width}, DType::kF32, s.stream)}, none;
+    Tensor dx = Tensor::empty(t.dx.shape(), DType::kF32, s.stream);
+    layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
+    layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dx, grads);
+    layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, dx, none);
+    REQUIRE(same_bits(t.dx, dx));
+    rms_norm(s.stream, t.x, t.gamma, kEps, t.y, t.inv);
+    rms_norm_backward(s.stream, t.x, t.gamma, t.inv, t.dy, {}, t.dx, of_rms);
+    rms_norm_backward(s.stream, t.x, t.gamma, t.inv, t.dy, {}, dx, none);
+    REQUIRE(same_bits(t.dx, dx));
+  }
+}
+
 TEST_CASE("norms give equal bits for any number of threads, and refuse wrong shapes",
           "[kernels][device]") {
   TestStream one(1);

@@ -147,6 +147,37 @@ TEST_CASE("a bias of logits is a column of weights that every row has a one for"
   }
 }
 
+TEST_CASE("a head's other gradients are the same where one of its parameters is frozen",
+          "[kernels][device]") {
+  TestStream s;
+  const bool on_cpu = s.stream.device() == Device::cpu();
+  const int64_t vocabulary = on_cpu ? 600 : 50, width = 9;
+  const int64_t rows = on_cpu ? 1100 : 40;  // more than a block has on a CPU
+  for (const DType dtype : float_dtypes()) {
+    CAPTURE(name_of(dtype));
+    LossRun all = loss_run(rows, width, vocabulary, dtype, s.stream);
+    all.args.bias = random_tensor({vocabulary}, dtype, 5, s.stream);
+    all.args.dbias = Tensor::empty({vocabulary}, DType::kF32, s.stream);
+    linear_cross_entropy(s.stream, all.args);
+    for (const bool weight_trains : {false, true}) {
+      for (const bool bias_trains : {false, true}) {
+        CAPTURE(weight_trains, bias_trains);
+        LossRun some = loss_run(rows, width, vocabulary, dtype, s.stream);
+        some.args.bias = all.args.bias;
+        if (bias_trains) some.args.dbias = Tensor::empty({vocabulary}, DType::kF32, s.stream);
+        if (!weight_trains) some.args.dweight = {};
+        linear_cross_entropy(s.stream, some.args);
+        CHECK(same_bits(some.args.losses, all.args.losses));
+        CHECK(same_bits(some.args.dx, all.args.dx));
+        if (weight_trains) CHECK(same_bits(some.args.dweight, all.args.dweight));
+        if (bias_trains) {
+          CHECK(error_of(some.args.dbias, values_of(all.args.dbias)) < tolerance_of(dtype));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("losses and gradients are multiplied by the weights of rows", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
@@ -304,8 +335,9 @@ TEST_CASE("a target beyond the vocabulary is a data error that names its row", "
   REQUIRE_THROWS_AS(linear_cross_entropy(s.stream, r.args), DataError);
   REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args),
                       Catch::Contains("row 3 has target 10"));
-  r.args.dweight = {};
-  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("both be given"));
+  r.args.dx = {};
+  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args),
+                      Catch::Contains("dweight is given without dx"));
 }
 
 TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels][device]") {

@@ -24,6 +24,11 @@ TEST_CASE("a run is told with its model, its data and how far it goes", "[rankd]
             "data       2.5 M samples of 1024 tokens a pass (2.6 G tokens, 417 K documents), "
             "20 K for validation, tokenizer byte",
             "plan       600 steps of 32 samples: 0.77 % of a pass, which is 78.1 K steps"});
+  facts.frozen = 117'439'808;
+  CHECK(description(facts).front() ==
+        "model      gpt2, 124.4 M parameters (7 M train, 117.4 M are frozen), bf16, AdamW, ZeRO "
+        "stage 2");
+  facts.frozen = 0;
   facts.parameters = 417;
   facts.samples = 100;
   facts.documents = std::nullopt;

@@ -172,10 +172,7 @@ TEST_CASE("every rank's slice is the sum over ranks and micro-steps, and padding
       Rank rank(comm, c);
       for (int step = 0; step < 2; ++step) {  // what the step before left must not show
         rank.reducer.begin_step();
-        for (int micro = 0; micro < c.micro_steps; ++micro) {
-          require(rank.reducer.micro_step() == micro, "micro-step {}", rank.reducer.micro_step());
-          rank.micro_step(micro);
-        }
+        for (int micro = 0; micro < c.micro_steps; ++micro) rank.micro_step(micro);
         rank.reducer.end_step();
         for (int b = 0; b < static_cast<int>(rank.layout.buckets().size()); ++b) {
           const auto got = rank.floats(rank.reducer.slice(b));

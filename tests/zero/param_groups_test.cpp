@@ -64,7 +64,9 @@ class Rank {
     for (int step = 1; step <= steps; ++step) {
       store_.begin_step();
       store_.begin_micro_step();
-      for (ParamId id = store_.count() - 1; id >= 0; --id) contribute(id, step);
+      for (ParamId id = store_.count() - 1; id >= 0; --id) {
+        if (store_.spec(id).trains) contribute(id, step);
+      }
       store_.end_micro_step();
       store_.reduce_gradients();
       const StepScalars scalars =
@@ -337,6 +339,87 @@ TEST_CASE("parts of a gradient that ranks with the same piece make are summed", 
     CHECK(cut.squares == Approx(expected.squares).epsilon(1e-5));
     check_counts(cut.saved, 1);
   }
+}
+
+TEST_CASE("what is frozen stays as it is, beside what trains as if it were alone",
+          "[zero][device]") {
+  const auto beside = [](DType dtype) {
+    return [dtype](const Mesh& mesh) {
+      std::vector<ParamSpec> specs = dense(mesh);
+      for (ParamSpec& spec : specs) {
+        spec.dtype = dtype;
+        spec.trains = spec.name == "b" || spec.name == "d";
+      }
+      return specs;
+    };
+  };
+  const auto only = [&](DType dtype, bool trains) {
+    return [&, dtype, trains](const Mesh& mesh) {
+      std::vector<ParamSpec> specs = beside(dtype)(mesh);
+      std::erase_if(specs, [&](const ParamSpec& spec) { return spec.trains != trains; });
+      for (ParamSpec& spec : specs) spec.trains = true;
+      return specs;
+    };
+  };
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int ranks : {1, 2, 3}) {
+      for (const int stage : {0, 1, 2, 3}) {
+        CAPTURE(name_of(dtype), ranks, stage);
+        const auto job = [&](auto params) {
+          return Job{
+              .sizes = {.data = ranks}, .stage = stage, .params = params, .sample = own_sample};
+        };
+        const Outcome together = run(job(beside(dtype)), ranks);
+        const Outcome trained = run(job(only(dtype, true)), ranks);
+        Values expected = run(job(only(dtype, false)), ranks, 0).weights;
+        expected.insert(trained.weights.begin(), trained.weights.end());
+        CHECK((together.weights == expected));
+        CHECK(together.squares == trained.squares);
+        check_counts(together.saved, 1);
+        CHECK(together.saved.size() == 4);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is frozen shares no group with what trains, and sends no gradient", "[zero]") {
+  ParamSpec table = spec_of("table", {700, 8});
+  table.looked_up = true;
+  ParamSpec frozen = table;
+  frozen.trains = false;
+  ZeroOptions options;
+  options.policy = zero_policy(0);
+  options.grad_wire_dtype = DType::kBF16;
+  options.sparse_tokens = 4;
+  const GroupKey of_table = group_key(table, options), of_frozen = group_key(frozen, options);
+  CHECK_FALSE(of_table == of_frozen);
+  CHECK(of_table.wire == DType::kBF16);
+  CHECK(of_frozen.wire == std::nullopt);
+  CHECK(touched_rows(table, 1, of_table, options, 2).any());
+  CHECK_FALSE(touched_rows(frozen, 1, of_frozen, options, 2).any());
+}
+
+TEST_CASE("a store refuses a gradient of what does not train", "[zero]") {
+  test::run_ranks(1, [](Communicator& world) {
+    const Job job{.sizes = {},
+                  .params =
+                      [](const Mesh& mesh) {
+                        std::vector<ParamSpec> specs = dense(mesh);
+                        specs.front().trains = false;
+                        return specs;
+                      },
+                  .sample = own_sample};
+    Rank rank(job, world);
+    rank.store().begin_step();
+    rank.store().begin_micro_step();
+    std::string why;
+    try {
+      rank.store().grad_slot(0);
+    } catch (const InternalError& error) {
+      why = error.what();
+    }
+    require(why.find("a does not train") != std::string::npos, "a slot of what is frozen: {}", why);
+  });
 }
 
 TEST_CASE("an expert is not sharded over neighbours", "[zero]") {

@@ -207,6 +207,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
     const bool repeats = std::ranges::count(spec.replicas.same, Axis::kPipe) > 0;
     if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
     plan.parameters += spec.logical_shape().numel();
+    if (!spec.trains) plan.frozen += spec.logical_shape().numel();
   }
   plan.shapes = shapes;
   plan.ranks = std::move(ranks);
@@ -290,14 +291,14 @@ Busy RankPlan::bound() const {
   return static_cast<Busy>(std::ranges::max_element(busy) - busy.begin());
 }
 
-int64_t RunPlan::parameters() const {
+int64_t RunPlan::sum_of(int64_t RankPlan::*elements) const {
   int64_t sum = 0;
   // Those that share the layers of a stage have each of its parameters.
   const auto has_first = [&](const RankPlan& one) {
     return std::ranges::any_of(
         one.ranks, [&](int rank) { return MeshLayout(mesh).coordinate(rank, Axis::kTensor) == 0; });
   };
-  for (const RankPlan& one : classes) sum += has_first(one) ? one.parameters : 0;
+  for (const RankPlan& one : classes) sum += has_first(one) ? one.*elements : 0;
   return sum;
 }
 

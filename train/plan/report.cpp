@@ -158,6 +158,8 @@ std::string plan_json(const RunPlan& plan) {
   out.String(words_of(plan.device));
   out.Key("parameters");
   out.Int64(plan.parameters());
+  out.Key("frozen_parameters");
+  out.Int64(plan.frozen());
   out.Key("ranks");
   out.StartArray();
   for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
@@ -305,15 +307,22 @@ std::string texts_text(const TextMemory& texts) {
   return text;
 }
 
+std::string frozen_text(const RunPlan& plan) {
+  if (plan.frozen() == 0) return "";
+  return fmt::format(" ({:.2f} M train, {:.2f} M are frozen)",
+                     static_cast<double>(plan.parameters() - plan.frozen()) / 1e6,
+                     static_cast<double>(plan.frozen()) / 1e6);
+}
+
 }  // namespace
 
 std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   std::string text = fmt::format(
-      "model         {:.2f} M parameters, {}\n"
+      "model         {:.2f} M parameters{}, {}\n"
       "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks{}\n",
-      static_cast<double>(plan.parameters()) / 1e6, name_of(options.dtype), options.micro_batch,
-      options.length / plan.mesh.sequence, options.micro_steps(), plan.world_size(),
-      plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
+      static_cast<double>(plan.parameters()) / 1e6, frozen_text(plan), name_of(options.dtype),
+      options.micro_batch, options.length / plan.mesh.sequence, options.micro_steps(),
+      plan.world_size(), plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
   if (plan.mesh.data != plan.world_size()) {
     text += fmt::format("mesh          {}\n", mesh_words(plan.mesh));
   }

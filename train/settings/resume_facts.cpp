@@ -216,6 +216,28 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader,
   return out;
 }
 
+std::vector<std::string> compare_trained(const CheckpointReader& reader,
+                                         const std::vector<ParamSpec>& specs,
+                                         const std::vector<std::vector<std::string>>& slots) {
+  std::set<std::string> kinds;
+  for (const std::vector<std::string>& of_param : slots) {
+    kinds.insert(of_param.begin(), of_param.end());
+  }
+  std::vector<std::string> out;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const ParamSpec& spec = specs[i];
+    if (!reader.contains(spec.name + "/weight")) continue;
+    const bool had_state = std::ranges::any_of(
+        kinds, [&](const std::string& kind) { return reader.contains(spec.name + "/" + kind); });
+    const bool has_state = !nth(slots, i).empty();
+    if (had_state == has_state) continue;
+    out.push_back(
+        fmt::format("{} {}", spec.name,
+                    had_state ? "is frozen now, and trained" : "trains now, and was frozen"));
+  }
+  return out;
+}
+
 std::string digest_of(const SampleSet& samples) {
   constexpr int64_t kMostSamples = 16384;
   const int64_t count = std::min(samples.size(), kMostSamples);

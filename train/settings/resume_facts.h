@@ -47,6 +47,12 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader,
                                          const std::vector<std::vector<std::string>>& slots,
                                          const std::vector<std::string>& auxiliary = {});
 
+// Parameters of both that train now and had no state in the checkpoint, and the other way round, in
+// words. The arguments are those of compare_tensors().
+std::vector<std::string> compare_trained(const CheckpointReader& reader,
+                                         const std::vector<ParamSpec>& specs,
+                                         const std::vector<std::vector<std::string>>& slots);
+
 // Equal for equal samples in equal number, whatever files they come from. Of large sets many
 // samples are looked at, not all.
 std::string digest_of(const SampleSet& samples);

@@ -302,7 +302,10 @@ void StepRunner::begin_backward(MicroSlot& slot) {
   if (stage_of(slot).is_last()) return;  // its losses start the flow
   DS_CHECK(slot.out_gradient.defined(), "step: micro-batch {} has no gradient of the stage after",
            slot.micro_batch);
-  slot.tape.seed(place_.stream, slot.out, std::move(slot.out_gradient));
+  // A first stage of which nothing trains has no use for it.
+  Tensor gradient = std::exchange(slot.out_gradient, Tensor());
+  if (slot.out.slot == Var::kConstant) return;
+  slot.tape.seed(place_.stream, slot.out, std::move(gradient));
 }
 
 void StepRunner::pass_gradient_on(MicroSlot& slot) {
@@ -408,6 +411,7 @@ Tensor StepRunner::empty_boundary(const Shape& shape) {
 void StepRunner::reduce_tied_gradients() {
   for (const PipelineStage* chunk : place_.chunks) {
     for (const ParamId shared : chunk->shared_params()) {
+      if (!place_.store.trains(shared)) continue;  // on both stages
       Tensor gradient = place_.store.summed_gradient(shared);
       group(place_.ends, PipelineOp::kReduceTiedGrads)
           .all_reduce(gradient, ReduceOp::kSum, place_.stream);

@@ -107,7 +107,6 @@ class GradReducer {
   const Tensor& slice(int bucket) const { return nth(states_, bucket).slice; }
   // The reduced whole bucket, after end_step() with whole state.
   const Tensor& whole(int bucket) const { return nth(states_, bucket).reduced; }
-  int micro_step() const { return micro_step_; }
   // Says whose gradients the step has that was begun last.
   GradientsOf gradients() const { return gradients_; }
 

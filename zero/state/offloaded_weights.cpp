@@ -58,7 +58,8 @@ int OffloadedWeights::add(int64_t numel, DType dtype, WeightMaker maker) {
   slice.dtype = dtype;
   slice.maker = maker;
   const int64_t bytes = bytes_of(slice);
-  if (dtype != DType::kF32 && maker != WeightMaker::kHost) {
+  const bool is_rounded = maker == WeightMaker::kDevice || maker == WeightMaker::kBoth;
+  if (dtype != DType::kF32 && is_rounded) {
     rounding_bytes_ = std::max(rounding_bytes_, bytes);
   }
   if (numel <= options_.host_numel - host_numel_) {
@@ -107,6 +108,11 @@ void OffloadedWeights::seal() {
     throw Unsupported("zero: weights go to NVMe, and this rank was given no swap file");
   }
   swap_ = places_.open_swap(swap_bytes_);
+}
+
+bool OffloadedWeights::is_there(int number) const {
+  const Slice& slice = nth(slices_, number);
+  return slice.key.empty() || slice.is_in_file;
 }
 
 // That of the copy or write that began first.

@@ -45,8 +45,9 @@ struct WeightPlaces {
 };
 
 // Who makes the elements of a slice new, each step and in this order: all of them at once on the
-// device, part by part on the host, or some on the host and then the others on the device.
-enum class WeightMaker : uint8_t { kDevice, kHost, kBoth };
+// device, part by part on the host, or some on the host and then the others on the device. Nobody:
+// what is stored, now and then, is of the slice's dtype.
+enum class WeightMaker : uint8_t { kDevice, kHost, kBoth, kNobody };
 
 class OffloadedWeights {
  public:
@@ -63,6 +64,8 @@ class OffloadedWeights {
   // Reserves the swap file and the buffers.
   void seal();
   bool uses_swap() const { return swap_bytes_ > 0; }
+  // Whether somebody has stored the slice, if it is one of the swap file.
+  bool is_there(int slice) const;
 
   // Begins to bring a slice; nothing if that has been begun. Slices of the swap file, begun and not
   // taken, are at most as many as there are buffers.

@@ -40,6 +40,7 @@ MeshSizes mesh_of(const Setting& s) {
           .data = s.ranks / s.pipe / s.sequence / s.tensor,
           .sequence = s.sequence,
           .tensor = s.tensor,
+          .shard = s.near,
           .ring = s.ring};
 }
 
@@ -58,6 +59,7 @@ EngineOptions options_of(const Setting& s) {
                               .fetches = 3},
                    .grad_slice_dtype =
                        s.micro_steps > 1 && s.masters == Masters::kFp32 ? DType::kF32 : s.dtype,
+                   .frozen = s.frozen,
                    .grad_wire_dtype = s.wire,
                    .wire_modules = s.wire_modules,
                    .micro_steps = s.micro_steps,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "core/memory/adaptors.h"
@@ -141,6 +142,8 @@ struct Setting {
   int ring = 1;              // of `sequence`
   BatchContent content{};
   std::optional<CurriculumOptions> lengths = std::nullopt;
+  std::set<std::string> frozen = {};
+  int near = 1;  // neighbours among ranks with other samples
 };
 
 // What a rank reads of a micro-batch that has all layers and whole samples.
