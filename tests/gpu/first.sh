@@ -56,6 +56,7 @@ call_B() {
   files zero store_suite optimizer_state_store_suite sharded_store quantized masters optimizers
   files train offload_together device_meshes block_eigenvalues
   files zero param_groups row_exchange onebit zenflow
+  files model frozen
   files offload io_handle
   if [ -d "$bundle/golden" ]; then
     files model golden_run
