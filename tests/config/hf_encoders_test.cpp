@@ -189,8 +189,8 @@ TEST_CASE("an OLMo has norms behind branches, and of all heads together", "[mode
     CHECK(spec.names.mlp_norm.empty());
     CHECK(spec.names.mlp_out_norm == "post_feedforward_layernorm");
     CHECK(spec.head_norms->extent == HeadNorms::Extent::kAllHeads);
-    CHECK_THAT(tensor_conflict(read(type, ""), {.ranks = 2}), Catch::Contains("all heads"));
-    CHECK(tensor_conflict(read(type, ""), {.ranks = 1}).empty());
+    // Each rank makes the whole gradient of such a norm, so that nobody sums it.
+    CHECK(tensor_conflict(read(type, ""), {.ranks = 2, .offloads_state = true}).empty());
   }
   const std::string layered = R"(, "rope_parameters": {"full_attention": {"rope_type": "yarn",
       "factor": 8, "rope_theta": 5e5}, "sliding_attention": {"rope_theta": )";
