@@ -1,5 +1,7 @@
 #include "model/families/transformer_parts.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "core/device/dispatch.h"
@@ -151,6 +153,16 @@ std::optional<Stage::Head> pair_head_of(const Layout& d) {
   return head;
 }
 
+// The first unit that has a parameter which trains.
+int first_training_unit(const ParameterStore& store) {
+  int first = std::numeric_limits<int>::max();
+  for (ParamId id = 0; id < store.count(); ++id) {
+    const ParamSpec& spec = store.spec(id);
+    if (spec.trains) first = std::min(first, spec.unit);
+  }
+  return first;
+}
+
 // Once all parts are there: a tied table has two uses in one stage, or is the shared parameter of
 // two.
 void share_table(Stage::Parts& parts, ParameterStore& store) {
@@ -182,6 +194,7 @@ Stage::Parts transformer_parts(const ModelConfig& config, const BuildContext& ro
     parts.pair_head = pair_head_of(d);
   }
   if (d.tied) share_table(parts, root.store);
+  if (parts.embedding) parts.trains_from = first_training_unit(root.store);
   return parts;
 }
 

@@ -30,11 +30,7 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
     const Tensor dy = flow.take(0);
     // Gradients first: they can be on their way to the other ranks while dx is computed, and x can
     // go.
-    if (has_training_parameters(store, spec)) {
-      flow.later([&stream, &store, spec, x = take(x_saved), dy]() mutable {
-        write_parameter_gradients(stream, store, spec, std::move(x), dy);
-      });
-    }
+    write_parameter_gradients_later(flow, stream, store, spec, take(x_saved), dy);
     if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy, operands));
   };
   return context.record("linear", {&x, 1}, {std::move(y)}, std::move(backward)).front();

@@ -53,15 +53,6 @@ Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec
   return wide;
 }
 
-// Gradients of a layer's parameters, unless all of them are frozen.
-void write_later(GradientFlow& flow, Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                 Tensor x, const Tensor& dy) {
-  if (!has_training_parameters(store, spec)) return;
-  flow.later([&stream, &store, spec, x = std::move(x), dy]() mutable {
-    write_parameter_gradients(stream, store, spec, std::move(x), dy);
-  });
-}
-
 void check(const MlpSpec& spec, const Tensor& x) {
   DS_CHECK(x.shape().rank() == 2 && x.shape()[1] == spec.up.in,
            "mlp: x has shape {}, expected [N, {}]", x.shape().to_string(), spec.up.in);
@@ -95,10 +86,10 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
     // Gradients of parameters first: they can be on their way to the other ranks while the next
     // product runs, and what they were made of can go.
     Tensor dy = flow.take(0);
-    write_later(flow, stream, store, spec.down, take(after_saved), dy);
+    write_parameter_gradients_later(flow, stream, store, spec.down, take(after_saved), dy);
     Tensor dinner =
         inner_gradient(stream, store, spec, operands, take(before_saved), std::move(dy));
-    write_later(flow, stream, store, spec.up, take(x_saved), dinner);
+    write_parameter_gradients_later(flow, stream, store, spec.up, take(x_saved), dinner);
     if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec.up, dinner, operands));
   };
   inner = {};

@@ -101,13 +101,35 @@ void write_gradients(Stream& stream, const LinearSpec& spec, const Tensor& x, co
                            .write_bias_gradient = part.write_bias});
 }
 
-}  // namespace
-
 bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec) {
   return std::ranges::any_of(spec.parts, [&](const LinearPart& part) {
     return store.trains(part.weight) || store.trains(part.bias);
   });
 }
+
+void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                               Tensor x, const Tensor& dy) {
+  const int64_t rows = dy.shape()[0];
+  const Tensor output = x.defined() ? as_operand(stream, dy, x.dtype()) : dy;
+  const MatrixView whole = kernels::matrix(output, rows, spec.out());
+  std::vector<PartMemory> slots = gradient_slots(store, spec);
+  int64_t column = 0;
+  for (const PartMemory& part : slots) {
+    write_gradients(stream, spec, x, kernels::columns_of(whole, column, part.out), part);
+    column += part.out;
+  }
+  for (const LinearPart& part : spec.parts) {
+    if (store.trains(part.weight)) store.grad_ready(part.weight);
+  }
+  // A reduced bucket and the input are kept by nobody else now.
+  x = Tensor();
+  slots.clear();
+  for (const LinearPart& part : spec.parts) {
+    if (store.trains(part.bias)) store.grad_ready(part.bias);
+  }
+}
+
+}  // namespace
 
 bool has_training_weights(const ParameterStore& store, const LinearSpec& spec) {
   return std::ranges::any_of(spec.parts,
@@ -150,27 +172,12 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
   }
 }
 
-void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                               Tensor x, const Tensor& dy) {
+void write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
+                                     const LinearSpec& spec, Tensor x, const Tensor& dy) {
   if (!has_training_parameters(store, spec)) return;
-  const int64_t rows = dy.shape()[0];
-  const Tensor output = x.defined() ? as_operand(stream, dy, x.dtype()) : dy;
-  const MatrixView whole = kernels::matrix(output, rows, spec.out());
-  std::vector<PartMemory> slots = gradient_slots(store, spec);
-  int64_t column = 0;
-  for (const PartMemory& part : slots) {
-    write_gradients(stream, spec, x, kernels::columns_of(whole, column, part.out), part);
-    column += part.out;
-  }
-  for (const LinearPart& part : spec.parts) {
-    if (store.trains(part.weight)) store.grad_ready(part.weight);
-  }
-  // A reduced bucket and the input are kept by nobody else now.
-  x = Tensor();
-  slots.clear();
-  for (const LinearPart& part : spec.parts) {
-    if (store.trains(part.bias)) store.grad_ready(part.bias);
-  }
+  flow.later([&stream, &store, spec, x = std::move(x), dy]() mutable {
+    write_parameter_gradients(stream, store, spec, std::move(x), dy);
+  });
 }
 
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,

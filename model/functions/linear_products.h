@@ -1,6 +1,6 @@
 // The three products of a linear layer, on tensors: y, the gradients of its parameters, and dx.
 // linear() and mlp() are made of them. Parts whose parameters lie side by side in memory are one
-// product: a larger one is faster than several small ones. No tape here.
+// product: a larger one is faster than several small ones. Nothing is recorded on a tape here.
 #pragma once
 
 #include <vector>
@@ -31,15 +31,13 @@ struct Epilogue {
 void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
              const Epilogue& epilogue, Tensor& y);
 
-// Whether some of the layer's parameters train, and whether some of its weights do: for their
-// gradients alone x is kept.
-bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec);
+// Whether some of the layer's weights train: for their gradients alone x is kept.
 bool has_training_weights(const ParameterStore& store, const LinearSpec& spec);
 // dW = x^T * dy (kInOut) or dy^T * x (kOutIn), and db = sum of the rows of dy, of the parameters
-// that train, into the store's slots; ready on return. `x` is let go before the biases are; it is
-// undefined if no weight trains.
-void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                               Tensor x, const Tensor& dy);
+// that train, into the store's slots; left to `flow` for later, if there are any. `x` is let go
+// before the biases are ready; it is undefined if no weight trains.
+void write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
+                                     const LinearSpec& spec, Tensor x, const Tensor& dy);
 
 // An activation that x = activation(before) came from.
 struct Behind {

@@ -86,7 +86,6 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
     dx = Tensor::empty(dy.shape(), dy.dtype(), stream);
   }
   const Lease gamma = store.acquire(spec.gamma);
-  const bool beta_trains = store.trains(spec.beta);
   kernels::LayerNormGrads grads = gradient_slots(stream, store, spec);
   if (spec.form == NormForm::kRms) {
     kernels::rms_norm_backward(stream, sums.sum, gamma.weight(), sums.inv_std, dy, dsum, dx, grads,
@@ -94,8 +93,8 @@ Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec
   } else {
     kernels::layer_norm_backward(stream, sums.sum, gamma.weight(), sums.mean, sums.inv_std, dy,
                                  dsum, dx, grads);
-    if (beta_trains) store.grad_ready(spec.beta);
   }
+  if (store.trains(spec.beta)) store.grad_ready(spec.beta);
   if (store.trains(spec.gamma)) store.grad_ready(spec.gamma);
   return dx;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "comm/contract/communicator.h"
@@ -36,16 +35,6 @@ TokenRows token_rows(const MicroBatch& batch, const SequenceRows& rows) {
           .segments = batch.find(batch_field::kSegments),
           .segment_order = batch.find(batch_field::kSegmentOrder),
           .rows = rows};
-}
-
-// The first unit that has a parameter which trains.
-int first_training_unit(const ParameterStore& store) {
-  int first = std::numeric_limits<int>::max();
-  for (ParamId id = 0; id < store.count(); ++id) {
-    const ParamSpec& spec = store.spec(id);
-    if (spec.trains) first = std::min(first, spec.unit);
-  }
-  return first;
 }
 
 // Row `length - 1` of each sequence, as constants.
@@ -182,7 +171,7 @@ Residual Stage::run(Context& context, StageInput input) const {
   // What a model begins with and does not train is computed as in an evaluation: no gradient is to
   // get there. The embedding is unit 0, and block i of a first stage is unit i + 1.
   Context frozen = context.with(*context.store, nullptr);
-  const int trains_from = is_first() ? first_training_unit(*context.store) : 0;
+  const int trains_from = parts_.trains_from;
   if (is_first()) {
     Context& inside = trains_from > 0 ? frozen : context;
     const TokenRows tokens = token_rows(batch, rows);

@@ -89,6 +89,7 @@ class Stage final : public PipelineStage {
     std::optional<Head> head{};
     std::optional<Head> pair_head{};  // beside it
     ParamId shared = kNoParam;        // see Stage::shared()
+    int trains_from = 0;              // the first unit of which some trains; with an embedding
   };
   explicit Stage(Parts parts, const RecomputedBlocks& recomputed = {});
 

@@ -29,6 +29,12 @@ Setting setting(int64_t rows, int64_t n, DType dtype, Stream& stream) {
 
 constexpr float kEps = 1e-5F;
 
+// Memory of those of a layer norm's weights.
+LayerNormGrads gradients_of(int64_t columns, Stream& stream) {
+  return {.dgamma = Tensor::empty({columns}, DType::kF32, stream),
+          .dbeta = Tensor::empty({columns}, DType::kF32, stream)};
+}
+
 Values column_totals(const Values& terms, int64_t columns) {
   Values out(static_cast<size_t>(columns));
   for (size_t i = 0; i < terms.size(); ++i) out[i % out.size()] += terms[i];
@@ -94,8 +100,7 @@ TEST_CASE("norm gradients match numeric ones", "[kernels][device]") {
       Setting t = setting(4, n, dtype, s.stream);
       const Values x = values_of(t.x), gamma = values_of(t.gamma), beta = values_of(t.beta);
       const Values dy = values_of(t.dy);
-      LayerNormGrads grads{.dgamma = Tensor::empty({n}, DType::kF32, s.stream),
-                           .dbeta = Tensor::empty({n}, DType::kF32, s.stream)};
+      LayerNormGrads grads = gradients_of(n, s.stream);
       INFO(name_of(dtype) << " width " << n);
       layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
       layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, {}, t.dx, grads);
@@ -166,8 +171,7 @@ TEST_CASE("gradients of a norm's weights are sums over all rows", "[kernels][dev
         Size{35, 7, DType::kF16}, Size{18, 2056, DType::kBF16}, Size{2, 44000, DType::kF32}}) {
     CAPTURE(size.rows, size.columns, name_of(size.dtype));
     Setting t = setting(size.rows, size.columns, size.dtype, s.stream);
-    LayerNormGrads grads{.dgamma = Tensor::empty({size.columns}, DType::kF32, s.stream),
-                         .dbeta = Tensor::empty({size.columns}, DType::kF32, s.stream)};
+    LayerNormGrads grads = gradients_of(size.columns, s.stream);
     layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
     layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, {}, t.dx, grads);
     const Values dy = values_of(t.dy);
@@ -186,12 +190,10 @@ TEST_CASE("the gradient through a norm may overwrite the gradient it came from",
   for (const int64_t width : {33, 160}) {
     CAPTURE(width);
     Setting t = setting(70, width, DType::kF32, s.stream);
-    LayerNormGrads grads{.dgamma = Tensor::empty({width}, DType::kF32, s.stream),
-                         .dbeta = Tensor::empty({width}, DType::kF32, s.stream)};
+    LayerNormGrads grads = gradients_of(width, s.stream);
     layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
     layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dx, grads);
-    LayerNormGrads again{.dgamma = Tensor::empty({width}, DType::kF32, s.stream),
-                         .dbeta = Tensor::empty({width}, DType::kF32, s.stream)};
+    LayerNormGrads again = gradients_of(width, s.stream);
     layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dy, again);
     REQUIRE(same_bits(t.dx, t.dy));
     REQUIRE(same_bits(grads.dgamma, again.dgamma));
@@ -205,8 +207,7 @@ TEST_CASE("the gradient through a norm has its bits where nobody wants those of 
   for (const int64_t width : {33, 160}) {
     CAPTURE(width);
     Setting t = setting(70, width, DType::kF32, s.stream);
-    LayerNormGrads grads{.dgamma = Tensor::empty({width}, DType::kF32, s.stream),
-                         .dbeta = Tensor::empty({width}, DType::kF32, s.stream)};
+    LayerNormGrads grads = gradients_of(width, s.stream);
     LayerNormGrads of_rms{.dgamma = Tensor::empty({width}, DType::kF32, s.stream)}, none;
     Tensor dx = Tensor::empty(t.dx.shape(), DType::kF32, s.stream);
     layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
@@ -224,14 +225,12 @@ TEST_CASE("norms give equal bits for any number of threads, and refuse wrong sha
           "[kernels][device]") {
   TestStream one(1);
   Setting a = setting(300, 200, DType::kF32, one.stream);
-  LayerNormGrads ga{.dgamma = Tensor::empty({200}, DType::kF32, one.stream),
-                    .dbeta = Tensor::empty({200}, DType::kF32, one.stream)};
+  LayerNormGrads ga = gradients_of(200, one.stream);
   layer_norm(one.stream, a.x, a.gamma, a.beta, kEps, a.y, a.mean, a.inv);
   layer_norm_backward(one.stream, a.x, a.gamma, a.mean, a.inv, a.dy, {}, a.dx, ga);
   TestStream many(3);
   Setting b = setting(300, 200, DType::kF32, many.stream);
-  LayerNormGrads gb{.dgamma = Tensor::empty({200}, DType::kF32, many.stream),
-                    .dbeta = Tensor::empty({200}, DType::kF32, many.stream)};
+  LayerNormGrads gb = gradients_of(200, many.stream);
   layer_norm(many.stream, b.x, b.gamma, b.beta, kEps, b.y, b.mean, b.inv);
   layer_norm_backward(many.stream, b.x, b.gamma, b.mean, b.inv, b.dy, {}, b.dx, gb);
   REQUIRE(same_bits(a.y, b.y));

@@ -34,6 +34,22 @@ LossRun loss_run(int64_t rows, int64_t width, int64_t vocabulary, DType dtype, S
   return r;
 }
 
+LossRun biased_run(int64_t rows, int64_t width, int64_t vocabulary, DType dtype, Stream& stream) {
+  LossRun r = loss_run(rows, width, vocabulary, dtype, stream);
+  r.args.bias = random_tensor({vocabulary}, dtype, 5, stream);
+  r.args.dbias = Tensor::empty({vocabulary}, DType::kF32, stream);
+  return r;
+}
+
+// More rows than a block has on a CPU; few where kernels are emulated.
+struct ManyRows {
+  int64_t rows, vocabulary;
+};
+ManyRows many_rows(const Stream& stream) {
+  if (stream.device() == Device::cpu()) return {.rows = 1100, .vocabulary = 600};
+  return {.rows = 40, .vocabulary = 50};
+}
+
 // Losses are fp32; logits may have been rounded to 16 bits before.
 double loss_tolerance(DType x, const Stream& stream) {
   return logits_dtype(stream.device(), x) == DType::kF32 ? 3e-6 : 2 * tolerance_of(x);
@@ -108,15 +124,12 @@ TEST_CASE("losses and gradients of the fused projection match the reference", "[
 TEST_CASE("a bias of logits is a column of weights that every row has a one for",
           "[kernels][device]") {
   TestStream s;
-  const bool on_cpu = s.stream.device() == Device::cpu();
-  const int64_t vocabulary = on_cpu ? 600 : 50, width = 9;
-  const int64_t rows = on_cpu ? 1100 : 40;  // more than a block has on a CPU
+  const auto [rows, vocabulary] = many_rows(s.stream);
+  const int64_t width = 9;
   for (const DType dtype : float_dtypes()) {
     CAPTURE(name_of(dtype));
-    LossRun biased = loss_run(rows, width, vocabulary, dtype, s.stream);
+    LossRun biased = biased_run(rows, width, vocabulary, dtype, s.stream);
     LossRun wide = loss_run(rows, width + 1, vocabulary, dtype, s.stream);
-    biased.args.bias = random_tensor({vocabulary}, dtype, 5, s.stream);
-    biased.args.dbias = Tensor::empty({vocabulary}, DType::kF32, s.stream);
     const auto widened = [&](const Tensor& narrow, const Values& column) {
       const Values given = values_of(narrow);
       Values out;
@@ -150,14 +163,11 @@ TEST_CASE("a bias of logits is a column of weights that every row has a one for"
 TEST_CASE("a head's other gradients are the same where one of its parameters is frozen",
           "[kernels][device]") {
   TestStream s;
-  const bool on_cpu = s.stream.device() == Device::cpu();
-  const int64_t vocabulary = on_cpu ? 600 : 50, width = 9;
-  const int64_t rows = on_cpu ? 1100 : 40;  // more than a block has on a CPU
+  const auto [rows, vocabulary] = many_rows(s.stream);
+  const int64_t width = 9;
   for (const DType dtype : float_dtypes()) {
     CAPTURE(name_of(dtype));
-    LossRun all = loss_run(rows, width, vocabulary, dtype, s.stream);
-    all.args.bias = random_tensor({vocabulary}, dtype, 5, s.stream);
-    all.args.dbias = Tensor::empty({vocabulary}, DType::kF32, s.stream);
+    LossRun all = biased_run(rows, width, vocabulary, dtype, s.stream);
     linear_cross_entropy(s.stream, all.args);
     for (const bool weight_trains : {false, true}) {
       for (const bool bias_trains : {false, true}) {
@@ -181,9 +191,7 @@ TEST_CASE("a head's other gradients are the same where one of its parameters is 
 TEST_CASE("losses and gradients are multiplied by the weights of rows", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
-    const int64_t vocabulary = s.stream.device() == Device::cpu() ? 600 : 50;
-    // More rows than a block has on a CPU.
-    const int64_t rows = s.stream.device() == Device::cpu() ? 1100 : 40;
+    const auto [rows, vocabulary] = many_rows(s.stream);
     LossRun plain = loss_run(rows, 9, vocabulary, dtype, s.stream);
     linear_cross_entropy(s.stream, plain.args);
     const Values losses = values_of(plain.args.losses), dx = values_of(plain.args.dx);

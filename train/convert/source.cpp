@@ -349,11 +349,8 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
   }
   source.slots.assign(slots.begin(), slots.end());
   for (const ExportTensor& entry : export_list(source.specs, DType::kF32)) {
-    const bool trained = std::ranges::any_of(entry.parts, [&](const ParamSpec* part) {
-      return std::ranges::any_of(slots, [&](const std::string& slot) {
-        return reader->contains(part->name + "/" + slot);
-      });
-    });
+    const bool trained = std::ranges::any_of(
+        entry.parts, [&](const ParamSpec* part) { return has_state(*reader, part->name, slots); });
     if (!trained) source.frozen.insert(entry.tensor.name);
   }
   source.read = [reader, specs = source.specs](size_t index, const std::string& slot,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 #include <span>
 
 #include "checkpoint/format.h"
@@ -216,6 +215,12 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader,
   return out;
 }
 
+bool has_state(const CheckpointReader& reader, const std::string& parameter,
+               const std::set<std::string>& slots) {
+  return std::ranges::any_of(
+      slots, [&](const std::string& slot) { return reader.contains(parameter + "/" + slot); });
+}
+
 std::vector<std::string> compare_trained(const CheckpointReader& reader,
                                          const std::vector<ParamSpec>& specs,
                                          const std::vector<std::vector<std::string>>& slots) {
@@ -227,10 +232,9 @@ std::vector<std::string> compare_trained(const CheckpointReader& reader,
   for (size_t i = 0; i < specs.size(); ++i) {
     const ParamSpec& spec = specs[i];
     if (!reader.contains(spec.name + "/weight")) continue;
-    const bool had_state = std::ranges::any_of(
-        kinds, [&](const std::string& kind) { return reader.contains(spec.name + "/" + kind); });
-    const bool has_state = !nth(slots, i).empty();
-    if (had_state == has_state) continue;
+    const bool had_state = has_state(reader, spec.name, kinds);
+    const bool trains = !nth(slots, i).empty();
+    if (had_state == trains) continue;
     out.push_back(
         fmt::format("{} {}", spec.name,
                     had_state ? "is frozen now, and trained" : "trains now, and was frozen"));

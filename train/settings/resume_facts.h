@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader,
                                          const std::vector<ParamSpec>& specs,
                                          const std::vector<std::vector<std::string>>& slots,
                                          const std::vector<std::string>& auxiliary = {});
+
+// Whether the checkpoint has state of an optimizer of the parameter, in one of these slots.
+bool has_state(const CheckpointReader& reader, const std::string& parameter,
+               const std::set<std::string>& slots);
 
 // Parameters of both that train now and had no state in the checkpoint, and the other way round, in
 // words. The arguments are those of compare_tensors().
