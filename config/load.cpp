@@ -50,6 +50,11 @@ std::string absolute(const std::string& path, const std::string& directory) {
 enum class PathBase { kFolderOfFile, kWorkingDirectory };  // what a relative one is relative to
 using PathUse = std::function<void(const char* key, std::string& path, PathBase base)>;
 
+// A template is a file, or the name of one among those of a tokenizer.
+bool names_file(const std::string& chat_template) {
+  return chat_template.find('/') != std::string::npos || chat_template.ends_with(".jinja");
+}
+
 void visit_paths(Config& config, const PathUse& use) {
   const auto visit = [&](const char* key, std::optional<std::string>& path) {
     if (path && !path->empty()) use(key, *path, PathBase::kFolderOfFile);
@@ -61,6 +66,10 @@ void visit_paths(Config& config, const PathUse& use) {
   }
   if (config.data.tokenizer != "byte") {
     use("data.tokenizer", config.data.tokenizer, PathBase::kFolderOfFile);
+  }
+  std::optional<ChatConfig>& chat = config.data.supervised.chat;
+  if (chat && chat->chat_template && names_file(*chat->chat_template)) {
+    use("data.chat.template", *chat->chat_template, PathBase::kFolderOfFile);
   }
   visit("data.cache_folder", config.data.cache_folder);
   visit("train.resume_from", config.train.resume_from);

@@ -59,6 +59,7 @@ bool is_one_bit(const OptimizerConfig& optimizer);  // exchanges itself what oth
 void check_engine_rules(const RuleContext& context);   // precision, ZeRO, optimizer, scheduler
 void check_feature_rules(const RuleContext& context);  // model, data and everything optional
 void check_sharing_rules(const RuleContext& context);  // sequences, layers and stages
+void supervised_rules(const RuleContext& context);     // examples of which a part is learnt
 
 }  // namespace detail
 

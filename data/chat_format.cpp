@@ -260,6 +260,10 @@ ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
   return format;
 }
 
+bool ChatFormat::exists(FileSystem& files, const std::string& tokenizer) {
+  return tokenizer != "byte" && !templates_of(files, tokenizer_folder(files, tokenizer)).empty();
+}
+
 const ChatTemplate& ChatFormat::chosen_for(bool has_tools) const {
   const auto for_tools = templates_.find(kForTools);
   return has_tools && for_tools != templates_.end() ? for_tools->second : templates_.at(kDefault);

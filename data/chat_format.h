@@ -20,6 +20,9 @@ class ChatFormat {
   static ChatFormat read(FileSystem& files, const std::string& tokenizer,
                          const std::string& chosen);
 
+  // Whether there is a template beside the tokenizer.
+  static bool exists(FileSystem& files, const std::string& tokenizer);
+
   // `conversation`: a list of messages, or an object with such a list as "messages" and whatever
   // else the template is to know by its name, such as "tools" and "documents". A message is an
   // object whose "role" is a string. `place` stands in errors. `replies`: whether the text goes on

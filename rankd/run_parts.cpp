@@ -77,9 +77,7 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
   return std::make_unique<Evaluation>(
       parts.engine, reports, *data.validation,
       Evaluation::Options{.place = place_of(parts.engine),
-                          .documents = data.documents,
-                          .masking = data.masking,
-                          .scored = data.scored,
+                          .rules = data.rules,
                           .seed = static_cast<uint64_t>(parts.config.train.seed),
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                           .schedule = evaluations_in(parts.config.train, steps),

@@ -65,9 +65,7 @@ class TrainingRun {
         train_(make_sample_source(parts.data.train,
                                   sampler_of(parts.config, batch_, parts.data.train), batch_,
                                   place_of(parts.engine),
-                                  {.documents = parts.data.documents,
-                                   .masking = parts.data.masking,
-                                   .scored = parts.data.scored,
+                                  {.rules = parts.data.rules,
                                    .seed = static_cast<uint64_t>(parts.config.train.seed),
                                    .observer = &observers_})),
         prefetched_(prefetched(parts, *train_, steps_)) {

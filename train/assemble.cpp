@@ -24,8 +24,9 @@
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
 #include "optim/loss_scaler.h"
-#include "train/labelled_data.h"
-#include "train/sample_sets.h"
+#include "train/samples/labelled_data.h"
+#include "train/samples/sample_sets.h"
+#include "train/samples/supervised_data.h"
 #include "train/settings/frozen_names.h"
 #include "train/settings/rates.h"
 #include "train/settings/zero_settings.h"
@@ -334,6 +335,11 @@ namespace {
 BatchContent content_of(const DataSection& data, const ModelConfig& model) {
   if (model.pairs) return {.key_ranges = true, .weights = true};
   if (model.classifier) return {.key_ranges = !is_causal(model), .is_uneven = true};
+  if (data.supervised.is_used()) {
+    return {.key_ranges = data.supervised.packing,
+            .positions = data.supervised.packing,
+            .is_uneven = true};
+  }
   return {.key_ranges = data.reset_attention_mask,
           .positions = data.reset_position_ids,
           .is_uneven = data.eod_mask_loss || !is_causal(model)};
@@ -481,6 +487,14 @@ DocumentRules document_rules(const DataSection& data, const Tokenizer* tokenizer
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
                        TokenCache* cache) {
   require_labelled(data, model);
+  if (data.supervised.is_used()) {
+    const SupervisedReader reader(data, model, files);
+    SampleSets samples = open_supervised_data(data, reader);
+    return {.tokenizer = reader.tokenizer(),
+            .train = std::move(samples.train),
+            .validation = std::move(samples.validation),
+            .rules = {.is_supervised = true}};
+  }
   if (model.classifier || model.pairs) {
     LabelledData labelled = open_labelled_data(data, model, files);
     std::optional<MaskingRules> masking;
@@ -488,9 +502,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     return {.tokenizer = std::move(labelled.tokenizer),
             .train = std::move(labelled.samples.train),
             .validation = std::move(labelled.samples.validation),
-            .documents = {},
-            .masking = std::move(masking),
-            .scored = labelled.scored};
+            .rules = {.masking = std::move(masking), .scored = labelled.scored}};
   }
   const ModelDimensions sizes = dimensions(model);
   std::unique_ptr<Tokenizer> tokenizer;
@@ -519,9 +531,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
   return {.tokenizer = std::move(tokenizer),
           .train = std::move(samples.train),
           .validation = std::move(samples.validation),
-          .documents = documents,
-          .masking = std::move(masking),
-          .scored = {},
+          .rules = {.documents = documents, .masking = std::move(masking)},
           .validation_bytes_per_token = bytes_per_token};
 }
 

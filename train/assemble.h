@@ -8,15 +8,14 @@
 
 #include "config/config.h"
 #include "core/memory/adaptors.h"
-#include "data/document_rows.h"
 #include "data/sampler.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokens/dataset.h"
 #include "offload/async_io/io_options.h"
 #include "offload/swap_format.h"
-#include "train/batches/scored_samples.h"
+#include "train/batches/sample_rules.h"
 #include "train/engine.h"
-#include "train/masking.h"
+#include "train/samples/masking.h"
 #include "train/settings/job.h"
 
 namespace ds {
@@ -62,9 +61,7 @@ struct TrainingData {
   std::shared_ptr<Tokenizer> tokenizer;  // null where all data are token ids
   SampleSet train;
   std::optional<SampleSet> validation;
-  DocumentRules documents;
-  std::optional<MaskingRules> masking;
-  std::optional<ScoredSamples> scored;    // samples have classes, or values
+  SampleRules rules;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON

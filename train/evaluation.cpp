@@ -23,9 +23,7 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
       options_(options),
       source_(make_sample_source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
                                  options.shape, options.place,
-                                 {.documents = options.documents,
-                                  .masking = options.masking,
-                                  .scored = options.scored,
+                                 {.rules = options.rules,
                                   .seed = options.seed,
                                   .steps_of_mean = batches_of(samples, options)})),
       batches_(batches_of(samples, options)) {}
@@ -39,7 +37,7 @@ void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   progress(0);
   DS_FAILPOINT("train.evaluate");
   ClassCounts counts;
-  const bool has_classes = options_.scored && options_.scored->values == 0;
+  const bool has_classes = options_.rules.scored && options_.rules.scored->values == 0;
   loss_ = engine_.evaluate(*source_, batches_, progress, has_classes ? &counts : nullptr);
   metrics.set("validation_loss", *loss_);
   if (!has_classes) return;

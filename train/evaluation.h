@@ -23,9 +23,7 @@ class Evaluation {
  public:
   struct Options {
     SamplePlace place{};
-    DocumentRules documents{};
-    std::optional<MaskingRules> masking{};
-    std::optional<ScoredSamples> scored{};
+    SampleRules rules{};
     uint64_t seed = 0;  // of what is masked, alike in each evaluation
     BatchShape shape;   // one micro-batch on each rank
     EvaluationSchedule schedule{};

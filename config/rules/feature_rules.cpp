@@ -497,6 +497,7 @@ void check_feature_rules(const RuleContext& context) {
   model_rules(context);
   training_rules(context);
   document_rules(context);
+  supervised_rules(context);
   memory_rules(context);
   checkpointing_rules(context);
   sparse_attention_rules(context);

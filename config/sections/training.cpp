@@ -278,6 +278,7 @@ void fields(Visitor& v, DataSection& c) {
            .unset_meaning = "after JSON lines the eos_token of the files beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
   fields_of_documents(v, c);
+  fields_of_supervised(v, c.supervised);
   sections_of_models(v, c);
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a file of a tokenizer (tokenizer.json, "

@@ -13,6 +13,7 @@
 #include "config/families/planned.h"
 #include "config/reader/fields.h"
 #include "config/sections/precision.h"
+#include "config/sections/supervised.h"
 
 namespace ds {
 
@@ -85,6 +86,7 @@ struct DataSection {
   bool reset_attention_mask = false;
   bool reset_position_ids = false;
   bool eod_mask_loss = false;
+  SupervisedData supervised;
   std::optional<MaskedLmConfig> masked_lm;
   std::optional<NextSentenceConfig> next_sentence;
   std::optional<ClassificationConfig> classification;

@@ -54,7 +54,7 @@ rapidjson::Document object_on_line(std::string_view content, const std::string& 
   return document;
 }
 
-const rapidjson::Value& field_on_line(const rapidjson::Document& object, const std::string& name,
+const rapidjson::Value& field_on_line(const rapidjson::Value& object, const std::string& name,
                                       std::string_view section, const std::string& path,
                                       int64_t line) {
   const rapidjson::Value* found = nullptr;

@@ -24,7 +24,7 @@ rapidjson::Document object_on_line(std::string_view content, const std::string& 
 
 // The one value of this name. DataError if there is none, or more than one; `section` of the
 // configuration names the fields.
-const rapidjson::Value& field_on_line(const rapidjson::Document& object, const std::string& name,
+const rapidjson::Value& field_on_line(const rapidjson::Value& object, const std::string& name,
                                       std::string_view section, const std::string& path,
                                       int64_t line);
 

@@ -8,6 +8,7 @@
 #include "core/status/error.h"
 #include "core/values/index.h"
 #include "data/text/record_lines.h"
+#include "data/text/table_rows.h"
 #include "data/text/text_kind.h"
 
 namespace ds {
@@ -39,84 +40,9 @@ void for_each_object(const RecordText& text, const std::vector<RecordField>& fie
   }
 }
 
-// Tables ----------------------------------------------------------------------------------------
-
-// Reads rows of a table one by one.
-class Rows {
- public:
-  explicit Rows(const RecordText& text) : text_(text), rest_(without_mark(text.content)) {}
-
-  // False at the end. line(): where it begins.
-  bool next(std::vector<std::string>& cells) {
-    while (!rest_.empty()) {
-      line_ = ++lines_;
-      cells.clear();
-      if (text_.layout == RecordLayout::kTabs) {
-        split_at_tabs(next_line(rest_), cells);
-      } else {
-        read_quoted_row(cells);
-      }
-      if (cells.size() > 1 || !is_blank(cells.front())) return true;
-    }
-    return false;
-  }
-  int64_t line() const { return line_; }
-
- private:
-  static void split_at_tabs(std::string_view line, std::vector<std::string>& cells) {
-    for (size_t tab = line.find('\t'); tab != std::string_view::npos; tab = line.find('\t')) {
-      cells.emplace_back(line.substr(0, tab));
-      line.remove_prefix(tab + 1);
-    }
-    cells.emplace_back(line);
-  }
-
-  void read_quoted_row(std::vector<std::string>& cells) {
-    for (bool goes_on = true; goes_on;) {
-      std::string& cell = cells.emplace_back();
-      if (rest_.starts_with('"')) {
-        read_quoted(cell);
-      } else {
-        const size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());
-        cell = rest_.substr(0, end);
-        rest_.remove_prefix(end);
-      }
-      goes_on = rest_.starts_with(',');
-      if (goes_on) rest_.remove_prefix(1);
-    }
-    if (!cells.back().empty() && cells.back().back() == '\r') cells.back().pop_back();
-    if (rest_.starts_with("\r\n")) rest_.remove_prefix(1);
-    if (rest_.starts_with('\n')) {
-      rest_.remove_prefix(1);
-    } else if (!rest_.empty()) {
-      refuse(text_, line_, "a quoted cell has text behind its closing quote");
-    }
-  }
-
-  // "" within quotes is a quote, and a line feed there belongs to the cell.
-  void read_quoted(std::string& cell) {
-    rest_.remove_prefix(1);
-    for (;;) {
-      const size_t quote = rest_.find('"');
-      if (quote == std::string_view::npos) refuse(text_, line_, "a quoted cell has no end");
-      const std::string_view part = rest_.substr(0, quote);
-      lines_ += std::ranges::count(part, '\n');
-      cell += part;
-      rest_.remove_prefix(quote + 1);
-      if (!rest_.starts_with('"')) return;
-      cell += '"';
-      rest_.remove_prefix(1);
-    }
-  }
-
-  const RecordText& text_;
-  std::string_view rest_;
-  int64_t line_ = 0, lines_ = 0;
-};
-
 void for_each_row(const RecordText& text, const std::vector<RecordField>& fields,
                   const OnRecord& on_record) {
-  Rows rows(text);
+  TableRows rows(text);
   std::vector<std::string> columns, cells;
   if (!rows.next(columns)) return;
   std::vector<size_t> places;
@@ -137,26 +63,13 @@ void for_each_row(const RecordText& text, const std::vector<RecordField>& fields
   }
   std::vector<std::string> values(fields.size());
   while (rows.next(cells)) {
-    if (cells.size() != columns.size()) {
-      refuse(text, rows.line(),
-             fmt::format("{} cells, expected {}, as the first line has", cells.size(),
-                         columns.size()));
-    }
+    require_cells(text, cells, columns, rows.line());
     for (size_t i = 0; i < places.size(); ++i) values[i] = cells[places[i]];
     on_record(values, rows.line());
   }
 }
 
 }  // namespace
-
-RecordLayout record_layout(const std::string& path) {
-  const std::string ending = ending_of(path);
-  if (ending == ".csv") return RecordLayout::kCommas;
-  if (ending == ".tsv") return RecordLayout::kTabs;
-  if (layout_of(path) == TextLayout::kJsonLines) return RecordLayout::kJsonLines;
-  throw Unsupported(fmt::format(
-      "{}: texts with their classes are read from JSON lines (.jsonl), .csv and .tsv", path));
-}
 
 void for_each_record(const RecordText& text, const std::vector<RecordField>& fields,
                      const OnRecord& on_record) {

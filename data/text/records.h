@@ -10,18 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text/record_text.h"
+
 namespace ds {
 
-enum class RecordLayout { kJsonLines, kCommas, kTabs };
-// The layout that the name's ending without .gz and the like says: JSON lines, .csv or .tsv.
-// Unsupported for others.
-RecordLayout record_layout(const std::string& path);
-
-struct RecordText {
-  std::string_view content;  // of a whole file
-  std::string path;          // for messages
-  RecordLayout layout = RecordLayout::kJsonLines;
-};
 // A field or column that is wanted. Of JSON lines it is text or a whole number, which becomes its
 // digits, or, where it may be a list, any number or a list, which stays JSON.
 struct RecordField {

@@ -21,7 +21,8 @@
 #include "rankd/verbs/rehearsal.h"
 #include "rankd/verbs/weights/resume_from.h"
 #include "train/assemble.h"
-#include "train/labelled_data.h"
+#include "train/samples/labelled_data.h"
+#include "train/samples/supervised_data.h"
 #include "train/step/pipeline.h"
 
 namespace ds {
@@ -34,6 +35,10 @@ class Looker {
   InputFindings look() {
     if (config_.model.folder || config_.model.family) look_at_model();
     const DataSection& data = config_.data;
+    if (data.supervised.is_used()) {
+      if (model_) look_at_supervised_data();
+      return std::move(found_);
+    }
     if (model_ && (model_->classifier || model_->pairs || data.classification ||
                    data.token_classification || data.next_sentence)) {
       if (attempt("data", [&] { require_labelled(data, *model_); })) look_at_labelled_data();
@@ -54,6 +59,9 @@ class Looker {
   void look_at_partition();
   void look_at_weights(const std::string& folder);
   void look_at_labelled_data();
+  void look_at_supervised_data();
+  template <class Reader>
+  void look_at_records(const Reader& reader);
   bool needs_tokenizer() const;
   void look_at_tokenizer();
   void look_at_data(const std::string& key, const std::vector<std::string>& paths);
@@ -156,15 +164,26 @@ void Looker::look_at_labelled_data() {
       masking_rules(config_.data, *model_, reader->tokenizer().get(), std::nullopt, files_);
     });
   }
+  look_at_records(*reader);
+}
+
+template <class Reader>
+void Looker::look_at_records(const Reader& reader) {
   for (const auto& [key, paths] : {std::pair("data.train", &config_.data.train),
                                    std::pair("data.validation", &config_.data.validation)}) {
     if (paths->empty()) continue;
     attempt(key, [&, name = key, texts = paths] {
-      for (std::string& note : reader->open(*texts)->notes()) {
+      for (std::string& note : reader.open(*texts)->notes()) {
         found_.notes.push_back({name, std::move(note)});
       }
     });
   }
+}
+
+void Looker::look_at_supervised_data() {
+  std::optional<SupervisedReader> reader;
+  if (!attempt("data.format", [&] { reader.emplace(config_.data, *model_, files_); })) return;
+  look_at_records(*reader);
 }
 
 // Token ids need no tokenizer; what cannot be told is said of the data.

@@ -44,10 +44,10 @@ FLOORS = {
     "offload": [["async_io"], ["", "handles"], ["tuning"]],
     "model": [["", "parallel"], ["pass"], ["exchange", "hf", "stores"], ["activations"], ["functions"], ["modules"],
               ["families", "layers"]],
-    "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency"]],
+    "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency", "supervised"]],
     "zero": [["peers"], ["layout"], ["state"], ["reduce", "zenflow"], [""]],
     "checkpoint": [["cuts"], ["", "deepspeed"], ["hosts"]],
-    "train": [["settings"], ["batches", "measure"], ["step", "trace"], [""], ["convert", "eigenvalue"], ["monitor", "plan"],
+    "train": [["settings"], ["batches", "measure"], ["samples", "step", "trace"], [""], ["convert", "eigenvalue"], ["monitor", "plan"],
               ["profile"], ["watch"]],
     "rankd": [["control", "device"], ["verbs"], [""]],
     "launcher": [["decide"], ["init", "process"], ["control"], ["report"], ["agents"], ["inventory", "run"], ["verbs"], [""]],
@@ -76,8 +76,8 @@ FENCES = {
     r"hwy/": [r"kernels/cpu/", r"kernels/\w+/\w+_cpu\.cpp$", r"kernels/matmul/gemm_(packed|vector)\.cpp$",
               r"kernels/quantize/code_spans\.cpp$", r"comm/contract/rank_order_reduce\.cpp$"],
     r"CLI/": [r"cli/verb_app\.cpp$"],
-    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat[/_]", r"data/tokenizer/",
-                   r"data/text/(json_(lines|shape)\.cpp|record_(lines|list)\.(cpp|h))$",
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/chat[/_]", r"data/tokenizer/", r"data/supervised/",
+                   r"data/text/(json_(lines|shape)\.cpp|record_(lines|list|objects)\.(cpp|h))$",
                    r"train/", r"generate/", r"rankd/", r"launcher/"],
 }
 

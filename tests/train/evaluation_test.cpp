@@ -119,7 +119,7 @@ TEST_CASE("a short step has the beginnings of its samples, and documents within 
   const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
                       {.micro_batch = 2, .ranks = 1}, {},
-                      {.documents = {.end = 4, .masks_loss = true}});
+                      {.rules = {.documents = {.end = 4, .masks_loss = true}}});
   BatchSpec spec = text_batch(int64_t{2} * 5);
   spec.add(BatchSpec(
       {{.name = "positions", .shape = {10}}, {.name = "key_ranges", .shape = {2, 5, 2}}}));

@@ -49,7 +49,7 @@ TEST_CASE("documents end with a token that somebody named", "[rankd]") {
   section.tokenizer = "/m";
   section.sequence_length = 5;
   const auto rules = [&] {
-    return open_data(section, Gpt2Config{.n_positions = 8, .vocab_size = 256}, fs).documents;
+    return open_data(section, Gpt2Config{.n_positions = 8, .vocab_size = 256}, fs).rules.documents;
   };
   CHECK_FALSE(rules().end);  // nobody asks
   section.reset_attention_mask = true;

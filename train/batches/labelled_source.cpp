@@ -92,7 +92,7 @@ LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,
     : loader_(samples, sampler, shape, place.rank),
       place_(place),
       observer_(options.observer),
-      write_(sample_writer(options.scored.value())) {
+      write_(sample_writer(options.rules.scored.value())) {
   DS_CHECK(place.parts == 1, "batch: part {} of {} of samples with classes", place.part,
            place.parts);
 }

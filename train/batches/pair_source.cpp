@@ -32,10 +32,10 @@ PairSource::PairSource(const SampleSet& samples, const Sampler& sampler, const B
     : loaders_(loaders_of(samples, sampler, shape)),
       place_(place),
       observer_(options.observer),
-      masking_(options.masking.value()),
+      masking_(options.rules.masking.value()),
       masks_(options.seed, "masked_lm"),
       steps_of_mean_(options.steps_of_mean),
-      write_(sample_writer(options.scored.value())) {
+      write_(sample_writer(options.rules.scored.value())) {
   DS_CHECK(place.parts == 1, "batch: part {} of {} of pairs of texts", place.part, place.parts);
 }
 

@@ -10,7 +10,7 @@
 #include "rankd/verbs/classes/score_report.h"
 #include "rankd/verbs/terminal/json_values.h"
 #include "train/batches/labelled_source.h"
-#include "train/labelled_data.h"
+#include "train/samples/labelled_data.h"
 
 namespace ds {
 namespace {

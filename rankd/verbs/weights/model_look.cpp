@@ -24,7 +24,7 @@
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
 #include "rankd/verbs/terminal/input_texts.h"
-#include "train/labelled_data.h"
+#include "train/samples/labelled_data.h"
 
 namespace ds {
 namespace {

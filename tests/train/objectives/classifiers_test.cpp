@@ -19,7 +19,7 @@ Got train_classes(GoldenFolder& run, const Shares& share) {
                              return make_sample_source(
                                  data.train,
                                  Sampler(data.train.size(), SampleOrder::kSequential, 0), batch,
-                                 place, {.scored = data.scored});
+                                 place, {.rules = data.rules});
                            },
                        .evaluate =
                            [&](Engine& engine, const BatchShape& batch, Metrics& metrics) {
@@ -27,7 +27,7 @@ Got train_classes(GoldenFolder& run, const Shares& share) {
                              Evaluation evaluation(
                                  engine, heard, *data.validation,
                                  {.place = place_of(engine.mesh()),
-                                  .scored = data.scored,
+                                  .rules = data.rules,
                                   .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                                   .schedule = {.last_step = *run.config.train.steps}});
                              evaluation.after(*run.config.train.steps, metrics);

@@ -23,9 +23,7 @@ Got train_documents(GoldenFolder& run, const Shares& share) {
       run, share, {.source = [&](const SamplePlace& place, const BatchShape& batch) {
         return make_sample_source(
             data.train, Sampler(data.train.size(), SampleOrder::kSequential, 0), batch, place,
-            {.documents = data.documents,
-             .masking = data.masking,
-             .seed = static_cast<uint64_t>(run.config.train.seed)});
+            {.rules = data.rules, .seed = static_cast<uint64_t>(run.config.train.seed)});
       }});
 }
 

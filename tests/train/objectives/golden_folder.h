@@ -31,6 +31,12 @@ struct GoldenFolder {
     config.data.validation = config.data.train;
     config.data.tokenizer = folder;
   }
+  // A folder that others train, too, by settings of its own.
+  GoldenFolder(const std::string& path, Config settings) : config(std::move(settings)) {
+    copy_from(path);
+    config.model.folder = folder;
+    config.data.tokenizer = folder;
+  }
   double wanted(const char* name) const { return golden[name].GetDouble(); }
   double wanted(const char* list, size_t step) const {
     return golden[list][static_cast<rapidjson::SizeType>(step)].GetDouble();
@@ -41,6 +47,7 @@ struct GoldenFolder {
     RealFileSystem disk;
     files.make_directories(folder);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (!entry.is_regular_file()) continue;
       const auto file = disk.open(entry.path().string());
       std::vector<std::byte> bytes(to_size(file->size()));
       file->read(0, bytes);
@@ -137,7 +144,8 @@ inline Got train_folder(GoldenFolder& run, const Shares& share, const GoldenTrai
           Metrics metrics;
           training.evaluate(engine, batch, metrics);
           if (comm.rank() == 0) got.evaluation = metrics;
-          if (share.ranks == 1) got.apart = apart_of(run, engine);
+          const bool has_final = run.files.exists(run.folder + "/final.safetensors");
+          if (share.ranks == 1 && has_final) got.apart = apart_of(run, engine);
         },
         Devices::kShared, plan.mesh);
   });

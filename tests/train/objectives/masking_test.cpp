@@ -1,5 +1,5 @@
 // Masked samples from the keys of a configuration to the batches of ranks.
-#include "train/masking.h"
+#include "train/samples/masking.h"
 
 #include <algorithm>
 
@@ -168,7 +168,7 @@ Read read_steps(const SampleSet& samples, const SamplePlace& place, int64_t rank
   const MaskingRules rules{.share = 0.5, .mask = 20, .vocabulary = 21, .never = {3}};
   const BatchShape shape{.micro_batch = 4 / ranks, .ranks = ranks};
   LoaderSource source(samples, Sampler(samples.size(), order, 1), shape, place,
-                      {.masking = rules, .seed = seed});
+                      {.rules = {.masking = rules}, .seed = seed});
   const int64_t rows = shape.micro_batch * kLength / place.parts;
   const BatchSpec spec({{"tokens", DType::kI32, {rows}}, {"targets", DType::kI32, {rows}}});
   Read out;

@@ -142,14 +142,15 @@ ReadStep read_step(const SampleSet& samples, int64_t step, const BatchShape& sha
   ReadStep out;
   for (int micro_step = 0; micro_step < shape.accumulation; ++micro_step) {
     for (int rank = 0; rank < shape.ranks; ++rank) {
-      PairSource source(
-          samples, Sampler(samples.size(), SampleOrder::kShuffled, 1), shape, {.rank = rank},
-          {.masking =
-               MaskingRules{
-                   .share = 0.4, .mask = kMask, .vocabulary = kMask + 1, .never = {1, 2, kMask}},
-           .scored = ScoredSamples{.is_pair = true},
-           .seed = 5,
-           .steps_of_mean = steps_of_mean});
+      PairSource source(samples, Sampler(samples.size(), SampleOrder::kShuffled, 1), shape,
+                        {.rank = rank},
+                        {.rules = {.masking = MaskingRules{.share = 0.4,
+                                                           .mask = kMask,
+                                                           .vocabulary = kMask + 1,
+                                                           .never = {1, 2, kMask}},
+                                   .scored = ScoredSamples{.is_pair = true}},
+                         .seed = 5,
+                         .steps_of_mean = steps_of_mean});
       const MicroBatch batch = host_batch(spec);
       source.fill(step, micro_step, batch);
       const auto take = [&](std::string_view name, auto& to) {
@@ -246,15 +247,14 @@ Metrics evaluated(const EngineOptions& options, const TrainingData& data, int ra
                                  .accumulation = options.micro_steps(),
                                  .ranks = ranks};
           const SamplePlace place = place_of(engine.mesh());
-          const auto source = make_sample_source(
-              data.train, Sampler(data.train.size(), SampleOrder::kShuffled, 1), shape, place,
-              {.masking = data.masking, .scored = data.scored, .seed = 4});
+          const auto source =
+              make_sample_source(data.train, Sampler(data.train.size(), SampleOrder::kShuffled, 1),
+                                 shape, place, {.rules = data.rules, .seed = 4});
           Metrics metrics = train_until(engine, *source, 3).back().metrics;
           HeardReports heard;
           Evaluation evaluation(engine, heard, *data.validation,
                                 {.place = place,
-                                 .masking = data.masking,
-                                 .scored = data.scored,
+                                 .rules = data.rules,
                                  .seed = 4,
                                  .shape = {.micro_batch = options.micro_batch, .ranks = ranks},
                                  .schedule = {.last_step = 3}});
@@ -283,8 +283,8 @@ TEST_CASE("a configuration trains next sentences on any mesh", "[train]") {
   const ModelConfig model = model_config(config.model, files);
   CHECK(hf_model_class(model) == "BertForPreTraining");
   const TrainingData data = open_data(config.data, model, files);
-  REQUIRE(data.scored);
-  REQUIRE(data.masking);
+  REQUIRE(data.rules.scored);
+  REQUIRE(data.rules.masking);
   std::vector<Metrics> all;
   for (const Shares& share : {Shares{}, Shares{.ranks = 2, .stage = 3}, Shares{.micro_steps = 2}}) {
     Config shared = config;

@@ -1,4 +1,4 @@
-#include "train/masking.h"
+#include "train/samples/masking.h"
 
 #include <fmt/format.h>
 

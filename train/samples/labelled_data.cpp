@@ -1,4 +1,4 @@
-#include "train/labelled_data.h"
+#include "train/samples/labelled_data.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "data/tokenizer/tokenizer.h"
 #include "train/batches/scored_samples.h"
-#include "train/sample_sets.h"
+#include "train/samples/sample_sets.h"
 
 namespace ds {
 

@@ -1,0 +1,62 @@
+#include "data/supervised/token_places.h"
+
+#include <string>
+
+#include "core/text/letters.h"
+
+namespace ds {
+namespace {
+
+size_t skip_spaces(std::string_view text, size_t from) {
+  while (from < text.size() && is_space(text[from])) ++from;
+  return from;
+}
+
+// The place of the piece at `from`, or behind white space there; nothing: nowhere.
+std::optional<chat::TextRange> find_piece(std::string_view text, size_t from,
+                                          std::string_view piece) {
+  if (text.substr(from).starts_with(piece)) return chat::TextRange{from, from + piece.size()};
+  // A word at the beginning of a text has the space that a tokenizer puts before it.
+  if (piece.starts_with(' ')) {
+    const std::string_view word = piece.substr(1);
+    if (text.substr(from).starts_with(word)) return chat::TextRange{from, from + word.size()};
+  }
+  const size_t begin = skip_spaces(text, from);
+  if (begin > from && !piece.empty() && text.substr(begin).starts_with(piece)) {
+    return chat::TextRange{begin, begin + piece.size()};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokenizer,
+                                                         std::string_view text,
+                                                         std::span<const int32_t> ids) {
+  std::vector<chat::TextRange> places;
+  places.reserve(ids.size());
+  size_t at = 0;
+  for (const int32_t id : ids) {
+    const std::optional<chat::TextRange> place = find_piece(text, at, tokenizer.in_text(id));
+    if (!place) return std::nullopt;
+    places.push_back(*place);
+    at = place->end;
+  }
+  if (skip_spaces(text, at) != text.size()) return std::nullopt;
+  return places;
+}
+
+std::vector<uint8_t> mask_of_places(std::span<const chat::TextRange> places,
+                                    std::span<const chat::TextRange> learnt) {
+  std::vector<uint8_t> mask(places.size(), 0);
+  size_t next = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    while (next < learnt.size() && learnt[next].end <= places[i].begin) ++next;
+    if (next == learnt.size()) break;
+    const bool is_empty = places[i].begin == places[i].end;
+    mask[i] = !is_empty && learnt[next].begin < places[i].end ? 1 : 0;
+  }
+  return mask;
+}
+
+}  // namespace ds

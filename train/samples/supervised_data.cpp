@@ -1,0 +1,131 @@
+#include "train/samples/supervised_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/families/spec/transformer_spec.h"
+#include "core/status/error.h"
+#include "data/tokenizer/special_tokens.h"
+#include "data/tokenizer/tokenizer_frame.h"
+
+namespace ds {
+namespace {
+
+LearntEnds learnt_ends(TrainOnEos value) {
+  switch (value) {
+    case TrainOnEos::kTurn:
+      return LearntEnds::kOfTurn;
+    case TrainOnEos::kLast:
+      return LearntEnds::kOfLast;
+    case TrainOnEos::kAll:
+      return LearntEnds::kOfAll;
+    case TrainOnEos::kNone:
+      return LearntEnds::kNone;
+  }
+  throw InternalError("data.chat.train_on_eos");
+}
+
+LongExamples long_examples(TooLong value) {
+  switch (value) {
+    case TooLong::kTruncate:
+      return LongExamples::kTruncate;
+    case TooLong::kSplit:
+      return LongExamples::kSplit;
+    case TooLong::kDrop:
+      return LongExamples::kDrop;
+  }
+  throw InternalError("data.too_long");
+}
+
+ChatSupervision supervision_of(const DataSection& data, FileSystem& files) {
+  const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
+  SupervisionRules rules{.roles = chat.train_on, .ends = learnt_ends(chat.train_on_eos)};
+  for (const auto& [token, id] : special_tokens(files, data.tokenizer)) {
+    rules.special_tokens.push_back(token);
+  }
+  return {ChatFormat::read(files, data.tokenizer, chat.chat_template.value_or("")),
+          std::move(rules)};
+}
+
+// The token behind a completion; nothing: the tokenizer has none.
+std::optional<int32_t> end_token(const DataSection& data, const Tokenizer& tokenizer,
+                                 FileSystem& files) {
+  const std::optional<std::string> token = eos_token(files, data.tokenizer);
+  if (!token) return std::nullopt;
+  const std::vector<int32_t> ids = tokenizer.encode(*token);
+  if (ids.size() == 1) return ids.front();
+  throw ConfigError(fmt::format(
+      "data.tokenizer: its eos_token \"{}\" is {} tokens, and nothing ends a completion", *token,
+      ids.size()));
+}
+
+std::unique_ptr<ExampleReader> prompts_of(const DataSection& data, const Tokenizer& tokenizer,
+                                          FileSystem& files) {
+  const PromptCompletionConfig c =
+      data.supervised.prompt_completion.value_or(PromptCompletionConfig());
+  PromptForm form{.fields = {.prompt = c.prompt, .completion = c.completion},
+                  .learns_prompt = c.train_on_prompt,
+                  .frame = read_frame(files, data.tokenizer, tokenizer),
+                  .end = end_token(data, tokenizer, files)};
+  const bool is_asked = data.supervised.chat && data.supervised.chat->chat_template;
+  if (is_asked || ChatFormat::exists(files, data.tokenizer)) {
+    form.chat = supervision_of(data, files);
+  }
+  return prompt_examples(tokenizer, std::move(form));
+}
+
+std::unique_ptr<ExampleReader> examples_of(const DataSection& data, const Tokenizer* tokenizer,
+                                           int64_t vocabulary, FileSystem& files) {
+  switch (data.supervised.format) {
+    case DataFormat::kText:
+      break;
+    case DataFormat::kTokenized:
+      return tokenized_examples(vocabulary);
+    case DataFormat::kPromptCompletion:
+      return prompts_of(data, *tokenizer, files);
+    case DataFormat::kChat: {
+      const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
+      ChatFields fields{.messages = chat.messages, .roles = chat.roles};
+      fields.roles.insert(fields.roles.end(), chat.train_on.begin(), chat.train_on.end());
+      return chat_examples(*tokenizer, std::move(fields), supervision_of(data, files));
+    }
+  }
+  throw InternalError("data.format: text has no examples");
+}
+
+}  // namespace
+
+void require_supervised(const ModelConfig& model) {
+  if (predicts_next(model) && !model.classifier && !model.pairs) return;
+  throw ConfigError(
+      fmt::format("data.format: examples teach a model that predicts next tokens, and {} does not; "
+                  "remove it",
+                  hf_model_class(model)));
+}
+
+SupervisedReader::SupervisedReader(const DataSection& data, const ModelConfig& model,
+                                   FileSystem& files)
+    : files_(files),
+      form_{.length = data.sequence_length.value_or(dimensions(model).positions),
+            .too_long = long_examples(data.supervised.too_long)} {
+  require_supervised(model);
+  if (data.supervised.packing) form_.packing_window = data.supervised.packing_window;
+  const int64_t vocabulary = dimensions(model).vocabulary;
+  if (data.supervised.format != DataFormat::kTokenized) {
+    tokenizer_ = make_tokenizer(files, data.tokenizer);
+    check_vocabulary(*tokenizer_, data.tokenizer, vocabulary);
+  }
+  examples_ = examples_of(data, tokenizer_.get(), vocabulary, files);
+}
+
+SampleSets open_supervised_data(const DataSection& data, const SupervisedReader& reader) {
+  const auto sources = [&](const std::vector<std::string>& paths) {
+    return std::vector{reader.open(paths)};
+  };
+  return open_samples(data, sources, [&](auto from) {
+    return SampleSet(std::move(from), reader.numbers(), INT32_MAX);
+  });
+}
+
+}  // namespace ds

@@ -1,0 +1,46 @@
+// Data of supervised fine-tuning: what the configuration says of its examples, and what it cannot
+// go with.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "config/config.h"
+#include "data/supervised/supervised_samples.h"
+#include "data/tokenizer/tokenizer.h"
+#include "train/samples/sample_sets.h"
+
+namespace ds {
+
+// ConfigError for a model that does not predict next tokens.
+void require_supervised(const ModelConfig& model);
+
+// Reads records as data.format says. The files must outlive it.
+class SupervisedReader {
+ public:
+  // Throws as the tokenizer, its frame and its chat template are read; ConfigError for a tokenizer
+  // that is not the model's.
+  SupervisedReader(const DataSection& data, const ModelConfig& model, FileSystem& files);
+
+  // The samples of these files. Throws as open_supervised() does.
+  std::shared_ptr<const TokenSource> open(std::span<const std::string> paths) const {
+    return open_supervised(files_, paths, *examples_, form_);
+  }
+  int64_t numbers() const { return numbers_of_supervised(form_.length.tokens); }
+  // The examples as they are before they are cut.
+  const ExampleReader& examples() const { return *examples_; }
+  const SupervisedForm& form() const { return form_; }
+  std::shared_ptr<Tokenizer> tokenizer() const { return tokenizer_; }  // null: of token ids
+
+ private:
+  FileSystem& files_;
+  std::shared_ptr<Tokenizer> tokenizer_;
+  SupervisedForm form_;
+  std::unique_ptr<const ExampleReader> examples_;
+};
+
+// The samples of all that `data` names.
+SampleSets open_supervised_data(const DataSection& data, const SupervisedReader& reader);
+
+}  // namespace ds
