@@ -24,6 +24,7 @@
 #include "rankd/control/session.h"
 #include "rankd/generation_job.h"
 #include "rankd/training.h"
+#include "rankd/verbs/data/look_at_data.h"
 #include "rankd/verbs/evaluate.h"
 #include "rankd/verbs/generate.h"
 #include "rankd/verbs/input_facts.h"
@@ -65,6 +66,8 @@ int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneA
 
 int inspect(const VerbLine& line) { return run_inspect(line.values<InspectArgs>()); }
 
+int look_at_data(const VerbLine& line) { return run_look_at_data(line.values<LookAtDataArgs>()); }
+
 // dslaunch itself looks at a train.json.
 int check(const VerbLine& line) { return run_check_of_folder(line.values<CheckOptions>()); }
 
@@ -81,6 +84,7 @@ constexpr std::array kRows{Row{"check", check},
                            Row{"generate", on_cores<GenerateArgs, run_generate>},
                            Row{"inspect", inspect},
                            Row{"io", io},
+                           Row{"look-at-data", look_at_data},
                            Row{"nvme-tune", nvme_tune},
                            Row{"plan", plan},
                            Row{"profile", on_cores<ProfileArgs, run_profile>},

@@ -14,6 +14,7 @@
 #include "cli/verbs/generate.h"
 #include "cli/verbs/init.h"
 #include "cli/verbs/inspect.h"
+#include "cli/verbs/look_at_data.h"
 #include "cli/verbs/man.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
@@ -54,6 +55,8 @@ constexpr std::array kVerbs{
          described<ConvertArgs, describe_convert>, Program::kEngine},
     Verb{"inspect", "what a file of weights holds, without running any of it",
          described<InspectArgs, describe_inspect>, Program::kEngine},
+    Verb{"look-at-data", "samples as a model is given them, and what of them is learnt",
+         described<LookAtDataArgs, describe_look_at_data>, Program::kEngine},
     Verb{"init", "write a first train.json, from answers or options",
          described<InitOptions, describe_init>},
     Verb{"check", "everything that is wrong with a configuration, at once",

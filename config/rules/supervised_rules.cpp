@@ -7,31 +7,62 @@ namespace ds::detail {
 
 namespace {
 
+// A key that says something: the configuration as ranks have it holds all keys.
+struct SaidKey {
+  std::string_view key;
+  bool is_said = false;
+};
+
 // Sections and keys that are for one format, where the data are of another.
 void section_rules(const RuleContext& r, const SupervisedData& data) {
-  const std::string_view format = enum_name(data.format);
-  const auto refuse = [&](std::string_view key, std::string_view wanted) {
-    r.refuse_early(fmt::format("data.{}", key),
+  const ChatConfig chat = data.chat.value_or(ChatConfig()), silent;
+  const bool has_prompts = data.format == DataFormat::kPromptCompletion;
+  const auto refuse = [&](SaidKey said, std::string_view wanted) {
+    if (!said.is_said) return;
+    r.refuse_early(fmt::format("data.{}", said.key),
                    fmt::format("is for data.format {}, and that is {}; give that, or remove this",
-                               wanted, format));
+                               wanted, enum_name(data.format)));
   };
-  const bool has_messages =
-      data.format == DataFormat::kChat || data.format == DataFormat::kPromptCompletion;
-  if (data.chat && !has_messages) refuse("chat", "chat");
-  if (data.format == DataFormat::kPromptCompletion) {
-    for (const char* const key : {"messages", "roles", "train_on", "train_on_eos"}) {
-      const std::string path = fmt::format("data.chat.{}", key);
-      if (r.given(path)) refuse(fmt::format("chat.{}", key), "chat");
-    }
-  }
-  if (data.prompt_completion && data.format != DataFormat::kPromptCompletion) {
-    refuse("prompt_completion", "prompt_completion");
+  refuse({"chat", data.chat && data.format != DataFormat::kChat && !has_prompts}, "chat");
+  if (has_prompts) {
+    refuse({"chat.messages", chat.messages.has_value()}, "chat");
+    refuse({"chat.roles", !chat.roles.empty()}, "chat");
+    refuse({"chat.train_on", chat.train_on != silent.train_on}, "chat");
+    refuse({"chat.train_on_eos", chat.train_on_eos != silent.train_on_eos}, "chat");
+  } else {
+    refuse({"prompt_completion", data.prompt_completion.has_value()}, "prompt_completion");
   }
   if (data.is_used()) return;
-  for (const char* const key : {"too_long", "packing", "packing_window"}) {
-    if (r.given(fmt::format("data.{}", key))) {
-      refuse(key, "chat, prompt_completion or tokenized");
-    }
+  const SupervisedData usual;
+  for (const SaidKey& said : {SaidKey{"too_long", data.too_long != usual.too_long},
+                              {"packing", data.packing},
+                              {"packing_window", data.packing_window != usual.packing_window}}) {
+    refuse(said, "chat, prompt_completion or tokenized");
+  }
+}
+
+// What is said of texts that are cut into samples, where each record is an example.
+void text_rules(const RuleContext& r, const DataSection& data, const std::string& format) {
+  for (const SaidKey& said : {SaidKey{"field", data.field != DataSection().field},
+                              {"separator", data.separator.has_value()},
+                              {"eod_token_id", data.eod_token_id.has_value()},
+                              {"reset_attention_mask", data.reset_attention_mask},
+                              {"reset_position_ids", data.reset_position_ids},
+                              {"eod_mask_loss", data.eod_mask_loss},
+                              {"masked_lm", data.masked_lm.has_value()},
+                              {"next_sentence", data.next_sentence.has_value()},
+                              {"classification", data.classification.has_value()},
+                              {"token_classification", data.token_classification.has_value()}}) {
+    if (!said.is_said) continue;
+    r.refuse_early(fmt::format("data.{}", said.key),
+                   fmt::format("has nothing to say of {}, whose records are examples by "
+                               "themselves; remove it",
+                               format));
+  }
+  if (data.cache_folder && r.given("data.cache_folder")) {
+    r.note("data.cache_folder", fmt::format("has no effect with {}: examples are read anew by each "
+                                            "run, and held in memory",
+                                            format));
   }
 }
 
@@ -43,22 +74,9 @@ void supervised_rules(const RuleContext& r) {
   section_rules(r, data);
   if (!data.is_used()) return;
   const std::string format = fmt::format("data.format {}", enum_name(data.format));
-  for (const char* const key :
-       {"field", "separator", "eod_token_id", "reset_attention_mask", "reset_position_ids",
-        "eod_mask_loss", "masked_lm", "next_sentence", "classification", "token_classification"}) {
-    const std::string path = fmt::format("data.{}", key);
-    if (!r.given(path)) continue;
-    r.refuse_early(path, fmt::format("has nothing to say of {}, whose records are examples by "
-                                     "themselves; remove it",
-                                     format));
-  }
+  text_rules(r, c.data, format);
   if (data.packing_window != SupervisedData().packing_window && !data.packing) {
     r.note("data.packing_window", "has no effect without data.packing");
-  }
-  if (c.data.cache_folder) {
-    r.note("data.cache_folder", fmt::format("has no effect with {}: examples are read anew by each "
-                                            "run, and held in memory",
-                                            format));
   }
   const auto refuse = [&](const char* key, const char* why) {
     r.refuse_early(key, fmt::format("excludes {}: {}; remove one of them", format, why));

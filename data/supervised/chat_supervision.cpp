@@ -18,7 +18,7 @@ constexpr std::string_view kHint =
     "give a data.chat.template that marks what is learnt with {% generation %} blocks, or data of "
     "format prompt_completion";
 
-bool replies(const ChatMessage& message) {
+bool replies(const RecordMessage& message) {
   return message.role == kSpeaks || message.role == "model";
 }
 
@@ -64,7 +64,7 @@ class ChatSupervision::Texts {
   const RenderedChat whole_;
 };
 
-bool ChatSupervision::is_learnt(const ChatMessage& message) const {
+bool ChatSupervision::is_learnt(const RecordMessage& message) const {
   return message.is_learnt && std::ranges::find(rules_.roles, message.role) != rules_.roles.end();
 }
 
@@ -76,10 +76,10 @@ std::vector<chat::TextRange> ChatSupervision::marked(const ChatRecord& chat,
         "data.chat: the chat template marks what is learnt itself; remove train_on and "
         "train_on_eos, or give another template");
   }
-  if (std::ranges::all_of(chat.messages, &ChatMessage::is_learnt)) return rendered.generation;
+  if (std::ranges::all_of(chat.messages, &RecordMessage::is_learnt)) return rendered.generation;
   std::vector<chat::TextRange> kept;
   size_t turn = 0;
-  for (const ChatMessage& message : chat.messages) {
+  for (const RecordMessage& message : chat.messages) {
     if (!replies(message)) continue;
     if (turn < rendered.generation.size() && message.is_learnt) {
       kept.push_back(rendered.generation[turn]);
@@ -95,7 +95,7 @@ std::vector<chat::TextRange> ChatSupervision::marked(const ChatRecord& chat,
 
 ChatSupervision::Turn ChatSupervision::turn_of(const ChatRecord& chat, int64_t message,
                                                const Texts& texts) const {
-  const ChatMessage& spoken = nth(chat.messages, message);
+  const RecordMessage& spoken = nth(chat.messages, message);
   const std::string& text = texts.whole().text;
   const size_t before = texts.size_of_first(message);
   const size_t after = texts.size_of_first(message + 1);
@@ -136,7 +136,7 @@ std::vector<chat::TextRange> ChatSupervision::by_turns(const ChatRecord& chat,
   }
   std::vector<chat::TextRange> learnt;
   for (int64_t i = 0; i < std::ssize(chat.messages); ++i) {
-    const ChatMessage& message = nth(chat.messages, i);
+    const RecordMessage& message = nth(chat.messages, i);
     if (!is_learnt(message) && rules_.ends != LearntEnds::kOfAll) continue;
     const Turn turn = turn_of(chat, i, texts);
     if (rules_.ends != LearntEnds::kOfTurn && turn.end.begin == turn.end.end) {

@@ -46,7 +46,7 @@ class ChatSupervision {
     chat::TextRange said, end;  // without its end, and that
   };
   class Texts;
-  bool is_learnt(const ChatMessage& message) const;
+  bool is_learnt(const RecordMessage& message) const;
   std::vector<chat::TextRange> marked(const ChatRecord& chat, const RenderedChat& rendered,
                                       const std::string& where) const;
   std::vector<chat::TextRange> by_turns(const ChatRecord& chat, const Texts& texts) const;

@@ -65,7 +65,7 @@ std::string text_of(const rapidjson::Value& value) {
   return {value.GetString(), value.GetStringLength()};
 }
 
-ChatMessage message_of(std::string_view role, std::string_view content) {
+RecordMessage message_of(std::string_view role, std::string_view content) {
   return {.role = std::string(role),
           .json = fmt::format(R"({{"role":{},"content":{}}})", json_of(role), json_of(content)),
           .content = std::string(content)};
@@ -100,10 +100,10 @@ class MessageReader {
   MessageReader(const ChatFields& fields, const RecordPlace& place)
       : fields_(fields), place_(place) {}
 
-  std::vector<ChatMessage> read(const rapidjson::Value& list, std::string_view field) const {
+  std::vector<RecordMessage> read(const rapidjson::Value& list, std::string_view field) const {
     if (!list.IsArray()) refuse(place_, fmt::format("\"{}\" is no list of messages", field));
     if (list.Empty()) refuse(place_, fmt::format("\"{}\" is empty", field));
-    std::vector<ChatMessage> messages;
+    std::vector<RecordMessage> messages;
     for (const rapidjson::Value& entry : list.GetArray()) {
       const std::string what = fmt::format("message {} of \"{}\"", messages.size() + 1, field);
       if (!entry.IsObject()) refuse(place_, what + " is no object");
@@ -115,7 +115,7 @@ class MessageReader {
   }
 
  private:
-  ChatMessage of_role(const rapidjson::Value& entry, const std::string& what) const {
+  RecordMessage of_role(const rapidjson::Value& entry, const std::string& what) const {
     const rapidjson::Value* const role = member(entry, "role");
     if (role == nullptr || !role->IsString()) refuse(place_, what + " has no \"role\"");
     const std::string name = text_of(*role);
@@ -131,7 +131,7 @@ class MessageReader {
             .content = content != nullptr && content->IsString() ? text_of(*content) : ""};
   }
 
-  ChatMessage of_speaker(const rapidjson::Value& entry, const std::string& what) const {
+  RecordMessage of_speaker(const rapidjson::Value& entry, const std::string& what) const {
     const rapidjson::Value* const from = member(entry, "from");
     const rapidjson::Value* const value = member(entry, "value");
     if (!from->IsString() || value == nullptr || !value->IsString()) {
@@ -237,7 +237,7 @@ ChatRecord chat_record(const rapidjson::Value& object, const ChatFields& fields,
   return chat;
 }
 
-PromptRecord prompt_record(const rapidjson::Value& object, const PromptFields& fields,
+PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFields& fields,
                            const RecordPlace& place) {
   const bool names_none = !fields.prompt && !fields.completion;
   if (names_none && member(object, "prompt") == nullptr && is_alpaca(object)) {

@@ -16,7 +16,7 @@ struct RecordPlace {
   int64_t line = 0;  // from 1
 };
 
-struct ChatMessage {
+struct RecordMessage {
   std::string role;
   std::string json;       // the whole message
   std::string content;    // where it is a text
@@ -24,7 +24,7 @@ struct ChatMessage {
 };
 // A conversation, of which the first messages may be a prompt that is given.
 struct ChatRecord {
-  std::vector<ChatMessage> messages;
+  std::vector<RecordMessage> messages;
   std::string others;  // members beside the messages that templates know, as `,"tools":[...]`
   std::optional<int64_t> prompt;  // messages of a prompt; nothing: roles say what is learnt
 };
@@ -45,13 +45,13 @@ ChatRecord chat_record(const rapidjson::Value& object, const ChatFields& fields,
 struct PromptFields {
   std::optional<std::string> prompt{}, completion{};
 };
-struct PromptRecord {
+struct PromptAndCompletion {
   std::string prompt, completion;
   std::optional<ChatRecord> chat;  // in their place
 };
 // Reads "prompt" and "completion" if no other fields are given, or Alpaca's, whose prompt is
 // the text that Stanford's Alpaca was trained on. DataError with file and line.
-PromptRecord prompt_record(const rapidjson::Value& object, const PromptFields& fields,
+PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFields& fields,
                            const RecordPlace& place);
 
 // Token ids, and of the same number either the targets ("labels", -100 where there is none) or

@@ -73,7 +73,7 @@ class PromptExamples final : public ExampleReader {
       : tokenizer_(tokenizer), form_(std::move(form)) {}
 
   SupervisedTokens read(const rapidjson::Value& object, const RecordPlace& place) const override {
-    const PromptRecord record = prompt_record(object, form_.fields, place);
+    const PromptAndCompletion record = prompt_record(object, form_.fields, place);
     SupervisedTokens out = record.chat ? of_chat(*record.chat, place) : of_texts(record, place);
     if (form_.learns_prompt) std::ranges::fill(out.loss_mask, 1);
     return out;
@@ -87,7 +87,7 @@ class PromptExamples final : public ExampleReader {
                 "data.chat.template names one");
   }
 
-  SupervisedTokens of_texts(const PromptRecord& record, const RecordPlace& place) const {
+  SupervisedTokens of_texts(const PromptAndCompletion& record, const RecordPlace& place) const {
     const SupervisedText text{
         .text = record.prompt + record.completion,
         .learnt = {{record.prompt.size(), record.prompt.size() + record.completion.size()}}};

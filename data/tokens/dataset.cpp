@@ -87,16 +87,33 @@ size_t SampleSet::source_of(int64_t sample) const {
   return to_size(after - first_sample_.begin()) - 1;
 }
 
-void SampleSet::read(int64_t sample, std::span<int32_t> tokens) const {
-  DS_CHECK(sample >= 0 && sample < size(), "sample {} of {}", sample, size());
-  DS_CHECK(narrow<int64_t>(tokens.size()) == sequence_length_ + 1,
-           "sample: room for {} tokens, expected {}", tokens.size(), sequence_length_ + 1);
+SampleSet::Place SampleSet::place_of(int64_t sample) const {
   auto part = parts_.begin();
   for (; sample >= part->times; ++part) sample -= part->times;
   const int64_t index = part->first + sample % part->count;
   const size_t at = source_of(index);
-  const TokenSource& source = *sources_[at];
-  const int64_t offset = (index - first_sample_[at]) * sequence_length_;
+  return {*sources_[at], (index - first_sample_[at]) * sequence_length_};
+}
+
+std::string SampleSet::locate(int64_t sample) const {
+  DS_CHECK(sample >= 0 && sample < size(), "sample {} of {}", sample, size());
+  const auto [source, offset] = place_of(sample);
+  return source.locate(offset);
+}
+
+std::vector<std::string> SampleSet::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& source : sources_) {
+    for (std::string& note : source->notes()) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
+void SampleSet::read(int64_t sample, std::span<int32_t> tokens) const {
+  DS_CHECK(sample >= 0 && sample < size(), "sample {} of {}", sample, size());
+  DS_CHECK(narrow<int64_t>(tokens.size()) == sequence_length_ + 1,
+           "sample: room for {} tokens, expected {}", tokens.size(), sequence_length_ + 1);
+  const auto [source, offset] = place_of(sample);
   source.read(offset, tokens);
   const auto bad = std::find_if(tokens.begin(), tokens.end(),
                                 [&](int32_t id) { return id < 0 || id >= vocab_size_; });

@@ -143,6 +143,10 @@ class SampleSet {
   std::optional<int64_t> documents() const { return sum_of_documents(sources_); }
   // Fills T + 1 tokens. DataError naming file, offset and id for an id outside the vocabulary.
   void read(int64_t sample, std::span<int32_t> tokens) const;
+  // Says where a sample begins: "corpus.bin at byte 1024".
+  std::string locate(int64_t sample) const;
+  // What is not in the samples as it is in the files, of all sources.
+  std::vector<std::string> notes() const;
   // Reads samples from the start until `max_tokens`, so that a wrong vocabulary is met before
   // training.
   void check(int64_t max_tokens) const;
@@ -160,6 +164,11 @@ class SampleSet {
     double weight = 0;             // 0: each once
   };
   int64_t add_sources(std::vector<std::shared_ptr<const TokenSource>> sources);  // their samples
+  struct Place {
+    const TokenSource& source;
+    int64_t offset;  // tokens
+  };
+  Place place_of(int64_t sample) const;
   size_t source_of(int64_t sample) const;
   void arrange();  // how often each part comes
 

@@ -178,7 +178,7 @@ TEST_CASE("behind a prompt of messages all is learnt", "[data]") {
   rapidjson::Document object;
   object.Parse(R"({"prompt": [{"role": "user", "content": "a"}],
     "completion": [{"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]})");
-  const PromptRecord record = prompt_record(object, {}, {.path = "p.jsonl", .line = 1});
+  const PromptAndCompletion record = prompt_record(object, {}, {.path = "p.jsonl", .line = 1});
   REQUIRE(record.chat);
   const SupervisedText text = plain({}).supervise(*record.chat, {.path = "p.jsonl", .line = 1});
   REQUIRE(text.learnt.size() == 1);

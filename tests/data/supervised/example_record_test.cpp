@@ -65,7 +65,7 @@ TEST_CASE("prompts are texts, messages or Alpaca's", "[data]") {
   };
   CHECK(read(R"({"prompt": "a", "completion": "b"})").completion == "b");
   CHECK(read(R"({"q": "a", "a": "b"})", {.prompt = "q", .completion = "a"}).prompt == "a");
-  const PromptRecord alpaca = read(R"({"instruction": "I", "input": "X", "output": "O"})");
+  const PromptAndCompletion alpaca = read(R"({"instruction": "I", "input": "X", "output": "O"})");
   CHECK(alpaca.prompt.ends_with("### Instruction:\nI\n\n### Input:\nX\n\n### Response:\n"));
   CHECK(alpaca.completion == "O");
   CHECK(read(R"({"instruction": "I", "output": "O"})").prompt.find("Input") == std::string::npos);
