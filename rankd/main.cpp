@@ -127,6 +127,9 @@ int answer(const std::string& launcher_pid, const std::vector<std::string>& ques
   const std::string& what = question.front();
   if (what == "--inventory") return run_inventory();
   if (what == "--facts-of" && question.size() == 2) return print_input_facts(question[1]);
+  if (what == "--format-of" && question.size() > 1) {
+    return print_format_of(std::span(question).subspan(1));
+  }
   if (what == "--look" && question.size() > 3) {
     return run_look({.ranks = std::atoi(question[1].c_str()),
                      .has_limits = question[2] == "limits",

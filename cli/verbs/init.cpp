@@ -13,6 +13,9 @@ void describe_init(VerbApp& app, InitOptions& options) {
                  "vocabulary), or a "
                  "Hugging Face folder to go on from (default: small)")
       ->type_name("NAME");
+  app.add_option("--finetune", options.finetune,
+                 "A Hugging Face folder that is to learn from conversations, prompts or token ids")
+      ->type_name("FOLDER");
   app.add_option(
          "--tokenizer", options.tokenizer,
          "byte, a tokenizer's file or a folder with one (default: the model folder's, else byte)")
@@ -33,6 +36,7 @@ void describe_init(VerbApp& app, InitOptions& options) {
       "  dslaunch init --data corpus.txt --steps 1000\n"
       "  dslaunch init --data 'shards/*.jsonl' --model path/to/huggingface/folder --output "
       "tune.json\n"
+      "  dslaunch init --data chat.jsonl --finetune path/to/huggingface/folder\n"
       "\n"
       "On a terminal and without --data it asks for what no option says. The file has comments, "
       "and trains at once.");

@@ -14,6 +14,7 @@ class VerbApp;
 struct InitOptions {
   std::vector<std::string> data{};
   std::optional<std::string> model{};
+  std::optional<std::string> finetune{};  // a folder, in the place of a model
   std::optional<std::string> tokenizer{};
   std::optional<std::string> sequence_length{};
   std::optional<std::string> batch{};

@@ -8,6 +8,7 @@
 
 #include "data/text/data_notes.h"
 #include "data/text/json_shape.h"
+#include "data/text/record_objects.h"
 #include "data/text/text_kind.h"
 
 namespace ds {
@@ -44,9 +45,11 @@ class Lines {
     }
     const auto found = document.FindMember(field_.c_str());
     if (found == document.MemberEnd()) {
+      const std::string_view format = example_format(document);
       refuse_layout(fmt::format(
-          "there is no field \"{}\"; data.field, or --field, chooses another (there are: {})",
-          field_, names_in(document)));
+          "there is no field \"{}\"; data.field, or --field, chooses another (there are: {}){}",
+          field_, names_in(document),
+          format.empty() ? "" : fmt::format("; data.format \"{}\" trains on these", format)));
     }
     if (!found->value.IsString()) refuse(fmt::format("the field \"{}\" is no string", field_));
     on_text_({found->value.GetString(), found->value.GetStringLength()}, number_);

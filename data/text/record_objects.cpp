@@ -59,6 +59,14 @@ void for_each_of_table(const RecordText& text, const OnObject& on_object) {
 
 }  // namespace
 
+std::string_view example_format(const rapidjson::Value& object) {
+  const auto has = [&](const char* name) { return object.HasMember(name); };
+  if (has("messages") || has("conversations")) return "chat";
+  if (has("input_ids")) return "tokenized";
+  const bool has_prompt = has("prompt") && has("completion");
+  return has_prompt || (has("instruction") && has("output")) ? "prompt_completion" : "";
+}
+
 void for_each_object(const RecordText& text, const OnObject& on_object) {
   require_record_text(text.content, text.path);
   if (text.layout != RecordLayout::kJsonLines) return for_each_of_table(text, on_object);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "data/text/record_text.h"
 
@@ -17,5 +18,8 @@ namespace ds {
 void for_each_object(
     const RecordText& text,
     const std::function<void(const rapidjson::Value& object, int64_t line)>& on_object);
+
+// The data.format by whose usual fields a record is an example; empty: it is none that is known.
+std::string_view example_format(const rapidjson::Value& object);
 
 }  // namespace ds

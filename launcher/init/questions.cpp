@@ -66,6 +66,7 @@ class Chooser {
   TrainingChoices choose() {
     choose_data();
     choose_model();
+    choose_format();
     choose_tokenizer();
     choose_sizes();
     choose_numbers();
@@ -75,6 +76,7 @@ class Chooser {
  private:
   void choose_data();
   void choose_model();
+  void choose_format();
   void choose_tokenizer();
   void choose_sizes();
   void choose_numbers();
@@ -119,9 +121,16 @@ void Chooser::choose_data() {
 
 void Chooser::choose_model() {
   const std::string sizes = fmt::format("{}", fmt::join(model_size_names(), ", "));
-  const Question question{"--model", fmt::format("Model: {}, or a Hugging Face folder", sizes),
-                          "small"};
-  out_.model = decide(options_.model, question, answers_, [&](const std::string& text) {
+  const Question question{options_.finetune ? "--finetune" : "--model",
+                          fmt::format("Model: {}, or a Hugging Face folder", sizes), "small"};
+  if (options_.finetune && options_.model) {
+    throw UsageError("--model and --finetune both name the model; give one of them");
+  }
+  const std::optional<std::string>& given = options_.finetune ? options_.finetune : options_.model;
+  if (options_.finetune && find_model_size(*given) != nullptr) {
+    throw UsageError(fmt::format("--finetune {}: expected a folder with a trained model", *given));
+  }
+  out_.model = decide(given, question, answers_, [&](const std::string& text) {
     if (find_model_size(text) != nullptr) return text;
     if (!context_.exists(text)) {
       const std::string near = misspelt_name(text, model_size_names());
@@ -132,6 +141,18 @@ void Chooser::choose_model() {
     if (!model_.positions) throw UsageError("no model: the folder has no config.json");
     return text;
   });
+}
+
+// Examples are told by the fields of the records.
+void Chooser::choose_format() {
+  if (!options_.finetune) return;
+  out_.format = context_.format_of(out_.data);
+  if (out_.format != "text") return;
+  throw UsageError(
+      fmt::format("--finetune: {} has no examples, which are records with \"messages\", "
+                  "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and "
+                  "\"output\", or \"input_ids\"; with --model the folder goes on with text",
+                  out_.data.front()));
 }
 
 void Chooser::choose_tokenizer() {
@@ -161,8 +182,9 @@ void Chooser::choose_tokenizer() {
 
 void Chooser::choose_sizes() {
   const int64_t longest = model_.positions.value_or(kMost);
+  const int64_t usual = out_.format.empty() ? 256 : 1024;  // an example is one sample or less
   const Question length{"--sequence-length", "Tokens per sample",
-                        std::to_string(std::min<int64_t>(256, longest))};
+                        std::to_string(std::min<int64_t>(usual, longest))};
   out_.sequence_length =
       decide(options_.sequence_length, length, answers_,
              [&](const std::string& text) { return whole_number(text, 2, longest); });

@@ -29,6 +29,8 @@ struct InitContext {
   std::function<InputFacts(const std::string& path)> look;  // throws where it cannot be read
   std::function<bool(const std::string& path)> exists;
   std::function<std::optional<int64_t>(const std::string& path)> file_bytes;  // none: no plain file
+  // The data.format of examples; "text" of files that have none.
+  std::function<std::string(const std::vector<std::string>& paths)> format_of;
   int ranks = 1;                         // that a run here would have
   std::function<bool()> bf16_is_faster;  // than fp32; asked only where nobody says what is wanted
 };

@@ -14,7 +14,8 @@ namespace {
 // text.
 constexpr int64_t kVocabularyStep = 64;
 
-constexpr double kFineTuningRate = 5e-5;
+constexpr double kFurtherRate = 5e-5;     // of a folder that goes on with texts
+constexpr double kFineTuningRate = 2e-5;  // and of one that learns from examples
 
 std::string model_text(const TrainingChoices& c, const ModelSize* size) {
   if (size == nullptr) {
@@ -53,6 +54,17 @@ std::string data_text(const TrainingChoices& c) {
       has_room_for_validation(c)
           ? "\n           \"validation_fraction\": 0.05,  // from the end, never trained on"
           : "";
+  if (!c.format.empty()) {
+    return fmt::format(
+        "  // Records of which a part is learnt: `dslaunch look-at-data` shows which. Several "
+        "share a "
+        "sample and do not see each other.\n"
+        "  \"data\": {{\"train\": [{}],{}\n"
+        "           \"format\": {}, \"packing\": true, \"too_long\": \"truncate\",\n"
+        "           \"tokenizer\": {}, \"sequence_length\": {}}},\n",
+        fmt::join(paths, ", "), held_out, json_string(c.format), json_string(c.tokenizer),
+        c.sequence_length);
+  }
   return fmt::format(
       "  // Text, JSON lines, either compressed, token shards; files, folders, patterns. Paths are "
       "relative to this file.\n"
@@ -76,7 +88,8 @@ std::string train_text(const TrainingChoices& c) {
 
 std::string train_file(const TrainingChoices& c, const std::string& name) {
   const ModelSize* const size = find_model_size(c.model);
-  const double rate = size != nullptr ? size->learning_rate : kFineTuningRate;
+  const double further_rate = c.format.empty() ? kFurtherRate : kFineTuningRate;
+  const double rate = size != nullptr ? size->learning_rate : further_rate;
   const int64_t warmup = std::clamp<int64_t>(c.steps / 10, 1, 2000);
   return fmt::format(
       "// Written by `dslaunch init`. DeepSpeed's keys mean what DeepSpeed says; `dslaunch schema "

@@ -46,6 +46,13 @@ InitContext look_around(const CommandContext& context) {
     return parse_input_facts(
         engine_output({"--facts-of", path}, context, fmt::format("looking at {}", path)));
   };
+  out.format_of = [&context](const std::vector<std::string>& paths) {
+    std::vector<std::string> question{"--format-of"};
+    question.insert(question.end(), paths.begin(), paths.end());
+    std::string format = engine_output(question, context, "looking at the data");
+    while (format.ends_with('\n')) format.pop_back();
+    return format;
+  };
   out.exists = [](const std::string& path) {
     std::error_code unreadable;
     return fs::exists(path, unreadable);
@@ -141,6 +148,7 @@ Value chosen_json(const TrainingChoices& choices, const InitOptions& options, in
   out.set("batch", Value::integer(choices.batch));
   out.set("precision", Value::string(choices.bf16 ? "bf16" : "fp32"));
   out.set("zero_stage", Value::integer(choices.zero_stage));
+  out.set("format", Value::string(choices.format.empty() ? "text" : choices.format));
   out.set("steps", Value::integer(choices.steps));
   out.set("ranks", Value::integer(ranks));
   return out;

@@ -8,6 +8,10 @@
 #include "config/families/hf_config.h"
 #include "config/reader/value.h"
 #include "core/files/input_files.h"
+#include "data/record_source.h"
+#include "data/text/byte_stream.h"
+#include "data/text/path_pattern.h"
+#include "data/text/record_objects.h"
 #include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -29,6 +33,23 @@ int print_input_facts(const std::string& path) {
   out.set("vocabulary", number(model ? std::optional(model->vocabulary) : std::nullopt));
   out.set("tokenizer", number(tokenizer));
   say("{}", to_json(out));
+  return 0;
+}
+
+int print_format_of(std::span<const std::string> paths) {
+  RealFileSystem disk;
+  InputFiles files(disk);
+  std::string_view format;
+  for (const std::string& path : expand_paths(files, paths)) {
+    const RecordLayout layout = layout_of(files, path, record_layout);
+    const std::string content = read_decompressed(files, path);
+    for_each_object({.content = content, .path = path, .layout = layout},
+                    [&](const rapidjson::Value& object, int64_t) {
+                      if (format.empty()) format = example_format(object);
+                    });
+    if (!format.empty()) break;
+  }
+  say("{}", format.empty() ? "text" : format);
   return 0;
 }
 

@@ -40,8 +40,11 @@ InitContext two_ranks() {
     return {};
   };
   out.exists = [](const std::string& path) {
-    return path == "a.txt" || path == "b.txt" || path == "gpt2" || path == "bare" ||
-           path == "bpe" || path == "empty" || path == "bytes";
+    return path == "chat.jsonl" || path == "a.txt" || path == "b.txt" || path == "gpt2" ||
+           path == "bare" || path == "bpe" || path == "empty" || path == "bytes";
+  };
+  out.format_of = [](const std::vector<std::string>& paths) {
+    return paths.front() == "chat.jsonl" ? "chat" : "text";
   };
   out.file_bytes = [](const std::string& path) {
     return path.ends_with(".txt") ? std::optional<int64_t>(1'000'000) : std::nullopt;
@@ -111,6 +114,25 @@ TEST_CASE("an option that cannot be is named with its value", "[launcher]") {
   for (const char* const steps : {"0", "-3", "ten", "1e3", "", "99999999999999999999"}) {
     CHECK_THAT(refusal({.data = {"a.txt"}, .steps = steps}), Catch::StartsWith("--steps"));
   }
+}
+
+TEST_CASE("a folder learns from records that are examples", "[launcher]") {
+  const TrainingChoices choices =
+      choose_training({.data = {"chat.jsonl"}, .finetune = "gpt2"}, two_ranks(), nullptr);
+  CHECK(choices.model == "gpt2");
+  CHECK(choices.format == "chat");
+  CHECK(choices.sequence_length == 1024);
+  require_clean(choices);
+  const std::string text = train_file(choices, "train.json");
+  CHECK_THAT(text, Catch::Contains("\"format\": \"chat\"") && Catch::Contains("\"lr\": 2e-05"));
+  CHECK_THAT(refusal({.data = {"a.txt"}, .finetune = "gpt2"}),
+             Catch::StartsWith("--finetune: a.txt has no examples"));
+  CHECK_THAT(refusal({.data = {"chat.jsonl"}, .finetune = "small"}),
+             Catch::Contains("expected a folder"));
+  CHECK_THAT(refusal({.data = {"chat.jsonl"}, .finetune = "empty"}),
+             Catch::StartsWith("--finetune empty"));
+  CHECK_THAT(refusal({.data = {"chat.jsonl"}, .model = "gpt2", .finetune = "gpt2"}),
+             Catch::Contains("give one of them"));
 }
 
 TEST_CASE("what no option says is asked for, a refused answer again", "[launcher]") {

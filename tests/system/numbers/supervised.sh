@@ -38,6 +38,16 @@ expect_text out '"sample":11,"place":"'
 expect 2 look-at-data chat.json --sample 12
 expect_text err "--sample 12: there are 12 samples, counted from 0"
 
+# A first configuration for such data is written, and trains.
+expect 0 init --finetune model --data chat.jsonl --steps 2 --output tune.json
+expect 0 check tune.json
+expect_text out "no errors"
+expect 0 tune.json --num-ranks 2 --run-dir tuned
+seq 100 > numbers.txt
+expect 78 init --finetune model --data numbers.txt --output other.json
+expect_text err "numbers.txt"
+[ ! -e other.json ] || fail "a file was written for data without examples"
+
 # Other kinds of data, and what is wrong with them.
 for format in prompt_completion alpaca; do
   sed "s/chat.jsonl/$format.jsonl/; s/sharegpt.jsonl/$format.jsonl/; s/\"format\": \"chat\"/\"format\": \"prompt_completion\"/" \
