@@ -238,7 +238,7 @@ ChatRecord chat_record(const rapidjson::Value& object, const ChatFields& fields,
 }
 
 PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFields& fields,
-                           const RecordPlace& place) {
+                                  const RecordPlace& place) {
   const bool names_none = !fields.prompt && !fields.completion;
   if (names_none && member(object, "prompt") == nullptr && is_alpaca(object)) {
     return {.prompt = prompt_of_alpaca(object, place),

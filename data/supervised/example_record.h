@@ -52,7 +52,7 @@ struct PromptAndCompletion {
 // Reads "prompt" and "completion" if no other fields are given, or Alpaca's, whose prompt is
 // the text that Stanford's Alpaca was trained on. DataError with file and line.
 PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFields& fields,
-                           const RecordPlace& place);
+                                  const RecordPlace& place);
 
 // Token ids, and of the same number either the targets ("labels", -100 where there is none) or
 // nothing: all are learnt.

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/verbs/tokenize.h"
+#include "cli/verbs/data/tokenize.h"
 #include "core/files/file.h"
 #include "data/tokenizer/tokenizer.h"
 

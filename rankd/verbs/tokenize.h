@@ -1,7 +1,7 @@
 // `dslaunch tokenize`: texts to token ids and back.
 #pragma once
 
-#include "cli/verbs/tokenize.h"
+#include "cli/verbs/data/tokenize.h"
 
 namespace ds {
 

@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include "cli/verbs/check.h"
+#include "cli/verbs/data/tokenize.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
@@ -9,7 +10,6 @@
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
 #include "cli/verbs/schema.h"
-#include "cli/verbs/tokenize.h"
 #include "cli/verbs/watch/ctl.h"
 #include "cli/verbs/watch/status.h"
 #include "cli/verbs/watch/tail.h"

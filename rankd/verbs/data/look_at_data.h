@@ -1,7 +1,7 @@
 // `dslaunch look-at-data`: samples as a model is given them, and what of them is learnt.
 #pragma once
 
-#include "cli/verbs/look_at_data.h"
+#include "cli/verbs/data/look_at_data.h"
 
 namespace ds {
 

@@ -1,4 +1,4 @@
-#include "cli/verbs/tokenize.h"
+#include "cli/verbs/data/tokenize.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "cli/verbs/look_at_data.h"
+#include "cli/verbs/data/look_at_data.h"
 
 #include "cli/number_checks.h"
 #include "cli/option_kinds.h"
