@@ -223,7 +223,7 @@ std::map<std::string, ChatFormat::Named> ChatFormat::templates_of(FileSystem& fi
 }
 
 ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
-                            const std::string& chosen) {
+                            const std::string& chosen, const std::string& option) {
   ChatFormat format;
   for (const char* const role : kRoles) {
     if (auto token = token_of_role(files, tokenizer, role)) format.tokens_[role] = *token;
@@ -240,7 +240,7 @@ ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
   for (const auto& [name, named] : found) names.push_back(name);
   if (!chosen.empty() && !found.contains(chosen)) {
     throw InputMissing(fmt::format(
-        "--chat-template {}: no such file, and none of the templates of {} ({})", chosen, folder,
+        "{} {}: no such file, and none of the templates of {} ({})", option, chosen, folder,
         names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   for (const auto& [name, named] : found) {
@@ -251,11 +251,12 @@ ChatFormat ChatFormat::read(FileSystem& files, const std::string& tokenizer,
   }
   if (!format.templates_.contains(kDefault)) {
     throw InputMissing(fmt::format(
-        "{}: {}; --chat-template names a file with one", folder,
+        "{}: {}; {} names a file with one", folder,
         names.empty() ? "there is no chat template beside the tokenizer (chat_template.jinja, or "
                         "chat_template in tokenizer_config.json)"
                       : fmt::format("none of its chat templates is the default one: {}",
-                                    fmt::join(names, ", "))));
+                                    fmt::join(names, ", ")),
+        option));
   }
   return format;
 }

@@ -17,8 +17,9 @@ class ChatFormat {
   // one of several; empty: chat_template.jinja, or else the chat_template of tokenizer_config.json
   // or of chat_template.json. InputMissing where there is none, with the names that there are;
   // DataError and Unsupported as ChatTemplate::parse throws them.
-  static ChatFormat read(FileSystem& files, const std::string& tokenizer,
-                         const std::string& chosen);
+  // `option`: what chooses, as messages name it.
+  static ChatFormat read(FileSystem& files, const std::string& tokenizer, const std::string& chosen,
+                         const std::string& option = "--chat-template");
 
   // Whether there is a template beside the tokenizer.
   static bool exists(FileSystem& files, const std::string& tokenizer);

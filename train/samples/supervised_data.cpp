@@ -44,7 +44,8 @@ ChatSupervision supervision_of(const DataSection& data, FileSystem& files) {
   for (const auto& [token, id] : special_tokens(files, data.tokenizer)) {
     rules.special_tokens.push_back(token);
   }
-  return {ChatFormat::read(files, data.tokenizer, chat.chat_template.value_or("")),
+  return {ChatFormat::read(files, data.tokenizer, chat.chat_template.value_or(""),
+                           "data.chat.template"),
           std::move(rules)};
 }
 

@@ -66,4 +66,5 @@ expect_text out "data.packing: is for data.format chat, prompt_completion or tok
 rm model/chat_template.jinja
 expect 78 check chat.json
 expect_text out "there is no chat template beside the tokenizer"
+expect_text out "data.chat.template names a file with one"
 finish
