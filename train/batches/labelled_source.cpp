@@ -89,16 +89,14 @@ SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows) {
 LabelledSource::LabelledSource(const SampleSet& samples, const Sampler& sampler,
                                const BatchShape& shape, const SamplePlace& place,
                                const LoaderOptions& options)
-    : loader_(samples, sampler, shape, place.rank),
-      place_(place),
-      observer_(options.observer),
+    : LoadedSource({samples, sampler, shape, place.rank}, place, options.observer),
       write_(sample_writer(options.rules.scored.value())) {
   DS_CHECK(place.parts == 1, "batch: part {} of {} of samples with classes", place.part,
            place.parts);
 }
 
 void LabelledSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
-  const Batch read = loader_.next(step, micro_step);
+  const Batch read = loader().next(step, micro_step);
   const int64_t rows = read.tokens.shape()[0], numbers = read.tokens.shape()[1];
   for (int64_t row = 0; row < rows; ++row) {
     write_({read.tokens.data<int32_t>() + row * numbers, to_size(numbers)},
@@ -106,15 +104,6 @@ void LabelledSource::fill(int64_t step, int micro_step, const MicroBatch& batch)
   }
   DS_CHECK(!batch.has(batch_field::kWeights) && !batch.has(batch_field::kPositions),
            "batch: samples with classes have neither weights nor positions of their own");
-}
-
-int64_t LabelledSource::first_sample(int micro_step) const {
-  return loader_.shape().first_index(micro_step, place_.rank);
-}
-
-void LabelledSource::on_use(int64_t step, int micro_step) {
-  if (observer_ == nullptr || place_.copy > 0) return;
-  observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
 }
 
 }  // namespace ds

@@ -6,8 +6,7 @@
 #include <functional>
 
 #include "config/families/spec/transformer_spec.h"
-#include "data/data_loader.h"
-#include "train/batches/batch_source.h"
+#include "train/batches/loaded_source.h"
 #include "train/batches/loader_source.h"
 
 namespace ds {
@@ -27,7 +26,7 @@ int64_t sample_size(std::span<const int32_t> numbers, const ScoredSamples& score
 // The fields of one of `rows` samples in a micro-batch on the host.
 SampleFields sample_fields(const MicroBatch& batch, int64_t row, int64_t rows);
 
-class LabelledSource final : public BatchSource {
+class LabelledSource final : public LoadedSource {
  public:
   // samples: of open_labelled_texts() or, where each row is scored, open_tagged_words(). place: of
   // ranks that have whole samples.
@@ -35,13 +34,8 @@ class LabelledSource final : public BatchSource {
                  const SamplePlace& place, const LoaderOptions& options);
 
   void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
-  int64_t first_sample(int micro_step) const override;
-  void on_use(int64_t step, int micro_step) override;
 
  private:
-  DataLoader loader_;
-  const SamplePlace place_;
-  StepObserver* const observer_;
   const WriteSample write_;
 };
 

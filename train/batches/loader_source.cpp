@@ -10,9 +10,7 @@ namespace ds {
 LoaderSource::LoaderSource(const SampleSet& samples, const Sampler& sampler,
                            const BatchShape& shape, const SamplePlace& place,
                            const LoaderOptions& options)
-    : loader_(samples, sampler, shape, place.rank),
-      place_(place),
-      observer_(options.observer),
+    : LoadedSource({samples, sampler, shape, place.rank}, place, options.observer),
       rules_(options.rules.documents),
       masking_(options.rules.masking),
       masks_(options.seed, "masked_lm") {
@@ -30,7 +28,7 @@ int64_t LoaderSource::whole_length(const MicroBatch& batch) const {
   for (const std::string_view name :
        {batch_field::kTokens, batch_field::kTargets, batch_field::kPositions}) {
     if (batch.has(name)) {
-      return batch.tensor(name).numel() / loader_.shape().micro_batch * place_.parts;
+      return batch.tensor(name).numel() / loader().shape().micro_batch * place().parts;
     }
   }
   throw InternalError("batch: samples of text have none of its fields");
@@ -39,7 +37,7 @@ int64_t LoaderSource::whole_length(const MicroBatch& batch) const {
 // A sample is masked by its place in the run, so that all ranks that share it mask it alike.
 void LoaderSource::mask(int64_t step, int micro_step, const Batch& batch) const {
   const int64_t rows = batch.tokens.shape()[0], length = batch.tokens.shape()[1];
-  const int64_t first = step * loader_.shape().global_batch() + first_sample(micro_step);
+  const int64_t first = step * loader().shape().global_batch() + first_sample(micro_step);
   for (int64_t row = 0; row < rows; ++row) {
     const auto row_of = [&](const Tensor& tensor) {
       return std::span(tensor.data<int32_t>() + row * length, to_size(length));
@@ -51,12 +49,12 @@ void LoaderSource::mask(int64_t step, int micro_step, const Batch& batch) const 
 
 void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   const int64_t length = whole_length(batch);
-  const Batch read = loader_.next(step, micro_step, length);
+  const Batch read = loader().next(step, micro_step, length);
   const auto numel = to_size(read.tokens.numel());
   const std::span<const int32_t> tokens(read.tokens.data<int32_t>(), numel);
   const std::span<int32_t> targets(read.targets.data<int32_t>(), numel);
   const auto part_of = [&](std::string_view name, std::span<const int32_t> whole) {
-    take_part(whole, length, place_, batch.values<int32_t>(name));
+    take_part(whole, length, place(), batch.values<int32_t>(name));
   };
   // make(tokens, of_row) of each sample, which has `each` numbers a token.
   const auto by_sample = [&](std::span<int32_t> out, int64_t each, const auto& make) {
@@ -81,15 +79,6 @@ void LoaderSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   if (batch.has(batch_field::kTokens)) part_of(batch_field::kTokens, tokens);
   if (batch.has(batch_field::kTargets)) part_of(batch_field::kTargets, targets);
   DS_CHECK(!batch.has(batch_field::kWeights), "batch: samples of text have no weights");
-}
-
-int64_t LoaderSource::first_sample(int micro_step) const {
-  return loader_.shape().first_index(micro_step, place_.rank);
-}
-
-void LoaderSource::on_use(int64_t step, int micro_step) {
-  if (observer_ == nullptr || place_.part > 0 || place_.copy > 0) return;
-  observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
 }
 
 }  // namespace ds

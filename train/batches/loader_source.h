@@ -1,8 +1,7 @@
 // Batches of a sample set as the engine takes them. Who watches hears which samples they are.
 #pragma once
 
-#include "data/data_loader.h"
-#include "train/batches/batch_source.h"
+#include "train/batches/loaded_source.h"
 #include "train/batches/sample_part.h"
 #include "train/batches/sample_rules.h"
 #include "train/settings/observers.h"
@@ -20,22 +19,17 @@ struct LoaderOptions {
   StepObserver* observer = nullptr;
 };
 
-class LoaderSource final : public BatchSource {
+class LoaderSource final : public LoadedSource {
  public:
   LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
                const SamplePlace& place, const LoaderOptions& options = {});
 
   void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
-  int64_t first_sample(int micro_step) const override;
-  void on_use(int64_t step, int micro_step) override;
 
  private:
   int64_t whole_length(const MicroBatch& batch) const;
   void mask(int64_t step, int micro_step, const Batch& batch) const;
 
-  DataLoader loader_;
-  const SamplePlace place_;
-  StepObserver* const observer_;
   const DocumentRules rules_;
   const std::optional<MaskingRules> masking_;
   const Rng masks_;

@@ -29,9 +29,8 @@ std::span<const int32_t> numbers_of(const Batch& read, int64_t row) {
 
 PairSource::PairSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
                        const SamplePlace& place, const LoaderOptions& options)
-    : loaders_(loaders_of(samples, sampler, shape)),
-      place_(place),
-      observer_(options.observer),
+    : LoadedSource({samples, sampler, shape, place.rank}, place, options.observer),
+      loaders_(loaders_of(samples, sampler, shape)),
       masking_(options.rules.masking.value()),
       masks_(options.seed, "masked_lm"),
       steps_of_mean_(options.steps_of_mean),
@@ -44,7 +43,7 @@ PairSource::Masked PairSource::masked(int64_t step, int micro_step, int64_t rank
   const LabelledSample sample = labelled_sample(numbers_of(read, row), 0);
   Masked out{.tokens = {sample.tokens.begin(), sample.tokens.end()}, .targets = {}};
   out.targets.assign(out.tokens.size(), kNoTarget);
-  const BatchShape& shape = own().shape();
+  const BatchShape& shape = loader().shape();
   const int64_t place = step * shape.global_batch() + shape.first_index(micro_step, rank) + row;
   const auto size = to_size(sample.size);
   mask_tokens(masking_, masks_.derive(static_cast<uint64_t>(place)),
@@ -75,8 +74,8 @@ float PairSource::weight_of_token(int64_t step) {
   const int64_t steps = std::max<int64_t>(steps_of_mean_, 1);
   int64_t count = 0;
   for (int64_t at = first; at < first + steps; ++at) count += masked_tokens(at);
-  const int64_t length = own().samples().sequence_length() - numbers_of_labelled(0, 0);
-  const auto all = static_cast<double>(steps * own().shape().global_batch() * length);
+  const int64_t length = loader().samples().sequence_length() - numbers_of_labelled(0, 0);
+  const auto all = static_cast<double>(steps * loader().shape().global_batch() * length);
   weight_ = count == 0 ? 0.0F : static_cast<float>(all / static_cast<double>(count));
   weighed_ = first;
   return weight_;
@@ -84,7 +83,7 @@ float PairSource::weight_of_token(int64_t step) {
 
 void PairSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   using namespace batch_field;
-  const Batch read = own().next(step, micro_step);
+  const Batch read = loader().next(step, micro_step);
   const int64_t rows = read.tokens.shape()[0];
   for (int64_t row = 0; row < rows; ++row) {
     const SampleFields fields = sample_fields(batch, row, rows);
@@ -93,20 +92,11 @@ void PairSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
     of_pair.targets = fields.pair_targets;
     write_(numbers_of(read, row), of_pair);
     if (fields.tokens.empty() && fields.targets.empty()) continue;
-    const Masked made = masked(step, micro_step, place_.rank, read, row);
+    const Masked made = masked(step, micro_step, place().rank, read, row);
     if (!fields.tokens.empty()) std::ranges::copy(made.tokens, fields.tokens.begin());
     if (!fields.targets.empty()) std::ranges::copy(made.targets, fields.targets.begin());
   }
   if (batch.has(kWeights)) std::ranges::fill(batch.values<float>(kWeights), weight_of_token(step));
-}
-
-int64_t PairSource::first_sample(int micro_step) const {
-  return own().shape().first_index(micro_step, place_.rank);
-}
-
-void PairSource::on_use(int64_t step, int micro_step) {
-  if (observer_ == nullptr || place_.copy > 0) return;
-  observer_->on_samples(step, micro_step, own().samples_of(step, micro_step));
 }
 
 }  // namespace ds

@@ -10,23 +10,20 @@
 
 #include <vector>
 
-#include "train/batches/batch_source.h"
 #include "train/batches/labelled_source.h"
+#include "train/batches/loaded_source.h"
 
 namespace ds {
 
-class PairSource final : public BatchSource {
+class PairSource final : public LoadedSource {
  public:
   // samples: of open_sentence_pairs(). place: of ranks that have whole samples.
   PairSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
              const SamplePlace& place, const LoaderOptions& options);
 
   void fill(int64_t step, int micro_step, const MicroBatch& batch) override;
-  int64_t first_sample(int micro_step) const override;
-  void on_use(int64_t step, int micro_step) override;
 
  private:
-  const DataLoader& own() const { return nth(loaders_, place_.rank); }
   // The tokens of a row of a rank's micro-batch, once masked, and what they were, or -1.
   struct Masked {
     std::vector<int32_t> tokens, targets;
@@ -36,8 +33,6 @@ class PairSource final : public BatchSource {
   float weight_of_token(int64_t step);
 
   std::vector<DataLoader> loaders_;  // of each rank with other samples
-  const SamplePlace place_;
-  StepObserver* const observer_;
   const MaskingRules masking_;
   const Rng masks_;
   const int64_t steps_of_mean_;

@@ -11,7 +11,7 @@ namespace ds {
 SupervisedSource::SupervisedSource(const SampleSet& samples, const Sampler& sampler,
                                    const BatchShape& shape, const SamplePlace& place,
                                    const LoaderOptions& options)
-    : loader_(samples, sampler, shape, place.rank), place_(place), observer_(options.observer) {
+    : LoadedSource({samples, sampler, shape, place.rank}, place, options.observer) {
   const int64_t length = samples.sequence_length() / numbers_of_supervised(1);
   DS_CHECK(place.part >= 0 && place.part < place.parts && length % place.parts == 0,
            "batch: part {} of {} of samples of {} tokens", place.part, place.parts, length);
@@ -19,7 +19,7 @@ SupervisedSource::SupervisedSource(const SampleSet& samples, const Sampler& samp
 
 void SupervisedSource::fill(int64_t step, int micro_step, const MicroBatch& batch) {
   using namespace batch_field;
-  const Batch read = loader_.next(step, micro_step);
+  const Batch read = loader().next(step, micro_step);
   const int64_t rows = read.tokens.shape()[0], numbers = read.tokens.shape()[1];
   const int64_t length = numbers / numbers_of_supervised(1);
   const std::span<int32_t> ranges =
@@ -41,22 +41,13 @@ void SupervisedSource::fill(int64_t step, int micro_step, const MicroBatch& batc
                       .key_ranges = row_of(ranges)});
   }
   const auto give = [&](std::string_view name, std::span<const int32_t> whole) {
-    if (!whole.empty()) take_part(whole, length, place_, batch.values<int32_t>(name));
+    if (!whole.empty()) take_part(whole, length, place(), batch.values<int32_t>(name));
   };
   give(kTokens, tokens);
   give(kTargets, targets);
   give(kPositions, positions);
   if (batch.has(kSegments)) std::ranges::fill(batch.values<int32_t>(kSegments), 0);
   DS_CHECK(!batch.has(kWeights), "batch: samples of supervised fine-tuning have no weights");
-}
-
-int64_t SupervisedSource::first_sample(int micro_step) const {
-  return loader_.shape().first_index(micro_step, place_.rank);
-}
-
-void SupervisedSource::on_use(int64_t step, int micro_step) {
-  if (observer_ == nullptr || place_.part > 0 || place_.copy > 0) return;
-  observer_->on_samples(step, micro_step, loader_.samples_of(step, micro_step));
 }
 
 }  // namespace ds

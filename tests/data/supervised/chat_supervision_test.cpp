@@ -101,10 +101,11 @@ TEST_CASE("turns of well-known templates are found where they lie", "[data]") {
     }
     const SupervisedText text = supervision.supervise(chat, {.path = "c.jsonl", .line = 2});
     CHECK(text.text == talk["text"].GetString());
-    REQUIRE(text.learnt.size() == 2 * turns.Size());  // each with its end
+    REQUIRE(text.learnt.size() == 2 * size_t{turns.Size()});  // each with its end
     for (rapidjson::SizeType i = 0; i < turns.Size(); ++i) {
+      const size_t at = size_t{2} * i;
       const std::string upto = turns[i]["upto"].GetString();
-      const auto& [said, end] = std::pair(text.learnt[2 * i], text.learnt[2 * i + 1]);
+      const auto& [said, end] = std::pair(text.learnt[at], text.learnt[at + 1]);
       CHECK(said.begin == turns[i]["bytes"][0].GetUint64());
       CHECK(said.end == end.begin);
       CHECK(end.end == upto.find_last_not_of(" \n") + 1);
