@@ -129,7 +129,7 @@ void StageSteps::rehearse() {
 OneStage::OneStage(const ModelSource& source, const GenerationTask& task, const GenerateArgs& args)
     : device_(device_named(args.device), args.threads,
               [&](const ModelPlace& meta) {
-                StageSteps(source, task, args, all_of(source, meta)).rehearse();
+                StageSteps(rehearsal_of(source), task, args, all_of(source, meta)).rehearse();
               }),
       steps_(source, task, args, all_of(source, device_.place())) {}
 

@@ -42,8 +42,6 @@ std::vector<OneBitTensor> onebit_params(std::span<const Shard> parts, size_t slo
   return tensors;
 }
 
-bool is_skipped(const StepScalars& scalars, const Stream& stream) {
-  return !stream.device().is_meta() && scalars.read_back().skip != 0;
-}
+bool is_skipped(const StepScalars& scalars) { return scalars.read_back().skip != 0; }
 
 }  // namespace ds::detail

@@ -34,7 +34,7 @@ std::vector<AuxiliarySpec> errors_by_param(std::span<const Shard> parts, int ran
 std::vector<OneBitTensor> onebit_params(std::span<const Shard> parts, size_t slot,
                                         std::span<const Tensor> errors);
 // Whether nothing may move. Waits for the scalars: errors and what ranks send would move, too.
-bool is_skipped(const StepScalars& scalars, const Stream& stream);
+bool is_skipped(const StepScalars& scalars);
 
 }  // namespace detail
 }  // namespace ds

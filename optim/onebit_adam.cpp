@@ -59,7 +59,7 @@ class OneBitAdam final : public GroupedOptimizer {
       case OneBitStage::kCompressed:
         break;
     }
-    if (detail::is_skipped(scalars, stream)) return;
+    if (detail::is_skipped(scalars)) return;
     if (is_whole(parts, group)) {
       for (Shard& shard : parts) group.ranks.all_reduce(shard.grad, ReduceOp::kAverage, stream);
       return move(OneBitPart::kAll, parts, scalars, group, stream);

@@ -110,7 +110,6 @@ void squares_into(Stream& stream, const Tensor& x, const Tensor& total) {
 // fp64 numbers of the stream's device, when they are there; on meta ones.
 std::vector<double> on_host(const Tensor& numbers, Stream& stream) {
   std::vector<double> values(to_size(numbers.numel()), 1.0);
-  if (stream.device().is_meta()) return values;
   stream.copy(numbers.address(), values.data(), numbers.bytes());
   stream.synchronize();
   return values;
@@ -161,7 +160,6 @@ std::vector<OneBitLamb::Param> OneBitLamb::params_of(std::span<const Shard> part
 }
 
 void OneBitLamb::read_memories(const Update& update) {
-  if (update.stream.device().is_meta()) return;
   for (Param& param : update.params) {
     update.stream.copy(param.remembered.address(), &param.memory, sizeof(Memory));
   }
@@ -169,7 +167,6 @@ void OneBitLamb::read_memories(const Update& update) {
 }
 
 void OneBitLamb::write_memories(const Update& update) {
-  if (update.stream.device().is_meta()) return;
   for (const Param& param : update.params) {
     update.stream.copy(&param.memory, param.remembered.address(), sizeof(Memory));
   }
@@ -358,7 +355,7 @@ void OneBitLamb::step(std::span<Shard> parts, const StepScalars& scalars, const 
                       Stream& stream) const {
   const int64_t number = group.number.update;
   const OneBitStage stage = onebit_stage(number, params_.freeze_step);
-  if (stage == OneBitStage::kSetUp || detail::is_skipped(scalars, stream)) return;
+  if (stage == OneBitStage::kSetUp || detail::is_skipped(scalars)) return;
   std::vector<Param> params = params_of(parts, group);
   if (params.empty()) return;
   int64_t largest = 0;

@@ -242,7 +242,7 @@ void ZeroOneAdam::step(std::span<Shard> parts, const StepScalars& scalars, const
   const std::vector<Param> params = params_of(parts, group);
   const Update update{params, scalars, group.ranks, stream};
   if (stage.stage == ZeroOneStage::kVariance) return step_together(update);
-  if (detail::is_skipped(scalars, stream)) return;
+  if (detail::is_skipped(scalars)) return;
   if (stage.stage == ZeroOneStage::kLocal) return step_alone(stage, group.number, update);
   move(ZeroOnePart::kGradient, update);
   exchange(update);

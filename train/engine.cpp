@@ -209,7 +209,6 @@ RecomputedBlocks Engine::recomputed_blocks() {
 }
 
 void Engine::log_recompute_times(int64_t step) {
-  if (device().is_meta()) return;
   for (const auto& [place, seconds] : std::exchange(recompute_times_.places, {})) {
     spdlog::info("step {}: checkpoint {}: forward {:.2f} ms, backward {:.2f} ms", step, place,
                  seconds.forward * 1e3, seconds.backward * 1e3);
@@ -378,7 +377,7 @@ std::optional<StepResult> Engine::next_result(Wait wait) {
   const double lr = rules_.settings_at(step_, step_ - scaling_.skipped).lr;
   skipped_last_ = outcome.is_skipped(Skip::kOverflow);
   if (skipped_last_) ++scaling_.skipped;
-  if (scales() && !device().is_meta()) scaling_.scaler = outcome.scaler;
+  if (scales()) scaling_.scaler = outcome.scaler;
   return StepResult{.step = taken->step,
                     .metrics = metrics_of(outcome, lr),
                     .flags = static_cast<int64_t>(outcome.sums.flags),
@@ -440,8 +439,8 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
   const StepResources place = place_on(store_, nullptr, full_shape());
-  // The first one of ranks that share layers does, and none on meta.
-  const bool counts_losses = mesh().coordinate(Axis::kTensor) == 0 && !device().is_meta();
+  // The first one of ranks that share layers does.
+  const bool counts_losses = mesh().coordinate(Axis::kTensor) == 0;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const StepInput input{.source = source,
                           .batch = batches_.of_evaluation(),

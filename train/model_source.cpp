@@ -154,6 +154,17 @@ std::string tokenizer_place(FileSystem& files, const std::string& given) {
   return given;
 }
 
+ModelSource rehearsal_of(const ModelSource& source) {
+  ModelSource twin = source;
+  twin.load = [](PlainStore& store, Stream& stream) {
+    for (ParamId id = 0; id < store.count(); ++id) {  // what is converted is fp32 before
+      if (store.weight(id).dtype() == DType::kF32) continue;
+      const Tensor master = Tensor::empty(store.weight(id).shape(), DType::kF32, stream);
+    }
+  };
+  return twin;
+}
+
 LoadedWeights::LoadedWeights(const ModelPlace& place)
     : pool(place.threads),
       stream({.device = place.device,
@@ -164,11 +175,7 @@ LoadedWeights::LoadedWeights(const ModelPlace& place)
 
 void LoadedWeights::load(const ModelSource& source) {
   store.seal();
-  if (!stream.device().is_meta()) return source.load(store, stream);
-  for (ParamId id = 0; id < store.count(); ++id) {  // what is converted is fp32 before
-    if (store.weight(id).dtype() == DType::kF32) continue;
-    const Tensor master = Tensor::empty(store.weight(id).shape(), DType::kF32, stream);
-  }
+  source.load(store, stream);
 }
 
 LoadedModel::LoadedModel(const ModelSource& source, DType dtype, const ModelPlace& place)

@@ -41,6 +41,9 @@ enum class HeadUse : uint8_t { kNeeded, kNone };
 ModelSource open_model_source(FileSystem& files, const std::string& given,
                               HeadUse use = HeadUse::kNeeded);
 
+// The same for a place on meta: nothing is read, and load() takes the memory that reading takes.
+ModelSource rehearsal_of(const ModelSource& source);
+
 // In the words of make_tokenizer: "byte" (or "bytes"), its file, a folder with one, a run
 // directory or a tag.
 std::string tokenizer_place(FileSystem& files, const std::string& given);
@@ -49,7 +52,7 @@ std::string tokenizer_place(FileSystem& files, const std::string& given);
 // random: every weight is read.
 struct LoadedWeights {
   explicit LoadedWeights(const ModelPlace& place);
-  // Those of all parameters that the store has by now; on meta there are none.
+  // Those of all parameters that the store has by now.
   void load(const ModelSource& source);
 
   HostMemory heap;

@@ -6,27 +6,24 @@ namespace ds {
 
 Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
     : device_(options.device),
-      stands_for_(device_.is_meta() ? options.stands_for : device_),
-      blocks_(options.blocks),
+      tiers_(make_tiers(device_, options.stands_for, options.blocks)),
       pinned_beside_(options.pinned_beside),
       accounts_{MemoryAccount(options.limits.device, "device memory"),
                 MemoryAccount(options.limits.host, "host memory"), MemoryAccount(),
                 MemoryAccount()},
-      heap_(memory(), nth(accounts_, Tier::kDevice)),
-      shared_(has_device() ? memory() : peers.tokens().memory(), nth(accounts_, Tier::kDevice)),
-      beside_(host_memory(), nth(accounts_, Tier::kHost)),
-      pinned_(pinned_memory(), nth(accounts_, Tier::kPinned)),
-      pool_(device_.is_meta() ? 1 : options.threads),
+      heap_(tiers_->device(), nth(accounts_, Tier::kDevice)),
+      shared_(has_device() ? tiers_->device() : peers.tokens().memory(),
+              nth(accounts_, Tier::kDevice)),
+      beside_(tiers_->host(), nth(accounts_, Tier::kHost)),
+      pinned_(tiers_->pinned(), nth(accounts_, Tier::kPinned)),
+      pool_(tiers_->threads(options.threads)),
       stream_(options_of_stream(options.trace)),
-      host_stream_({.device = device_.is_meta() ? device_ : Device::cpu(),
+      host_stream_({.device = tiers_->host_device(),
                     .memory = &beside_,
                     .pool = &pool_,
                     .trace = has_device() && options.host_trace != nullptr ? options.host_trace
                                                                            : options.trace}),
       peers_(peers) {
-  DS_CHECK((blocks_ != nullptr) == (device_.kind == Device::Kind::kCuda),
-           "workspace: on {}, {} blocks of a device", device_.to_string(),
-           blocks_ != nullptr ? "with" : "without");
   if (options.overlaps_communication) {
     add_communication(options);
   } else if (has_device()) {
@@ -37,7 +34,7 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
     side_.saves.emplace(options_of_stream(options.saves_trace));
     side_.fetches.emplace(options_of_stream(options.fetches_trace));
   }
-  if (device_.is_meta()) side_.disk.emplace(options_of_stream(options.disk_trace));
+  if (tiers_->has_disk_clock()) side_.disk.emplace(options_of_stream(options.disk_trace));
   if (options.updater_threads > 0) add_updater(options);
   if (options.beside != nullptr) report_background_to(*options.beside);
 }
@@ -50,15 +47,13 @@ void Workspace::report_background_to(BackgroundLog& log) {
   }
 }
 
-// Traces are of one thread, and where nothing is meta its own has none.
 void Workspace::add_updater(const WorkspaceOptions& options) {
-  const bool meta = device_.is_meta();
   Trace* const trace = has_device() ? options.updater_trace : options.trace;
-  updater_pool_.emplace(meta ? 1 : options.updater_threads);
-  side_.updater.emplace(StreamOptions{.device = meta ? device_ : Device::cpu(),
+  updater_pool_.emplace(tiers_->threads(options.updater_threads));
+  side_.updater.emplace(StreamOptions{.device = tiers_->host_device(),
                                       .memory = &beside_,
                                       .pool = &*updater_pool_,
-                                      .trace = meta ? trace : nullptr});
+                                      .trace = tiers_->trace_beside(trace)});
 }
 
 // A CPU's stream does at once what it is given, and so a thread has to do it.
@@ -72,24 +67,7 @@ StreamOptions Workspace::options_of_stream(Trace* trace) {
           .memory = &heap_,
           .pool = &pool_,
           .trace = trace,
-          .stands_for = stands_for_};
-}
-
-MemoryResource& Workspace::memory() {
-  if (blocks_ != nullptr) return *blocks_->device;
-  if (device_.is_meta()) return meta_;
-  return host_;
-}
-
-MemoryResource& Workspace::host_memory() {
-  if (device_.is_meta()) return meta_host_;
-  return host_;
-}
-
-MemoryResource& Workspace::pinned_memory() {
-  if (blocks_ != nullptr) return *blocks_->pinned;
-  if (device_.is_meta()) return planned_pinned_;
-  return host_;
+          .stands_for = tiers_->stands_for()};
 }
 
 RankResources Workspace::resources() {

@@ -9,28 +9,13 @@
 #include <optional>
 
 #include "comm/peers.h"
-#include "core/cuda/memory.h"
 #include "core/device/stream.h"
 #include "core/memory/adaptors.h"
 #include "core/values/index.h"
 #include "train/engine.h"
+#include "train/step/workspace_tiers.h"
 
 namespace ds {
-
-struct BlockSizes {
-  size_t device = 0;  // bytes
-  size_t pinned = 0;  // bytes of host memory
-};
-
-// The memory that a rank takes of a CUDA device, and that of the host which the device copies to
-// and from: one block each.
-struct DeviceBlocks {
-  // OutOfMemory where the device or the host has no such block.
-  DeviceBlocks(Device on, const BlockSizes& sizes)
-      : device(make_device_memory(on, sizes.device)), pinned(make_pinned_memory(sizes.pinned)) {}
-  std::unique_ptr<MemoryResource> device;
-  std::unique_ptr<MemoryResource> pinned;
-};
 
 struct WorkspaceOptions {
   Device device = Device::cpu();
@@ -73,7 +58,7 @@ class Workspace {
   Stream& host_stream() { return host_stream_; }
   TierUsage usage() const;
   // On meta: the blocks that all there was so far fits into.
-  BlockSizes planned_blocks() const { return {meta_.block_bytes(), planned_pinned_.block_bytes()}; }
+  BlockSizes planned_blocks() const { return tiers_->planned_blocks(); }
 
  private:
   struct Talk {  // with peers, of a CPU
@@ -83,21 +68,14 @@ class Workspace {
     Stream stream;
     CommThread thread;
   };
-  bool has_device() const { return stands_for_.kind == Device::Kind::kCuda; }
-  MemoryResource& memory();
-  MemoryResource& host_memory();
-  MemoryResource& pinned_memory();
+  bool has_device() const { return tiers_->stands_for().kind == Device::Kind::kCuda; }
   void add_updater(const WorkspaceOptions& options);
   void add_communication(const WorkspaceOptions& options);
   void report_background_to(BackgroundLog& log);
   StreamOptions options_of_stream(Trace* trace);
 
   const Device device_;
-  const Device stands_for_;
-  HostMemory host_;
-  MetaMemory meta_, meta_host_;
-  PlanningMemory planned_pinned_{host_};
-  const DeviceBlocks* const blocks_;  // null but on CUDA devices
+  const std::unique_ptr<WorkspaceTiers> tiers_;
   const size_t pinned_beside_;
   std::array<MemoryAccount, kTiers> accounts_;
   TrackingMemory heap_;

@@ -411,13 +411,13 @@ Tensor ShardGroup::sums_of(const Optimizer& optimizer, const UpdateGroup& group,
 }
 
 void ShardGroup::initialize(uint64_t seed) {
-  ThreadPool* const pool = streams_.compute.device().is_meta() ? nullptr : &streams_.compute.pool();
   HostCopy through(streams_.compute);
   state_->visit(PartAccess::kFill, [&](OpenPart& open) {
     for (const ShardField& field : open.shard.fields) {
       const Tensor range = open.shard.master.narrow(field.offset, field.numel);
       through.up(range, [&](int64_t first, Tensor& part) {
-        ds::initialize(*spec_of(field.param), seed, field.param_begin + first, part, pool);
+        ds::initialize(*spec_of(field.param), seed, field.param_begin + first, part,
+                       &streams_.compute.pool());
       });
     }
     if (has_agreed_weights()) {

@@ -294,7 +294,7 @@ void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars
     settle_ahead(scalars);
     offload_.host->wait(streams_.compute.mark());  // has waited for them, and so has its clock
     // On the host nothing is moved for a step that changes nothing.
-    if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
+    if (host_scalars_->host_outcome().skip != 0) return;
   }
   for (const auto& group : training()) {
     group->update(optimizer, places_, scalars, host_scalars_ ? &*host_scalars_ : nullptr, number);
@@ -314,9 +314,8 @@ void ShardedStore::settle_ahead(const StepScalars& scalars) {
 }
 
 bool ShardedStore::is_as_expected() const {
-  if (streams_.compute.device().is_meta()) return true;
-  const StepOutcome &is = host_scalars_->outcome(), &was = expected_scalars_->outcome();
-  const StepInputs &now = host_scalars_->inputs(), &then = expected_scalars_->inputs();
+  const StepOutcome is = host_scalars_->host_outcome(), was = expected_scalars_->host_outcome();
+  const StepInputs now = host_scalars_->host_inputs(), then = expected_scalars_->host_inputs();
   return is.skip == 0 && is.grad_scale == was.grad_scale && now.lr == then.lr &&
          now.beta1 == then.beta1 && now.beta2 == then.beta2 &&
          now.correction1 == then.correction1 && now.correction2 == then.correction2 &&

@@ -68,6 +68,7 @@ HostCopy::~HostCopy() {
 }
 
 void HostCopy::down(const Tensor& from, const Take& take) {
+  if (from.is_meta()) return;
   if (from.device().kind != Device::Kind::kCuda) return take(0, from.reshape({from.numel()}));
   const Parts parts(*this, from);
   if (parts.count() > 0) parts.load(0);
@@ -80,6 +81,7 @@ void HostCopy::down(const Tensor& from, const Take& take) {
 }
 
 void HostCopy::up(const Tensor& to, const Make& make) {
+  if (to.is_meta()) return;
   if (to.device().kind != Device::Kind::kCuda) {
     Tensor part = to.reshape({to.numel()});
     return make(0, part);

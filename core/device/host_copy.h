@@ -1,6 +1,7 @@
 // HostCopy: elements of tensors for who reads or makes them on the host, wherever the tensors lie:
 // files, initialisers, digests. What is on the host is handed on as it is; what is on a CUDA device
-// passes through pinned memory in parts, of which one is copied while the host works on another.
+// passes through pinned memory in parts, of which one is copied while the host works on another. A
+// meta tensor has no elements to hand on, and nobody is called for it.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ class HostCopy {
   using Take = std::function<void(int64_t first, const Tensor& part)>;
   void down(const Tensor& from, const Take& take);
   // Calls make(first, part), which fills the part, and gives the stream the copies into the tensor;
-  // does not wait for the last ones. On meta there is nothing to fill in the part either.
+  // does not wait for the last ones.
   using Make = std::function<void(int64_t first, Tensor& part)>;
   void up(const Tensor& to, const Make& make);
 

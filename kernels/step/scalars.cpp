@@ -100,6 +100,14 @@ Tensor StepScalars::gathered() const {
   return block_.narrow(kGatheredAt, block_.numel() - kGatheredAt).reinterpret(DType::kF64);
 }
 
+StepOutcome StepScalars::host_outcome() const {
+  return stream_->device().is_meta() ? StepOutcome{} : outcome();
+}
+
+StepInputs StepScalars::host_inputs() const {
+  return stream_->device().is_meta() ? StepInputs{} : inputs();
+}
+
 StepInputs& StepScalars::inputs() const {
   return *static_cast<StepInputs*>(part_of(block_, *stream_, kInputsAt));
 }

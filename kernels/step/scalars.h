@@ -107,6 +107,10 @@ class StepScalars {
   Tensor sums() const;      // fp64 [kStepSums]: StepSums of this rank
   Tensor gathered() const;  // fp64 [ranks * kStepSums]: room for those of all ranks
 
+  // Copies for who decides on the host, of scalars that are the host's; the defaults on meta.
+  StepOutcome host_outcome() const;
+  StepInputs host_inputs() const;
+
   // For kernels; they throw on meta. On a CUDA device the host may only take their addresses.
   StepInputs& inputs() const;
   const StepInputs& inputs_after_skip() const;

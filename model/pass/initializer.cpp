@@ -70,7 +70,6 @@ void initialize(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& ran
            "initialize: elements [{}, {}) of {} {}", begin, begin + range.numel(), spec.name,
            spec.shape.to_string());
   check_cut(spec);
-  if (range.is_meta()) return;
   on_float(range.dtype(), [&]<class T>() { fill_range<T>(spec, seed, begin, range, pool); });
 }
 

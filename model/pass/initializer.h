@@ -9,7 +9,7 @@ namespace ds {
 
 // Writes elements [begin, begin + range.numel()) of the parameter into `range` (flat; fp32, bf16 or
 // fp16, rounded once from fp32). A cut starts from the bits that its elements have in the logical
-// tensor. Nothing on meta. `pool` may be null: the bits do not depend on it.
+// tensor. `pool` may be null: the bits do not depend on it.
 void initialize(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& range,
                 ThreadPool* pool = nullptr);
 

@@ -30,8 +30,7 @@ void PlainStore::seal() {
     param.weight = Tensor::empty(spec.shape, spec.dtype, stream_, MemoryTag::kParameters);
     if (seed_) {
       through.up(param.weight, [&](int64_t first, Tensor& part) {
-        initialize(spec, *seed_, first, part,
-                   stream_.device().is_meta() ? nullptr : &stream_.pool());
+        initialize(spec, *seed_, first, part, &stream_.pool());
       });
     }
     if (gradients_ == Gradients::kAllocate && spec.trains) {

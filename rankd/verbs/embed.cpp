@@ -222,7 +222,7 @@ int run_embed(const EvalArgs& args) {
   for (const EmbeddedText& text : texts) length = std::max(length, text.ids.size());
   const DType dtype = parse_dtype(args.dtype);
   const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
-    LoadedModel rehearsed(source, dtype, meta);
+    LoadedModel rehearsed(rehearsal_of(source), dtype, meta);
     const std::vector<int32_t> ids(to_size(args.batch) * length);
     hidden_states(rehearsed, ids, {args.batch, narrow<int64_t>(length)});
   });

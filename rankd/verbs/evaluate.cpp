@@ -219,7 +219,7 @@ int run_evaluate(const EvalArgs& args) {
   }
   const DType dtype = parse_dtype(args.dtype);
   const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
-    LoadedModel rehearsed(source, dtype, meta);
+    LoadedModel rehearsed(rehearsal_of(source), dtype, meta);
     const std::vector<int32_t> tokens(to_size(args.batch * length));
     losses_of(rehearsed, {args.batch, length}, tokens, tokens);
   });

@@ -10,7 +10,6 @@
 
 namespace ds {
 
-// Not called on meta.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -20,6 +19,12 @@ class BatchSource {
   // makes them of texts has checked that. While one call runs there is no other, but for those of
   // the methods below.
   virtual void fill(int64_t step, int micro_step, const MicroBatch& batch) = 0;
+  // Fills a micro-batch with these fields and makes what follows from them.
+  virtual void fill_all(int64_t step, int micro_step, const BatchSpec& spec,
+                        const MicroBatch& batch) {
+    fill(step, micro_step, batch);
+    fill_derived(spec, batch);
+  }
   // The index, within the global batch, of the first sample of this rank's part. Asked for apart,
   // because stages of a pipeline that load nothing drop the same elements of these samples.
   virtual int64_t first_sample(int micro_step) const = 0;

@@ -77,7 +77,7 @@ void rehearse_eigenvalues(Engine& engine, BatchSource& source) {
   HeldBatch batch(engine, source, 0, engine.options().micro_steps() - 1);
   for (int64_t block = 0; block < options_of(engine).blocks; ++block) {
     BlockHessian hessian(engine, batch, copy, params_of(engine, block));
-    hessian.times({});
+    hessian.rehearse();
   }
 }
 

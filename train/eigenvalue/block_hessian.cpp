@@ -25,7 +25,6 @@ double largest(std::span<const float> v) {
 
 HeldBatch::HeldBatch(Engine& engine, BatchSource& source, int64_t step, int micro_step)
     : source_(source), step_(step), micro_step_(micro_step) {
-  if (engine.device().is_meta()) return;
   held_ = host_batch(engine.batches().of_step(step));
   source.fill(step, micro_step, held_);
 }
@@ -51,11 +50,9 @@ void BlockHessian::read_weights() {
   for (const ParamId id : block_) {
     const Lease lease = engine_.store().acquire(id);
     numel_ += lease.weight().numel();
-    if (engine_.device().is_meta()) continue;
-    const size_t begin = weights_.size();
-    weights_.resize(to_size(numel_));
-    copy_.down(lease.weight(), [&](int64_t first, const Tensor& part) {
-      std::copy_n(part.data<float>(), part.numel(), &weights_[begin + to_size(first)]);
+    copy_.down(lease.weight(), [&](int64_t /*first*/, const Tensor& part) {
+      weights_.reserve(to_size(numel_));
+      weights_.insert(weights_.end(), part.data<float>(), part.data<float>() + part.numel());
     });
   }
 }
@@ -63,9 +60,14 @@ void BlockHessian::read_weights() {
 std::vector<float> BlockHessian::times(const std::vector<float>& v) {
   DS_CHECK(v.size() == weights_.size(), "block hessian: {} elements, the block has {}", v.size(),
            weights_.size());
-  std::vector<float> product(v.size());
   const double h = step_along(v);
-  if (h == 0 && !engine_.device().is_meta()) return product;  // on all ranks
+  return h == 0 ? std::vector<float>(v.size()) : difference(v, h);  // on all ranks
+}
+
+void BlockHessian::rehearse() { difference({}, 1); }
+
+std::vector<float> BlockHessian::difference(const std::vector<float>& v, double h) {
+  std::vector<float> product(v.size());
   const std::vector<float> after = gradient(v, h);
   const std::vector<float> before = gradient(v, -h);
   std::ranges::transform(after, before, product.begin(), std::minus<>());
@@ -86,7 +88,6 @@ void BlockHessian::move_weights(const std::vector<float>& v, double by) {
   for (const ParamId id : block_) {
     const Tensor& weight = store_.weight(id);
     copy_.up(weight, [&](int64_t first, Tensor& part) {
-      if (part.is_meta()) return;
       auto* const to = part.data<float>();
       for (size_t i = 0; i < to_size(part.numel()); ++i) {
         const size_t at = begin + to_size(first) + i;
@@ -105,7 +106,6 @@ std::vector<float> BlockHessian::gradient(const std::vector<float>& v, double by
   for (const ParamId id : block_) {
     const Tensor& gradient = store_.gradient(id);
     copy_.down(gradient, [&](int64_t first, const Tensor& part) {
-      if (part.is_meta()) return;
       std::copy_n(part.data<float>(), part.numel(), &out[begin + to_size(first)]);
     });
     begin += to_size(gradient.numel());
@@ -116,13 +116,11 @@ std::vector<float> BlockHessian::gradient(const std::vector<float>& v, double by
 void BlockHessian::add_ranks(std::vector<float>& sum) {
   if (!sum_.defined()) return;
   copy_.up(sum_, [&](int64_t first, Tensor& part) {
-    if (part.is_meta()) return;
     std::copy_n(&sum[to_size(first)], part.numel(), part.data<float>());
   });
   const Span span(engine_.stream(), "eigenvalue");
   engine_.token_group().all_reduce(sum_, ReduceOp::kSum, engine_.stream());
   copy_.down(sum_, [&](int64_t first, const Tensor& part) {
-    if (part.is_meta()) return;
     std::copy_n(part.data<float>(), part.numel(), &sum[to_size(first)]);
   });
 }

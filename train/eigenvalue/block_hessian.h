@@ -19,7 +19,6 @@ namespace ds {
 // A micro-batch that was read once, and is asked for again and again.
 class HeldBatch final : public BatchSource {
  public:
-  // On meta nothing is read.
   HeldBatch(Engine& engine, BatchSource& source, int64_t step, int micro_step);
 
   int64_t step() const { return step_; }
@@ -44,11 +43,14 @@ class BlockHessian {
 
   // Returns how long v and products are: the elements of the parameters, one after the other.
   int64_t numel() const { return numel_; }
-  // Collective; the same v on all ranks. On meta v and the product are empty.
+  // Collective; the same v on all ranks.
   std::vector<float> times(const std::vector<float>& v);
+  // What times() does with any vector but zeros, on meta, where vectors are empty.
+  void rehearse();
 
  private:
   void read_weights();
+  std::vector<float> difference(const std::vector<float>& v, double h);  // times() with that h
   double step_along(const std::vector<float>& v) const;  // h; 0 for a vector of zeros
   void move_weights(const std::vector<float>& v, double by);
   std::vector<float> gradient(const std::vector<float>& v, double by);

@@ -146,7 +146,8 @@ EngineOptions reduced_for_calibration(const EngineOptions& options) {
   EngineOptions out = options;
   out.model = with_dimensions(out.model, reduced(dimensions(out.model)));
   out.zero.policy = zero_policy(0);
-  out.zero.frozen.clear();  // every operation is to be measured, also in fewer layers
+  out.zero.zenflow.reset();  // which is of state beside the device
+  out.zero.frozen.clear();   // every operation is to be measured, also in fewer layers
   out.offload_activations = false;
   out.lengths.reset();  // of whole samples, as all that is estimated
   out.zero.micro_steps = 1;

@@ -7,6 +7,7 @@
 #include "comm/peers.h"
 #include "core/values/index.h"
 #include "model/exchange/tensor.h"
+#include "train/batches/no_data.h"
 #include "train/eigenvalue/block_eigenvalues.h"
 #include "train/settings/observers.h"
 #include "train/step/prefetching_source.h"
@@ -14,14 +15,6 @@
 
 namespace ds {
 namespace {
-
-class NoData final : public BatchSource {
- public:
-  void fill(int64_t, int, const MicroBatch&) override {
-    throw InternalError("dry run: asked for data");
-  }
-  int64_t first_sample(int) const override { throw InternalError("dry run: asked for data"); }
-};
 
 int updater_threads(const EngineOptions& options) {
   const std::optional<ZenflowOptions>& zenflow = options.zero.zenflow;
@@ -262,8 +255,10 @@ PipelinePlan pipeline_of(const RunPlan& plan, const EngineOptions& options,
 
 }  // namespace
 
-RunPlan dry_run(const EngineOptions& options, const MeshSizes& of_job,
+RunPlan dry_run(const EngineOptions& of_run, const MeshSizes& of_job,
                 const DeviceCeilings& ceilings) {
+  EngineOptions options = of_run;
+  options.recomputed.is_timed = false;  // nothing takes time
   if (options.module) {
     throw Unsupported("dry run: a pipeline module; make its engine without a plan");
   }

@@ -111,8 +111,7 @@ void PrefetchingSource::fill(const Position& position, Place& place) {
   }
   const BatchSpec& spec = options_.spec_of ? options_.spec_of(position.step) : options_.largest;
   place.batch = {spec, place.block.narrow(0, spec.bytes())};
-  source_.fill(position.step, position.micro_step, place.batch);
-  fill_derived(spec, place.batch);
+  source_.fill_all(position.step, position.micro_step, spec, place.batch);
 }
 
 void PrefetchingSource::run() {

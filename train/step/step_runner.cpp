@@ -149,9 +149,7 @@ StepRunner::MicroSlot& StepRunner::slot_of(const PipelineInstruction& instructio
 }
 
 MicroInputs StepRunner::inputs_of(int micro_batch) const {
-  const bool meta = place_.stream.device().is_meta();  // nobody knows there
-  return {.dropout = input_.dropout,
-          .first_sample = meta ? 0 : input_.source.first_sample(micro_batch)};
+  return {.dropout = input_.dropout, .first_sample = input_.source.first_sample(micro_batch)};
 }
 
 void StepRunner::release_if_done(int buffer) {
@@ -179,14 +177,10 @@ void StepRunner::load(MicroSlot& slot) {
   const BatchSpec& spec = input_.batch;
   Stream& stream = place_.stream;
   slot.batch = {spec, Tensor::empty({spec.bytes()}, DType::kU8, stream)};
-  const bool meta = stream.device().is_meta();
-  const std::optional<MicroBatch> ready =
-      meta ? std::nullopt : input_.source.take(input_.step, slot.micro_batch);
+  const std::optional<MicroBatch> ready = input_.source.take(input_.step, slot.micro_batch);
   const MicroBatch batch = ready ? *ready : fill(slot);
   // What a last stage has the targets of, a first one has used.
-  if (!meta && stage_of(slot).is_first()) {
-    input_.source.on_use(input_.step, slot.micro_batch);
-  }
+  if (stage_of(slot).is_first()) input_.source.on_use(input_.step, slot.micro_batch);
   const Event copied = place_.uploads.copy(batch.block(), slot.batch.block());
   if (ready) {
     input_.source.give_back(copied);
@@ -198,10 +192,7 @@ void StepRunner::load(MicroSlot& slot) {
 
 MicroBatch StepRunner::fill(const MicroSlot& slot) {
   const MicroBatch batch = place_.uploads.take_batch(input_.batch);
-  if (!place_.stream.device().is_meta()) {
-    input_.source.fill(input_.step, slot.micro_batch, batch);
-    fill_derived(input_.batch, batch);
-  }
+  input_.source.fill_all(input_.step, slot.micro_batch, input_.batch, batch);
   return batch;
 }
 

@@ -20,7 +20,9 @@ OffloadedWeights::OffloadedWeights(const WeightOffload& options, const WeightPla
       places_(places),
       streams_(streams),
       fetches_(places.fetches != nullptr ? *places.fetches : streams.peers),
-      slots_(slots) {
+      slots_(slots),
+      lane_(fetches_.device().is_meta() ? make_meta_swap_lane(places.disk)
+                                        : make_swap_lane(places.open_swap)) {
   DS_CHECK(places_.host != nullptr, "offloaded weights: no memory of the host");
 }
 
@@ -34,7 +36,7 @@ OffloadedWeights::~OffloadedWeights() {
   };
   for (const Slice& slice : slices_) outlive(slice.arrived);
   if (open_) outlive(open_->copied);
-  swap_.reset();  // waits for what it moves
+  lane_.reset();  // waits for what it moves
   slices_.clear();
   busy_.clear();
   open_.reset();
@@ -86,11 +88,10 @@ void OffloadedWeights::seal() {
   if (rounding_bytes_ > 0) {
     rounding_ = Tensor::empty({rounding_bytes_}, DType::kU8, streams_.compute, MemoryTag::kScratch);
   }
-  const bool meta = fetches_.device().is_meta();
   const auto pool = [&](int buffers, int64_t bytes, MemoryTag tag) {
     return StagingOptions{.buffers = buffers,
                           .buffer_bytes = bytes,
-                          .pinning = meta ? Pinning::kNone : options_.pinning,
+                          .pinning = lane_->pinning(options_.pinning),
                           .tag = tag};
   };
   const auto kind = places_.is_pinned ? StagingMemory::kPinned : StagingMemory::kPageable;
@@ -103,11 +104,7 @@ void OffloadedWeights::seal() {
   buffers_ = std::min(options_.buffers, 2 * swapped_);
   pool_.emplace(pool(buffers_, largest_swapped_, MemoryTag::kScratch), places_.host, kind);
   if (places_.nvme != nullptr) places_.nvme->add(to_size(swap_bytes_), MemoryTag::kParameters);
-  if (meta) return;
-  if (places_.open_swap == nullptr) {
-    throw Unsupported("zero: weights go to NVMe, and this rank was given no swap file");
-  }
-  swap_ = places_.open_swap(swap_bytes_);
+  lane_->open(swap_bytes_);
 }
 
 bool OffloadedWeights::is_there(int number) const {
@@ -121,13 +118,7 @@ void OffloadedWeights::release_oldest(Stream& by) {
   busy_.pop_front();
   oldest.copied.wait_on_host();
   by.wait(oldest.copied);
-  if (oldest.writes_slice < 0 || swap_ == nullptr) return;
-  try {
-    swap_->wait(oldest.write);
-  } catch (const IoTimeout&) {
-    oldest.buffer.abandon();
-    throw;
-  }
+  if (oldest.writes_slice >= 0) lane_->await(oldest.write, oldest.buffer, by);
 }
 
 StagingPool::Lease OffloadedWeights::take_buffer(const Slice& slice, Stream& by) {
@@ -158,12 +149,7 @@ void OffloadedWeights::fetch(int number) {
 void OffloadedWeights::fetch_from_swap(int number, Slice& slice) {
   await_write(number, fetches_);
   slice.buffer = take_buffer(slice, fetches_);
-  if (places_.disk != nullptr) {
-    places_.disk->wait(fetches_.mark());
-    report_across(*places_.disk, Link::kNvmeRead, slice.buffer->bytes().size());
-    slice.arrived = places_.disk->mark();
-  }
-  if (swap_ != nullptr) slice.read = swap_->get(slice.key, slice.buffer->bytes());
+  slice.read = lane_->get(slice.key, slice.buffer->bytes(), fetches_);
 }
 
 Tensor OffloadedWeights::take(int number) {
@@ -177,16 +163,8 @@ Tensor OffloadedWeights::take(int number) {
 
 void OffloadedWeights::take_from_swap(int number, Slice& slice) {
   StagingPool::Lease buffer = std::move(*std::exchange(slice.buffer, std::nullopt));
-  if (swap_ != nullptr) {
-    try {
-      swap_->wait(slice.read);
-    } catch (const IoTimeout&) {
-      buffer.abandon();
-      throw;
-    }
-  }
+  lane_->await(slice.read, buffer, fetches_);
   slice.device = slots_.take(slice.numel, slice.dtype, fetches_);
-  fetches_.wait(slice.arrived);
   copy_across(fetches_, Link::kToDevice, buffer.bytes().data(), slice.device.address(),
               slice.device.bytes(), {.what = "weights", .number = number});
   slice.arrived = fetches_.mark();
@@ -250,23 +228,13 @@ void OffloadedWeights::open(int number, int64_t numel, Stream& by) {
   Slice& slice = nth(slices_, number);
   open_ = Open{.slice = number, .buffer = take_buffer(slice, by)};
   const bool is_whole = slice.maker != WeightMaker::kBoth || numel == slice.numel;
-  const bool is_there = slice.is_in_file || swap_ == nullptr;  // a dry run is of any later step
+  const bool is_there = slice.is_in_file || lane_->begins_filled();
   if (!is_whole && is_there) read_open(slice, by);
 }
 
 void OffloadedWeights::read_open(Slice& slice, Stream& by) {
-  if (places_.disk != nullptr) {
-    places_.disk->wait(by.mark());
-    report_across(*places_.disk, Link::kNvmeRead, open_->buffer.bytes().size());
-    by.wait(places_.disk->mark());
-  }
-  if (swap_ == nullptr) return;
-  try {
-    swap_->wait(swap_->get(slice.key, open_->buffer.bytes()));
-  } catch (const IoTimeout&) {
-    open_->buffer.abandon();
-    throw;
-  }
+  StagingPool::Lease& buffer = open_->buffer;
+  lane_->await(lane_->get(slice.key, buffer.bytes(), by), buffer, by);
 }
 
 void OffloadedWeights::write_open(Stream& by) {
@@ -274,17 +242,7 @@ void OffloadedWeights::write_open(Stream& by) {
   Open made = std::move(*std::exchange(open_, std::nullopt));
   Slice& slice = nth(slices_, made.slice);
   Busy writing{.buffer = std::move(made.buffer), .writes_slice = made.slice};
-  const std::span<std::byte> bytes = writing.buffer.bytes();
-  if (places_.disk != nullptr) {
-    places_.disk->wait(by.mark());
-    places_.disk->wait(made.copied);
-    report_across(*places_.disk, Link::kNvmeWrite, bytes.size());
-    writing.copied = places_.disk->mark();
-  }
-  if (swap_ != nullptr) {
-    made.copied.wait_on_host();
-    writing.write = swap_->put(slice.key, bytes);
-  }
+  writing.write = lane_->put(slice.key, writing.buffer.bytes(), made.copied, by);
   slice.is_in_file = true;
   busy_.push_back(std::move(writing));
   DS_FAILPOINT("offload.weights_stored");

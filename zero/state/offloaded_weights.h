@@ -2,13 +2,11 @@
 // et al., arXiv 2104.07857): in memory of the host, or in its swap file, from which they pass
 // through a few buffers of the host. A slice comes to the device in two halves: fetch() begins, and
 // take() needs it there. What the optimizer has made new is stored back, from the device or from
-// the host, where its state lies there too. On meta the same is counted and nothing moves. Confined
-// to the thread that runs the step.
+// the host, where its state lies there too. Confined to the thread that runs the step.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,8 +16,8 @@
 #include "core/device/tensor.h"
 #include "core/memory/adaptors.h"
 #include "offload/staging_pool.h"
-#include "offload/swapper.h"
 #include "zero/layout/bucket_slots.h"
+#include "zero/state/swap_lane.h"
 
 namespace ds {
 
@@ -38,10 +36,9 @@ struct WeightPlaces {
   Stream* fetches = nullptr;       // where slices are copied; null: where peers are talked to
   MemoryResource* host = nullptr;  // pinned where the device is not the host itself
   bool is_pinned = false;
-  MemoryAccount* nvme = nullptr;  // books of the swap file
-  Stream* disk = nullptr;         // on meta: whose clock is that of the swap file
-  // Makes the swap file; null on meta. Throws what Swapper() throws.
-  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;
+  MemoryAccount* nvme = nullptr;      // books of the swap file
+  Stream* disk = nullptr;             // on meta: whose clock is that of the swap file
+  SwapFileMaker open_swap = nullptr;  // null on meta
 };
 
 // Who makes the elements of a slice new, each step and in this order: all of them at once on the
@@ -88,12 +85,12 @@ class OffloadedWeights {
     int64_t numel = 0;
     DType dtype = DType::kF32;
     WeightMaker maker = WeightMaker::kDevice;
-    std::string key;          // in the swap file; empty: in memory of the host
-    int64_t host_offset = 0;  // there, bytes
-    Tensor device{};          // while it is fetched from memory of the host
-    Event arrived{};          // it, or the bytes of the swap file, by the disk's clock
+    std::string key;                             // in the swap file; empty: in memory of the host
+    int64_t host_offset = 0;                     // there, bytes
+    Tensor device{};                             // while it is fetched from memory of the host
+    Event arrived{};                             // it
     std::optional<StagingPool::Lease> buffer{};  // while it is fetched from the swap file
-    SwapTicket read{};
+    SwapLane::Passing read{};
     bool is_fetched = false;
     bool is_in_file = false;
   };
@@ -110,7 +107,7 @@ class OffloadedWeights {
     StagingPool::Lease buffer;
     Event copied{};         // to the device
     int writes_slice = -1;  // or it is written to the swap file
-    SwapTicket write{};
+    SwapLane::Passing write{};
   };
   int64_t bytes_of(const Slice& slice) const;
   std::byte* host_memory(const Slice& slice) const;
@@ -143,7 +140,7 @@ class OffloadedWeights {
   std::optional<StagingPool> host_block_;  // one buffer: the slices one after the other
   StagingPool::Lease host_;
   std::optional<StagingPool> pool_;
-  std::unique_ptr<Swapper> swap_;  // before the pool goes, nothing moves
+  std::unique_ptr<SwapLane> lane_;  // before the pool goes, nothing moves
   std::deque<Busy> busy_;
   std::optional<Open> open_;
 };

@@ -3,22 +3,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/device/across.h"
 #include "core/status/failpoint.h"
 #include "core/values/index.h"
 
 namespace ds {
 
-RollingAhead::RollingAhead(std::vector<Part> parts, const Place& place)
-    : place_(place), states_(parts.size()) {
+RollingAhead::RollingAhead(std::vector<Part> parts, Swapper& swapper)
+    : swapper_(swapper), states_(parts.size()) {
   for (size_t i = 0; i < parts.size(); ++i) states_[i].part = std::move(parts[i]);
 }
 
 RollingAhead::~RollingAhead() {
   for (State& state : states_) {
-    if (state.is_started) state.buffer.await_quietly(*place_.swapper);
+    if (state.is_started) state.buffer.await_quietly(swapper_);
   }
-  for (Writing& writing : writing_) writing.buffer.await_quietly(*place_.swapper);
+  for (Writing& writing : writing_) writing.buffer.await_quietly(swapper_);
 }
 
 std::string RollingAhead::key_of(int part, bool other) const {
@@ -48,9 +47,9 @@ int RollingAhead::in_use() const {
 
 void RollingAhead::start(int part, StagedBuffer buffer) {
   try {
-    buffer.under_way.push_back(place_.swapper->get(key(part), state_bytes(buffer, part)));
+    buffer.under_way.push_back(swapper_.get(key(part), state_bytes(buffer, part)));
   } catch (const Error&) {
-    buffer.await_quietly(*place_.swapper);
+    buffer.await_quietly(swapper_);
     throw;
   }
   const std::lock_guard lock(mutex_);
@@ -79,20 +78,15 @@ void RollingAhead::release(int part, StagedBuffer& buffer) {
 }
 
 void RollingAhead::work_on(int part, Stream& stream, const Work& work) {
-  if (place_.swapper == nullptr) {
-    stream.wait(nth(states_, part).read);
-    work(part, stream);
-    return planned_.push_back({.bytes = bytes(part), .worked = stream.mark()});
-  }
   StagedBuffer buffer = take(part);
   try {
-    buffer.await(*place_.swapper);
+    buffer.await(swapper_);
     buffer_ = buffer.lease.bytes().data();
     work(part, stream);
     const std::string to = key_of(part, !nth(states_, part).is_other);
-    buffer.under_way.push_back(place_.swapper->put(to, state_bytes(buffer, part)));
+    buffer.under_way.push_back(swapper_.put(to, state_bytes(buffer, part)));
   } catch (...) {
-    buffer.await_quietly(*place_.swapper);
+    buffer.await_quietly(swapper_);
     release(part, buffer);
     throw;
   }
@@ -104,7 +98,7 @@ bool RollingAhead::finish_one() {
   Writing oldest = std::move(writing_.front());
   writing_.pop_front();
   try {
-    oldest.buffer.await(*place_.swapper);
+    oldest.buffer.await(swapper_);
   } catch (...) {
     release(oldest.part, oldest.buffer);
     throw;
@@ -116,45 +110,19 @@ bool RollingAhead::finish_one() {
 void RollingAhead::keep(int part) {
   State& state = nth(states_, part);
   state.is_other = !state.is_other;
-  if (place_.swapper == nullptr) plan_writes();
   DS_FAILPOINT("offload.part_kept");
 }
 
 // What was worked on is written to the other place all the same, and of no meaning there.
 void RollingAhead::undo(int part, Stream& /*stream*/) {
-  if (place_.swapper == nullptr) return;
   {
     const std::lock_guard lock(mutex_);
     if (!nth(states_, part).is_started) return;
   }
   StagedBuffer buffer = take(part);
-  buffer.await_quietly(*place_.swapper);
+  buffer.await_quietly(swapper_);
   release(part, buffer);
   DS_FAILPOINT("offload.part_given_up");
-}
-
-void RollingAhead::plan_start(int part, Stream& stream) {
-  while (std::cmp_greater_equal(planned_.size(), place_.buffers)) {
-    plan_writes();
-    stream.wait(planned_.front().written);
-    planned_.pop_front();
-  }
-  if (place_.disk != nullptr) {
-    place_.disk->wait(stream.mark());
-    report_across(*place_.disk, Link::kNvmeRead, to_size(bytes(part)));
-    nth(states_, part).read = place_.disk->mark();
-  }
-  plan_writes();
-}
-
-// After reads that are asked for at the same time: that is when the work is over.
-void RollingAhead::plan_writes() {
-  for (Planned& planned : planned_) {
-    if (std::exchange(planned.is_given, true) || place_.disk == nullptr) continue;
-    place_.disk->wait(planned.worked);
-    report_across(*place_.disk, Link::kNvmeWrite, to_size(planned.bytes));
-    planned.written = place_.disk->mark();
-  }
 }
 
 }  // namespace ds

@@ -4,8 +4,7 @@
 // either. Writes go on behind what comes next, also behind the end of the step.
 //
 // The thread of the step begins reads, in buffers that hold the gradients already; the thread that
-// works ahead waits for them, begins writes, and waits for these while it has no work. On meta
-// nothing is moved, and the clock of the disk is told in the same order.
+// works ahead waits for them, begins writes, and waits for these while it has no work.
 #pragma once
 
 #include <condition_variable>
@@ -26,16 +25,11 @@ class RollingAhead final : public AheadParts {
     std::string key;    // of the state in the file; there is one more, "other " before it
     int64_t bytes = 0;  // of the state, which lies at the front of its buffer
   };
-  // What it works with, all of which outlives it.
-  struct Place {
-    Swapper* swapper = nullptr;  // null on meta
-    Stream* disk = nullptr;      // on meta: whose clock is that of the file; null: nobody's
-    int buffers = 1;
-  };
-  RollingAhead(std::vector<Part> parts, const Place& place);
+  // The swapper outlives it.
+  RollingAhead(std::vector<Part> parts, Swapper& swapper);
   ~RollingAhead() override;  // waits for what is under way
 
-  // The thread of the step calls what follows, up to plan_start().
+  // The thread of the step calls what follows, up to start().
   // key() says where the state of the part lies now.
   std::string key(int part) const;
   // Until nothing of the part is under way, or of any.
@@ -46,8 +40,6 @@ class RollingAhead final : public AheadParts {
   // Begins to read the part into the buffer, which has its gradient, and from which that may still
   // be written. Nothing else of the part is under way.
   void start(int part, StagedBuffer buffer);
-  // On meta, likewise: when the stream has come so far, and there is a buffer.
-  void plan_start(int part, Stream& stream);
 
   // The thread that works calls this:
   std::byte* buffer() const { return buffer_; }  // of the part that is worked on
@@ -63,7 +55,6 @@ class RollingAhead final : public AheadParts {
   struct State {
     Part part;
     bool is_other = false;  // where it lies now
-    Event read{};           // on meta
     // The mutex_ guards what follows.
     StagedBuffer buffer{};  // until somebody works on it
     bool is_started = false;
@@ -73,23 +64,15 @@ class RollingAhead final : public AheadParts {
     int part = 0;
     StagedBuffer buffer;
   };
-  // On meta: what was worked on and has a buffer until it is written.
-  struct Planned {
-    int64_t bytes = 0;
-    Event worked{}, written{};
-    bool is_given = false;  // to the disk
-  };
   std::string key_of(int part, bool other) const;
   std::span<std::byte> state_bytes(const StagedBuffer& buffer, int part) const;
   StagedBuffer take(int part);
   void release(int part, StagedBuffer& buffer);
-  void plan_writes();
 
-  const Place place_;
+  Swapper& swapper_;
   std::vector<State> states_;
   std::byte* buffer_ = nullptr;
   std::deque<Writing> writing_;  // of the thread that works
-  std::deque<Planned> planned_;
 
   mutable std::mutex mutex_;  // see State
   std::condition_variable released_;

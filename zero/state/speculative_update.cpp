@@ -1,33 +1,25 @@
 #include "zero/state/speculative_update.h"
 
 #include <algorithm>
-#include <cstring>
+#include <exception>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "core/device/background_log.h"
+#include "core/device/host_tensor.h"
 #include "core/status/failpoint.h"
-#include "core/tasks/task_limits.h"
 #include "core/values/index.h"
 
 namespace ds {
 
 SpeculativeUpdate::SpeculativeUpdate(AheadParts& parts, Stream& stream)
-    : parts_(parts), stream_(stream), states_(to_size(parts.count())) {
-  if (!is_meta()) thread_ = start_thread("fetching ahead", [this] { run(); });
-}
-
-SpeculativeUpdate::~SpeculativeUpdate() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    given_.clear();
-    ends_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
+    : parts_(parts),
+      stream_(stream),
+      states_(to_size(parts.count())),
+      worker_(stream, "fetching ahead",
+              {.work = [this](int part) { work_on(part); },
+               .give_up = [this](int part) { parts_.undo(part, stream_); },
+               .finish_one = [this] { return parts_.finish_one(); }}) {}
 
 bool SpeculativeUpdate::take_done(int part) {
   return std::exchange(nth(states_, part).is_done, false);
@@ -48,7 +40,7 @@ void SpeculativeUpdate::add(int part, const Event& there) {
     const Waiting first = std::move(waiting_.front());
     waiting_.pop_front();
     stream_.wait(first.there);
-    give(first.part);
+    worker_.give(first.part);
   }
 }
 
@@ -57,46 +49,7 @@ void SpeculativeUpdate::hand_over() {
     const Waiting first = std::move(waiting_.front());
     waiting_.pop_front();
     first.there.wait_on_host();
-    give(first.part);
-  }
-}
-
-void SpeculativeUpdate::give(int part) {
-  if (is_meta()) return work_on(part);
-  {
-    const std::lock_guard lock(mutex_);
-    given_.push_back(part);
-  }
-  changed_.notify_all();
-}
-
-void SpeculativeUpdate::run() {
-  bool finishes = false;  // something may be under way of what was worked on
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return ends_ || finishes || !given_.empty(); });
-    if (ends_) return;
-    const bool failed = error_ != nullptr;
-    std::optional<int> part;
-    if (!given_.empty()) {
-      part = given_.front();
-      given_.pop_front();
-      is_working_ = true;
-    }
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      // After an error no part is worked on, and nothing that the parts still given hold is kept
-      // from others.
-      if (part) failed ? parts_.undo(*part, stream_) : work_on(*part);
-      finishes = part || parts_.finish_one();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    is_working_ = false;
-    if (error != nullptr && error_ == nullptr) error_ = error;
-    changed_.notify_all();
+    worker_.give(first.part);
   }
 }
 
@@ -108,24 +61,13 @@ void SpeculativeUpdate::work_on(int part) {
   DS_FAILPOINT("offload.part_updated_ahead");
 }
 
-void SpeculativeUpdate::await_thread(Verdict verdict) {
-  if (is_meta()) return;
-  std::unique_lock lock(mutex_);
-  if (verdict == Verdict::kUndo) given_.clear();
-  changed_.wait(lock, [&] { return given_.empty() && !is_working_; });
-}
-
 void SpeculativeUpdate::end(Verdict verdict) {
   if (!has_begun()) return;
   if (verdict == Verdict::kKeep) hand_over();
-  await_thread(verdict);
+  if (verdict == Verdict::kUndo) worker_.drop();
+  const std::exception_ptr error = worker_.wait();
   waiting_.clear();
   work_ = nullptr;
-  std::exception_ptr error;
-  {
-    const std::lock_guard lock(mutex_);
-    error = std::exchange(error_, nullptr);
-  }
   error != nullptr || verdict == Verdict::kUndo ? undo() : keep();
   ended_at_ = stream_.mark();
   if (error != nullptr && verdict == Verdict::kKeep) std::rethrow_exception(error);
@@ -170,7 +112,7 @@ int64_t KeptParts::bytes(int part) const {
 void KeptParts::work_on(int part, Stream& stream, const Work& work) {
   State& state = nth(states_, part);
   for (size_t i = 0; i < state.tensors.size(); ++i) {
-    copy(state.tensors[i], state.before[i], stream);
+    copy_by_threads(state.tensors[i], state.before[i], stream);
   }
   state.is_saved = true;
   DS_FAILPOINT("offload.part_saved");
@@ -185,21 +127,9 @@ void KeptParts::undo(int part, Stream& stream) {
   const BackgroundSpan span(stream, BackgroundKind::kUpdate,
                             {.what = "undone of part", .number = part}, bytes(part));
   for (size_t i = 0; i < state.tensors.size(); ++i) {
-    copy(state.before[i], state.tensors[i], stream);
+    copy_by_threads(state.before[i], state.tensors[i], stream);
   }
   DS_FAILPOINT("offload.part_undone");
-}
-
-// With all threads of the stream, since it is memory that it takes.
-void KeptParts::copy(const Tensor& from, const Tensor& to, Stream& stream) {
-  const auto bytes = narrow<int64_t>(from.bytes());
-  stream.report("copy", {.flops = 0, .bytes = 2.0 * static_cast<double>(bytes)});
-  if (stream.device().is_meta()) return;
-  constexpr int64_t kGrain = 1 << 16;
-  stream.pool().parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<std::byte*>(to.address()) + begin,
-                static_cast<const std::byte*>(from.address()) + begin, to_size(end - begin));
-  });
 }
 
 }  // namespace ds

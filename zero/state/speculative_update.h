@@ -6,16 +6,12 @@
 // computes with stay as they are. On meta the same is counted on the updater's clock.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <exception>
 #include <functional>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
-#include "core/device/stream.h"
+#include "core/device/stream_worker.h"
 #include "optim/optimizer.h"
 
 namespace ds {
@@ -52,7 +48,6 @@ class SpeculativeUpdate {
  public:
   // Parts outlive it. `stream` is of the CPU, and nobody else's.
   SpeculativeUpdate(AheadParts& parts, Stream& stream);
-  ~SpeculativeUpdate();                                  // what is under way is finished
   SpeculativeUpdate(const SpeculativeUpdate&) = delete;  // its thread refers to it
   SpeculativeUpdate& operator=(const SpeculativeUpdate&) = delete;
 
@@ -84,11 +79,7 @@ class SpeculativeUpdate {
     int part = 0;
     Event there{};
   };
-  bool is_meta() const { return stream_.device().is_meta(); }
-  void give(int part);
-  void run();
   void work_on(int part);
-  void await_thread(Verdict verdict);
   void keep();
   void undo();
 
@@ -98,14 +89,7 @@ class SpeculativeUpdate {
   Work work_ = nullptr;
   std::deque<Waiting> waiting_;
   Event ended_at_{};
-
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  std::deque<int> given_;
-  bool is_working_ = false;
-  bool ends_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;  // none on meta
+  StreamWorker worker_;  // the last: it works with all the others
 };
 
 // Parts whose tensors stay in memory, where they are kept beside.
@@ -126,8 +110,6 @@ class KeptParts final : public AheadParts {
     std::vector<Tensor> before;   // as many, of the same kind
     bool is_saved = false;
   };
-  static void copy(const Tensor& from, const Tensor& to, Stream& stream);
-
   std::vector<State> states_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/device/across.h"
+#include "core/device/host_tensor.h"
 #include "kernels/selection/selection.h"
 
 namespace ds {
@@ -26,7 +27,7 @@ ColumnSums::ColumnSums(std::span<const ZenflowMatrix> matrices,
   int64_t parts = 1;
   for (const std::vector<ShardField>& fields : slices) {
     for (const ShardField& field : fields) {
-      const int index = index_of(field.param);
+      const int index = matrix_of(matrices_, field.param);
       if (index < 0) continue;
       const ZenflowMatrix& matrix = nth(matrices_, index);
       parts = std::max(parts, kernels::groups_of_rows(range_of(field, matrix)) * matrix.columns);
@@ -42,15 +43,9 @@ ColumnSums::ColumnSums(std::span<const ZenflowMatrix> matrices,
   host_gathered_ = room(columns * ranks_.size(), host);
 }
 
-int ColumnSums::index_of(int param) const {
-  const auto found = std::ranges::lower_bound(matrices_, param, {}, &ZenflowMatrix::param);
-  if (found == matrices_.end() || found->param != param) return -1;
-  return narrow<int>(found - matrices_.begin());
-}
-
 void ColumnSums::add(std::span<const ShardField> fields, const Tensor& slice, Stream& stream) {
   for (const ShardField& field : fields) {
-    const int index = index_of(field.param);
+    const int index = matrix_of(matrices_, field.param);
     if (index < 0) continue;
     const ZenflowMatrix& matrix = nth(matrices_, index);
     Tensor sums = sums_.narrow(nth(offsets_, index), matrix.columns);
@@ -64,13 +59,13 @@ std::vector<double> ColumnSums::of_all_ranks() {
   if (ranks_.size() > 1) ranks_.all_gather(sums_, gathered_, compute_);
   copy_across(compute_, Link::kToHost, gathered_.address(), host_gathered_.address(),
               gathered_.bytes(), {.what = "squares of columns"});
-  if (compute_.device().is_meta()) return {};
   compute_.synchronize();
+  const std::span<const double> from = host_values<double>(host_gathered_);
+  if (from.empty()) return {};
   const int64_t columns = offsets_.back();
-  const double* const from = host_gathered_.data<double>();
   std::vector<double> all(to_size(columns), 0.0);
   for (int rank = 0; rank < ranks_.size(); ++rank) {
-    for (int64_t i = 0; i < columns; ++i) all[to_size(i)] += from[rank * columns + i];
+    for (int64_t i = 0; i < columns; ++i) all[to_size(i)] += nth(from, rank * columns + i);
   }
   return all;
 }

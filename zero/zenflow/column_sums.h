@@ -29,8 +29,6 @@ class ColumnSums {
   std::span<const double> of(std::span<const double> all, int matrix) const;
 
  private:
-  int index_of(int param) const;  // < 0: it is no matrix
-
   const std::span<const ZenflowMatrix> matrices_;
   Communicator& ranks_;
   Stream& compute_;

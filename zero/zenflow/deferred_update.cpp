@@ -1,35 +1,30 @@
 #include "zero/zenflow/deferred_update.h"
 
+#include <exception>
 #include <utility>
 
 #include "core/status/error.h"
-#include "core/tasks/task_limits.h"
 
 namespace ds {
 
-DeferredUpdate::~DeferredUpdate() {
-  if (thread_.joinable()) thread_.join();
-}
+DeferredUpdate::DeferredUpdate(Stream& stream)
+    : stream_(stream),
+      worker_(stream, "late updates", {.work = [this](int /*item*/) { work_(stream_); }}) {}
+
+DeferredUpdate::~DeferredUpdate() { static_cast<void>(worker_.wait()); }
 
 void DeferredUpdate::begin(std::function<void(Stream& stream)> work, const Event& after) {
-  DS_CHECK(!thread_.joinable(), "late work: begun while other work is under way");
+  DS_CHECK(work_ == nullptr, "late work: begun while other work is under way");
   stream_.wait(after);
-  if (stream_.device().is_meta()) return work(stream_);
-  thread_ = start_thread("late updates", [this, work = std::move(work)] {
-    try {
-      work(stream_);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-  });
+  work_ = std::move(work);
+  worker_.give(0);
 }
 
 void DeferredUpdate::end() {
-  if (thread_.joinable()) thread_.join();
+  const std::exception_ptr error = worker_.wait();
+  work_ = nullptr;
   ended_at_ = stream_.mark();
-  if (const std::exception_ptr error = std::exchange(error_, nullptr); error != nullptr) {
-    std::rethrow_exception(error);
-  }
+  if (error != nullptr) std::rethrow_exception(error);
 }
 
 }  // namespace ds

@@ -2,11 +2,9 @@
 // done at once, on the clock of its stream.
 #pragma once
 
-#include <exception>
 #include <functional>
-#include <thread>
 
-#include "core/device/stream.h"
+#include "core/device/stream_worker.h"
 
 namespace ds {
 
@@ -14,7 +12,7 @@ namespace ds {
 class DeferredUpdate {
  public:
   // The stream is nobody else's while there is work.
-  explicit DeferredUpdate(Stream& stream) : stream_(stream) {}
+  explicit DeferredUpdate(Stream& stream);
   ~DeferredUpdate();                               // what is under way is finished
   DeferredUpdate(const DeferredUpdate&) = delete;  // its thread refers to it
   DeferredUpdate& operator=(const DeferredUpdate&) = delete;
@@ -28,9 +26,9 @@ class DeferredUpdate {
 
  private:
   Stream& stream_;
-  std::thread thread_;  // none on meta
-  std::exception_ptr error_;
+  std::function<void(Stream& stream)> work_;  // null: none has begun
   Event ended_at_{};
+  StreamWorker worker_;
 };
 
 }  // namespace ds

@@ -1,5 +1,6 @@
 #include "zero/zenflow/important_part.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -11,8 +12,15 @@
 
 namespace ds {
 
+int matrix_of(std::span<const ZenflowMatrix> matrices, int param) {
+  const auto found = std::ranges::lower_bound(matrices, param, {}, &ZenflowMatrix::param);
+  if (found == matrices.end() || found->param != param) return -1;
+  return narrow<int>(found - matrices.begin());
+}
+
 ImportantPart::ImportantPart(const Options& options, const StateSlice& slice,
-                             const MatrixOf& matrix_of, Stream& compute, const HostPlace& host)
+                             std::span<const ZenflowMatrix> matrices, Stream& compute,
+                             const HostPlace& host)
     : options_(options),
       compute_(compute),
       host_(host.stream),
@@ -25,15 +33,18 @@ ImportantPart::ImportantPart(const Options& options, const StateSlice& slice,
         weights_.numel(), std::numeric_limits<int32_t>::max()));
   }
   for (const ShardField& field : fields_) {
-    const ZenflowMatrix* const matrix = matrix_of(field.param);
-    has_rest_ = has_rest_ || (matrix != nullptr && matrix->has_rest());
+    const int index = matrix_of(matrices, field.param);
+    if (index < 0) {
+      most_ += field.numel;
+      continue;
+    }
+    const ZenflowMatrix& matrix = nth(matrices, index);
+    has_rest_ = has_rest_ || matrix.has_rest();
     most_ +=
-        matrix == nullptr
-            ? field.numel
-            : most_places(
-                  {.first = field.param_begin, .numel = field.numel, .columns = matrix->columns},
-                  matrix->chosen);
+        most_places({.first = field.param_begin, .numel = field.numel, .columns = matrix.columns},
+                    matrix.chosen);
   }
+  count_ = most_;
   if (most_ == 0) return;
   const auto zeros = [&](DType dtype, MemoryTag tag) {
     return Tensor::zeros({most_}, dtype, compute_, tag);
@@ -51,18 +62,19 @@ ImportantPart::ImportantPart(const Options& options, const StateSlice& slice,
                                ? Tensor::zeros({most_}, DType::kF32, host_, MemoryTag::kOptimizer)
                                : zeros(DType::kF32, MemoryTag::kOptimizer));
   }
-  if (is_meta()) count_ = most_;
 }
 
-void ImportantPart::choose(const MatrixOf& matrix_of, const ChosenOf& chosen_of) {
-  if (most_ == 0 || is_meta()) return;
+void ImportantPart::choose(std::span<const ZenflowMatrix> matrices, const ChosenOf& chosen_of) {
+  if (most_ == 0) return;
   std::vector<int32_t> places;
   important_.clear();
   for (const ShardField& field : fields_) {
     const auto offset = narrow<int64_t>(places.size());
-    if (const ZenflowMatrix* const matrix = matrix_of(field.param)) {
-      append_places({.first = field.param_begin, .numel = field.numel, .columns = matrix->columns},
-                    chosen_of(field.param), field.offset, places);
+    if (const int matrix = matrix_of(matrices, field.param); matrix >= 0) {
+      append_places({.first = field.param_begin,
+                     .numel = field.numel,
+                     .columns = nth(matrices, matrix).columns},
+                    chosen_of(matrix), field.offset, places);
     } else {
       for (int64_t i = 0; i < field.numel; ++i) {
         places.push_back(narrow<int32_t>(field.offset + i));

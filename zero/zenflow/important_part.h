@@ -20,6 +20,8 @@ struct ZenflowMatrix {
   int64_t chosen = 0;  // of the columns
   bool has_rest() const { return chosen < columns; }
 };
+// Which of the matrices, in the order of their parameters, the parameter is; < 0: none.
+int matrix_of(std::span<const ZenflowMatrix> matrices, int param);
 
 // What parts take turns with; each for the largest of them.
 struct ImportantRoom {
@@ -34,18 +36,16 @@ class ImportantPart {
     DType grad_dtype = DType::kF32;
     bool offloads_slots = false;
   };
-  // The matrix that a parameter is; null: it is none.
-  using MatrixOf = std::function<const ZenflowMatrix*(int param)>;
-  ImportantPart(const Options& options, const StateSlice& slice, const MatrixOf& matrix_of,
-                Stream& compute, const HostPlace& host);
+  ImportantPart(const Options& options, const StateSlice& slice,
+                std::span<const ZenflowMatrix> matrices, Stream& compute, const HostPlace& host);
 
   int64_t most() const { return most_; }  // elements, whichever columns are chosen
   bool has_rest() const { return has_rest_; }
   std::span<const ShardField> fields() const { return fields_; }
 
   // Important are what is no matrix, and the columns that are chosen of each matrix.
-  using ChosenOf = std::function<std::span<const uint8_t>(int param)>;
-  void choose(const MatrixOf& matrix_of, const ChosenOf& chosen_of);
+  using ChosenOf = std::function<std::span<const uint8_t>(int matrix)>;
+  void choose(std::span<const ZenflowMatrix> matrices, const ChosenOf& chosen_of);
   // From the whole slice on the host, and back into it. Both wait.
   void take_state(const Shard& all, const ImportantRoom& room);
   // `shown`: where masters go as well; undefined: nowhere.
@@ -61,7 +61,6 @@ class ImportantPart {
  private:
   Tensor used(const Tensor& tensor) const { return tensor.narrow(0, count_); }
   void bring(const Tensor& all, const Tensor& to, const ImportantRoom& room);
-  bool is_meta() const { return compute_.device().is_meta(); }
 
   const Options options_;
   Stream& compute_;
@@ -70,7 +69,7 @@ class ImportantPart {
   const Tensor weights_;                  // likewise
   bool has_rest_ = false;
   int64_t most_ = 0;
-  int64_t count_ = 0;  // now
+  int64_t count_ = 0;  // now; before anything is chosen, as many as there may be
   std::vector<ShardField> important_{};
   Tensor places_, host_places_;  // within the slice
   Shard shard_{};

@@ -59,18 +59,12 @@ ZenflowStateStore::ZenflowStateStore(const StateOptions& state, const ZenflowOpt
       sums_(matrices_, fields_of(slices), place.ranks, compute_, host_),
       out_(parts_, slices, compute_, place.host.pinned),
       mean_(1, host_),
-      has_columns_(compute_.device().is_meta()),
-      sizes_(matrices_.size()) {
+      columns_(make_column_choice(options_, matrices_, compute_)) {
   const HostPlace& host = place.host;
-  DS_CHECK(options_.topk_ratio > 0 && options_.topk_ratio <= 1 &&
-               (options_.select_epochs == 0 || is_meta()),
-           "zenflow: {} of the columns, chosen every {} epochs", options_.topk_ratio,
-           options_.select_epochs);
   DS_CHECK(state.master_dtype == DType::kF32, "zenflow: masters in {}, expected fp32",
            name_of(state.master_dtype));
   DS_CHECK(state.slots.size() >= own_slots(options_), "zenflow: {} slots", state.slots.size());
   DS_CHECK(!options_.overlaps || host.updater != nullptr, "zenflow: nobody updates the rest late");
-  for (const ZenflowMatrix& matrix : matrices_) chosen_.emplace_back(to_size(matrix.columns), 0);
   for (const StatePart& part : parts_) add_slice(state, nth(slices, part.bucket), host);
   make_room(host);
   if (options_.overlaps) late_.emplace(*host.updater);
@@ -84,7 +78,7 @@ void ZenflowStateStore::add_slice(const StateOptions& state, const StateSlice& s
       ImportantPart::Options{.slots = {specs.begin(), specs.end()},
                              .grad_dtype = state.grad_dtype,
                              .offloads_slots = options_.offloads_moments},
-      slice, [this](int param) { return matrix_of(param); }, compute_, host);
+      slice, matrices_, compute_, host);
   const MemoryScope scope(host_, host.pinned != nullptr ? *host.pinned : host_.memory());
   const auto numbers = [&](MemoryTag tag, DType dtype = DType::kF32) {
     return Tensor::zeros({slice.numel()}, dtype, host_, tag);
@@ -117,11 +111,6 @@ void ZenflowStateStore::make_room(const HostPlace& host) {
   }
 }
 
-const ZenflowMatrix* ZenflowStateStore::matrix_of(int param) const {
-  const auto found = std::ranges::lower_bound(matrices_, param, {}, &ZenflowMatrix::param);
-  return found != matrices_.end() && found->param == param ? &*found : nullptr;
-}
-
 void ZenflowStateStore::store_gradient(int bucket, const Tensor& slice, Stream& stream) {
   stream.wait(moved_);
   for (size_t i = 0; i < parts_.size(); ++i) {
@@ -144,44 +133,42 @@ void ZenflowStateStore::load_gradient(int bucket, const Tensor& slice, Stream& s
 
 void ZenflowStateStore::store_final_gradient(int bucket, const Tensor& slice, Stream& stream) {
   store_gradient(bucket, slice, stream);
-  const int64_t update = updates_ + 1;
-  if (warms_up(options_, update)) return;
+  if (columns_->warms_up()) return;
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].bucket != bucket) continue;
     ImportantPart& important = *slices_[i].important;
     // What is important is not known before all gradients are.
-    if (!selects(update)) important.take_gradient(slice, stream);
-    if (needs_squares(update)) sums_.add(important.fields(), slice, stream);
+    if (!columns_->selects()) important.take_gradient(slice, stream);
+    if (columns_->needs_squares()) sums_.add(important.fields(), slice, stream);
   }
 }
 
 void ZenflowStateStore::update(const ZenflowUpdate& update) {
-  if (is_meta()) updates_ = update.group.number.update - 1;
-  const int64_t number = updates_ + 1;
+  columns_->begin_update(update.group.number.update);
   host_.wait(moved_);
-  if (warms_up(options_, number)) {
+  if (columns_->warms_up()) {
     update_all(update);
   } else {
     const std::vector<double> squares =
-        needs_squares(number) ? sums_.of_all_ranks() : std::vector<double>();
-    if (selects(number)) select(update, squares);
+        columns_->needs_squares() ? sums_.of_all_ranks() : std::vector<double>();
+    if (columns_->selects()) select(update, squares);
     for (const Slice& slice : slices_) {
       slice.important->step(update.optimizer, update.scalars, update.group, room_);
     }
     DS_FAILPOINT("zenflow.important_updated");
     add_rest(update, squares);
-    if (ends_interval(options_, number) || is_due()) end_interval(update);
+    if (columns_->ends_interval()) end_interval(update);
     for (const Slice& slice : slices_) slice.important->show();
   }
-  updates_ = number;
+  columns_->end_update();
   DS_FAILPOINT("zenflow.updated");
 }
 
 // As without ZenFlow.
 void ZenflowStateStore::update_all(const ZenflowUpdate& update) {
   settle_late();
-  if (has_columns_) write_back();  // where a warm-up is longer than it was in the run before
-  has_columns_ = is_meta();
+  if (columns_->has_columns()) write_back();  // a warm-up is longer than it was in the run before
+  columns_->forget();
   for (size_t i = 0; i < slices_.size(); ++i) {
     update_part(i, "part", slices_[i].all.grad, update.host, update);
   }
@@ -207,17 +194,14 @@ void ZenflowStateStore::update_part(size_t i, std::string_view what, const Tenso
 // as they are, because those of columns that are no longer important stay so for a while.
 void ZenflowStateStore::select(const ZenflowUpdate& update, std::span<const double> squares) {
   settle_late();
-  const bool waits = waiting_ > 0;
+  const bool waits = columns_->waiting() > 0;
   if (waits) {
     set_mean(update);
     update_rest(update);
   }
-  if (has_columns_) write_back();
+  if (columns_->has_columns()) write_back();
   if (is_late() || waits) show_masters();
-  for (size_t m = 0; m < matrices_.size() && !is_meta(); ++m) {
-    chosen_[m] = choose_columns(sums_.of(squares, narrow<int>(m)), matrices_[m].chosen);
-  }
-  has_columns_ = true;
+  columns_->choose(sums_, squares);
   choose_places();
   DS_FAILPOINT("zenflow.columns_chosen");
   take_back();
@@ -225,41 +209,16 @@ void ZenflowStateStore::select(const ZenflowUpdate& update, std::span<const doub
 }
 
 void ZenflowStateStore::choose_places() {
-  for (const Slice& slice : slices_) {
-    slice.important->choose([this](int param) { return matrix_of(param); },
-                            [this](int param) -> std::span<const uint8_t> {
-                              return nth(chosen_, matrix_of(param) - matrices_.data());
-                            });
-  }
+  for (const Slice& slice : slices_) columns_->place(*slice.important);
 }
 
 void ZenflowStateStore::add_rest(const ZenflowUpdate& update, std::span<const double> squares) {
-  const float scale = is_meta() ? 1.0F : update.host.outcome().grad_scale;
+  const float scale = update.host.host_outcome().grad_scale;
   for (Slice& slice : slices_) {
     if (slice.has_rest()) kernels::add_scaled(host_, scale, slice.all.grad, slice.sum);
   }
-  ++waiting_;
+  columns_->add(scale, sums_, squares);
   DS_FAILPOINT("zenflow.rest_added");
-  if (options_.update_every || is_meta()) return;
-  for (size_t m = 0; m < matrices_.size(); ++m) {
-    const GradientSizes sizes =
-        sizes_of(sums_.of(squares, narrow<int>(m)), chosen_[m], matrices_[m].rows);
-    sizes_[m].important += scale * sizes.important;
-    sizes_[m].rest += scale * sizes.rest;
-  }
-}
-
-// As DeepSpeed has it: what has added up in the rest is compared with what is important in one
-// update.
-bool ZenflowStateStore::is_due() const {
-  if (options_.update_every || is_meta()) return false;
-  int64_t due = 0, all = 0;
-  for (size_t m = 0; m < matrices_.size(); ++m) {
-    if (!matrices_[m].has_rest()) continue;
-    ++all;
-    due += sizes_[m].rest >= sizes_[m].important / static_cast<float>(waiting_) ? 1 : 0;
-  }
-  return due >= static_cast<int64_t>(options_.auto_ratio * static_cast<double>(all));
 }
 
 void ZenflowStateStore::end_interval(const ZenflowUpdate& update) {
@@ -273,14 +232,11 @@ void ZenflowStateStore::end_interval(const ZenflowUpdate& update) {
 
 // With the rate and the corrections of the update that ends the interval.
 void ZenflowStateStore::set_mean(const ZenflowUpdate& update) {
-  if (!is_meta()) {
-    spdlog::debug("zenflow: the rest's update after update {} is of {} gradients", updates_ + 1,
-                  waiting_);
-    mean_.upload(update.host.inputs(), 0);
-    mean_.write({.grad_scale = 1.0F / static_cast<float>(waiting_)});
-  }
-  waiting_ = 0;
-  std::ranges::fill(sizes_, Sizes{});
+  spdlog::debug("zenflow: the rest's update after update {} is of {} gradients", columns_->next(),
+                columns_->waiting());
+  mean_.upload(update.host.host_inputs(), 0);
+  mean_.write({.grad_scale = 1.0F / static_cast<float>(columns_->waiting())});
+  columns_->end_interval();
 }
 
 void ZenflowStateStore::update_rest(const ZenflowUpdate& update) {
@@ -347,7 +303,7 @@ void ZenflowStateStore::take_back() {
 void ZenflowStateStore::visit(PartAccess access, const Work& work) {
   DS_CHECK(!takes_gradients(access), "zenflow: gradients are for its own update");
   settle_late();
-  if (has_columns_) write_back();
+  if (columns_->has_columns()) write_back();
   for (size_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = slices_[i];
     Shard shard = slice.all;
@@ -364,7 +320,14 @@ void ZenflowStateStore::visit(PartAccess access, const Work& work) {
     if (is_late()) kernels::cast(host_, slice.shown, shard.copy);
     out_.send(parts_[i], host_);
   }
-  if (makes_weights(access) && has_columns_) take_back();
+  if (makes_weights(access) && columns_->has_columns()) take_back();
+}
+
+void ZenflowStateStore::read_extras(std::span<const Tensor> auxiliary) {
+  if (!columns_->read(auxiliary, compute_)) return;
+  choose_places();
+  take_back();
+  for (const Slice& slice : slices_) slice.important->show();
 }
 
 }  // namespace ds

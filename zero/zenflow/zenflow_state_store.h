@@ -16,6 +16,7 @@
 
 #include "zero/state/optimizer_state_store.h"
 #include "zero/state/weight_upload.h"
+#include "zero/zenflow/column_choice.h"
 #include "zero/zenflow/column_sums.h"
 #include "zero/zenflow/deferred_update.h"
 #include "zero/zenflow/important_part.h"
@@ -61,8 +62,10 @@ class ZenflowStateStore final : public OptimizerStateStore {
   void update(const ZenflowUpdate& update);
 
   // Returns the extra of each matrix, which is the same on all ranks.
-  std::vector<AuxiliarySpec> auxiliary() const;
-  void write_auxiliary(std::span<const Tensor> auxiliary);
+  std::vector<AuxiliarySpec> auxiliary() const { return columns_->auxiliary(kColumnsState); }
+  void write_auxiliary(std::span<const Tensor> auxiliary) const {
+    columns_->write(auxiliary, compute_);
+  }
   void read_extras(std::span<const Tensor> auxiliary);
 
  private:
@@ -73,29 +76,16 @@ class ZenflowStateStore final : public OptimizerStateStore {
     std::unique_ptr<ImportantPart> important;
     bool has_rest() const { return important->has_rest(); }
   };
-  // These sizes of a matrix's gradients are sums over updates since the rest was updated last.
-  struct Sizes {
-    float important = 0, rest = 0;
-  };
-  bool is_meta() const { return compute_.device().is_meta(); }
   bool is_late() const { return late_.has_value(); }
   void add_slice(const StateOptions& state, const StateSlice& slice, const HostPlace& host);
   void make_room(const HostPlace& host);
-  const ZenflowMatrix* matrix_of(int param) const;
   void choose_places();
 
-  bool selects(int64_t update) const {
-    return !warms_up(options_, update) && (!has_columns_ || selects_at(options_, update));
-  }
-  bool needs_squares(int64_t update) const {
-    return !warms_up(options_, update) && (selects(update) || !options_.update_every);
-  }
   void update_all(const ZenflowUpdate& update);
   void update_part(size_t i, std::string_view what, const Tensor& grad, const StepScalars& by,
                    const ZenflowUpdate& update);
   void select(const ZenflowUpdate& update, std::span<const double> squares);
   void add_rest(const ZenflowUpdate& update, std::span<const double> squares);
-  bool is_due() const;
   void end_interval(const ZenflowUpdate& update);
   void set_mean(const ZenflowUpdate& update);
   void update_rest(const ZenflowUpdate& update);
@@ -116,12 +106,8 @@ class ZenflowStateStore final : public OptimizerStateStore {
   ImportantRoom room_{};
   StepScalars mean_;  // by which the rest is updated
   Event moved_{};     // the last gradient
-  int64_t updates_ = 0;
-  int64_t waiting_ = 0;  // updates whose gradients wait in the sums
-  bool has_columns_ = false;
-  std::vector<std::vector<uint8_t>> chosen_;  // of each matrix
-  std::vector<Sizes> sizes_;                  // likewise
-  std::optional<DeferredUpdate> late_;        // the last: it works with all the others
+  const std::unique_ptr<ColumnChoice> columns_;
+  std::optional<DeferredUpdate> late_;  // the last: it works with all the others
 };
 
 }  // namespace ds

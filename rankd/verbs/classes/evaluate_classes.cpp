@@ -199,7 +199,7 @@ std::string evaluate_classes(const EvalArgs& args, FileSystem& files, const Mode
   const SampleSet samples({records}, reader.numbers(), INT32_MAX);
   const DType dtype = parse_dtype(args.dtype);
   const ModelDevice device(device_named(args.device), args.threads, [&](const ModelPlace& meta) {
-    ClassScorer(source, dtype, meta).rehearse(samples, args.batch);
+    ClassScorer(rehearsal_of(source), dtype, meta).rehearse(samples, args.batch);
   });
   Figures figures;
   figures.scores = make_score_report(source.model);

@@ -104,5 +104,16 @@ TEST_CASE("a tensor of another device than the stream's is refused", "[core][dev
       Catch::Contains("a tensor of cuda:") && Catch::Contains("the stream is of cpu"));
 }
 
+TEST_CASE("nobody is called for a tensor without bytes", "[core]") {
+  MetaMemory memory;
+  Stream meta({.device = Device::meta(), .memory = &memory});
+  HostCopy through(meta);
+  const Tensor t = Tensor::empty({8}, DType::kF32, meta);
+  int calls = 0;
+  through.down(t, [&](int64_t, const Tensor&) { ++calls; });
+  through.up(t, [&](int64_t, Tensor&) { ++calls; });
+  CHECK(calls == 0);
+}
+
 }  // namespace
 }  // namespace ds

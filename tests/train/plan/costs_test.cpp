@@ -84,6 +84,9 @@ TEST_CASE("the job that is measured has the operations of the other, and less of
   CHECK(dimensions(gpt2).inner == 4 * gpt2.n_embd);
   CHECK(less.micro_batch == 1);
   CHECK(less.length == 512);
+  CHECK(reduced_for_calibration(
+            testing::options_of({.stage = 2, .state = Tier::kHost, .zenflow = ZenflowOptions{}}))
+            .zero.zenflow == std::nullopt);
 
   options.model = LlamaConfig{.num_attention_heads = 32, .num_key_value_heads = 8};
   options.length = 128;

@@ -7,16 +7,11 @@
 #include "tests/support/catch.h"
 #include "tests/support/files/temporary_directory.h"
 #include "tests/train/heard_reports.h"
+#include "train/batches/no_data.h"
 #include "train/workspace.h"
 
 namespace ds {
 namespace {
-
-class NoData final : public BatchSource {
- public:
-  void fill(int64_t, int, const MicroBatch&) override {}
-  int64_t first_sample(int) const override { return 0; }
-};
 
 // Keeps the operations of the first forward pass.
 class ForwardOps final : public StepObserver {
