@@ -53,8 +53,7 @@ std::vector<uint8_t> mask_of_places(std::span<const chat::TextRange> places,
   for (size_t i = 0; i < places.size(); ++i) {
     while (next < learnt.size() && learnt[next].end <= places[i].begin) ++next;
     if (next == learnt.size()) break;
-    const bool is_empty = places[i].begin == places[i].end;
-    mask[i] = !is_empty && learnt[next].begin < places[i].end ? 1 : 0;
+    mask[i] = learnt[next].begin < places[i].end ? 1 : 0;
   }
   return mask;
 }

@@ -19,8 +19,9 @@ std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokeni
                                                          std::string_view text,
                                                          std::span<const int32_t> ids);
 
-// 1 for each token that shares a byte with one of the ranges, which are in their order, as
-// transformers' return_assistant_tokens_mask has it; 0 for others.
+// 1 for each token that shares a byte with one of the ranges, which are in their order, or stands
+// for no byte between two within one, as transformers' return_assistant_tokens_mask has it; 0 for
+// others.
 std::vector<uint8_t> mask_of_places(std::span<const chat::TextRange> places,
                                     std::span<const chat::TextRange> learnt);
 

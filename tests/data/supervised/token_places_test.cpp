@@ -68,6 +68,14 @@ TEST_CASE("white space that a tokenizer adds or drops moves no place", "[data]")
   CHECK((*places)[1].begin == 3);
   CHECK((*places)[2].begin == 9);
   CHECK((*places)[3].begin == 12);
+  // A token that stands for nothing, such as a space that is put in, is learnt within a range alone.
+  const std::vector<chat::TextRange> nothing{{0, 3}, {3, 3}, {3, 5}, {5, 5}};
+  const auto mask_of = [&](chat::TextRange learnt) {
+    return mask_of_places(nothing, std::span(&learnt, 1));
+  };
+  CHECK(mask_of({0, 5}) == std::vector<uint8_t>{1, 1, 1, 0});
+  CHECK(mask_of({3, 5}) == std::vector<uint8_t>{0, 0, 1, 0});
+  CHECK(mask_of({0, 3}) == std::vector<uint8_t>{1, 0, 0, 0});
   CHECK_FALSE(token_places(words, "One two<e>one", ids));
   CHECK_FALSE(token_places(words, "one two<e>one more", ids));
   CHECK_FALSE(token_places(words, "one two<e>", ids));
