@@ -18,6 +18,11 @@ constexpr std::string_view kHint =
     "give a data.chat.template that marks what is learnt with {% generation %} blocks, or data of "
     "format prompt_completion";
 
+std::string_view without_spaces_behind(std::string_view text) {
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 bool replies(const RecordMessage& message) {
   return message.role == kSpeaks || message.role == "model";
 }
@@ -96,33 +101,29 @@ std::vector<chat::TextRange> ChatSupervision::marked(const ChatRecord& chat,
 ChatSupervision::Turn ChatSupervision::turn_of(const ChatRecord& chat, int64_t message,
                                                const Texts& texts) const {
   const RecordMessage& spoken = nth(chat.messages, message);
-  const std::string& text = texts.whole().text;
-  const size_t before = texts.size_of_first(message);
+  const std::string_view text = texts.whole().text;
   const size_t after = texts.size_of_first(message + 1);
-  size_t begin = before;
-  if (replies(spoken) && message > 0) {
-    begin = texts.size_before_reply(message);
-  } else {  // what says that a turn begins is not learnt
-    const size_t found =
-        spoken.content.empty() ? std::string::npos : text.find(spoken.content, before);
-    if (found == std::string::npos || found > after) {
+  const bool is_asked_for = replies(spoken) && message > 0;
+  size_t begin = is_asked_for ? texts.size_before_reply(message) : texts.size_of_first(message);
+  if (begin > after) {
+    throw DataError(fmt::format("{}: the chat template writes nothing of message {}; {}",
+                                texts.where(), message + 1, kHint));
+  }
+  size_t end = begin + without_spaces_behind(text.substr(begin, after - begin)).size();
+  size_t size = 0;  // of the token that ends it
+  for (const std::string& token : rules_.special_tokens) {
+    if (text.substr(begin, end - begin).ends_with(token)) size = std::max(size, token.size());
+  }
+  if (!is_asked_for) {  // what says that a turn begins is not learnt
+    const std::string_view content = without_spaces_behind(spoken.content);
+    const std::string_view said = without_spaces_behind(text.substr(begin, end - size - begin));
+    if (content.empty() || !said.ends_with(content)) {
       throw DataError(
           fmt::format("{}: message {} does not stand in the text as it is, and nothing "
                       "tells where it begins; {}",
                       texts.where(), message + 1, kHint));
     }
-    begin = found;
-  }
-  if (begin > after) {
-    throw DataError(fmt::format("{}: the chat template writes nothing of message {}; {}",
-                                texts.where(), message + 1, kHint));
-  }
-  size_t end = after;
-  while (end > begin && is_space(text[end - 1])) --end;
-  const std::string_view said = std::string_view(text).substr(begin, end - begin);
-  size_t size = 0;  // of the token that ends it
-  for (const std::string& token : rules_.special_tokens) {
-    if (said.ends_with(token)) size = std::max(size, token.size());
+    begin += said.size() - content.size();
   }
   if (size == 0) return {.said = {begin, after}, .end = {after, after}};
   return {.said = {begin, end - size}, .end = {end - size, end}};

@@ -13,6 +13,7 @@
 
 #include "core/values/index.h"
 #include "data/text/record_lines.h"
+#include "data/tokenizer/forms/json_object.h"
 
 namespace ds {
 namespace {
@@ -43,10 +44,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kSpeaker
   refuse_line(place.path, place.line, defect);
 }
 
+// The last one of that name, as Python reads objects; null: there is none, or it is null.
 const rapidjson::Value* member(const rapidjson::Value& object, std::string_view name) {
-  const auto found = object.FindMember(rapidjson::Value(
-      rapidjson::StringRef(name.data(), static_cast<rapidjson::SizeType>(name.size()))));
-  return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
+  const rapidjson::Value* const found = last_member(object, name);
+  return found == nullptr || found->IsNull() ? nullptr : found;
 }
 
 std::string json_of(const rapidjson::Value& value) {

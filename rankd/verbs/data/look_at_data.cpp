@@ -1,6 +1,5 @@
 #include "rankd/verbs/data/look_at_data.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +48,7 @@ int run_look_at_data(const LookAtDataArgs& args) {
         "what is shown",
         hf_model_class(model)));
   }
+  sequence_length(config.data, model);  // which the model has to have positions for
   const TrainingData data = open_data(config.data, model, files);
   if (args.validation && !data.validation) {
     throw ConfigError("look-at-data --validation: the run has no validation data");
@@ -59,7 +59,7 @@ int run_look_at_data(const LookAtDataArgs& args) {
         fmt::format("look-at-data --sample {}: there are {}, counted from 0", args.sample,
                     set.size() == 1 ? "one sample" : fmt::format("{} samples", set.size())));
   }
-  for (const std::string& note : set.notes()) spdlog::info("{}", note);
+  for (const std::string& note : set.notes()) say(stderr, "note: {}\n", note);
   for (int64_t i = args.sample; i < std::min(args.sample + args.count, set.size()); ++i) {
     const ShownSample sample = shown_sample(set, data.rules, i);
     if (args.json) {

@@ -129,6 +129,12 @@ TEST_CASE("who speaks, and how turns end, says what is learnt", "[data]") {
   CHECK(learnt_of(plain({.roles = {"all"}}), kTalk).front().starts_with("<system>Be kind."));
 }
 
+TEST_CASE("what a message says is not looked for in the header of its turn", "[data]") {
+  const std::string talk = R"({"messages": [{"role": "user", "content": "user"},
+    {"role": "assistant", "content": "e"}, {"role": "user", "content": "e "}]})";
+  CHECK(learnt_of(plain({.roles = {"user"}}), talk) == Pieces{"user", "<e>", "e ", "<e>"});
+}
+
 TEST_CASE("a message of weight 0 is not learnt", "[data]") {
   const std::string talk = R"({"messages": [{"role": "user", "content": "a"},
     {"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"},

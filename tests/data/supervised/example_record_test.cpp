@@ -34,6 +34,8 @@ TEST_CASE("conversations are known by several names", "[data]") {
   CHECK(chat_of(R"({"instruction": "a", "input": "x", "output": "b", "system": "s"})") ==
         R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"a\nx"},)"
         R"({"role":"assistant","content":"b"}]})");
+  CHECK(chat_of(R"({"conversations":[{"from":"gpt","from":"human","value":"x","value":"a"},)"
+                R"({"from":"gpt","value":"b"}]})") == wanted);
   // What templates know beside messages; of a table it is a text.
   CHECK(chat_of(R"({"messages":[{"role":"user","content":"a"}],"tools":"[{\"name\":\"f\"}]"})") ==
         R"({"messages":[{"role":"user","content":"a"}],"tools":[{"name":"f"}]})");

@@ -38,6 +38,9 @@ expect_text out '"sample":11,"place":"'
 expect 2 look-at-data chat.json --sample 12
 expect_text err "--sample 12: there are 12 samples, counted from 0"
 
+expect 78 look-at-data chat.json data.sequence_length=4096
+expect_text err "data.sequence_length"
+
 # A first configuration for such data is written, and trains.
 expect 0 init --finetune model --data chat.jsonl --steps 2 --output tune.json
 expect 0 check tune.json
