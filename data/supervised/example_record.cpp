@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -145,9 +144,11 @@ class MessageReader {
     if (std::ranges::find(fields_.roles, speaker) != fields_.roles.end()) {
       return message_of(speaker, text_of(*value));
     }
+    std::vector<std::string_view> speakers;
+    for (const auto& [name, role] : kSpeakers) speakers.push_back(name);
     refuse(place_, fmt::format("{} is from \"{}\", expected one of {}; name others in "
                                "data.chat.roles",
-                               what, speaker, fmt::join(kSpeakers | std::views::keys, ", ")));
+                               what, speaker, fmt::join(speakers, ", ")));
   }
 
   bool weight_of(const rapidjson::Value& entry, const std::string& what) const {
