@@ -12,6 +12,7 @@ head -200 corpus.txt > held_out.txt
 printf 'In the beginning\nAnd then\n' > prompts.txt
 printf '{"id": 1, "prompt": "In the beginning"}\n{"text": "And then"}\n' > prompts.jsonl
 echo '[{"role": "user", "content": "Hello"}]' > conversations.json
+cp "$tests/../golden/supervised/chat.jsonl" .
 mkdir shards corpus
 printf '{"text": "one"}\n{"text": "two"}\n' > corpus/a.jsonl
 for part in 1 2; do seq 1 500 | sed 's/.*/{"text": "line & of it"}/' > shards/$part.jsonl; done
@@ -108,7 +109,7 @@ here() {  # an example's command line as it is run
     "dslaunch --hostfile"*) line+=" --dry-run" ;;
     "dslaunch init" | *" --chat") line="python3 $scratch/answering.py $line" ;;
   esac
-  [[ $1 == "dslaunch init"* ]] && line="rm -rf new && mkdir new && cd new && ln -s ../corpus.txt ../shards ../path . && $line"
+  [[ $1 == "dslaunch init"* ]] && line="rm -rf new && mkdir new && cd new && ln -s ../corpus.txt ../chat.jsonl ../shards ../path . && $line"
   echo "$line"
 }
 

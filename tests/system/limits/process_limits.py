@@ -205,7 +205,7 @@ def try_deaf(binaries, scratch):
 def main():
     binaries = pathlib.Path(sys.argv[1]).resolve()
     os.environ.pop("DSLAUNCH_RANKD", None)
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix="dslaunch-limits-"))
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="limits-"))
     try:
         (scratch / "train.json").write_text(json.dumps(CONFIG))
         (scratch / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(3000)))
