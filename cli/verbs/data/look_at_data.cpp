@@ -20,7 +20,7 @@ void describe_look_at_data(VerbApp& app, LookAtDataArgs& values) {
   app.footer(
       "Shows samples as a model is given them, after chat template, tokenizer, cutting and "
       "packing.\n"
-      "On a terminal what is learnt stands out in colour; elsewhere it stands in \u27e6 \u27e7.\n"
+      "On a terminal what is learnt stands out in colour; elsewhere it stands in double brackets.\n"
       "\n"
       "Examples:\n"
       "  dslaunch look-at-data train.json\n"
