@@ -1,5 +1,6 @@
-// Fuzzes records of supervised fine-tuning: the first byte says of which kind and in which layout the
-// others are a file. Conversations go through a template that marks nothing and one that marks turns.
+// Fuzzes records of supervised fine-tuning: the first byte says of which kind and in which layout
+// the others are a file. Conversations go through a template that marks nothing, and one that marks
+// what is learnt.
 #include <array>
 
 #include "data/supervised/supervised_samples.h"

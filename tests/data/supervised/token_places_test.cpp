@@ -68,7 +68,7 @@ TEST_CASE("white space that a tokenizer adds or drops moves no place", "[data]")
   CHECK((*places)[1].begin == 3);
   CHECK((*places)[2].begin == 9);
   CHECK((*places)[3].begin == 12);
-  // A token that stands for nothing, such as a space that is put in, is learnt within a range alone.
+  // A token that stands for nothing, as a space that is put in, is learnt within a range alone.
   const std::vector<chat::TextRange> nothing{{0, 3}, {3, 3}, {3, 5}, {5, 5}};
   const auto mask_of = [&](chat::TextRange learnt) {
     return mask_of_places(nothing, std::span(&learnt, 1));
