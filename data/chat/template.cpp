@@ -63,6 +63,7 @@ RenderedChat ChatTemplate::render(const rapidjson::Value& variables, const ChatC
     RenderedChat out;
     out.text = interpreter.run();
     out.generation = interpreter.generation();
+    out.has_marks = has_generation_;
     out.unplaced_generation_line = interpreter.unplaced_generation_line();
     return out;
   } catch (const chat::Fault& fault) {

@@ -24,6 +24,7 @@ struct RenderedChat {
   // The first generation block that wrote into a value (in a macro, say), whose place is unknown;
   // 0: none. With one, `generation` is not whole.
   int unplaced_generation_line = 0;
+  bool has_marks = false;  // whether the template has such blocks, be it that they wrote nothing
 };
 
 // Immutable, so that threads may render by one together.

@@ -70,7 +70,10 @@ class ChatSupervision::Texts {
 };
 
 bool ChatSupervision::is_learnt(const RecordMessage& message) const {
-  return message.is_learnt && std::ranges::find(rules_.roles, message.role) != rules_.roles.end();
+  const auto names = [&](std::string_view role) {
+    return std::ranges::find(rules_.roles, role) != rules_.roles.end();
+  };
+  return message.is_learnt && (names(message.role) || (replies(message) && names(kSpeaks)));
 }
 
 std::vector<chat::TextRange> ChatSupervision::marked(const ChatRecord& chat,
@@ -159,7 +162,15 @@ SupervisedText ChatSupervision::supervise(const ChatRecord& chat, const RecordPl
   const Texts texts(format_, chat, place);
   const RenderedChat& whole = texts.whole();
   SupervisedText out{.text = whole.text};
-  if (rules_.roles == std::vector{std::string(kEverything)} && !chat.prompt) {
+  const bool learns_all = rules_.roles == std::vector{std::string(kEverything)} && !chat.prompt;
+  if ((learns_all || chat.prompt) &&
+      !std::ranges::all_of(chat.messages, &RecordMessage::is_learnt)) {
+    throw DataError(
+        fmt::format("{}: a message has \"weight\" 0, and {} is learnt here whatever it "
+                    "weighs; remove the weight, or give \"messages\" and train_on",
+                    texts.where(), chat.prompt ? "a whole completion" : "everything"));
+  }
+  if (learns_all) {
     out.learnt = {{0, whole.text.size()}};
     return out;
   }
@@ -179,8 +190,7 @@ SupervisedText ChatSupervision::supervise(const ChatRecord& chat, const RecordPl
         "and nothing tells where that stands; move it out of the macro or set block",
         texts.where(), whole.unplaced_generation_line));
   }
-  out.learnt =
-      whole.generation.empty() ? by_turns(chat, texts) : marked(chat, whole, texts.where());
+  out.learnt = !whole.has_marks ? by_turns(chat, texts) : marked(chat, whole, texts.where());
   return out;
 }
 

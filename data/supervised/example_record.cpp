@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kChatSection = "data.chat.messages";
 constexpr std::string_view kPromptSection = "data.prompt_completion";
+constexpr int kDeepest = 200;       // levels of a message
 constexpr int32_t kNoLabel = -100;  // PyTorch's ignore_index, in labels of transformers
 
 constexpr std::array<std::string_view, 8> kRoles{"system", "developer", "user",     "assistant",
@@ -49,25 +50,45 @@ const rapidjson::Value* member(const rapidjson::Value& object, std::string_view 
   return found == nullptr || found->IsNull() ? nullptr : found;
 }
 
-std::string json_of(const rapidjson::Value& value) {
+// Writing costs stack by the level, as templates are given no more either.
+bool is_deeper(const rapidjson::Value& value, int levels) {
+  if (!value.IsArray() && !value.IsObject()) return false;
+  if (levels == 0) return true;
+  const auto exceeds = [&](const rapidjson::Value& inner) { return is_deeper(inner, levels - 1); };
+  if (value.IsArray()) return std::ranges::any_of(value.Begin(), value.End(), exceeds);
+  return std::any_of(value.MemberBegin(), value.MemberEnd(),
+                     [&](const auto& inner) { return exceeds(inner.value); });
+}
+
+std::string json_of(const rapidjson::Value& value, const RecordPlace& place) {
+  if (is_deeper(value, kDeepest)) {
+    refuse(place, fmt::format("a message or tool is nested deeper than {} levels", kDeepest));
+  }
   rapidjson::StringBuffer text;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(text);
-  value.Accept(writer);
+  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>,
+                    rapidjson::CrtAllocator, rapidjson::kWriteValidateEncodingFlag>
+      writer(text);
+  if (!value.Accept(writer)) {
+    refuse(place, "a message or tool has a number that is not finite, or a text that is no UTF-8");
+  }
   return {text.GetString(), text.GetSize()};
 }
 
-std::string json_of(std::string_view text) {
-  return json_of(rapidjson::Value(
-      rapidjson::StringRef(text.data(), static_cast<rapidjson::SizeType>(text.size()))));
+std::string json_of(std::string_view text, const RecordPlace& place) {
+  return json_of(rapidjson::Value(rapidjson::StringRef(
+                     text.data(), static_cast<rapidjson::SizeType>(text.size()))),
+                 place);
 }
 
 std::string text_of(const rapidjson::Value& value) {
   return {value.GetString(), value.GetStringLength()};
 }
 
-RecordMessage message_of(std::string_view role, std::string_view content) {
+RecordMessage message_of(std::string_view role, std::string_view content,
+                         const RecordPlace& place) {
   return {.role = std::string(role),
-          .json = fmt::format(R"({{"role":{},"content":{}}})", json_of(role), json_of(content)),
+          .json = fmt::format(R"({{"role":{},"content":{}}})", json_of(role, place),
+                              json_of(content, place)),
           .content = std::string(content)};
 }
 
@@ -89,7 +110,7 @@ std::string others_of(const rapidjson::Value& object, const RecordPlace& place) 
     } else if (!value->IsArray()) {
       refuse(place, fmt::format("\"{}\" is no list", name));
     }
-    out += fmt::format(R"(,"{}":{})", name, is_text ? text_of(*value) : json_of(*value));
+    out += fmt::format(R"(,"{}":{})", name, is_text ? text_of(*value) : json_of(*value, place));
   }
   return out;
 }
@@ -127,7 +148,7 @@ class MessageReader {
     }
     const rapidjson::Value* const content = member(entry, "content");
     return {.role = name,
-            .json = json_of(entry),
+            .json = json_of(entry, place_),
             .content = content != nullptr && content->IsString() ? text_of(*content) : ""};
   }
 
@@ -140,9 +161,9 @@ class MessageReader {
     const std::string speaker = text_of(*from);
     const auto found = std::ranges::find(kSpeakers, speaker,
                                          &std::pair<std::string_view, std::string_view>::first);
-    if (found != kSpeakers.end()) return message_of(found->second, text_of(*value));
+    if (found != kSpeakers.end()) return message_of(found->second, text_of(*value), place_);
     if (std::ranges::find(fields_.roles, speaker) != fields_.roles.end()) {
-      return message_of(speaker, text_of(*value));
+      return message_of(speaker, text_of(*value), place_);
     }
     std::vector<std::string_view> speakers;
     for (const auto& [name, role] : kSpeakers) speakers.push_back(name);
@@ -186,10 +207,10 @@ ChatRecord chat_of_alpaca(const rapidjson::Value& object, const RecordPlace& pla
   const std::string system = optional_text(object, "system", place);
   const std::string input = optional_text(object, "input", place);
   const std::string instruction = optional_text(object, "instruction", place);
-  if (!system.empty()) chat.messages.push_back(message_of("system", system));
+  if (!system.empty()) chat.messages.push_back(message_of("system", system, place));
   chat.messages.push_back(
-      message_of("user", input.empty() ? instruction : instruction + "\n" + input));
-  chat.messages.push_back(message_of("assistant", optional_text(object, "output", place)));
+      message_of("user", input.empty() ? instruction : instruction + "\n" + input, place));
+  chat.messages.push_back(message_of("assistant", optional_text(object, "output", place), place));
   return chat;
 }
 
@@ -212,6 +233,8 @@ std::string prompt_of_alpaca(const rapidjson::Value& object, const RecordPlace& 
 
 }  // namespace
 
+std::span<const std::string_view> known_roles() { return kRoles; }
+
 std::string first_messages(const ChatRecord& chat, int64_t count) {
   std::string out = R"({"messages":[)";
   for (int64_t i = 0; i < count; ++i) {
@@ -233,14 +256,27 @@ ChatRecord chat_record(const rapidjson::Value& object, const ChatFields& fields,
                   .others = others_of(object, place),
                   .prompt = {}};
   const std::string system = optional_text(object, "system", place);
-  if (!system.empty() && chat.messages.front().role != "system") {
-    chat.messages.insert(chat.messages.begin(), message_of("system", system));
+  if (!system.empty() && chat.messages.front().role == "system") {
+    refuse(place, "\"system\" and the first message both are the system's; remove one of them");
+  }
+  if (!system.empty()) {
+    chat.messages.insert(chat.messages.begin(), message_of("system", system, place));
   }
   return chat;
 }
 
 PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFields& fields,
                                   const RecordPlace& place) {
+  for (const char* const beside : {"system", "history"}) {
+    const rapidjson::Value* const value = member(object, beside);
+    if (value == nullptr || (value->IsString() && value->GetStringLength() == 0) ||
+        (value->IsArray() && value->Empty())) {
+      continue;
+    }
+    refuse(place, fmt::format("\"{}\" beside a prompt is not read; put it into the prompt, or give "
+                              "\"messages\" and data.format chat",
+                              beside));
+  }
   const bool names_none = !fields.prompt && !fields.completion;
   if (names_none && member(object, "prompt") == nullptr && is_alpaca(object)) {
     return {.prompt = prompt_of_alpaca(object, place),

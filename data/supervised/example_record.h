@@ -6,10 +6,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ds {
+
+// Roles that messages have without being named in ChatFields.
+std::span<const std::string_view> known_roles();
 
 struct RecordPlace {
   std::string path;

@@ -1,5 +1,6 @@
 #include "data/supervised/token_places.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/text/letters.h"
@@ -28,6 +29,14 @@ std::optional<chat::TextRange> find_piece(std::string_view text, size_t from,
   return std::nullopt;
 }
 
+// What tokens add to a text that others went before in, as Tokenizer::in_text() has it of one.
+std::string text_of_group(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  std::vector<int32_t> twice(ids.begin(), ids.end());
+  twice.insert(twice.end(), ids.begin(), ids.end());
+  const std::string both = tokenizer.decode(twice);
+  return both.substr(std::min(tokenizer.decode(ids).size(), both.size()));
+}
+
 }  // namespace
 
 std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokenizer,
@@ -36,11 +45,18 @@ std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokeni
   std::vector<chat::TextRange> places;
   places.reserve(ids.size());
   size_t at = 0;
-  for (const int32_t id : ids) {
-    const std::optional<chat::TextRange> place = find_piece(text, at, tokenizer.in_text(id));
+  for (size_t i = 0; i < ids.size();) {
+    // The bytes of a character that are tokens each are a text together alone.
+    constexpr size_t kMostBytes = 4;
+    size_t count = 1;
+    std::optional<chat::TextRange> place = find_piece(text, at, tokenizer.in_text(ids[i]));
+    while (!place && count < std::min(kMostBytes, ids.size() - i)) {
+      place = find_piece(text, at, text_of_group(tokenizer, ids.subspan(i, ++count)));
+    }
     if (!place) return std::nullopt;
-    places.push_back(*place);
+    places.insert(places.end(), count, *place);
     at = place->end;
+    i += count;
   }
   if (skip_spaces(text, at) != text.size()) return std::nullopt;
   return places;

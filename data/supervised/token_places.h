@@ -13,7 +13,8 @@
 namespace ds {
 
 // Byte ranges of the text, one for each of its tokens, of which neighbours may leave out white
-// space that a tokenizer drops. A token that is a part of a character has the bytes it stands for.
+// space that a tokenizer drops. A token of bytes has those it stands for, but where those of one
+// character are told as U+FFFD by themselves: then each has all of it.
 // Nothing where the tokens do not spell the text: the tokenizer normalizes it.
 std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokenizer,
                                                          std::string_view text,

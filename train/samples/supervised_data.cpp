@@ -1,6 +1,7 @@
 #include "train/samples/supervised_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -38,8 +39,34 @@ LongExamples long_examples(TooLong value) {
   throw InternalError("data.too_long");
 }
 
+// Whose turns are learnt has to be somebody.
+void require_roles(const ChatConfig& chat) {
+  const std::string key = "data.chat.train_on";
+  if (chat.train_on.empty()) {
+    throw ConfigError(key + ": nobody's messages are learnt; name a role, or \"all\"");
+  }
+  const std::span<const std::string_view> known = known_roles();
+  for (const std::string& role : chat.train_on) {
+    if (role == "all") {
+      if (chat.train_on.size() == 1 && chat.train_on_eos == TrainOnEos::kTurn) continue;
+      throw ConfigError(key +
+                        ": \"all\" is every token, whoever says it; give it alone, without "
+                        "train_on_eos");
+    }
+    if (std::ranges::find(known, role) != known.end() ||
+        std::ranges::find(chat.roles, role) != chat.roles.end()) {
+      continue;
+    }
+    throw ConfigError(
+        fmt::format("{}: \"{}\" is none of {}; name roles of your own in "
+                    "data.chat.roles",
+                    key, role, fmt::join(known, ", ")));
+  }
+}
+
 ChatSupervision supervision_of(const DataSection& data, FileSystem& files) {
   const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
+  require_roles(chat);
   SupervisionRules rules{.roles = chat.train_on, .ends = learnt_ends(chat.train_on_eos)};
   for (const auto& [token, id] : special_tokens(files, data.tokenizer)) {
     rules.special_tokens.push_back(token);
@@ -87,9 +114,8 @@ std::unique_ptr<ExampleReader> examples_of(const DataSection& data, const Tokeni
       return prompts_of(data, *tokenizer, files);
     case DataFormat::kChat: {
       const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
-      ChatFields fields{.messages = chat.messages, .roles = chat.roles};
-      fields.roles.insert(fields.roles.end(), chat.train_on.begin(), chat.train_on.end());
-      return chat_examples(*tokenizer, std::move(fields), supervision_of(data, files));
+      return chat_examples(*tokenizer, {.messages = chat.messages, .roles = chat.roles},
+                           supervision_of(data, files));
     }
   }
   throw InternalError("data.format: text has no examples");

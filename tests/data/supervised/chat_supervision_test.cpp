@@ -151,6 +151,36 @@ TEST_CASE("a message of weight 0 is not learnt", "[data]") {
                     Contains("chat.jsonl:3: message 1 of \"messages\" has a \"weight\""));
 }
 
+TEST_CASE("a weight is refused where everything is learnt whatever it weighs", "[data]") {
+  const std::string talk = R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "assistant", "content": "b", "weight": 0}]})";
+  CHECK_THROWS_WITH(learnt_of(plain({.roles = {"all"}}), talk),
+                    Contains("chat.jsonl:3: a message has \"weight\" 0, and everything is learnt"));
+}
+
+TEST_CASE("the model is the assistant by another name", "[data]") {
+  const std::string talk = R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "model", "content": "b"}]})";
+  CHECK(learnt_of({format_of("{% for m in messages %}<{{ m.role }}>{{ m.content }}<e>{% endfor %}"
+                             "{% if add_generation_prompt %}<model>{% endif %}",
+                             "", ""),
+                   {.special_tokens = {"<e>"}}},
+                  talk) == Pieces{"b", "<e>"});
+}
+
+TEST_CASE("a template that marks none of a conversation has nothing of it learnt", "[data]") {
+  const ChatSupervision last({format_of("{% for m in messages %}{% if loop.last and m.role == "
+                                        "'assistant' %}{% generation %}{{ m.content }}"
+                                        "{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
+                                        "{% endfor %}",
+                                        "", "")},
+                             {});
+  CHECK(learnt_of(last, kTalk) == Pieces{"Four."});
+  CHECK(learnt_of(last, R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]})")
+            .empty());
+}
+
 TEST_CASE("a template that marks what is learnt is asked for nothing else", "[data]") {
   const std::string source =
       "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<e>"

@@ -53,12 +53,29 @@ TEST_CASE("a conversation that is none is refused with its line", "[data]") {
       {R"({"conversations": [{"from": "human"}]})", "has no text \"from\" and \"value\""},
       {R"({"messages": [{"role": "user", "content": "a"}], "tools": "x"})", "no list of JSON"},
       {R"({"instruction": "a", "output": "b", "history": [["c", "d"]]})", "\"history\""},
+      {R"({"messages": [{"role": "system", "content": "a"}], "system": "b"})",
+       "remove one of them"},
       {R"({"instruction": 5, "output": "b"})", "the field \"instruction\" is no text"},
   }));
   CAPTURE(json);
   CHECK_THROWS_WITH(chat_of(json), Contains("a.jsonl:7: ") && Contains(defect));
   CHECK(chat_of(R"({"messages": [{"role": "critic", "content": "a"}]})", {.roles = {"critic"}})
             .find("critic") != std::string::npos);
+}
+
+TEST_CASE("what no template is given is refused before it is written", "[data]") {
+  const std::string deep(100'000, '['), end(100'000, ']');
+  rapidjson::Document object;
+  object.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(
+      (R"({"messages": [{"role": "user", "content": )" + deep + end + "}]}").c_str());
+  REQUIRE_FALSE(object.HasParseError());
+  CHECK_THROWS_WITH(chat_record(object, {}, kPlace),
+                    Contains("a.jsonl:7: a message or tool is nested deeper than 200 levels"));
+  object.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(
+      R"({"messages": [{"role": "user", "content": "a", "score": NaN}]})");
+  REQUIRE_FALSE(object.HasParseError());
+  CHECK_THROWS_WITH(chat_record(object, {}, kPlace),
+                    Contains("a.jsonl:7: a message or tool has a number that is not finite"));
 }
 
 TEST_CASE("prompts are texts, messages or Alpaca's", "[data]") {
@@ -72,6 +89,8 @@ TEST_CASE("prompts are texts, messages or Alpaca's", "[data]") {
   CHECK(alpaca.completion == "O");
   CHECK(read(R"({"instruction": "I", "output": "O"})").prompt.find("Input") == std::string::npos);
   CHECK_THROWS_WITH(read(R"({"prompt": "a", "completion": []})"), Contains("a.jsonl:7: "));
+  CHECK_THROWS_WITH(read(R"({"prompt": "a", "completion": "b", "system": "s"})"),
+                    Contains("a.jsonl:7: \"system\" beside a prompt is not read"));
   CHECK_THROWS_WITH(read(R"({"prompt": "a"})"), Contains("there is no field \"completion\""));
 }
 

@@ -4,7 +4,10 @@
 
 #include <rapidjson/document.h>
 
+#include <array>
+
 #include "core/files/file.h"
+#include "core/text/utf8.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
@@ -79,6 +82,37 @@ TEST_CASE("white space that a tokenizer adds or drops moves no place", "[data]")
   CHECK_FALSE(token_places(words, "One two<e>one", ids));
   CHECK_FALSE(token_places(words, "one two<e>one more", ids));
   CHECK_FALSE(token_places(words, "one two<e>", ids));
+}
+
+// An x, and the bytes of a character as tokens each, as SentencePiece falls back to them.
+class ByteTokens final : public Tokenizer {
+ public:
+  int64_t vocab_size() const override { return 5; }
+  bool knows(int32_t) const override { return true; }
+  size_t encode_part(std::string_view, const TextPart&, std::vector<int32_t>&) const override {
+    return 0;
+  }
+  std::string decode(std::span<const int32_t> ids) const override {
+    constexpr std::array<std::string_view, 5> kTexts{"x", "\xf0", "\x9f", "\x98", "\x80"};
+    std::string bytes;
+    for (const int32_t id : ids) bytes += kTexts.at(static_cast<size_t>(id));
+    return as_utf8(bytes);
+  }
+  std::string in_text(int32_t id) const override {
+    return decode(std::array{id, id}).substr(decode(std::array{id}).size());
+  }
+};
+
+TEST_CASE("bytes that are tokens each stand for their character", "[data]") {
+  const std::vector<int32_t> ids{0, 1, 2, 3, 4, 0};
+  const auto places = token_places(ByteTokens(), "x\U0001F600x", ids);
+  REQUIRE(places);
+  for (size_t i = 1; i < 5; ++i) {
+    CHECK((*places)[i].begin == 1);
+    CHECK((*places)[i].end == 5);
+  }
+  CHECK((*places)[5].begin == 5);
+  CHECK_FALSE(token_places(ByteTokens(), "x\U0001F601x", ids));
 }
 
 }  // namespace

@@ -97,6 +97,18 @@ TEST_CASE("examples have the tokens and labels of TRL", "[train]") {
   check_samples(cut, cut.wanted("chat_truncated")["samples"], 48);
 }
 
+TEST_CASE("whose messages are learnt has to be somebody", "[train]") {
+  const auto [chat, why] = GENERATE(table<std::string, std::string>({
+      {R"({"train_on": []})", "nobody's messages are learnt"},
+      {R"({"train_on": "asistant"})", "\"asistant\" is none of system"},
+      {R"({"train_on": ["all", "user"]})", "give it alone"},
+      {R"({"train_on": "all", "train_on_eos": "none"})", "without train_on_eos"},
+  }));
+  CAPTURE(chat);
+  Supervised run(kCases[0].data + R"(, "chat": )" + chat, 4, 1);
+  CHECK_THROWS_WITH(run.samples(), Catch::Contains("data.chat.train_on: ") && Catch::Contains(why));
+}
+
 TEST_CASE("examples train as TRL's SFTTrainer trains them", "[train]") {
   for (const Case& each : kCases) {
     Supervised run(each.data, 4, 10);
