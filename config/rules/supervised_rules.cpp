@@ -26,7 +26,6 @@ void section_rules(const RuleContext& r, const SupervisedData& data) {
   refuse({"chat", data.chat && data.format != DataFormat::kChat && !has_prompts}, "chat");
   if (has_prompts) {
     refuse({"chat.messages", chat.messages.has_value()}, "chat");
-    refuse({"chat.roles", !chat.roles.empty()}, "chat");
     refuse({"chat.train_on", chat.train_on != silent.train_on}, "chat");
     refuse({"chat.train_on_eos", chat.train_on_eos != silent.train_on_eos}, "chat");
   } else {

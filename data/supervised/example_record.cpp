@@ -294,7 +294,7 @@ PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFi
     refuse(place, fmt::format("\"{}\" and \"{}\" are neither two texts nor two lists of messages",
                               first, second));
   }
-  const ChatFields any{.messages = {}};
+  const ChatFields any{.messages = {}, .roles = fields.roles};
   const MessageReader reader(any, place);
   ChatRecord chat{
       .messages = reader.read(prompt, first), .others = others_of(object, place), .prompt = {}};

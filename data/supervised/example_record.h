@@ -49,6 +49,7 @@ ChatRecord chat_record(const rapidjson::Value& object, const ChatFields& fields,
 // A prompt and what follows it: two texts, or two lists of messages.
 struct PromptFields {
   std::optional<std::string> prompt{}, completion{};
+  std::vector<std::string> roles{};  // of messages, as in ChatFields
 };
 struct PromptAndCompletion {
   std::string prompt, completion;

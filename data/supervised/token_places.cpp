@@ -29,15 +29,14 @@ std::optional<chat::TextRange> find_piece(std::string_view text, size_t from,
   return std::nullopt;
 }
 
-// What tokens add to a text that others went before in, as Tokenizer::in_text() has it of one.
-std::string text_of_group(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+}  // namespace
+
+std::string text_within(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   std::vector<int32_t> twice(ids.begin(), ids.end());
   twice.insert(twice.end(), ids.begin(), ids.end());
   const std::string both = tokenizer.decode(twice);
   return both.substr(std::min(tokenizer.decode(ids).size(), both.size()));
 }
-
-}  // namespace
 
 std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokenizer,
                                                          std::string_view text,
@@ -51,7 +50,7 @@ std::optional<std::vector<chat::TextRange>> token_places(const Tokenizer& tokeni
     size_t count = 1;
     std::optional<chat::TextRange> place = find_piece(text, at, tokenizer.in_text(ids[i]));
     while (!place && count < std::min(kMostBytes, ids.size() - i)) {
-      place = find_piece(text, at, text_of_group(tokenizer, ids.subspan(i, ++count)));
+      place = find_piece(text, at, text_within(tokenizer, ids.subspan(i, ++count)));
     }
     if (!place) return std::nullopt;
     places.insert(places.end(), count, *place);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "data/tokenizer/tokenizer.h"
 
 namespace ds {
+
+// What tokens add to a text that others went before in, as Tokenizer::in_text() has it of one.
+std::string text_within(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 // Byte ranges of the text, one for each of its tokens, of which neighbours may leave out white
 // space that a tokenizer drops. A token of bytes has those it stands for, but where those of one

@@ -92,12 +92,12 @@ std::unique_ptr<ExampleReader> prompts_of(const DataSection& data, const Tokeniz
                                           FileSystem& files) {
   const PromptCompletionConfig c =
       data.supervised.prompt_completion.value_or(PromptCompletionConfig());
-  PromptForm form{.fields = {.prompt = c.prompt, .completion = c.completion},
+  const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
+  PromptForm form{.fields = {.prompt = c.prompt, .completion = c.completion, .roles = chat.roles},
                   .learns_prompt = c.train_on_prompt,
                   .frame = read_frame(files, data.tokenizer, tokenizer),
                   .end = end_token(data, tokenizer, files)};
-  const bool is_asked = data.supervised.chat && data.supervised.chat->chat_template;
-  if (is_asked || ChatFormat::exists(files, data.tokenizer)) {
+  if (chat.chat_template || ChatFormat::exists(files, data.tokenizer)) {
     form.chat = supervision_of(data, files);
   }
   return prompt_examples(tokenizer, std::move(form));

@@ -9,6 +9,7 @@
 #include "core/values/index.h"
 #include "data/document_rows.h"
 #include "data/supervised/supervised_samples.h"
+#include "data/supervised/token_places.h"
 
 namespace ds {
 namespace {
@@ -57,9 +58,11 @@ ShownSample of_text(std::span<const int32_t> numbers, const DocumentRules& rules
 
 std::string text_of(std::span<const int32_t> ids, const Tokenizer* tokenizer) {
   if (tokenizer == nullptr) return fmt::format("{} ", fmt::join(ids, " "));
+  const auto knows = [&](int32_t id) { return tokenizer->knows(id); };
+  if (std::ranges::all_of(ids, knows)) return as_utf8(text_within(*tokenizer, ids));
   std::string text;
   for (const int32_t id : ids) {
-    text += tokenizer->knows(id) ? tokenizer->in_text(id) : fmt::format("<id {}>", id);
+    text += knows(id) ? tokenizer->in_text(id) : fmt::format("<id {}>", id);
   }
   return as_utf8(text);
 }

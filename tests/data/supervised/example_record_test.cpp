@@ -89,6 +89,10 @@ TEST_CASE("prompts are texts, messages or Alpaca's", "[data]") {
   CHECK(alpaca.completion == "O");
   CHECK(read(R"({"instruction": "I", "output": "O"})").prompt.find("Input") == std::string::npos);
   CHECK_THROWS_WITH(read(R"({"prompt": "a", "completion": []})"), Contains("a.jsonl:7: "));
+  const std::string critic = R"({"prompt": [{"role": "critic", "content": "a"}],
+    "completion": [{"role": "assistant", "content": "b"}]})";
+  CHECK_THROWS_WITH(read(critic), Contains("name others in data.chat.roles"));
+  CHECK(read(critic, {.roles = {"critic"}}).chat->prompt == 1);
   CHECK_THROWS_WITH(read(R"({"prompt": "a", "completion": "b", "system": "s"})"),
                     Contains("a.jsonl:7: \"system\" beside a prompt is not read"));
   CHECK_THROWS_WITH(read(R"({"prompt": "a"})"), Contains("there is no field \"completion\""));
