@@ -20,8 +20,8 @@ class LoadedSource : public BatchSource {
   }
 
  protected:
-  LoadedSource(DataLoader loader, const SamplePlace& place, StepObserver* observer)
-      : loader_(std::move(loader)), place_(place), observer_(observer) {}
+  LoadedSource(const DataLoader& loader, const SamplePlace& place, StepObserver* observer)
+      : loader_(loader), place_(place), observer_(observer) {}
   const DataLoader& loader() const { return loader_; }
   const SamplePlace& place() const { return place_; }
 
