@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/layers/pipeline_parts.h"
+#include "model/modules/pipeline_stage.h"
 
 namespace ds::detail {
 
