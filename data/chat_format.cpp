@@ -19,7 +19,6 @@ namespace ds {
 namespace {
 
 constexpr int64_t kLargestConfig = int64_t{1} << 26;
-constexpr int kDeepest = 200;
 constexpr const char* kDefault = "default";
 constexpr const char* kForTools = "tool_use";
 constexpr std::array kRoles{"bos_token", "eos_token", "unk_token", "sep_token",
@@ -62,7 +61,8 @@ std::string beyond_limits(std::string_view json) {
     } else if (in_text) {
       continue;
     } else if (c == '[' || c == '{') {
-      if (++depth > kDeepest) return fmt::format("nested deeper than {} levels", kDeepest);
+      if (++depth > ChatFormat::kDeepest)
+        return fmt::format("nested deeper than {} levels", ChatFormat::kDeepest);
     } else if (c == ']' || c == '}') {
       --depth;
     } else if (c == '-' || (c >= '0' && c <= '9')) {

@@ -13,6 +13,8 @@ namespace ds {
 
 class ChatFormat {
  public:
+  static constexpr int kDeepest = 200;  // levels of a conversation that templates are given
+
   // `tokenizer`: in the words of make_tokenizer. `chosen`: a file with a template, or the name of
   // one of several; empty: chat_template.jinja, or else the chat_template of tokenizer_config.json
   // or of chat_template.json. InputMissing where there is none, with the names that there are;

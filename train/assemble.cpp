@@ -489,7 +489,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
   require_labelled(data, model);
   if (data.supervised.is_used()) {
     const SupervisedReader reader(data, model, files);
-    SampleSets samples = open_supervised_data(data, reader);
+    SampleSets samples = open_record_samples(data, reader);
     return {.tokenizer = reader.tokenizer(),
             .train = std::move(samples.train),
             .validation = std::move(samples.validation),

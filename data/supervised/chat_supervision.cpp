@@ -190,7 +190,7 @@ SupervisedText ChatSupervision::supervise(const ChatRecord& chat, const RecordPl
         "and nothing tells where that stands; move it out of the macro or set block",
         texts.where(), whole.unplaced_generation_line));
   }
-  out.learnt = !whole.has_marks ? by_turns(chat, texts) : marked(chat, whole, texts.where());
+  out.learnt = whole.has_marks ? marked(chat, whole, texts.where()) : by_turns(chat, texts);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/values/index.h"
+#include "data/chat_format.h"
 #include "data/text/record_lines.h"
 #include "data/tokenizer/forms/json_object.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::string_view kChatSection = "data.chat.messages";
 constexpr std::string_view kPromptSection = "data.prompt_completion";
-constexpr int kDeepest = 200;       // levels of a message
 constexpr int32_t kNoLabel = -100;  // PyTorch's ignore_index, in labels of transformers
 
 constexpr std::array<std::string_view, 8> kRoles{"system", "developer", "user",     "assistant",
@@ -61,8 +61,9 @@ bool is_deeper(const rapidjson::Value& value, int levels) {
 }
 
 std::string json_of(const rapidjson::Value& value, const RecordPlace& place) {
-  if (is_deeper(value, kDeepest)) {
-    refuse(place, fmt::format("a message or tool is nested deeper than {} levels", kDeepest));
+  if (is_deeper(value, ChatFormat::kDeepest)) {
+    refuse(place,
+           fmt::format("a message or tool is nested deeper than {} levels", ChatFormat::kDeepest));
   }
   rapidjson::StringBuffer text;
   rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>,
@@ -204,14 +205,24 @@ ChatRecord chat_of_alpaca(const rapidjson::Value& object, const RecordPlace& pla
     refuse(place, "\"history\" beside \"instruction\" is not read; give \"messages\"");
   }
   ChatRecord chat;
-  const std::string system = optional_text(object, "system", place);
   const std::string input = optional_text(object, "input", place);
   const std::string instruction = optional_text(object, "instruction", place);
-  if (!system.empty()) chat.messages.push_back(message_of("system", system, place));
   chat.messages.push_back(
       message_of("user", input.empty() ? instruction : instruction + "\n" + input, place));
   chat.messages.push_back(message_of("assistant", optional_text(object, "output", place), place));
   return chat;
+}
+
+ChatRecord chat_of_list(const rapidjson::Value& object, const ChatFields& fields,
+                        const RecordPlace& place) {
+  const bool is_sharegpt = !fields.messages && member(object, "messages") == nullptr &&
+                           member(object, "conversations") != nullptr;
+  const std::string name =
+      is_sharegpt ? std::string("conversations") : fields.messages.value_or("messages");
+  const rapidjson::Value& list = field_on_line(object, name, kChatSection, place.path, place.line);
+  return {.messages = MessageReader(fields, place).read(list, name),
+          .others = others_of(object, place),
+          .prompt = {}};
 }
 
 std::string prompt_of_alpaca(const rapidjson::Value& object, const RecordPlace& place) {
@@ -246,22 +257,15 @@ std::string first_messages(const ChatRecord& chat, int64_t count) {
 
 ChatRecord chat_record(const rapidjson::Value& object, const ChatFields& fields,
                        const RecordPlace& place) {
-  std::string name = fields.messages.value_or("messages");
-  if (!fields.messages && member(object, name) == nullptr) {
-    if (is_alpaca(object)) return chat_of_alpaca(object, place);
-    if (member(object, "conversations") != nullptr) name = "conversations";
-  }
-  const rapidjson::Value& list = field_on_line(object, name, kChatSection, place.path, place.line);
-  ChatRecord chat{.messages = MessageReader(fields, place).read(list, name),
-                  .others = others_of(object, place),
-                  .prompt = {}};
+  const bool names_none = !fields.messages && member(object, "messages") == nullptr;
+  ChatRecord chat = names_none && is_alpaca(object) ? chat_of_alpaca(object, place)
+                                                    : chat_of_list(object, fields, place);
   const std::string system = optional_text(object, "system", place);
-  if (!system.empty() && chat.messages.front().role == "system") {
+  if (system.empty()) return chat;
+  if (chat.messages.front().role == "system") {
     refuse(place, "\"system\" and the first message both are the system's; remove one of them");
   }
-  if (!system.empty()) {
-    chat.messages.insert(chat.messages.begin(), message_of("system", system, place));
-  }
+  chat.messages.insert(chat.messages.begin(), message_of("system", system, place));
   return chat;
 }
 
@@ -320,10 +324,10 @@ std::vector<int32_t> whole_numbers(const rapidjson::Value& list, std::string_vie
 
 }  // namespace
 
-TokenizedRecord tokenized_record(const rapidjson::Value& object, int64_t vocabulary,
-                                 const RecordPlace& place) {
+SupervisedTokens tokenized_record(const rapidjson::Value& object, int64_t vocabulary,
+                                  const RecordPlace& place) {
   constexpr std::string_view kIds = "input_ids", kLabels = "labels", kMask = "attention_mask";
-  TokenizedRecord record{
+  SupervisedTokens record{
       .ids = whole_numbers(
           field_on_line(object, std::string(kIds), "data.format tokenized", place.path, place.line),
           kIds, place),

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/supervised/supervised_tokens.h"
+
 namespace ds {
 
 // Roles that messages have without being named in ChatFields.
@@ -62,13 +64,9 @@ PromptAndCompletion prompt_record(const rapidjson::Value& object, const PromptFi
 
 // Token ids, and of the same number either the targets ("labels", -100 where there is none) or
 // nothing: all are learnt.
-struct TokenizedRecord {
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> loss_mask;
-};
 // DataError with file and line, also for ids that are not below `vocabulary`, and for labels that
 // are other tokens than the ids at their place.
-TokenizedRecord tokenized_record(const rapidjson::Value& object, int64_t vocabulary,
-                                 const RecordPlace& place);
+SupervisedTokens tokenized_record(const rapidjson::Value& object, int64_t vocabulary,
+                                  const RecordPlace& place);
 
 }  // namespace ds

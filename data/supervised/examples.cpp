@@ -39,7 +39,7 @@ std::optional<std::vector<uint8_t>> mask_by_parts(const Tokenizer& tokenizer,
 
 SupervisedTokens tokens_of(const Tokenizer& tokenizer, const SupervisedText& text,
                            const RecordPlace& place) {
-  SupervisedTokens out{.ids = tokenizer.encode(text.text), .loss_mask = {}, .line = place.line};
+  SupervisedTokens out{.ids = tokenizer.encode(text.text), .loss_mask = {}};
   if (const auto places = token_places(tokenizer, text.text, out.ids)) {
     out.loss_mask = mask_of_places(*places, text.learnt);
   } else if (auto mask = mask_by_parts(tokenizer, text, out.ids)) {
@@ -92,7 +92,7 @@ class PromptExamples final : public ExampleReader {
         .text = record.prompt + record.completion,
         .learnt = {{record.prompt.size(), record.prompt.size() + record.completion.size()}}};
     SupervisedTokens inner = tokens_of(tokenizer_, text, place);
-    SupervisedTokens out{.ids = form_.frame.before, .loss_mask = {}, .line = place.line};
+    SupervisedTokens out{.ids = form_.frame.before, .loss_mask = {}};
     out.loss_mask.resize(out.ids.size(), 0);
     out.ids.insert(out.ids.end(), inner.ids.begin(), inner.ids.end());
     out.loss_mask.insert(out.loss_mask.end(), inner.loss_mask.begin(), inner.loss_mask.end());
@@ -113,9 +113,7 @@ class TokenizedExamples final : public ExampleReader {
   explicit TokenizedExamples(int64_t vocabulary) : vocabulary_(vocabulary) {}
 
   SupervisedTokens read(const rapidjson::Value& object, const RecordPlace& place) const override {
-    TokenizedRecord record = tokenized_record(object, vocabulary_, place);
-    return {
-        .ids = std::move(record.ids), .loss_mask = std::move(record.loss_mask), .line = place.line};
+    return tokenized_record(object, vocabulary_, place);
   }
 
  private:

@@ -52,7 +52,7 @@ class SupervisedSamples final : public TokenSource {
   int64_t numbers() const { return numbers_of_supervised(form_.length.tokens); }
   int64_t samples() const { return std::ssize(sample_begins_) - 1; }
   int64_t begin_of(int64_t example) const { return example == 0 ? 0 : nth(ends_, example - 1); }
-  void add_piece(const SupervisedTokens& example, size_t begin, size_t end);
+  void add_piece(const SupervisedTokens& example, size_t begin, size_t end, int64_t line);
   void write_sample(int64_t sample, std::span<int32_t> numbers) const;
 
   const SupervisedForm form_;
@@ -67,12 +67,13 @@ class SupervisedSamples final : public TokenSource {
   Tally cut_, split_, dropped_, idle_;
 };
 
-void SupervisedSamples::add_piece(const SupervisedTokens& example, size_t begin, size_t end) {
+void SupervisedSamples::add_piece(const SupervisedTokens& example, size_t begin, size_t end,
+                                  int64_t line) {
   ids_.insert(ids_.end(), example.ids.begin() + narrow<int64_t>(begin),
               example.ids.begin() + narrow<int64_t>(end));
   for (size_t i = begin; i < end; ++i) loss_mask_.push_back(example.loss_mask[i] != 0);
   ends_.push_back(std::ssize(ids_));
-  lines_.push_back(example.line);
+  lines_.push_back(line);
   files_.push_back(std::ssize(paths_) - 1);
 }
 
@@ -87,7 +88,7 @@ void SupervisedSamples::add(const SupervisedTokens& example, const RecordPlace& 
   for (size_t at = 0; at < end; at += room) {
     const size_t to = std::min(at + room, end);
     if (!teaches(std::span(example.loss_mask).subspan(at, to - at))) continue;
-    add_piece(example, at, to);
+    add_piece(example, at, to, place.line);
     has_taught = true;
   }
   if (!has_taught) idle_.add(place);

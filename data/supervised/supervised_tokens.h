@@ -9,7 +9,6 @@ namespace ds {
 struct SupervisedTokens {
   std::vector<int32_t> ids;
   std::vector<uint8_t> loss_mask;  // as many: 1 where the token is a target
-  int64_t line = 0;                // of the record, from 1
 };
 
 }  // namespace ds

@@ -54,6 +54,16 @@ rapidjson::Document object_on_line(std::string_view content, const std::string& 
   return document;
 }
 
+void for_each_object_line(
+    std::string_view content, const std::string& path,
+    const std::function<void(const rapidjson::Document& object, int64_t line)>& on_object) {
+  std::string_view rest = without_mark(content);
+  for (int64_t number = 1; !rest.empty(); ++number) {
+    const std::string_view line = next_line(rest);
+    if (!is_blank(line)) on_object(object_on_line(line, path, number), number);
+  }
+}
+
 const rapidjson::Value& field_on_line(const rapidjson::Value& object, const std::string& name,
                                       std::string_view section, const std::string& path,
                                       int64_t line) {

@@ -5,6 +5,7 @@
 #include <rapidjson/document.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,12 @@ std::string_view next_line(std::string_view& rest);
 
 // DataError for a line that is no JSON object.
 rapidjson::Document object_on_line(std::string_view content, const std::string& path, int64_t line);
+
+// Calls `on_object` with the object on each line that is not empty, in order, and the line's number
+// from 1. DataError as object_on_line().
+void for_each_object_line(
+    std::string_view content, const std::string& path,
+    const std::function<void(const rapidjson::Document& object, int64_t line)>& on_object);
 
 // The one value of this name. DataError if there is none, or more than one; `section` of the
 // configuration names the fields.

@@ -70,16 +70,12 @@ std::string_view example_format(const rapidjson::Value& object) {
 void for_each_object(const RecordText& text, const OnObject& on_object) {
   require_record_text(text.content, text.path);
   if (text.layout != RecordLayout::kJsonLines) return for_each_of_table(text, on_object);
-  std::string_view rest = without_mark(text.content);
+  const std::string_view rest = without_mark(text.content);
   const size_t first = rest.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && rest[first] == '[') {
     return for_each_of_list(rest, text, on_object);
   }
-  for (int64_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = next_line(rest);
-    if (is_blank(line)) continue;
-    on_object(object_on_line(line, text.path, number), number);
-  }
+  for_each_object_line(text.content, text.path, on_object);
 }
 
 }  // namespace ds

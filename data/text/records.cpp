@@ -24,12 +24,8 @@ constexpr std::string_view kRecordSection = "data.classification";
 
 void for_each_object(const RecordText& text, const std::vector<RecordField>& fields,
                      const OnRecord& on_record) {
-  std::string_view rest = without_mark(text.content);
   std::vector<std::string> values(fields.size());
-  for (int64_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = next_line(rest);
-    if (is_blank(line)) continue;
-    const rapidjson::Document object = object_on_line(line, text.path, number);
+  const auto on_object = [&](const rapidjson::Document& object, int64_t number) {
     for (size_t i = 0; i < fields.size(); ++i) {
       const std::string& name = fields[i].name;
       const auto& value = field_on_line(object, name, kRecordSection, text.path, number);
@@ -37,7 +33,8 @@ void for_each_object(const RecordText& text, const std::vector<RecordField>& fie
       values[i] = read(value, fmt::format("the field \"{}\"", name), text.path, number);
     }
     on_record(values, number);
-  }
+  };
+  for_each_object_line(text.content, text.path, on_object);
 }
 
 void for_each_row(const RecordText& text, const std::vector<RecordField>& fields,

@@ -35,11 +35,7 @@ std::vector<std::string> words_in(const rapidjson::Document& object, const std::
 
 void for_each_object(const SentenceText& text, const SentenceFields& fields,
                      const OnEachSentence& on_sentence) {
-  std::string_view rest = without_mark(text.content);
-  for (int64_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = next_line(rest);
-    if (is_blank(line)) continue;
-    const rapidjson::Document object = object_on_line(line, text.path, number);
+  const auto on_object = [&](const rapidjson::Document& object, int64_t number) {
     const Sentence sentence{.words = words_in(object, fields.words, text.path, number),
                             .tags = words_in(object, fields.tags, text.path, number),
                             .line = number};
@@ -50,7 +46,8 @@ void for_each_object(const SentenceText& text, const SentenceFields& fields,
                       sentence.words.size(), fields.tags, sentence.tags.size()));
     }
     on_sentence(sentence);
-  }
+  };
+  for_each_object_line(text.content, text.path, on_object);
 }
 
 // Columns ---------------------------------------------------------------------------------------

@@ -54,23 +54,25 @@ std::string data_text(const TrainingChoices& c) {
       has_room_for_validation(c)
           ? "\n           \"validation_fraction\": 0.05,  // from the end, never trained on"
           : "";
-  if (!c.format.empty()) {
-    return fmt::format(
-        "  // Records of which a part is learnt: `dslaunch look-at-data` shows which. Several "
-        "share a "
-        "sample and do not see each other.\n"
-        "  \"data\": {{\"train\": [{}],{}\n"
-        "           \"format\": {}, \"packing\": true, \"too_long\": \"truncate\",\n"
-        "           \"tokenizer\": {}, \"sequence_length\": {}}},\n",
-        fmt::join(paths, ", "), held_out, json_string(c.format), json_string(c.tokenizer),
-        c.sequence_length);
-  }
+  const std::string comment = c.format.empty() ? "Text, JSON lines, either compressed, token "
+                                                 "shards; files, folders, patterns. Paths are "
+                                                 "relative to this file."
+                                               : "Records of which a part is learnt: `dslaunch "
+                                                 "look-at-data` shows which. Several share a "
+                                                 "sample and do not see each other.";
+  const std::string examples = c.format.empty()
+                                   ? ""
+                                   : fmt::format(
+                                         "           \"format\": {}, \"packing\": true, "
+                                         "\"too_long\": \"truncate\",\n",
+                                         json_string(c.format));
   return fmt::format(
-      "  // Text, JSON lines, either compressed, token shards; files, folders, patterns. Paths are "
-      "relative to this file.\n"
+      "  // {}\n"
       "  \"data\": {{\"train\": [{}],{}\n"
+      "{}"
       "           \"tokenizer\": {}, \"sequence_length\": {}}},\n",
-      fmt::join(paths, ", "), held_out, json_string(c.tokenizer), c.sequence_length);
+      comment, fmt::join(paths, ", "), held_out, examples, json_string(c.tokenizer),
+      c.sequence_length);
 }
 
 std::string train_text(const TrainingChoices& c) {

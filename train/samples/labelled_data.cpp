@@ -178,14 +178,8 @@ LabelledReader::LabelledReader(const DataSection& data, const ModelConfig& model
 LabelledData open_labelled_data(const DataSection& data, const ModelConfig& model,
                                 FileSystem& files) {
   const LabelledReader reader(data, model, files);
-  const auto sources = [&](const std::vector<std::string>& paths) {
-    return std::vector{reader.open(paths)};
-  };
-  SampleSets samples = open_samples(data, sources, [&](auto from) {
-    return SampleSet(std::move(from), reader.numbers(), INT32_MAX);
-  });
   return {.tokenizer = reader.tokenizer(),
-          .samples = std::move(samples),
+          .samples = open_record_samples(data, reader),
           .scored = scored_samples(model)};
 }
 

@@ -1,6 +1,7 @@
 // The samples of a run: those of training and those of validation.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,18 @@ SampleSets open_samples(const DataSection& data, const Sources& sources, const S
     validation = std::move(held);
   }
   return {std::move(train), std::move(validation)};
+}
+
+// What `data` names, as samples of records by a reader: open(paths) is a run of numbers, of which
+// numbers() are a sample.
+template <class Reader>
+SampleSets open_record_samples(const DataSection& data, const Reader& reader) {
+  const auto sources = [&](const std::vector<std::string>& paths) {
+    return std::vector{reader.open(paths)};
+  };
+  return open_samples(data, sources, [&](auto from) {
+    return SampleSet(std::move(from), reader.numbers(), INT32_MAX);
+  });
 }
 
 }  // namespace ds

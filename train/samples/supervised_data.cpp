@@ -121,8 +121,6 @@ std::unique_ptr<ExampleReader> examples_of(const DataSection& data, const Tokeni
   throw InternalError("data.format: text has no examples");
 }
 
-}  // namespace
-
 void require_supervised(const ModelConfig& model) {
   if (predicts_next(model) && !model.classifier && !model.pairs) return;
   throw ConfigError(
@@ -130,6 +128,8 @@ void require_supervised(const ModelConfig& model) {
                   "remove it",
                   hf_model_class(model)));
 }
+
+}  // namespace
 
 SupervisedReader::SupervisedReader(const DataSection& data, const ModelConfig& model,
                                    FileSystem& files)
@@ -144,15 +144,6 @@ SupervisedReader::SupervisedReader(const DataSection& data, const ModelConfig& m
     check_vocabulary(*tokenizer_, data.tokenizer, vocabulary);
   }
   examples_ = examples_of(data, tokenizer_.get(), vocabulary, files);
-}
-
-SampleSets open_supervised_data(const DataSection& data, const SupervisedReader& reader) {
-  const auto sources = [&](const std::vector<std::string>& paths) {
-    return std::vector{reader.open(paths)};
-  };
-  return open_samples(data, sources, [&](auto from) {
-    return SampleSet(std::move(from), reader.numbers(), INT32_MAX);
-  });
 }
 
 }  // namespace ds

@@ -9,18 +9,14 @@
 #include "config/config.h"
 #include "data/supervised/supervised_samples.h"
 #include "data/tokenizer/tokenizer.h"
-#include "train/samples/sample_sets.h"
 
 namespace ds {
-
-// ConfigError for a model that does not predict next tokens.
-void require_supervised(const ModelConfig& model);
 
 // Reads records as data.format says. The files must outlive it.
 class SupervisedReader {
  public:
   // Throws as the tokenizer, its frame and its chat template are read; ConfigError for a tokenizer
-  // that is not the model's.
+  // that is not the model's, and for a model that does not predict next tokens.
   SupervisedReader(const DataSection& data, const ModelConfig& model, FileSystem& files);
 
   // The samples of these files. Throws as open_supervised() does.
@@ -28,9 +24,6 @@ class SupervisedReader {
     return open_supervised(files_, paths, *examples_, form_);
   }
   int64_t numbers() const { return numbers_of_supervised(form_.length.tokens); }
-  // The examples as they are before they are cut.
-  const ExampleReader& examples() const { return *examples_; }
-  const SupervisedForm& form() const { return form_; }
   std::shared_ptr<Tokenizer> tokenizer() const { return tokenizer_; }  // null: of token ids
 
  private:
@@ -39,8 +32,5 @@ class SupervisedReader {
   SupervisedForm form_;
   std::unique_ptr<const ExampleReader> examples_;
 };
-
-// The samples of all that `data` names.
-SampleSets open_supervised_data(const DataSection& data, const SupervisedReader& reader);
 
 }  // namespace ds
