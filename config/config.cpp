@@ -329,6 +329,10 @@ void fields(Visitor& v, Config& c) {
             {.meaning = "The model: a family and its Hugging Face field names, or a folder."});
   v.section("data", c.data, {.meaning = "What to train on; paths are relative to this file."});
   v.section("train", c.train, {.meaning = "How long to train, and when to evaluate and save."});
+  v.section("lora", c.lora,
+            {.meaning = "Low-rank adapters (LoRA, arXiv 2106.09685) beside linear layers, which "
+                        "train while the model's own weights are frozen; final/ is then a folder "
+                        "as peft has it."});
   v.section("communication", c.communication, {.meaning = "How ranks talk to each other."});
   v.section("memory", c.memory, {.meaning = "How much memory each rank may take."});
   batch_fields(v, c);

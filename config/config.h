@@ -16,6 +16,7 @@
 #include "config/sections/data_efficiency.h"
 #include "config/sections/eigenvalue.h"
 #include "config/sections/elasticity.h"
+#include "config/sections/lora.h"
 #include "config/sections/monitor.h"
 #include "config/sections/optimizer.h"
 #include "config/sections/parallel.h"
@@ -34,6 +35,7 @@ struct Config {
   ModelSection model;
   DataSection data;
   TrainSection train;
+  std::optional<LoraConfig> lora;
   CommunicationSection communication;
   MemorySection memory;
   // Any consistent one, two or three of them; config/batch.h infers the rest.

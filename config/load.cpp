@@ -71,6 +71,7 @@ void visit_paths(Config& config, const PathUse& use) {
   if (chat && chat->chat_template && names_file(*chat->chat_template)) {
     use("data.chat.template", *chat->chat_template, PathBase::kFolderOfFile);
   }
+  if (config.lora) visit("lora.adapter", config.lora->adapter);
   visit("data.cache_folder", config.data.cache_folder);
   visit("train.resume_from", config.train.resume_from);
   visit("tensorboard.output_path", config.tensorboard.output_path);
@@ -106,7 +107,7 @@ std::string url_refusal(std::string_view key, const std::string& url) {
   const bool of_hub = scheme == "hf" || url.find("huggingface.co/") != std::string::npos;
   const std::string_view advice =
       scheme == "file" ? "write the path without file://"
-      : of_hub && key.starts_with("model")
+      : of_hub && (key.starts_with("model") || key.starts_with("lora"))
           ? "download it with `hf download NAME --local-dir DIR` (`huggingface-cli download` in "
             "older releases) and give DIR"
       : of_hub ? "download it with `hf download NAME --repo-type dataset --local-dir DIR` "

@@ -60,6 +60,7 @@ void check_engine_rules(const RuleContext& context);   // precision, ZeRO, optim
 void check_feature_rules(const RuleContext& context);  // model, data and everything optional
 void check_sharing_rules(const RuleContext& context);  // sequences, layers and stages
 void supervised_rules(const RuleContext& context);     // examples of which a part is learnt
+void lora_rules(const RuleContext& context);           // low-rank adapters
 
 }  // namespace detail
 

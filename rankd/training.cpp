@@ -397,7 +397,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RealFileSystem files;
   InputFiles inputs(files);
   WatchedFiles watched(files, [&](int64_t, int64_t bytes) { control.report_moved(bytes); });
-  const ModelConfig model = model_config(config.model, inputs);
+  const ModelConfig model = model_config(config, inputs);
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   const MeshSizes mesh = job_mesh(config, plan.world_size, plan.local_size);

@@ -10,6 +10,7 @@
 #include "config/elastic_options.h"
 #include "config/families/hf_config.h"
 #include "config/families/spec/limits.h"
+#include "config/sections/adapter_file.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/partition_rules.h"
@@ -27,6 +28,7 @@
 #include "train/samples/labelled_data.h"
 #include "train/samples/sample_sets.h"
 #include "train/samples/supervised_data.h"
+#include "train/settings/adapter_fit.h"
 #include "train/settings/frozen_names.h"
 #include "train/settings/rates.h"
 #include "train/settings/zero_settings.h"
@@ -142,8 +144,18 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 
 }  // namespace
 
-ModelConfig model_config(const ModelSection& model, FileSystem& files) {
+namespace {
+
+ModelConfig base_model(const ModelSection& model, FileSystem& files) {
   if (model.folder) {
+    if (has_adapter(files, *model.folder) &&
+        !files.exists(join_path(*model.folder, "config.json"))) {
+      const std::string base = read_adapter_file(files, *model.folder).base;
+      throw ConfigError(fmt::format(
+          "model.folder: {} has adapters alone; give them as lora.adapter, and as model.folder the "
+          "model that they belong to{}",
+          *model.folder, base.empty() ? "" : fmt::format(" ({})", base)));
+    }
     return read_hf_model(
         files, *model.folder,
         {.labels = model.labels, .task = model.task, .problem = model.problem_type});
@@ -152,6 +164,14 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
   if (const auto described = described_model(model)) return *described;
   throw Unsupported(
       fmt::format("model.family: this build has {}", fmt::join(built_families(), ", ")));
+}
+
+}  // namespace
+
+ModelConfig model_config(const Config& config, FileSystem& files) {
+  ModelConfig model = base_model(config.model, files);
+  if (config.lora) model.adapters = adapters_of(*config.lora, files);
+  return model;
 }
 
 BatchShape batch_shape(const Config& config, int world_size) {
@@ -375,6 +395,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   if (config.sparse_gradients) {
     zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
   }
+  require_adapters(model);
   const TrainedChoice trained{.train_only = config.train.train_only, .freeze = config.train.freeze};
   if (!trained.is_all()) zero.frozen = frozen_names(trained, specs_of_model(model, dtype));
   return {.model = model,

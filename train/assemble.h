@@ -20,8 +20,9 @@
 
 namespace ds {
 
-// The model of the configuration: its family's dimensions, or those of the Hugging Face folder.
-ModelConfig model_config(const ModelSection& model, FileSystem& files);
+// The model of the configuration: its family's dimensions, or those of the Hugging Face folder, and
+// its adapters.
+ModelConfig model_config(const Config& config, FileSystem& files);
 
 // Everything the engine needs on one of `world_size` ranks. Throws ConfigError for batch sizes that
 // do not fit the world, and sequences that cannot be shared out.

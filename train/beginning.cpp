@@ -2,7 +2,7 @@
 
 #include "core/files/input_files.h"
 #include "core/values/index.h"
-#include "model/hf/weights.h"
+#include "model/hf/adapter_weights.h"
 #include "model/pass/initializer.h"
 #include "train/deepspeed_state.h"
 #include "train/engine_pieces.h"
@@ -13,7 +13,9 @@ namespace {
 void load_folder(Engine& engine, FileSystem& files, const std::string& folder) {
   const std::vector<ParamSpec> specs = engine.store().model_specs();
   const AbsentModules absent = absent_modules(engine.options().model);
-  const HfWeights weights(files, folder, specs, absent);
+  const auto& adapters = engine.options().model.adapters;
+  const AdaptedWeights weights(files, folder, specs, absent,
+                               adapters ? adapters->folder : std::nullopt);
   HostCopy through(engine.stream());
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     fill_fields(engine, part, part.master, through,

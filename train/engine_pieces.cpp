@@ -273,8 +273,9 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
   const std::vector<std::string> trained = compare_trained(reader, specs, slots);
   if (!trained.empty()) {
     return fmt::format(
-        "{} was saved with other parameters frozen: {}; put train.freeze and train.train_only "
-        "back, or start from the weights alone: a new run directory and the exported folder as "
+        "{} was saved with other parameters frozen: {}; put train.freeze, train.train_only and "
+        "lora back, or start from the weights alone: a new run directory and the exported folder "
+        "as "
         "model.folder",
         label, some_of(trained));
   }

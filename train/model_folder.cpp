@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "config/families/hf_config.h"
+#include "config/sections/adapter_file.h"
 #include "core/device/dispatch.h"
 #include "core/files/input_files.h"
 #include "core/status/failpoint.h"
@@ -11,12 +12,17 @@
 #include "core/values/index.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/hf/weights.h"
+#include "train/settings/adapter_fit.h"
 
 namespace ds {
 namespace {
 
-constexpr const char* kSafetensorsName = "model.safetensors";
-constexpr const char* kTorchName = "pytorch_model.bin";
+// The files that a folder may have its weights in.
+struct WeightNames {
+  const char *safetensors, *torch;
+};
+constexpr WeightNames kModelNames{"model.safetensors", "pytorch_model.bin"};
+constexpr WeightNames kAdapterNames{adapter_names::kWeights, adapter_names::kTorchWeights};
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr int64_t kLargestFile = int64_t{256} << 20;
@@ -146,6 +152,32 @@ std::vector<float> whole_tensor(const ExportTensor& entry, std::span<const Param
   return whole;
 }
 
+namespace {
+
+// The class of a task, as peft names those that it knows.
+std::string peft_task(const ModelConfig& model) {
+  if (model.classifier) {
+    return model.classifier->task == ClassifierTask::kTokens ? "TOKEN_CLS" : "SEQ_CLS";
+  }
+  return predicts_next(model) ? "CAUSAL_LM" : "";
+}
+
+// Makes it the frame of a folder of adapters, beside which the config.json of the whole model says
+// what has them.
+void add_adapters(const ModelConfig& model, const std::optional<std::string>& source,
+                  FolderFrame& frame) {
+  frame.has_adapters_alone = true;
+  frame.stored_names.clear();
+  frame.files[adapter_names::kConfig] =
+      format_adapter_file({.spec = *model.adapters,
+                           .modules = target_names(model),
+                           .base = source.value_or(""),
+                           .task = peft_task(model),
+                           .inputs_first = transformer_spec(model).inputs_first});
+}
+
+}  // namespace
+
 FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
                          const std::optional<std::string>& source, const std::string& tokenizer,
                          DType dtype) {
@@ -170,6 +202,7 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
   } else {
     frame.files[kConfig] = format_hf_config(model, dtype, ids_of(inputs, tokenizer));
   }
+  if (model.adapters) add_adapters(model, source, frame);
   const std::map<std::string, std::string> parts = tokenizer_files(inputs, tokenizer);
   if (parts.empty() && tokenizer != "byte" && tokenizer != source)
     inputs.open(tokenizer);  // says what is wrong with it
@@ -184,24 +217,42 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
   });
 }
 
-void write_model_folder(FileSystem& files, const ModelExport& what, const ReadParameter& read) {
-  files.make_directories(what.folder);
+namespace {
+
+// What the folder holds, under the names that it has there.
+std::vector<ExportTensor> tensors_of(const ModelExport& what) {
   std::vector<ExportTensor> tensors = export_list(what.specs, what.frame.dtype);
   const std::set<std::string>& kept = what.frame.stored_names;
-  for (ExportTensor& entry : tensors) {
-    if (!kept.empty()) entry.tensor.name = stored_name_of(entry.tensor.name, kept);
+  if (what.frame.has_adapters_alone) {
+    std::erase_if(tensors, [](const ExportTensor& entry) {
+      return std::ranges::none_of(entry.parts, [](const ParamSpec* spec) { return spec->trains; });
+    });
   }
-  for (const char* const name : {kSafetensorsName, kTorchName}) {  // a folder with weights is whole
+  for (ExportTensor& entry : tensors) {
+    std::string& name = entry.tensor.name;
+    if (!kept.empty()) name = stored_name_of(name, kept);
+    if (what.frame.has_adapters_alone) name = fmt::format("{}{}", adapter_names::kPrefix, name);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void write_model_folder(FileSystem& files, const ModelExport& what, const ReadParameter& read) {
+  files.make_directories(what.folder);
+  const std::vector<ExportTensor> tensors = tensors_of(what);
+  const WeightNames& names = what.frame.has_adapters_alone ? kAdapterNames : kModelNames;
+  for (const char* const name : {names.safetensors, names.torch}) {  // one with weights is whole
     if (files.exists(join_path(what.folder, name))) files.remove(join_path(what.folder, name));
   }
   write_frame(files, what);
   ExportedBytes bytes(what, read);
   switch (what.frame.format) {
     case WeightFormat::kSafetensors:
-      write_safetensors(files, join_path(what.folder, kSafetensorsName), tensors, bytes);
+      write_safetensors(files, join_path(what.folder, names.safetensors), tensors, bytes);
       break;
     case WeightFormat::kTorch:
-      write_pytorch_model(files, join_path(what.folder, kTorchName), tensors, bytes);
+      write_pytorch_model(files, join_path(what.folder, names.torch), tensors, bytes);
       break;
   }
   DS_FAILPOINT("export.weights_written");

@@ -32,8 +32,10 @@ struct FolderFrame {
   DType dtype = DType::kF32;           // of the weights
   std::string dtype_said_by = "train.final_dtype";  // what a message says to change
   WeightFormat format = WeightFormat::kSafetensors;
+  bool has_adapters_alone = false;  // it is a folder as peft has it, of what trains
 };
-// `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing,
+// Of a model with adapters, the frame of a folder of these. `source`: the folder training started
+// from. `tokenizer`: "byte", of which a folder holds nothing,
 // a file of a tokenizer, or a folder with one. InputMissing or DataError for what cannot be read.
 FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
                          const std::optional<std::string>& source, const std::string& tokenizer,

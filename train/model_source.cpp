@@ -7,13 +7,16 @@
 #include "checkpoint/own_checkpoint.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
+#include "config/sections/adapter_file.h"
 #include "core/device/host_copy.h"
 #include "core/files/deepspeed_folder.h"
 #include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/tokenizer.h"
 #include "kernels/elementwise/elementwise.h"
 #include "model/families/zoo.h"
+#include "model/hf/adapter_weights.h"
 #include "model/hf/weights.h"
+#include "train/adapter_folder.h"
 #include "train/assemble.h"
 
 namespace ds {
@@ -53,12 +56,14 @@ std::string tokenizer_of(FileSystem& files, const std::string& folder,
 void load_folder(FileSystem& files, const std::string& folder, const ModelConfig& model,
                  HeadUse use, PlainStore& store, Stream& stream) {
   const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
-  const HfWeights weights(files, folder, specs);
-  if (use == HeadUse::kNeeded && !weights.fresh().empty()) {
+  const AdaptedWeights weights(files, folder, specs, {},
+                               model.adapters ? model.adapters->folder : std::nullopt);
+  const bool lacks_head = !weights.base().headless().empty() && !weights.base().fresh().empty();
+  if (use == HeadUse::kNeeded && lacks_head) {
     throw Unsupported(
         fmt::format("{}: {}, which its config.json names, is a class without a head, which was "
                     "never trained; what needs one can be done after training alone",
-                    folder, weights.headless()));
+                    folder, weights.base().headless()));
   }
   HostCopy through(stream);
   for (ParamId id = 0; id < store.count(); ++id) {
@@ -91,12 +96,29 @@ ModelSource from_folder(FileSystem& files, const std::string& folder, HeadUse us
           }};
 }
 
+// Adapters, and the model that they belong to. `place` may have a tokenizer of its own.
+ModelSource from_adapters(FileSystem& files, const std::string& place, HeadUse use) {
+  const AdapterFolder found = open_adapter_folder(files, place);
+  const std::optional<DataSection> data = data_of(files, place);
+  const bool has_own = !tokenizer_files(files, place).empty() || data;
+  return {.place = place,
+          .model = found.model,
+          .tokenizer = has_own ? tokenizer_of(files, place, data)
+                               : tokenizer_of(files, found.base, std::nullopt),
+          .folder = found.config,
+          .data = data,
+          .stored = stored_dtype(files, found.base),
+          .load = [&files, found, use](PlainStore& store, Stream& stream) {
+            load_folder(files, found.base, found.model, use, store, stream);
+          }};
+}
+
 // A committed tag, with the configuration of its run two folders up.
 ModelSource from_tag(FileSystem& files, const std::string& tag) {
   const std::string run = fs::path(tag).parent_path().parent_path().string();
   const Config config = load_config(run + "/config.json");
   return {.place = tag,
-          .model = model_config(config.model, files),
+          .model = model_config(config, files),
           .tokenizer = config.data.tokenizer,
           .folder = std::nullopt,
           .data = config.data,
@@ -120,6 +142,11 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
 ModelSource open_model_source(FileSystem& files, const std::string& given, HeadUse use) {
   const std::string place = fs::weakly_canonical(given).string();
   if (files.exists(place + "/manifest.json")) return from_tag(files, place);
+  for (const std::string& folder : {place, place + "/final"}) {
+    if (has_adapter(files, folder) && !has_hf_weights(files, folder)) {
+      return from_adapters(files, folder, use);
+    }
+  }
   if (has_hf_weights(files, place)) return from_folder(files, place, use);
   if (has_hf_weights(files, place + "/final")) return from_folder(files, place + "/final", use);
   for (const std::string& root : {place + "/checkpoints", place}) {

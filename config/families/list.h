@@ -33,6 +33,7 @@
 #include "config/families/llama/smollm3.h"
 #include "config/families/llama/stablelm.h"
 #include "config/families/llama/starcoder2.h"
+#include "config/families/spec/adapters.h"
 #include "config/families/spec/classifier.h"
 
 namespace ds {
@@ -64,7 +65,8 @@ using FamilyConfig = std::variant<Gpt2Config,        //
 struct ModelConfig : FamilyConfig {
   using FamilyConfig::FamilyConfig;
   std::optional<Classifier> classifier{};
-  std::optional<PairHead> pairs{};  // beside tokens, not with a classifier
+  std::optional<PairHead> pairs{};        // beside tokens, not with a classifier
+  std::optional<AdapterSpec> adapters{};  // of a model whose own weights are frozen
 };
 
 namespace detail {

@@ -455,6 +455,10 @@ std::string eigenvalue_obstacle(const Config& c) {
            "gradient; remove one of them";
   }
   if (c.sparse_gradients) return "sparse_gradients; remove one of them";
+  if (c.lora) {
+    return "lora: it looks at gradients of whole blocks, of which frozen parameters have none; "
+           "remove one of them";
+  }
   if (!c.train.freeze.empty() || !c.train.train_only.empty()) {
     return "train.freeze and train.train_only: it looks at gradients of whole blocks, of which "
            "frozen parameters have none; remove one of them";
@@ -498,6 +502,7 @@ void check_feature_rules(const RuleContext& context) {
   training_rules(context);
   document_rules(context);
   supervised_rules(context);
+  lora_rules(context);
   memory_rules(context);
   checkpointing_rules(context);
   sparse_attention_rules(context);

@@ -88,6 +88,7 @@ Tensor run_tiles(const Context& context, const std::vector<Rows>& tiles, const T
   Context inside = context.with(store, nullptr);
   Tensor y;
   for (const Rows& rows : tiles) {
+    inside.pass.first_row = rows.begin;
     Var out = layer(inside, {rows_of(x, rows), Var::kConstant});
     put(context.stream, out.value, rows, x.shape()[0], y);
   }
@@ -103,6 +104,7 @@ Tensor run_tiles_again(const Context& context, const std::vector<Rows>& tiles, c
     Tape tape(nullptr, context.numbers);
     Context inside = context.with(store, &tape);
     inside.pass.unread = true;
+    inside.pass.first_row = rows.begin;
     Tensor tile = rows_of(x, rows);
     const Var in = wants_dx ? tape.watch(std::move(tile)) : Var{std::move(tile), Var::kConstant};
     {

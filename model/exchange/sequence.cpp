@@ -118,24 +118,22 @@ AttentionShape attention_of_share(const AttentionShape& here, int ranks) {
   return share;
 }
 
-SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
-  const int parts = context.parallel.group(Axis::kSequence) == nullptr
-                        ? 1
-                        : context.parallel.group(Axis::kSequence)->size();
+SamplePart sample_part(const Parallel& parallel, int64_t length, int64_t width) {
+  const Communicator* const group = parallel.group(Axis::kSequence);
+  const int parts = group == nullptr ? 1 : group->size();
   SamplePart part{.sample_numel = parts * length * width};
-  for (const RowBlock& rows : row_blocks(length, length, positions_here(context, length))) {
+  for (const RowBlock& rows : row_blocks(length, length, positions_here(parallel, length))) {
     const int64_t first = rows.first_position * width;
     part.kept.push_back({first, first + rows.rows * width});
   }
   return part;
 }
 
-Positions positions_here(const Context& context, int64_t length) {
-  const Communicator* const group = context.parallel.group(Axis::kSequence);
+Positions positions_here(const Parallel& parallel, int64_t length) {
+  const Communicator* const group = parallel.group(Axis::kSequence);
   if (group == nullptr) return {};
-  const int ring = context.parallel.group(Axis::kRing) == nullptr
-                       ? 1
-                       : context.parallel.group(Axis::kRing)->size();
+  const Communicator* const near = parallel.group(Axis::kRing);
+  const int ring = near == nullptr ? 1 : near->size();
   return positions_of_part(ring, group->rank(), group->size(), length);
 }
 

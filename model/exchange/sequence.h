@@ -25,9 +25,9 @@ struct SamplePart {
   std::vector<Range> kept{};
   bool is_whole() const { return kept.size() == 1 && kept.front().numel() == sample_numel; }
 };
-SamplePart sample_part(const Context& context, int64_t length, int64_t width);
+SamplePart sample_part(const Parallel& parallel, int64_t length, int64_t width);
 // Returns the positions of a sequence's rows, of which `length` are here, in training.
-Positions positions_here(const Context& context, int64_t length);
+Positions positions_here(const Parallel& parallel, int64_t length);
 
 // qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and
 // values of this rank's heads. `here` as above. Collective over Parallel::group(Axis::kUlysses).

@@ -76,7 +76,8 @@ std::vector<std::optional<StoredOutputs>> stored_outputs(const BuildContext& bra
     const int64_t block = by_head ? head_dim : outs[i];
     stored[i] = StoredOutputs{
         .module = branch.child(spec.joined->name).path,
-        .rows = {.rows = all, .first = first, .block = block, .stride = block * parts}};
+        .rows = {.rows = all, .first = first, .block = block, .stride = block * parts},
+        .layers = narrow<int>(parts)};
     first += block;
   }
   return stored;

@@ -1,55 +1,22 @@
 #include "model/functions/functions.h"
 
-#include <algorithm>
-#include <array>
-#include <optional>
-
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/pooling/pooling.h"
-#include "model/exchange/sequence.h"
 #include "model/exchange/tensor.h"
+#include "model/functions/row_dropout.h"
 #include "model/pass/own.h"
 
 namespace ds {
-namespace {
-
-// Samples of which a part is here are not one run of numbers. `first`: of those that are here,
-// where other ranks have the elements before.
-void drop_part(Stream& stream, const Tensor& x, float p, kernels::DropoutMask mask,
-               const SamplePart& part, int64_t first, Tensor& y) {
-  if (part.is_whole()) {
-    mask.skipped = first;
-    return kernels::dropout(stream, x, p, mask, part.sample_numel, y);
-  }
-  int64_t begin = 0;  // of a run, among those that are here
-  for (int64_t sample = 0; begin < first + x.numel(); ++sample) {
-    for (const Range& kept : part.kept) {
-      const int64_t from = std::max(begin, first);
-      const int64_t end = std::min(begin + kept.numel(), first + x.numel());
-      if (from < end) {
-        mask.skipped = sample * part.sample_numel + kept.begin + (from - begin);
-        Tensor to = y.narrow(from - first, end - from);
-        kernels::dropout(stream, x.narrow(from - first, end - from), p, mask, part.sample_numel,
-                         to);
-      }
-      begin += kept.numel();
-    }
-  }
-}
-
-}  // namespace
 
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   if (context.pass.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;
-  const kernels::DropoutMask mask{context.pass.micro, spec.site};
-  const SamplePart part = sample_part(context, length, x.value.shape()[1]);
-  const int64_t first = rows_before(context, x.value.shape()[0]) * x.value.shape()[1];
-  const auto apply = [&stream, mask, part, first, p = spec.p](Tensor given) {
-    const Tensor from = std::move(given);
-    Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
-    drop_part(stream, from, p, mask, part, first, to);
-    return to;
+  const DroppedRows rows{.micro = context.pass.micro,
+                         .parallel = &context.parallel,
+                         .length = length,
+                         .first = rows_before(context, x.value.shape()[0])};
+  const auto apply = [&stream, rows, spec](Tensor given) {
+    return dropped(stream, rows, spec, std::move(given));
   };
   Tensor y = context.pass.unread ? std::move(x.value) : apply(std::move(x.value));
   auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };

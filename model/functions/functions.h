@@ -28,10 +28,20 @@ enum class WeightLayout : uint8_t {
   kOutIn,  // nn.Linear: y = x * W^T
   kInOut,  // GPT-2's Conv1D: y = x * W
 };
+// What is added to the output of a part: scale * x * A^T * B^T, A [rank, in] and B [out, rank]
+// (LoRA; Hu et al., arXiv 2106.09685).
+struct Adapter {
+  ParamId a = kNoParam;  // of projections that a folder joins, one and the same
+  ParamId b = kNoParam;
+  int64_t rank = 0;
+  float scale = 1;
+  DropoutSpec dropout{};  // of what it reads of x
+};
 struct LinearPart {
   ParamId weight = kNoParam;
   ParamId bias = kNoParam;  // or none
   int64_t out = 0;
+  std::optional<Adapter> adapter = {};
 };
 // Several weights of one input (q, k and v; gate and up) fill neighbouring columns of one output.
 struct LinearSpec {

@@ -15,7 +15,7 @@ struct Inner {
 void project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
                        const Epilogue& epilogue, Tensor& y) {
   const Span span(context.stream, module_label(*context.store, spec.parts.front().weight));
-  project(context.stream, *context.store, spec, x, epilogue, y);
+  project(context.stream, *context.store, spec, rows_of_pass(context), x, epilogue, y);
 }
 
 // `dtype`: of what comes out of the product with x.
@@ -41,12 +41,12 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
 
 // The gradient before the activation, [N, F] or [N, 2F], from the layer's. `dy` is let go before
 // the gate is undone.
-Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec, Operands operands,
-                      const Tensor& before, Tensor dy) {
+Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec,
+                      const DroppedRows& rows, Operands operands, const Tensor& before, Tensor dy) {
   if (!spec.has_gate) {
-    return input_gradient(stream, store, spec.down, dy, operands, {spec.activation, before});
+    return input_gradient(stream, store, spec.down, rows, dy, operands, {spec.activation, before});
   }
-  const Tensor gradient = input_gradient(stream, store, spec.down, dy, operands);
+  const Tensor gradient = input_gradient(stream, store, spec.down, rows, dy, operands);
   dy = Tensor();
   Tensor wide = Tensor::empty(before.shape(), before.dtype(), stream);
   kernels::glu_backward(stream, spec.activation, before, gradient, wide);
@@ -80,17 +80,19 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   // Inputs of products whose weights are frozen are read by nobody again.
   if (!has_training_weights(store, spec.up)) input = Tensor();
   if (!has_training_weights(store, spec.down)) inner.after = Tensor();
-  auto backward = [&stream, &store, spec, operands = context.pass.operands,
-                   x_saved = context.save(input), before_saved = context.save(inner.before),
+  auto backward = [&stream, &store, spec, rows = rows_of_pass(context),
+                   operands = context.pass.operands, x_saved = context.save(input),
+                   before_saved = context.save(inner.before),
                    after_saved = context.save(inner.after)](GradientFlow& flow) mutable {
     // Gradients of parameters first: they can be on their way to the other ranks while the next
     // product runs, and what they were made of can go.
     Tensor dy = flow.take(0);
-    write_parameter_gradients_later(flow, stream, store, spec.down, take(after_saved), dy);
+    write_parameter_gradients_later(flow, stream, store, spec.down, rows, take(after_saved), dy);
     Tensor dinner =
-        inner_gradient(stream, store, spec, operands, take(before_saved), std::move(dy));
-    write_parameter_gradients_later(flow, stream, store, spec.up, take(x_saved), dinner);
-    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec.up, dinner, operands));
+        inner_gradient(stream, store, spec, rows, operands, take(before_saved), std::move(dy));
+    write_parameter_gradients_later(flow, stream, store, spec.up, rows, take(x_saved), dinner);
+    if (flow.wanted(0))
+      flow.give(0, input_gradient(stream, store, spec.up, rows, dinner, operands));
   };
   inner = {};
   input = Tensor();

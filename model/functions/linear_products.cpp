@@ -4,6 +4,7 @@
 
 #include "kernels/matmul/matmul.h"
 #include "kernels/reduce/reduce.h"
+#include "model/functions/adapters.h"
 
 namespace ds {
 namespace {
@@ -102,13 +103,13 @@ void write_gradients(Stream& stream, const LinearSpec& spec, const Tensor& x, co
 }
 
 bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec) {
-  return std::ranges::any_of(spec.parts, [&](const LinearPart& part) {
-    return store.trains(part.weight) || store.trains(part.bias);
-  });
+  return has_training_weights(store, spec) ||
+         std::ranges::any_of(spec.parts,
+                             [&](const LinearPart& part) { return store.trains(part.bias); });
 }
 
 void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                               Tensor x, const Tensor& dy) {
+                               const DroppedRows& of_dropout, Tensor x, const Tensor& dy) {
   const int64_t rows = dy.shape()[0];
   const Tensor output = x.defined() ? as_operand(stream, dy, x.dtype()) : dy;
   const MatrixView whole = kernels::matrix(output, rows, spec.out());
@@ -121,6 +122,9 @@ void write_parameter_gradients(Stream& stream, ParameterStore& store, const Line
   for (const LinearPart& part : spec.parts) {
     if (store.trains(part.weight)) store.grad_ready(part.weight);
   }
+  if (has_training_adapters(store, spec)) {
+    write_adapter_gradients(stream, store, spec, of_dropout, x, output);
+  }
   // A reduced bucket and the input are kept by nobody else now.
   x = Tensor();
   slots.clear();
@@ -132,7 +136,8 @@ void write_parameter_gradients(Stream& stream, ParameterStore& store, const Line
 }  // namespace
 
 bool has_training_weights(const ParameterStore& store, const LinearSpec& spec) {
-  return std::ranges::any_of(spec.parts,
+  return has_training_adapters(store, spec) ||
+         std::ranges::any_of(spec.parts,
                              [&](const LinearPart& part) { return store.trains(part.weight); });
 }
 
@@ -151,10 +156,11 @@ std::vector<PartMemory> join_neighbours(const std::vector<PartMemory>& parts, We
   return result;
 }
 
-void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
-             const Epilogue& epilogue, Tensor& y) {
-  DS_CHECK(epilogue.activation == kernels::Activation::kNone || spec.parts.size() == 1,
-           "linear: an activation over {} weights", spec.parts.size());
+namespace {
+
+// x * W + b, and what the epilogue says besides.
+void multiply(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
+              const Epilogue& epilogue, Tensor& y) {
   const int64_t rows = x.shape()[0];
   const LeasedParts leased(store, spec, LeasedParts::Biases::kYes);
   int64_t column = 0;
@@ -172,22 +178,41 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
   }
 }
 
+}  // namespace
+
+void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const DroppedRows& rows,
+             const Tensor& x, const Epilogue& epilogue, Tensor& y) {
+  DS_CHECK(epilogue.activation == kernels::Activation::kNone || spec.parts.size() == 1,
+           "linear: an activation over {} weights", spec.parts.size());
+  if (!has_adapters(spec)) return multiply(stream, store, spec, x, epilogue, y);
+  // The activation is of the sum.
+  Tensor sum = epilogue.pre_activation.defined() ? epilogue.pre_activation : y;
+  multiply(stream, store, spec, x, {.adds_bias = epilogue.adds_bias}, sum);
+  add_adapters(stream, store, spec, rows, x, sum);
+  if (epilogue.activation != kernels::Activation::kNone) {
+    kernels::activation_forward(stream, epilogue.activation, sum, y);
+  }
+}
+
 void write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
-                                     const LinearSpec& spec, Tensor x, const Tensor& dy) {
+                                     const LinearSpec& spec, const DroppedRows& rows, Tensor x,
+                                     const Tensor& dy) {
   if (!has_training_parameters(store, spec)) return;
-  flow.later([&stream, &store, spec, x = std::move(x), dy]() mutable {
-    write_parameter_gradients(stream, store, spec, std::move(x), dy);
+  flow.later([&stream, &store, spec, rows, x = std::move(x), dy]() mutable {
+    write_parameter_gradients(stream, store, spec, rows, std::move(x), dy);
   });
 }
 
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                      const Tensor& dy, Operands operands, const Behind& behind) {
+                      const DroppedRows& of_dropout, const Tensor& dy, Operands operands,
+                      const Behind& behind) {
   const int64_t rows = dy.shape()[0];
   Tensor dx = Tensor::empty({rows, spec.in}, dy.dtype(), stream);
-  const MatrixView whole = kernels::matrix(as_operand(stream, dy, operands), rows, spec.out());
+  const Tensor output = as_operand(stream, dy, operands);
+  const MatrixView whole = kernels::matrix(output, rows, spec.out());
   const LeasedParts leased(store, spec, LeasedParts::Biases::kNo);
   // If several products are summed, the activation is undone when the sum is whole.
-  const bool at_once = leased.joined().size() == 1;
+  const bool at_once = leased.joined().size() == 1 && !has_adapters(spec);
   int64_t column = 0;
   for (const PartMemory& part : leased.joined()) {
     kernels::matmul(
@@ -201,6 +226,7 @@ Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& s
          .activation_input = at_once ? behind.before : Tensor()});
     column += part.out;
   }
+  add_adapter_input_gradients(stream, store, spec, of_dropout, output, dx);
   if (!at_once && behind.activation != Activation::kNone) {
     kernels::activation_backward(stream, behind.activation, behind.before, dx, dx);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/functions/functions.h"
+#include "model/functions/row_dropout.h"
 
 namespace ds {
 
@@ -27,17 +28,19 @@ struct Epilogue {
   kernels::Activation activation = kernels::Activation::kNone;
   Tensor pre_activation = {};  // [N, out] or undefined
 };
-// y [N, out] of x [N, in]. With an activation, the layer has one part.
-void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const Tensor& x,
-             const Epilogue& epilogue, Tensor& y);
+// y [N, out] of x [N, in], with what adapters add. With an activation, the layer has one part.
+// `rows`: as adapters drop of them.
+void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const DroppedRows& rows,
+             const Tensor& x, const Epilogue& epilogue, Tensor& y);
 
-// Whether some of the layer's weights train: for their gradients alone x is kept.
+// Whether some of the layer's weights or adapters train: for their gradients alone x is kept.
 bool has_training_weights(const ParameterStore& store, const LinearSpec& spec);
-// dW = x^T * dy (kInOut) or dy^T * x (kOutIn), and db = sum of the rows of dy, of the parameters
-// that train, into the store's slots; left to `flow` for later, if there are any. `x` is let go
-// before the biases are ready; it is undefined if no weight trains.
+// dW = x^T * dy (kInOut) or dy^T * x (kOutIn), db = sum of the rows of dy, and those of adapters,
+// of the parameters that train, into the store's slots; left to `flow` for later, if there are any.
+// `x` is let go before the biases are ready; it is undefined if no weight trains.
 void write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
-                                     const LinearSpec& spec, Tensor x, const Tensor& dy);
+                                     const LinearSpec& spec, const DroppedRows& rows, Tensor x,
+                                     const Tensor& dy);
 
 // An activation that x = activation(before) came from.
 struct Behind {
@@ -47,6 +50,7 @@ struct Behind {
 // dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
 // gradient before that.
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                      const Tensor& dy, Operands operands, const Behind& behind = {});
+                      const DroppedRows& rows, const Tensor& dy, Operands operands,
+                      const Behind& behind = {});
 
 }  // namespace ds

@@ -208,6 +208,11 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
     // A folder may keep either of two that are tied.
     const bool is_tied_table = !has_head && !head.empty() && is_token_table(spec.name);
     if ((is_head(spec.name) || is_tied_table) && !present.contains(stored)) stored = head;
+    const bool is_beside = is_adapter_parameter(spec.name) && !present.contains(stored);
+    if (is_beside) {
+      places_.push_back({.name = "", .cut = spec.cut, .whole = spec.logical_shape()});
+      continue;
+    }
     if (!present.contains(stored)) {
       const bool is_fresh =
           is_within(spec.name, absent) || (!headless_.empty() && body_of(spec.name).empty());

@@ -43,8 +43,8 @@ class HfWeights {
   // `specs`: every parameter of the model (make_model), in order. Stored names may lack the leading
   // "transformer." or "model." (exports of the headless model), or the first word of two. Stored
   // but ignored: buffers that old exports carry (attention masks, rotary frequencies), left_out(),
-  // and lm_head.weight where it is tied and equal to the embeddings. DataError lists what is
-  // missing, has another shape, or is stored and unknown.
+  // and lm_head.weight where it is tied and equal to the embeddings. Adapters are stored elsewhere,
+  // as a rule. DataError lists what is missing, has another shape, or is stored and unknown.
   HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs,
             AbsentModules absent = {});
   // The same of tensors that are open; `path` is their name in messages.

@@ -1,6 +1,7 @@
 #include "model/modules/module.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/values/index.h"
@@ -17,6 +18,7 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
                  .init = init,
                  .module = module,
                  .unit = build.unit};
+  if (build.adapters != nullptr) spec.trains = build.adapters->trains(spec.name, part.has_adapter);
   const auto is_cut = [](const std::vector<Range>& of_axis) { return !of_axis.empty(); };
   if (std::ranges::any_of(part.kept, is_cut)) {
     spec.global = shape;
@@ -73,6 +75,9 @@ Initializer ones() { return {Initializer::Kind::kOnes, 0}; }
 Initializer normal(double standard_deviation) {
   return {Initializer::Kind::kNormal, static_cast<float>(standard_deviation)};
 }
+Initializer uniform(double bound) {
+  return {Initializer::Kind::kUniform, static_cast<float>(bound)};
+}
 
 namespace {
 
@@ -89,29 +94,104 @@ Range scaled(const Range& range, int64_t factor) {
 
 }  // namespace
 
+namespace {
+
+// The place among others' of a parameter that has a row for each output.
+std::optional<StoredRows> rows_among(const std::optional<StoredOutputs>& stored,
+                                     std::string_view name) {
+  if (!stored) return std::nullopt;
+  StoredRows rows = stored->rows;
+  rows.name = fmt::format("{}.{}", stored->module, name);
+  return rows;
+}
+
+// A parameter that was added before; kNoParam where there is none of the name. What layers share is
+// of one unit, so the search is short.
+ParamId added_before(const BuildContext& build, const std::string& name) {
+  for (ParamId id = build.store.count() - 1; id >= 0 && build.store.spec(id).unit == build.unit;
+       --id) {
+    if (build.store.spec(id).name == name) return id;
+  }
+  return kNoParam;
+}
+
+// As a linear layer of PyTorch's begins: kaiming_uniform_ with a = sqrt(5).
+Initializer uniform_of_inputs(int64_t in) {
+  return uniform(1 / std::sqrt(static_cast<double>(in)));
+}
+
+Initializer start_of_a(const AdapterSpec& spec, int64_t in, int64_t rank) {
+  return spec.start == AdapterStart::kGaussian ? normal(1 / static_cast<double>(rank))
+                                               : uniform_of_inputs(in);
+}
+
+// A of an adapter [rank, in]. Where ranks have some of the outputs each, they make a part of its
+// gradient; where they have some of the inputs, those of A.
+ParamId adapter_a(const BuildContext& module, int64_t in, const AdapterShape& shape,
+                  const LinearCut& cut, int layers) {
+  const BuildContext place = module.child(adapter_names::kA);
+  if (const ParamId before = added_before(module, place.child("weight").path); before != kNoParam) {
+    return before;
+  }
+  const ParamId a = place.param(
+      "weight", {shape.rank, in}, start_of_a(module.adapters->spec(), in, shape.rank),
+      ModuleKind::kLinear,
+      {.kept = {{}, cut.in}, .summed = cut.out.empty() ? cut.summed : std::vector{Axis::kTensor}});
+  if (layers > 1) module.store.expect_uses(a, layers);
+  return a;
+}
+
+std::optional<Adapter> adapter_of(const BuildContext& build, int64_t in, int64_t out,
+                                  const LinearCut& cut,
+                                  const std::optional<StoredOutputs>& stored) {
+  if (build.adapters == nullptr) return std::nullopt;
+  BuildContext module = build;
+  if (stored) module.path = stored->module;
+  const std::optional<AdapterShape> shape = build.adapters->adapter_of(module.path);
+  if (!shape) return std::nullopt;
+  const AdapterSpec& spec = build.adapters->spec();
+  const int layers = stored ? stored->layers : 1;
+  Adapter adapter{.rank = shape->rank, .scale = static_cast<float>(shape->scale)};
+  adapter.a = adapter_a(module, in, *shape, cut, layers);
+  adapter.b =
+      build.child(adapter_names::kB)
+          .param("weight", {out, shape->rank},
+                 spec.start == AdapterStart::kRandom ? uniform_of_inputs(shape->rank) : zeros(),
+                 ModuleKind::kLinear,
+                 {.kept = {cut.out, {}},
+                  .summed = cut.in.empty() ? cut.summed : std::vector{Axis::kTensor},
+                  .stored = rows_among(stored, fmt::format("{}.weight", adapter_names::kB))});
+  adapter.dropout = {static_cast<float>(spec.dropout),
+                     Rng(0, build.store.spec(adapter.a).name).key()};
+  return adapter;
+}
+
+}  // namespace
+
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
                        Bias bias, double standard_deviation, const LinearCut& cut,
                        const std::optional<StoredOutputs>& stored) {
   const bool out_in = layout == WeightLayout::kOutIn;
   DS_CHECK(!stored || out_in, "linear layer {}: outputs among others' are rows", build.path);
-  const auto rows_of = [&](std::string_view name) {
-    std::optional<StoredRows> rows;
-    if (!stored) return rows;
-    rows = stored->rows;
-    rows->name = fmt::format("{}.{}", stored->module, name);
-    return rows;
-  };
+  const bool has_adapter =
+      build.adapters != nullptr &&
+      build.adapters->adapter_of(stored ? stored->module : build.path).has_value();
   LinearPart part;
   part.weight = build.param("weight", out_in ? Shape{out, in} : Shape{in, out},
                             normal(standard_deviation), ModuleKind::kLinear,
                             {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out},
                              .summed = cut.summed,
-                             .stored = rows_of("weight")});
+                             .stored = rows_among(stored, "weight"),
+                             .has_adapter = has_adapter});
   if (bias == Bias::kZeros) {
     part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear,
-                            {.kept = {cut.out}, .summed = cut.summed, .stored = rows_of("bias")});
+                            {.kept = {cut.out},
+                             .summed = cut.summed,
+                             .stored = rows_among(stored, "bias"),
+                             .has_adapter = has_adapter});
   }
   part.out = numel_of(cut.out, out);
+  part.adapter = adapter_of(build, in, out, cut, stored);
   return part;
 }
 

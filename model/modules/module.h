@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/families/spec/adapters.h"
 #include "model/exchange/tensor.h"
 #include "model/functions/functions.h"
 #include "model/pass/param.h"
@@ -19,6 +20,7 @@ struct ParamPart {
   std::vector<std::vector<Range>> kept{};  // by axis; none, of an axis: all
   std::vector<Axis> summed{};  // whose ranks have the same, and make a part of its gradient
   std::optional<StoredRows> stored{};
+  bool has_adapter = false;  // its module has one
 };
 
 struct BuildContext {
@@ -29,6 +31,7 @@ struct BuildContext {
   std::optional<TensorShare> tensor = std::nullopt;  // of each layer; nothing: layers are whole
   // An axis along which another rank has what is added here too, with the same gradient.
   std::optional<Axis> repeated = std::nullopt;
+  const AdapterRules* adapters = nullptr;  // null: layers have none, and all of the model trains
 
   BuildContext child(std::string_view name) const;                 // itself, of an empty name
   BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"
@@ -43,6 +46,7 @@ struct BuildContext {
 Initializer zeros();
 Initializer ones();
 Initializer normal(double standard_deviation);
+Initializer uniform(double bound);  // between -bound and bound
 
 enum class Bias : uint8_t { kNone, kZeros };
 
@@ -55,8 +59,11 @@ struct LinearCut {
 struct StoredOutputs {
   std::string module;  // its path
   StoredRows rows{};   // without a name
+  int layers = 1;      // that are among them
 };
-// One linear layer named by build.path: `weight` in the layout's shape, and `bias` [out] if any.
+// One linear layer named by build.path: `weight` in the layout's shape, `bias` [out] if any, and an
+// adapter, if its module has one: that among whose outputs a folder stores the layer's, where it
+// does, of which the layers there have one A, and rows of B.
 LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
                        Bias bias, double standard_deviation, const LinearCut& cut = {},
                        const std::optional<StoredOutputs>& stored = {});

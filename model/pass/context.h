@@ -76,6 +76,8 @@ struct PassSettings {
   // and make no more than they keep. For single functions: see end_of_segment().
   bool unread = false;
   int64_t mlp_tiles = 1;  // runs of rows in an MLP: see model/activations/tiles.h
+  int64_t length = 0;     // of samples, or of the parts of them that are here, in training
+  int64_t first_row = 0;  // that a function has, where it has a tile of them
 };
 
 // Copies share all that is referred to.

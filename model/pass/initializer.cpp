@@ -26,16 +26,25 @@ void fill_normal(const Rng& rng, float standard_deviation, int64_t first, int64_
 }
 
 template <class T>
+void fill_uniform(const Rng& rng, float bound, int64_t first, int64_t count, T* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float from_zero = rng.uniform(static_cast<uint64_t>(first + i));
+    out[i] = static_cast<T>(bound * (2.0F * from_zero - 1.0F));
+  }
+}
+
+template <class T>
 void fill_range(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& range,
                 ThreadPool* pool) {
   T* out = range.data<T>();
-  if (spec.init.kind != Initializer::Kind::kNormal) {
-    const float value = spec.init.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F;
+  using Kind = Initializer::Kind;
+  if (spec.init.kind == Kind::kZeros || spec.init.kind == Kind::kOnes) {
+    const float value = spec.init.kind == Kind::kOnes ? 1.0F : 0.0F;
     std::fill_n(out, range.numel(), static_cast<T>(value));
     return;
   }
   const Rng rng(seed, spec.name);
-  const float deviation = spec.init.standard_deviation;
+  const float extent = spec.init.extent;
   const std::vector<Run> runs =
       runs_of(spec.region(begin, begin + range.numel()), spec.logical_shape());
   const auto body = [&](int64_t first, int64_t last) {
@@ -43,7 +52,12 @@ void fill_range(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& ran
                                 [](int64_t at, const Run& r) { return at < r.inside + r.numel; });
     while (first < last) {
       const int64_t end = std::min(last, run->inside + run->numel);
-      fill_normal(rng, deviation, run->first + first - run->inside, end - first, out + first);
+      const int64_t from = run->first + first - run->inside;
+      if (spec.init.kind == Kind::kNormal) {
+        fill_normal(rng, extent, from, end - first, out + first);
+      } else {
+        fill_uniform(rng, extent, from, end - first, out + first);
+      }
       first = end;
       ++run;
     }

@@ -24,8 +24,8 @@ inline constexpr ParamId kNoParam = -1;
 // How a parameter starts; a pure function of the seed and the element's index in the whole tensor,
 // so that every sharding starts from the same bits.
 struct Initializer {
-  enum class Kind : uint8_t { kZeros, kOnes, kNormal } kind = Kind::kZeros;
-  float standard_deviation = 0.0F;
+  enum class Kind : uint8_t { kZeros, kOnes, kNormal, kUniform } kind = Kind::kZeros;
+  float extent = 0.0F;  // the standard deviation, or the bound on either side of 0
 };
 
 // Which ranks train the same elements on other samples: all of the data axis, or, for an expert,

@@ -93,7 +93,7 @@ void Looker::look_at_model() {
   const ModelSection& section = config_.model;
   const std::string key = section.folder ? "model.folder" : "model.family";
   attempt(key, [&] {
-    const ModelConfig model = model_config(section, files_);
+    const ModelConfig model = model_config(config_, files_);
     check(model);
     model_ = model;
   });

@@ -179,7 +179,7 @@ int run_plan(const PlanArgs& args) {
   const Config config = load_config(args.config_path, args.overrides);
   RealFileSystem files;
   InputFiles inputs(files);
-  const ModelConfig model = model_config(config.model, inputs);
+  const ModelConfig model = model_config(config, inputs);
   if (args.suggest) return run_suggest(args, config, model);
   const int ranks = args.ranks();
   const EngineOptions options = engine_options(config, model, ranks);

@@ -214,7 +214,7 @@ TEST_CASE("projections into the residual stream start smaller in GPT-2", "[model
     const ParamSpec& spec = bench.store.spec(id);
     if (spec.init.kind != Initializer::Kind::kNormal) continue;
     const bool residual = spec.name.find("c_proj") != std::string::npos;
-    CHECK(spec.init.standard_deviation == Approx(residual ? 0.1F : 0.2F));
+    CHECK(spec.init.extent == Approx(residual ? 0.1F : 0.2F));
   }
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("heads that score classes begin as transformers has them begin", "[mod
     std::map<std::string, float> found;
     for (const ParamSpec& spec : specs_of_model(model, DType::kF32)) {
       if (spec.init.kind == Initializer::Kind::kNormal) {
-        found[spec.name] = spec.init.standard_deviation;
+        found[spec.name] = spec.init.extent;
       }
     }
     return found;

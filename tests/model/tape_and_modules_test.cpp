@@ -169,7 +169,7 @@ TEST_CASE("parameters are named by the path of their modules and carry its unit 
   CHECK(store.spec(out_in.bias).name == "transformer.h.3.proj.bias");
   CHECK(store.spec(out_in.bias).init.kind == Initializer::Kind::kZeros);
   CHECK(store.spec(in_out.weight).shape == Shape{5, 7});
-  CHECK(store.spec(in_out.weight).init.standard_deviation == 0.5F);
+  CHECK(store.spec(in_out.weight).init.extent == 0.5F);
   CHECK(in_out.bias == kNoParam);
   CHECK(store.spec(layer.beta).name == "transformer.h.3.ln.bias");
   CHECK(store.spec(layer.gamma).init.kind == Initializer::Kind::kOnes);

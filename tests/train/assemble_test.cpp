@@ -240,7 +240,7 @@ TEST_CASE("a Llama built from keys has the dropout that the file asks for", "[ra
   const Config config =
       parse_config(R"({"model": {"family": "llama", "attention_dropout": 0.25}})");
   MemoryFileSystem fs;
-  CHECK(std::get<LlamaConfig>(model_config(config.model, fs)).attention_dropout == 0.25);
+  CHECK(std::get<LlamaConfig>(model_config(config, fs)).attention_dropout == 0.25);
 }
 
 TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wherever it does",

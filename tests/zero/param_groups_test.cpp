@@ -21,7 +21,7 @@ using Values = std::map<std::string, std::vector<float>>;
 ParamSpec spec_of(const std::string& name, const Shape& shape, int unit = 0) {
   return {.name = name,
           .shape = shape,
-          .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F},
+          .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F},
           .unit = unit};
 }
 

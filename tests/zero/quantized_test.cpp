@@ -137,7 +137,7 @@ Seen micro_step(Communicator& world, const ZeroPlusPlus& how, int near, DType dt
     return store.add({.name = name,
                       .shape = shape,
                       .dtype = dtype,
-                      .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F},
+                      .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F},
                       .unit = unit});
   };
   const std::vector<ParamId> params{add("a", Shape({kSlice * world.size()}), 0),

@@ -45,7 +45,7 @@ void add_params(ShardedStore& store, DType dtype) {
     store.add({.name = "p" + std::to_string(i),
                .shape = kParams[i].first,
                .dtype = dtype,
-               .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F},
+               .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F},
                .unit = kParams[i].second});
   }
   store.expect_uses(1, 2);  // as a tied weight
@@ -256,7 +256,7 @@ TEST_CASE("initial weights have the same bits with one thread and with eight", "
       for (const int64_t rows : {3, 401}) {  // less than a thread's share, and more of eight
         store.add({.name = "w" + std::to_string(rows),
                    .shape = {rows, 103},
-                   .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F}});
+                   .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F}});
       }
       store.seal();
       store.initialize(99);

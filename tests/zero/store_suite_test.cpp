@@ -84,11 +84,10 @@ void add_params(ParameterStore& store) {
   const std::vector<std::pair<Shape, int>> params{
       {Shape{37, 5}, 0}, {Shape{64}, 1}, {Shape{3}, 1}, {Shape{200}, 1}, {Shape{11, 11}, 2}};
   for (size_t i = 0; i < params.size(); ++i) {
-    const ParamId id =
-        store.add({.name = fmt::format("p{}", i),
-                   .shape = params[i].first,
-                   .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F},
-                   .unit = params[i].second});
+    const ParamId id = store.add({.name = fmt::format("p{}", i),
+                                  .shape = params[i].first,
+                                  .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F},
+                                  .unit = params[i].second});
     require(id == static_cast<ParamId>(i), "id {} for parameter {}", id, i);
   }
   store.expect_uses(kTied, 2);

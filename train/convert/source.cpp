@@ -16,17 +16,21 @@
 #include "checkpoint/tag_list.h"
 #include "config/families/hf_config.h"
 #include "config/load.h"
+#include "config/sections/adapter_file.h"
 #include "core/device/dispatch.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/input_files.h"
 #include "core/text/join_some.h"
 #include "core/values/index.h"
 #include "model/families/zoo.h"
+#include "model/hf/adapter_weights.h"
 #include "model/hf/narrowed_tensors.h"
 #include "model/hf/renamed_tensors.h"
 #include "model/hf/weights.h"
 #include "optim/grouped_optimizer.h"
+#include "train/adapter_folder.h"
 #include "train/convert/megatron.h"
+#include "train/convert/merged.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
 #include "train/settings/rates.h"
@@ -329,6 +333,9 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
                                     .by = "dslaunch",
                                     .notes = std::move(notes)},
                           .model = parse_hf_config(facts.model, directory)};
+  if (const Config config = parse_config(facts.config); config.lora) {
+    source.model.adapters = adapters_of(*config.lora, files);
+  }
   source.samples = reader->manifest().step * facts.global_batch;
   // What a run has exported has its tokenizer and the ids of special tokens.
   Conversion described = what;
@@ -361,14 +368,43 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
   return source;
 }
 
-}  // namespace
+ConversionSource adapter_source(FileSystem& files, const Conversion& what) {
+  const AdapterFolder found = open_adapter_folder(files, what.source, what.base);
+  ConversionSource source{.about = {.from = what.source, .by = "its writer"},
+                          .model = found.model,
+                          .config = found.config,
+                          .specs = specs_of_model(found.model, DType::kF32)};
+  const auto weights = std::make_shared<AdaptedWeights>(files, found.base, source.specs,
+                                                        AbsentModules(), what.source);
+  source.read = [weights](size_t index, const std::string&, Tensor& into) {
+    weights->read(index, 0, into);
+  };
+  return source;
+}
 
-ConversionSource open_source(FileSystem& files, const Conversion& what) {
+ConversionSource open_unmerged(FileSystem& files, const Conversion& what) {
   const OwnCheckpoint own = own_checkpoint(files, what.source);
   if (own.kind != OwnCheckpoint::Kind::kNone) return own_source(files, what, own);
+  if (has_adapter(files, what.source) && !has_hf_weights(files, what.source)) {
+    return adapter_source(files, what);
+  }
   if (llmc::is_model_file(files, what.source)) return llmc_source(files, what);
   if (what.tag || is_deepspeed_folder(files, what.source)) return deepspeed_source(files, what);
   return folder_source(files, what);
+}
+
+}  // namespace
+
+ConversionSource open_source(FileSystem& files, const Conversion& what) {
+  ConversionSource source = open_unmerged(files, what);
+  if (source.model.adapters && what.target == ConversionTarget::kUniversal) {
+    throw Unsupported(
+        fmt::format("{}: it has adapters, and DeepSpeed has no names for their state; --to hf "
+                    "merges them into the weights",
+                    what.source));
+  }
+  merge_adapters(source);
+  return source;
 }
 
 }  // namespace ds

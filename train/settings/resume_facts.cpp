@@ -116,6 +116,12 @@ bool is_dropout(const std::string& key) {
   return key.find("drop") != std::string::npos || key.ends_with("pdrop");
 }
 
+// What adapters compute, by the keys of the configuration, and not how they began.
+bool is_of_adapters(const std::string& key) {
+  return key.starts_with("lora") && !is_dropout(key) && key != "lora.adapter" &&
+         key != "lora.init_lora_weights";
+}
+
 // Compared by what they mean, or said elsewhere.
 bool is_compared_already(const std::string& key) {
   constexpr std::array kKeys{"train.seed",
@@ -179,7 +185,11 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
   if (saved.data != now.data) out.exact.emplace_back("the training data are others");
   for (const Difference& one :
        differences(saved.config, now.config, "the configuration of a checkpoint")) {
-    if (!is_compared_already(one.key)) out.other.push_back(words(one));
+    if (is_compared_already(one.key)) continue;
+    (is_of_adapters(one.key) ? out.model
+     : is_dropout(one.key)   ? out.exact
+                             : out.other)
+        .push_back(words(one));
   }
   return out;
 }

@@ -167,7 +167,8 @@ Context StepRunner::context_of(MicroSlot& slot) {
           .pass = {.mode = input_.mode,
                    .micro = slot.inputs,
                    .loss_scale = place_.loss_scale,
-                   .operands = place_.operands},
+                   .operands = place_.operands,
+                   .length = place_.length},
           .numbers = place_.numbers,
           .scores = input_.scores,
           .losses = counts_losses() ? this : nullptr};
@@ -201,7 +202,7 @@ void StepRunner::forward(MicroSlot& slot) {
   if (input_.mode == RunMode::kTrain) place_.store.begin_micro_step();
   Context context = context_of(slot);
   StageInput in{.batch = slot.batch, .rows = rows()};
-  in.rows.positions = positions_here(context, place_.length);
+  in.rows.positions = positions_here(context.parallel, place_.length);
   if (!stage.is_first()) {
     in.boundary = {std::move(slot.received), Var::kConstant};
     if (context.differentiates()) in.boundary = slot.tape.watch(std::move(in.boundary.value));

@@ -41,7 +41,7 @@ int run_look_at_data(const LookAtDataArgs& args) {
   const Config config = load_config(args.config_path, args.overrides);
   RealFileSystem real;
   InputFiles files(real);
-  const ModelConfig model = model_config(config.model, files);
+  const ModelConfig model = model_config(config, files);
   if (!predicts_next(model) || model.classifier || model.pairs) {
     throw Unsupported(fmt::format(
         "look-at-data: {} is trained on something else than next tokens, and samples of those are "

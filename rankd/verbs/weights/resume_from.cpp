@@ -22,7 +22,7 @@ void require_weights(const std::string& path, const ModelConfig& model, FileSyst
 
 ContinuationLook look_at_continuation(const Config& config, int ranks, FileSystem& files) {
   DeepSpeedState state = DeepSpeedState::open(files, *config.train.resume_from);
-  const ModelConfig model = model_config(config.model, files);
+  const ModelConfig model = model_config(config, files);
   const RunToGoOn run = run_to_go_on(engine_options(config, model, ranks),
                                      job_mesh(config, ranks, ranks).data, to_config_text(config));
   ContinuationLook look{.from = words_of(state), .next = continuation_of(state.facts(), run)};

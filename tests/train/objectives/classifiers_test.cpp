@@ -11,7 +11,7 @@ namespace {
 using namespace testing;
 
 Got train_classes(GoldenFolder& run, const Shares& share) {
-  const ModelConfig model = model_config(run.config.model, run.files);
+  const ModelConfig model = model_config(run.config, run.files);
   const TrainingData data = open_data(run.config.data, model, run.files);
   return train_folder(run, share,
                       {.source =

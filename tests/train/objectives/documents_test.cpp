@@ -17,7 +17,7 @@ GoldenFolder documents_of(const std::string& family) {
 }
 
 Got train_documents(GoldenFolder& run, const Shares& share) {
-  const ModelConfig model = model_config(run.config.model, run.files);
+  const ModelConfig model = model_config(run.config, run.files);
   const TrainingData data = open_data(run.config.data, model, run.files);
   return train_folder(
       run, share, {.source = [&](const SamplePlace& place, const BatchShape& batch) {

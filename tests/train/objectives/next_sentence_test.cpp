@@ -280,7 +280,7 @@ TEST_CASE("a configuration trains next sentences on any mesh", "[train]") {
   MemoryFileSystem files;
   files.write_text_atomically("/story.txt", story());
   const Config config = parse_config(text);
-  const ModelConfig model = model_config(config.model, files);
+  const ModelConfig model = model_config(config, files);
   CHECK(hf_model_class(model) == "BertForPreTraining");
   const TrainingData data = open_data(config.data, model, files);
   REQUIRE(data.rules.scored);

@@ -28,7 +28,7 @@ class Supervised {
     run_.config.data.validation = run_.config.data.train;
     run_.golden.Parse(run_.files.read_text(run_.folder + "/expected.json", 1 << 20).c_str());
     REQUIRE_FALSE(run_.golden.HasParseError());
-    model_ = model_config(run_.config.model, run_.files);
+    model_ = model_config(run_.config, run_.files);
   }
 
   Got train(const Shares& share) {

@@ -146,7 +146,7 @@ class TestedStore {
       store_.add({.name = fmt::format("p{}", unit),
                   .shape = Shape({kSlice, world.size()}),
                   .dtype = DType::kBF16,
-                  .init = {.kind = Initializer::Kind::kNormal, .standard_deviation = 0.5F},
+                  .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F},
                   .unit = unit});
     }
     store_.seal();

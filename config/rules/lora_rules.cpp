@@ -1,0 +1,70 @@
+// Rules of low-rank adapters: what their keys need, and what excludes them.
+#include <fmt/format.h>
+
+#include "config/rules.h"
+#include "config/sections/split/tensor.h"
+
+namespace ds::detail {
+
+namespace {
+
+// Keys that the adapters to begin with say by themselves, where they say something else.
+void adapter_rules(const RuleContext& r, const LoraConfig& lora) {
+  const auto refuse = [&](const char* key, bool is_said) {
+    if (!is_said) return;
+    r.refuse_early(fmt::format("lora.{}", key),
+                   "is said by the adapter_config.json of lora.adapter; remove one of them");
+  };
+  const LoraConfig silent;
+  refuse("r", lora.r != silent.r);
+  refuse("lora_alpha", lora.lora_alpha != silent.lora_alpha);
+  refuse("target_modules", lora.target_modules != silent.target_modules);
+  refuse("exclude_modules", !lora.exclude_modules.empty());
+  refuse("rank_pattern", !lora.rank_pattern.members().empty());
+  refuse("alpha_pattern", !lora.alpha_pattern.members().empty());
+  refuse("layers_to_transform", !lora.layers_to_transform.empty());
+  refuse("layers_pattern", !lora.layers_pattern.empty());
+  refuse("modules_to_save", !lora.modules_to_save.empty());
+  refuse("bias", lora.bias != silent.bias);
+  refuse("use_rslora", lora.use_rslora);
+  refuse("use_dora", lora.use_dora);
+  if (!r.config.model.folder) {
+    r.refuse_early("lora.adapter",
+                   "belongs to the weights of a model; give its folder as model.folder");
+  }
+}
+
+}  // namespace
+
+void lora_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (!c.lora) return;
+  for (const LoraConflict& conflict : conflicts_of(*c.lora)) {
+    r.refuse_early(fmt::format("lora.{}", conflict.key), conflict.why);
+  }
+  if (c.lora->adapter) adapter_rules(r, *c.lora);
+  for (const auto& [key, is_said] : {std::pair{"train.freeze", !c.train.freeze.empty()},
+                                     std::pair{"train.train_only", !c.train.train_only.empty()}}) {
+    if (!is_said) continue;
+    r.refuse_early(key,
+                   "excludes lora, with which adapters train, and of the model what "
+                   "lora.modules_to_save and lora.bias say; remove one of them");
+  }
+  if (c.lora->lora_dropout > 0 && tensor_split(c).ranks > 1) {
+    r.refuse_early("lora.lora_dropout",
+                   "needs whole inputs, and tensor parallelism shares those of some layers out; "
+                   "remove one of them");
+  }
+  if (c.train.resume_from) {
+    r.refuse_early("train.resume_from",
+                   "excludes lora: a checkpoint of DeepSpeed has state of all weights; take its "
+                   "weights as model.folder (dslaunch convert)");
+  }
+  if (!c.model.folder && !c.train.resume_from) {
+    r.note("lora",
+           "the model's own weights are frozen as they are drawn at random: without "
+           "model.folder there is nothing that adapters could adapt");
+  }
+}
+
+}  // namespace ds::detail

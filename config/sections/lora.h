@@ -1,0 +1,42 @@
+// Low-rank adapters: which layers have some, and which (config/families/spec/adapters.h).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/families/spec/adapters.h"
+#include "config/reader/enum_name.h"
+#include "config/reader/fields.h"
+
+namespace ds {
+
+std::span<const EnumName> names_of(AdapterBias);
+
+// The names are those of peft's LoraConfig.
+struct LoraConfig {
+  int64_t r = 8;
+  double lora_alpha = 8;
+  double lora_dropout = 0;
+  std::vector<std::string> target_modules{std::string(AdapterSpec::kAllLinear)};
+  std::vector<std::string> exclude_modules;
+  bool use_rslora = false, use_dora = false;
+  Value rank_pattern, alpha_pattern;  // objects: a pattern -> a number
+  std::vector<int64_t> layers_to_transform;
+  std::vector<std::string> layers_pattern;
+  std::vector<std::string> modules_to_save;
+  AdapterBias bias = AdapterBias::kNone;
+  Value init_lora_weights = Value::boolean(true);  // or false, or "gaussian"
+  std::optional<std::string> adapter;
+};
+void fields(Visitor& v, LoraConfig& c);
+
+// What is wrong with it that a single value does not show: the key, and what.
+struct LoraConflict {
+  std::string key, why;
+};
+std::vector<LoraConflict> conflicts_of(const LoraConfig& c);
+// Of one without conflicts.
+AdapterSpec adapter_spec(const LoraConfig& c);
+
+}  // namespace ds

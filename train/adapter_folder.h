@@ -1,0 +1,25 @@
+// A folder of adapters, as peft writes it and as final/ of a run with adapters is, with the model
+// that it belongs to.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/families/list.h"
+#include "core/files/file.h"
+
+namespace ds {
+
+struct AdapterFolder {
+  std::string folder;
+  std::string base;     // the folder of the model that the adapters are of
+  std::string config{};   // the folder whose config.json says what model it is: one of both
+  ModelConfig model{};  // with its adapters
+};
+// `base`: unset, what adapter_config.json names, which is looked for from here and from the folder.
+// InputMissing where that is no folder of a model; else as read_adapter_file and read_hf_model
+// throw.
+AdapterFolder open_adapter_folder(FileSystem& files, const std::string& folder,
+                                  const std::optional<std::string>& base = std::nullopt);
+
+}  // namespace ds
