@@ -168,9 +168,23 @@ ModelConfig base_model(const ModelSection& model, FileSystem& files) {
 
 }  // namespace
 
+namespace {
+
+// A head that scores classes trains as a whole beside adapters, as peft has it.
+void add_heads(ModelConfig& model) {
+  if (!model.adapters) return;
+  std::vector<std::string>& saved = model.adapters->saved_modules;
+  for (const std::string& head : classifier_modules(model)) {
+    if (std::ranges::find(saved, head) == saved.end()) saved.push_back(head);
+  }
+}
+
+}  // namespace
+
 ModelConfig model_config(const Config& config, FileSystem& files) {
   ModelConfig model = base_model(config.model, files);
   if (config.lora) model.adapters = adapters_of(*config.lora, files);
+  add_heads(model);
   return model;
 }
 

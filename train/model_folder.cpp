@@ -11,6 +11,7 @@
 #include "core/torch/torch_writer.h"
 #include "core/values/index.h"
 #include "data/tokenizer/tokenizer.h"
+#include "model/hf/adapter_weights.h"
 #include "model/hf/weights.h"
 #include "train/settings/adapter_fit.h"
 
@@ -228,10 +229,16 @@ std::vector<ExportTensor> tensors_of(const ModelExport& what) {
       return std::ranges::none_of(entry.parts, [](const ParamSpec* spec) { return spec->trains; });
     });
   }
+  std::set<std::string_view> adapted;
+  for (const ParamSpec& spec : what.specs) {
+    if (is_adapter_parameter(spec.name)) adapted.insert(module_of_parameter(spec.name));
+  }
   for (ExportTensor& entry : tensors) {
     std::string& name = entry.tensor.name;
     if (!kept.empty()) name = stored_name_of(name, kept);
-    if (what.frame.has_adapters_alone) name = fmt::format("{}{}", adapter_names::kPrefix, name);
+    if (what.frame.has_adapters_alone) {
+      name = adapter_file_name(name, adapted.contains(module_of_parameter(name)));
+    }
   }
   return tensors;
 }

@@ -131,9 +131,7 @@ std::vector<LoraConflict> conflicts_of(const LoraConfig& c) {
                         (start.is_string() && start.as_string() == kGaussian);
   if (!is_known) {
     out.push_back({"init_lora_weights",
-                   fmt::format("{} is not available in this build; true, false and \"gaussian\" "
-                               "are",
-                               start.excerpt())});
+                   fmt::format("{} is none of true, false and \"gaussian\"", start.excerpt())});
   }
   if (!c.layers_pattern.empty() && c.layers_to_transform.empty()) {
     out.push_back({"layers_pattern",

@@ -18,7 +18,16 @@ std::string file_of(FileSystem& files, const std::string& folder) {
                                  adapter_names::kConfig));
 }
 
-// Names as the model has them. Files of peft before 0.12 have a magnitude without ".weight".
+// A parameter's own name, of that in a file. Magnitudes have no ".weight" there, and what trains of
+// a layer beside its adapter is one word further down.
+std::string own_name(std::string name) {
+  if (name.ends_with(adapter_names::kMagnitude)) return name + ".weight";
+  const std::string base = fmt::format(".{}.", adapter_names::kBase);
+  if (const size_t at = name.rfind(base); at != std::string::npos)
+    name.erase(at + 1, base.size() - 1);
+  return name;
+}
+
 WeightFolder without_prefix(const WeightFolder& stored, const std::string& path) {
   std::map<std::string, std::string> names;
   for (const std::string& name : stored.names()) {
@@ -26,14 +35,24 @@ WeightFolder without_prefix(const WeightFolder& stored, const std::string& path)
       throw DataError(fmt::format("{}: {} does not begin with {}, as names of adapters do", path,
                                   name, adapter_names::kPrefix));
     }
-    std::string own = name.substr(adapter_names::kPrefix.size());
-    if (own.ends_with(adapter_names::kMagnitude)) own += ".weight";
-    names.emplace(std::move(own), name);
+    names.emplace(own_name(name.substr(adapter_names::kPrefix.size())), name);
   }
   return WeightFolder(std::make_shared<RenamedTensors>(stored, std::move(names)));
 }
 
 }  // namespace
+
+std::string adapter_file_name(const std::string& parameter, bool has_adapter) {
+  const std::string module(module_of_parameter(parameter));
+  if (parameter == fmt::format("{}.{}.weight", module, adapter_names::kMagnitude)) {
+    return fmt::format("{}{}.{}", adapter_names::kPrefix, module, adapter_names::kMagnitude);
+  }
+  if (!has_adapter || is_adapter_parameter(parameter)) {
+    return fmt::format("{}{}", adapter_names::kPrefix, parameter);
+  }
+  return fmt::format("{}{}.{}{}", adapter_names::kPrefix, module, adapter_names::kBase,
+                     parameter.substr(module.size()));
+}
 
 AdaptedWeights::AdaptedWeights(FileSystem& files, const std::string& base,
                                std::span<const ParamSpec> specs, AbsentModules absent,

@@ -13,6 +13,9 @@
 
 namespace ds {
 
+// The name of a parameter in such a file. has_adapter: its module has one.
+std::string adapter_file_name(const std::string& parameter, bool has_adapter);
+
 class AdaptedWeights {
  public:
   // `base`: the folder of the model. `specs`: of the whole model with its adapters, in order.

@@ -1,16 +1,14 @@
 #include "train/convert/merged.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 
-#include "core/device/stream.h"
-#include "core/memory/resource.h"
 #include "core/tasks/thread_pool.h"
 #include "core/values/index.h"
-#include "kernels/elementwise/elementwise.h"
-#include "kernels/matmul/matmul.h"
 #include "model/families/zoo.h"
 
 namespace ds {
@@ -41,41 +39,45 @@ class Merger {
   }
 
  private:
-  Tensor whole(size_t index) {
-    const Shape& shape = specs_[index].logical_shape();
-    Tensor values = Tensor::empty(shape, DType::kF32, stream_);
-    Tensor flat = values.reshape({shape.numel()});
+  std::vector<float> whole(size_t index) {
+    std::vector<float> values(to_size(specs_[index].logical_shape().numel()));
+    Tensor flat = Tensor::borrow(values.data(), {narrow<int64_t>(values.size())}, DType::kF32);
     read_(index, kWeightSlot, flat);
     return values;
   }
 
-  // The order of peft's get_delta_weight(): the product, transposed where inputs come first, times
-  // the scale, and then the sum.
+  // The bits are those of peft's merge: a product whose sums begin with the first of the rank and
+  // round once a step, times the scale, and then the sum with the weight.
   void add(size_t a_place, size_t b_place, float scale, Tensor& into) {
-    const Tensor a = whole(a_place), b = whole(b_place);
-    const int64_t rank = a.shape()[0], in = a.shape()[1], out = b.shape()[0];
-    Tensor delta =
-        Tensor::empty(inputs_first_ ? Shape{in, out} : Shape{out, in}, DType::kF32, stream_);
-    const kernels::MatrixView outputs = kernels::matrix(b, out, rank),
-                              inputs = kernels::matrix(a, rank, in);
-    using kernels::Transpose;
-    kernels::matmul(stream_, {.a = inputs_first_ ? inputs : outputs,
-                              .b = inputs_first_ ? outputs : inputs,
-                              .c = kernels::matrix(delta, delta.shape()[0], delta.shape()[1]),
-                              .transpose_a = inputs_first_ ? Transpose::kYes : Transpose::kNo,
-                              .transpose_b = inputs_first_ ? Transpose::kYes : Transpose::kNo});
-    kernels::scale(stream_, scale, delta);
-    kernels::accumulate(stream_, delta.reshape({delta.numel()}), into);
+    const Shape& shape = specs_[a_place].logical_shape();
+    const int64_t rank = shape[0], in = shape[1], out = specs_[b_place].logical_shape()[0];
+    const std::vector<float> a = whole(a_place), b = whole(b_place);
+    float* const weight = into.data<float>();
+    pool_.parallel_for(out, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+      std::vector<float> delta(to_size(in));
+      for (int64_t row = begin; row < end; ++row) {
+        std::ranges::fill(delta, 0.0F);
+        for (int64_t k = 0; k < rank; ++k) {
+          const float factor = b[to_size(row * rank + k)];
+          for (int64_t i = 0; i < in; ++i) {
+            delta[to_size(i)] = std::fma(factor, a[to_size(k * in + i)], delta[to_size(i)]);
+          }
+        }
+        for (int64_t i = 0; i < in; ++i) {
+          weight[inputs_first_ ? i * out + row : row * in + i] += delta[to_size(i)] * scale;
+        }
+      }
+    });
   }
+
+  static constexpr int64_t kRowsAtOnce = 16;
 
   std::vector<ParamSpec> specs_;
   std::function<void(size_t index, const std::string& slot, Tensor& into)> read_;
   AdapterRules rules_;
   bool inputs_first_;
   std::map<std::string, size_t> places_;
-  HostMemory heap_;
-  ThreadPool pool_{1};
-  Stream stream_{{.device = Device::cpu(), .memory = &heap_, .pool = &pool_}};
+  ThreadPool pool_{static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))};
 };
 
 }  // namespace

@@ -57,7 +57,9 @@ bool fits_one(const std::string& target, const std::vector<std::string>& modules
                              [&](const std::string& m) { return rules.adapter_of(m).has_value(); });
 }
 
+// A file of peft's names the heads of all classes of models.
 void require_saved_modules(const ModelConfig& model) {
+  if (model.adapters->folder) return;
   for (const std::string& saved : model.adapters->saved_modules) {
     const AdapterRules rules({.saved_modules = {saved}});
     const bool has_one =
@@ -110,7 +112,7 @@ std::vector<std::string> require_adapters(const ModelConfig& model) {
   const std::vector<std::string> linear = linear_modules(model);
   std::vector<std::string> idle;
   for (const std::string& target : spec.targets) {
-    if (target == AdapterSpec::kAllLinear || fits_one(target, linear)) continue;
+    if (fits_one(target, linear)) continue;
     if (fits_one(target, all_modules(with_adapters(model, {.targets = {}})))) {
       throw Unsupported(
           fmt::format("lora.target_modules: \"{}\": adapters of tables, norms and heads are not "

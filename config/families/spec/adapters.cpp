@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/status/error.h"
+#include "core/text/letters.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -63,22 +64,25 @@ AdapterRules::AdapterRules(const AdapterSpec& spec)
       excluded_(names_of("lora.exclude_modules", spec.excluded)),
       ranks_(ends_of("lora.rank_pattern", spec.ranks)),
       alphas_(ends_of("lora.alpha_pattern", spec.alphas)) {
-  all_linear_ = std::ranges::find(spec.targets, AdapterSpec::kAllLinear) != spec.targets.end();
+  all_linear_ = std::ranges::any_of(spec.targets, [](const std::string& target) {
+    return lower_case(target) == AdapterSpec::kAllLinear;
+  });
   for (const std::string& list : spec.layer_lists) {
     lists_.push_back(
-        whole_pattern("lora.layers_pattern", fmt::format(".*\\.{}\\.\\d+\\..*", list)));
+        whole_pattern("lora.layers_pattern", fmt::format("(?:.*\\.)?{}\\.\\d+\\..*", list)));
   }
 }
 
-// peft takes the first number between two words of the path, behind the name of a list.
+// peft takes the first number behind the name of a list that lies in a module, and does not ask
+// where the path itself is a target.
 bool AdapterRules::is_in_layer(std::string_view module) const {
-  if (spec_.layers.empty()) return true;
+  if (spec_.layers.empty() || std::ranges::count(spec_.targets, module) > 0) return true;
   if (!lists_.empty() && std::ranges::none_of(lists_, [&](const NamePattern& list) {
         return list.found_in(module);
       })) {
     return false;
   }
-  for (size_t dot = module.find('.'); dot != std::string_view::npos;) {
+  for (size_t dot = module.find('.', module.find('.') + 1); dot != std::string_view::npos;) {
     const size_t next = module.find('.', dot + 1);
     if (next == std::string_view::npos) return false;
     const std::string_view word = module.substr(dot + 1, next - dot - 1);
@@ -95,7 +99,7 @@ bool AdapterRules::is_in_layer(std::string_view module) const {
 
 std::optional<AdapterShape> AdapterRules::adapter_of(std::string_view module) const {
   if (!(all_linear_ || fits(targets_, module)) || fits(excluded_, module)) return std::nullopt;
-  if (!is_in_layer(module)) return std::nullopt;
+  if (is_saved(module) || !is_in_layer(module)) return std::nullopt;
   const auto own = [&](const std::vector<NamePattern>& patterns, const auto& values, auto usual) {
     for (size_t i = 0; i < patterns.size(); ++i) {
       if (nth(patterns, i).found_in(module)) return nth(values, i).second;
@@ -108,14 +112,16 @@ std::optional<AdapterShape> AdapterRules::adapter_of(std::string_view module) co
   return AdapterShape{.rank = rank, .scale = alpha / (spec_.scales_by_root ? std::sqrt(r) : r)};
 }
 
+// Those inside of such a module are, too.
+bool AdapterRules::is_saved(std::string_view module) const {
+  return std::ranges::any_of(spec_.saved_modules, [&](const std::string& saved) {
+    return fmt::format(".{}.", module).find(fmt::format(".{}.", saved)) != std::string::npos;
+  });
+}
+
 bool AdapterRules::trains(std::string_view parameter, bool has_adapter) const {
   if (is_adapter_parameter(parameter)) return true;
-  const std::string_view module = module_of_parameter(parameter);
-  const bool is_saved = std::ranges::any_of(spec_.saved_modules, [&](const std::string& saved) {
-    return ends_in_words(module, saved) ||
-           fmt::format(".{}.", module).find(fmt::format(".{}.", saved)) != std::string::npos;
-  });
-  if (is_saved) return true;
+  if (is_saved(module_of_parameter(parameter))) return true;
   if (!parameter.ends_with(".bias") || spec_.bias == AdapterBias::kNone) return false;
   return spec_.bias == AdapterBias::kAll || has_adapter;
 }

@@ -75,6 +75,7 @@ class AdapterRules {
   static bool fits(const std::vector<Name>& names, std::string_view module);
   static std::vector<NamePattern> ends_of(std::string_view key, const auto& values);
   bool is_in_layer(std::string_view module) const;
+  bool is_saved(std::string_view module) const;
 
   AdapterSpec spec_;
   bool all_linear_ = false;
@@ -88,6 +89,7 @@ inline constexpr const char* kConfig = "adapter_config.json";
 inline constexpr const char* kWeights = "adapter_model.safetensors";
 inline constexpr const char* kTorchWeights = "adapter_model.bin";
 inline constexpr std::string_view kPrefix = "base_model.model.";  // of all names in such a file
+inline constexpr std::string_view kBase = "base_layer";  // of what an adapter is beside, if trained
 inline constexpr std::string_view kA = "lora_A", kB = "lora_B";
 inline constexpr std::string_view kMagnitude = "lora_magnitude_vector";
 }  // namespace adapter_names

@@ -1,0 +1,67 @@
+# Low-rank adapters in real processes: a small part of a model trains on two ranks, a killed run goes on with equal bits, other
+# adapters are refused on resume, final/ is a folder that generates, evaluates and is merged, and another run begins with it.
+golden=$(readlink -f "$(dirname "$0")/../../golden/supervised")
+. "$(dirname "$0")/../launcher.sh"
+unset DSLAUNCH_RANKD
+cp -r "$golden/model" model
+cp "$golden"/chat.jsonl .
+cat > lora.json <<'JSON'
+{"model": "model",
+ "data": {"train": "chat.jsonl", "format": "chat", "sequence_length": 100},
+ "lora": {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": ["q_proj", "v_proj", "down_proj"]},
+ "train": {"steps": 12, "save_every": 4}, "train_batch_size": 6, "zero_optimization": {"stage": 3},
+ "optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}
+JSON
+last() { sed -n 's/.*"'"$2"'": \([-+.0-9e]*\)[,}].*/\1/p' "$1/metrics.jsonl" | tail -1; }
+near() { awk "BEGIN { d = $1 - $2; exit !(d * d < 1e-8) }" || fail "$3: $1, expected $2"; }
+
+expect 0 lora.json --num-ranks 1 --run-dir one
+expect_text out "1.3 K train, 20 K are frozen"
+expect 0 lora.json --num-ranks 2 --run-dir two
+near "$(last two loss)" "$(last one loss)" "two ranks"
+[ "$(stat -c %s two/final/adapter_model.safetensors)" -lt 9000 ] || fail "the folder has more than the adapters"
+[ ! -e two/final/model.safetensors ] || fail "the folder has the model's own weights"
+
+# A rank that is killed in a step: the run goes on by itself, with the bits that it would have had.
+DSL_FAILPOINTS="train.step_begin@rank1@epoch1=6*off->kill" expect 0 lora.json --num-ranks 2 --run-dir killed
+cmp two/final/adapter_model.safetensors killed/final/adapter_model.safetensors || fail "a run that went on leaves other adapters"
+# Adapters that compute something else are another model.
+expect 65 lora.json --num-ranks 2 --run-dir two lora.lora_alpha=16 train.steps=14
+expect_text err "lora.lora_alpha was 8"
+expect 65 lora.json --num-ranks 2 --run-dir two '~lora' train.steps=14 --accept-changes
+
+# What is left generates and is evaluated with the model that it names, and merged computes the same.
+expect 0 convert two/final merged
+expect 0 convert two merged_run
+cmp merged/model.safetensors merged_run/model.safetensors || fail "the run is merged into other weights than its final/"
+expect 0 generate two --prompt "hello" --max-tokens 8 --temperature 0
+cp out adapted.txt
+expect 0 generate merged --prompt "hello" --max-tokens 8 --temperature 0
+cmp out adapted.txt || fail "merged adapters generate something else"
+expect 0 eval two/final --data chat.jsonl --json
+expect_text out '"loss":'
+
+# Another run begins with them: at a rate of 0 it leaves what it began with.
+cat > again.json <<'JSON'
+{"model": "model", "data": {"train": "chat.jsonl", "format": "chat", "sequence_length": 100},
+ "lora": {"adapter": "two/final"}, "train": {"steps": 2}, "train_batch_size": 6,
+ "optimizer": {"type": "AdamW", "params": {"lr": 0}}}
+JSON
+expect 0 again.json --num-ranks 1 --run-dir again
+cmp two/final/adapter_model.safetensors again/final/adapter_model.safetensors || fail "other adapters than those it began with"
+
+# What does not fit is named.
+expect 78 check lora.json lora.target_modules=query
+expect_text out "lora.target_modules: query fit no linear layer"
+expect 78 check lora.json lora.target_modules=embed_tokens
+expect_text out "adapters of tables, norms and heads are not built"
+expect 78 check lora.json lora.modules_to_save=lm_hed
+expect_text out "lora.modules_to_save: \"lm_hed\" is no module"
+expect 78 check lora.json lora.layers_to_transform=7
+expect_text out "lora.layers_to_transform: 7, but the model has 2 blocks"
+expect 78 check lora.json model.folder=two/final
+expect_text out "has adapters alone"
+rm two/final/adapter_model.safetensors
+expect 66 again.json --num-ranks 1 --run-dir missing
+expect_text err "no adapter_model.safetensors is beside adapter_config.json"
+finish

@@ -1,0 +1,271 @@
+// Adapters of peft's (tests/golden/lora): their losses, gradients and steps on every mesh, the model
+// that they are merged into, and the folder that training leaves.
+#include <cstdlib>
+
+#include "config/sections/adapter_file.h"
+#include "tests/train/objectives/golden_folder.h"
+#include "train/convert/convert.h"
+#include "train/model_source.h"
+#include "train/samples/supervised_data.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+const std::string kGolden = source_directory() + "/tests/golden/lora";
+
+// A case: the model's folder with its adapters in a folder inside, and the batch as token ids.
+class Adapted {
+ public:
+  explicit Adapted(const std::string& name, const std::string& more = "")
+      : files_of_case_(kGolden + "/" + name), run_(base(), parse_config(settings(more))) {
+    copy_adapters();
+    const std::string expected = files_of_case_ + "/expected.safetensors";
+    expected_.emplace(SafetensorsFolder::open(disk_, expected));
+    write_batch();
+    run_.golden.Parse(disk_.read_text(kGolden + "/steps.json", 1 << 20).c_str());
+    REQUIRE_FALSE(run_.golden.HasParseError());
+    // What the model's folder has been trained to is of no interest.
+    const std::string trained = run_.folder + "/final.safetensors";
+    if (run_.files.exists(trained)) run_.files.remove(trained);
+  }
+
+  void open() {
+    data_ = open_data(run_.config.data, model_config(run_.config, run_.files), run_.files);
+  }
+
+  std::unique_ptr<BatchSource> source(const SamplePlace& place, const BatchShape& batch) {
+    return make_sample_source(data_->train,
+                              Sampler(data_->train.size(), SampleOrder::kSequential, 0), batch,
+                              place, {.rules = data_->rules});
+  }
+  Got train(const Shares& share) {
+    open();
+    return train_folder(run_, share,
+                        {.source = [&](const SamplePlace& place, const BatchShape& batch) {
+                          return source(place, batch);
+                        }});
+  }
+  std::vector<float> expected(const std::string& name) { return values_in(*expected_, name); }
+  std::vector<std::string> expected_names(const std::string& prefix) const {
+    std::vector<std::string> names;
+    for (const std::string& name : expected_->names()) {
+      if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+    }
+    return names;
+  }
+  static std::vector<float> values_in(const SafetensorsFolder& folder, const std::string& name) {
+    const SafetensorsInfo& info = folder.info(name);
+    std::vector<float> values(to_size(info.shape.numel()));
+    folder.read(name, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  GoldenFolder& run() { return run_; }
+  const std::string& case_folder() const { return files_of_case_; }
+
+ private:
+  static std::string settings(const std::string& more) {
+    return fmt::format(
+        R"({{"model": ".", "train_batch_size": 2, "train": {{"steps": 5, "seed": 1}},
+             "optimizer": {{"type": "AdamW", "params": {{"lr": 1e-2, "weight_decay": 0}}}},
+             "gradient_clipping": 0, "lora": {{"adapter": "/golden/adapter"}},
+             "data": {{"train": "/golden/batch.jsonl", "format": "tokenized",
+                       "order": "sequential", "sequence_length": 12}}{}}})",
+        more);
+  }
+  std::string base() {
+    return files_of_case_ + "/" + read_adapter_file(disk_, files_of_case_).base;
+  }
+  void copy_adapters() {
+    run_.files.make_directories("/golden/adapter");
+    for (const char* const name : {adapter_names::kConfig, adapter_names::kWeights}) {
+      const std::string text = disk_.read_text(fmt::format("{}/{}", files_of_case_, name), 1 << 20);
+      run_.files.create(fmt::format("/golden/adapter/{}", name))
+          ->append(std::as_bytes(std::span(text)));
+    }
+  }
+  void write_batch() {
+    const SafetensorsInfo& info = expected_->info("tokens");
+    std::vector<int32_t> tokens(to_size(info.shape.numel()));
+    expected_->read("tokens", std::as_writable_bytes(std::span(tokens)));
+    std::string lines;
+    for (int64_t row = 0; row < info.shape[0]; ++row) {
+      const auto ids =
+          std::span(tokens).subspan(to_size(row * info.shape[1]), to_size(info.shape[1]));
+      lines += fmt::format("{{\"input_ids\": [{}]}}\n", fmt::join(ids, ", "));
+    }
+    run_.files.write_text_atomically("/golden/batch.jsonl", lines);
+  }
+
+  RealFileSystem disk_;
+  std::string files_of_case_;
+  GoldenFolder run_;
+  std::optional<TrainingData> data_;  // which sources read
+  std::optional<SafetensorsFolder> expected_;
+};
+
+const std::vector<std::string> kCases{"llama_lora",  "llama_rslora", "llama_patterns",
+                                      "llama_saved", "qwen2_bias",   "qwen2_bias_all",
+                                      "gpt2_lora",   "phi3_joined",  "neox_joined"};
+
+void check_steps(Adapted& adapted, const std::string& name, const Got& got) {
+  const auto& wanted = adapted.run().golden[name.c_str()];
+  REQUIRE(got.losses.size() == wanted["losses"].Size());
+  for (rapidjson::SizeType step = 0; step < wanted["losses"].Size(); ++step) {
+    CAPTURE(step);
+    CHECK(got.losses[step] == Approx(wanted["losses"][step].GetDouble()).epsilon(1e-5));
+    CHECK(got.norms[step] == Approx(wanted["grad_norms"][step].GetDouble()).epsilon(2e-4));
+  }
+}
+
+TEST_CASE("adapters train as peft trains them, at every stage of ZeRO", "[train]") {
+  for (const std::string& name : kCases) {
+    for (const Shares& share : {Shares{}, Shares{.micro_steps = 2}, Shares{.ranks = 2, .stage = 1},
+                                Shares{.ranks = 2, .stage = 2}, Shares{.ranks = 2, .stage = 3}}) {
+      CAPTURE(name, share.ranks, share.stage, share.micro_steps);
+      Adapted adapted(name);
+      check_steps(adapted, name, adapted.train(share));
+    }
+  }
+}
+
+TEST_CASE("adapters train as peft trains them where layers, stages and sequences are shared",
+          "[train]") {
+  for (const std::string& name : kCases) {
+    const auto check_on = [&](const Shares& share, const std::string& more) {
+      CAPTURE(name, more, share.stage);
+      Adapted adapted(name, more);
+      check_steps(adapted, name, adapted.train(share));
+    };
+    check_on({.ranks = 2, .sizes = {.tensor = 2}}, "");
+    check_on({.ranks = 4, .stage = 1, .sizes = {.tensor = 2}}, "");
+    check_on({.ranks = 2, .sizes = {.pipe = 2}}, "");
+    check_on({.ranks = 2, .sizes = {.sequence = 2}}, "");
+    check_on({.ranks = 2, .stage = 3},
+             R"(, "zero_optimization": {"offload_param": {"device": "cpu"},
+                                        "offload_optimizer": {"device": "cpu"}})");
+    check_on({.ranks = 1}, R"(, "activation_checkpointing": {"enabled": true})");
+  }
+}
+
+// Of a folder in a place of its own.
+class Place {
+ public:
+  Place() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "adapters_XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  Place(const Place&) = delete;  // removes the folder
+  Place& operator=(const Place&) = delete;
+  ~Place() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+TEST_CASE("merged adapters have the bits of peft's merge_and_unload", "[train]") {
+  std::vector<std::string> cases = kCases;
+  cases.emplace_back("bert_classifier");
+  for (const std::string& name : cases) {
+    CAPTURE(name);
+    Adapted adapted(name);
+    const Place place;
+    RealFileSystem disk;
+    convert(disk, {.source = adapted.case_folder(), .destination = place / "merged"});
+    const SafetensorsFolder merged = SafetensorsFolder::open(disk, place / "merged");
+    const std::vector<std::string> names = adapted.expected_names("merged.");
+    REQUIRE_FALSE(names.empty());
+    for (const std::string& tensor : names) {
+      CAPTURE(tensor);
+      CHECK(Adapted::values_in(merged, tensor) == adapted.expected("merged." + tensor));
+    }
+  }
+}
+
+// The tensors of the file of adapters that a run of so many steps leaves.
+std::map<std::string, std::vector<float>> exported(Adapted& adapted, int64_t steps) {
+  GoldenFolder& run = adapted.run();
+  adapted.open();
+  const auto source = adapted.source({}, batch_shape(run.config, 1));
+  const ModelConfig model = model_config(run.config, run.files);
+  std::map<std::string, std::vector<float>> values;
+  const FolderFrame frame = folder_frame(run.files, model, run.folder, "byte", DType::kF32);
+  const EngineOptions options = engine_options(run.config, model, 1);
+  const RunPlan plan = dry_run(options, {}, {});
+  test::run_ranks(1, [&](Communicator& comm) {
+    with_rank(
+        comm, HostAccess::kAlways,
+        [&](auto& rank) {
+          Engine engine(options, rank.resources(), plan.of_rank(0).step);
+          JobPlan job;
+          job.world_size = 1;
+          job.run_dir = fmt::format("/exported{}", steps);
+          Checkpointing checkpoints(engine, run.files, job, {});
+          checkpoints.load(run.folder);
+          train_until(engine, *source, steps);
+          checkpoints.save();
+          checkpoints.export_model(job.run_dir + "/final", frame);
+        },
+        Devices::kShared, plan.mesh);
+  });
+  const SafetensorsFolder file = SafetensorsFolder::open(
+      run.files, fmt::format("/exported{}/final/{}", steps, adapter_names::kWeights));
+  for (const std::string& name : file.names()) values[name] = Adapted::values_in(file, name);
+  return values;
+}
+
+TEST_CASE("what training leaves is a folder of peft's with the same adapters", "[train]") {
+  for (const std::string& name : kCases) {
+    CAPTURE(name);
+    Adapted adapted(name);
+    const auto got = exported(adapted, 0);
+    RealFileSystem disk;
+    const SafetensorsFolder given = SafetensorsFolder::open(
+        disk, fmt::format("{}/{}", adapted.case_folder(), adapter_names::kWeights));
+    REQUIRE(got.size() == given.names().size());
+    for (const std::string& tensor : given.names()) {
+      CAPTURE(tensor);
+      REQUIRE(got.contains(tensor));
+      CHECK(got.at(tensor) == Adapted::values_in(given, tensor));
+    }
+    const AdapterSpec before = read_adapter_file(disk, adapted.case_folder()).spec;
+    const AdapterSpec after = read_adapter_file(adapted.run().files, "/exported0/final").spec;
+    CHECK(after.rank == before.rank);
+    CHECK(after.alpha == before.alpha);
+    CHECK(after.scales_by_root == before.scales_by_root);
+    CHECK(after.ranks == before.ranks);
+    CHECK(after.alphas == before.alphas);
+    CHECK(after.layers == before.layers);
+    CHECK(after.saved_modules == before.saved_modules);
+    CHECK(after.bias == before.bias);
+  }
+}
+
+// One step of SGD at a rate of 1 goes by the gradient.
+TEST_CASE("gradients of adapters are peft's", "[train]") {
+  for (const std::string& name : kCases) {
+    CAPTURE(name);
+    Adapted adapted(name);
+    adapted.run().config.optimizer =
+        parse_config(R"({"optimizer": {"type": "SGD", "params": {"lr": 1, "momentum": 0}}})")
+            .optimizer;
+    const auto before = exported(adapted, 0), after = exported(adapted, 1);
+    for (const std::string& tensor : adapted.expected_names("grad.")) {
+      const std::vector<float> gradient = adapted.expected("grad." + tensor);
+      double apart = 0, largest = 0;
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        const double got = double{before.at(tensor)[i]} - double{after.at(tensor)[i]};
+        apart = std::max(apart, std::abs(got - double{gradient[i]}));
+        largest = std::max(largest, std::abs(double{gradient[i]}));
+      }
+      CAPTURE(tensor);
+      CHECK(apart < 1e-6 * (1 + largest));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ds
