@@ -26,9 +26,10 @@ near "$(last two loss)" "$(last one loss)" "two ranks"
 DSL_FAILPOINTS="train.step_begin@rank1@epoch1=6*off->kill" expect 0 lora.json --num-ranks 2 --run-dir killed
 cmp two/final/adapter_model.safetensors killed/final/adapter_model.safetensors || fail "a run that went on leaves other adapters"
 # Adapters that compute something else are another model.
-expect 65 lora.json --num-ranks 2 --run-dir two lora.lora_alpha=16 train.steps=14
+expect 77 lora.json --num-ranks 2 --run-dir two lora.lora_alpha=16 train.steps=14
 expect_text err "lora.lora_alpha was 8"
-expect 65 lora.json --num-ranks 2 --run-dir two '~lora' train.steps=14 --accept-changes
+expect_text err "is of another model"
+expect 77 lora.json --num-ranks 2 --run-dir two '~lora' train.steps=14 --accept-changes
 
 # What is left generates and is evaluated with the model that it names, and merged computes the same.
 expect 0 convert two/final merged
@@ -38,7 +39,8 @@ expect 0 generate two --prompt "hello" --max-tokens 8 --temperature 0
 cp out adapted.txt
 expect 0 generate merged --prompt "hello" --max-tokens 8 --temperature 0
 cmp out adapted.txt || fail "merged adapters generate something else"
-expect 0 eval two/final --data chat.jsonl --json
+printf "hello, how are you today?\nI am well.\n" > plain.txt
+expect 0 eval two/final --data plain.txt --json
 expect_text out '"loss":'
 
 # Another run begins with them: at a rate of 0 it leaves what it began with.
@@ -59,7 +61,7 @@ expect 78 check lora.json lora.modules_to_save=lm_hed
 expect_text out "lora.modules_to_save: \"lm_hed\" is no module"
 expect 78 check lora.json lora.layers_to_transform=7
 expect_text out "lora.layers_to_transform: 7, but the model has 2 blocks"
-expect 78 check lora.json model.folder=two/final
+expect 78 check lora.json model=two/final
 expect_text out "has adapters alone"
 rm two/final/adapter_model.safetensors
 expect 66 again.json --num-ranks 1 --run-dir missing
