@@ -2,8 +2,9 @@
 // anywhere, of any two dtypes.
 #include "kernels/reduce/dots.h"
 
-#include <vector>
+#include <string_view>
 
+#include "core/device/trace.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 
@@ -12,13 +13,16 @@ namespace {
 
 using namespace reference;
 
-// A matrix inside a larger one of random values: `beside` elements lie between its rows, as many
-// before the first.
+// A matrix inside a larger one of random values: `beside` elements lie between its rows, and twice
+// as many before the first.
 MatrixView view_of(int64_t rows, int64_t columns, int64_t beside, DType dtype, uint64_t seed,
                    Stream& stream) {
   const int64_t stride = columns + beside;
-  return {random_tensor({beside + rows * stride}, dtype, seed, stream), rows, columns, stride,
-          beside};
+  return {.tensor = random_tensor({2 * beside + rows * stride}, dtype, seed, stream),
+          .rows = rows,
+          .columns = columns,
+          .row_stride = stride,
+          .offset = 2 * beside};
 }
 
 enum class Along { kRows, kColumns };
@@ -70,8 +74,8 @@ TEST_CASE("dots of rows match the reference for any two dtypes, overwrite or acc
   TestStream s(3);
   for (const DType of_a : float_dtypes()) {
     for (const DType of_b : float_dtypes()) {
-      for (const int64_t columns : {1, 7, 8, 16, 33, 64, 300, 2053}) {
-        for (const int64_t beside : {0, 3, 8}) {
+      for (const int64_t columns : {1, 7, 8, 20, 33, 64, 300, 2053}) {
+        for (const int64_t beside : {0, 3, 4, 8}) {
           CAPTURE(name_of(of_a), name_of(of_b), columns, beside);
           const MatrixView a = view_of(9, columns, beside, of_a, 1, s.stream);
           check_sums(Along::kRows, a, view_of(9, columns, beside, of_b, 2, s.stream), DType::kF32,
@@ -108,6 +112,26 @@ TEST_CASE("sums of squares are dots of a matrix with itself", "[kernels][device]
     check_sums(Along::kRows, x, x, DType::kF32, s.stream);
     check_sums(Along::kColumns, x, x, DType::kF32, s.stream);
   }
+}
+
+struct Bytes final : Trace {
+  void on_op(std::string_view /*name*/, const OpCost& cost) override { last = cost.bytes; }
+  double last = 0;
+};
+
+TEST_CASE("one matrix that is both operands of dots costs one reading", "[kernels]") {
+  Bytes bytes;
+  TestStream s(1, size_t{1} << 20, &bytes);
+  const MatrixView x = matrix(Tensor::zeros({6, 10}, DType::kBF16, s.stream), 6, 10);
+  const auto cost = [&](const MatrixView& a, const MatrixView& b) {
+    Tensor out = Tensor::empty({a.rows}, DType::kF32, s.stream);
+    row_dots(s.stream, a, b, Write::kOverwrite, out);
+    return bytes.last;
+  };
+  CHECK(cost(x, x) == 6 * 10 * 2 + 6 * 4);
+  CHECK(cost(x, matrix(Tensor::zeros({6, 10}, DType::kF32, s.stream), 6, 10)) ==
+        6 * 10 * (2 + 4) + 6 * 4);
+  CHECK(cost(columns_of(x, 0, 4), columns_of(x, 1, 4)) == 2 * 6 * 4 * 2 + 6 * 4);
 }
 
 TEST_CASE("dots have the same bits on any number of threads, and wherever a matrix lies",

@@ -15,13 +15,16 @@ namespace {
 
 using namespace reference;
 
-// A matrix inside a larger one of random values: `beside` elements lie between its rows, as many
-// before the first.
+// A matrix inside a larger one of random values: `beside` elements lie between its rows, and twice
+// as many before the first.
 MatrixView view_of(int64_t rows, int64_t columns, int64_t beside, DType dtype, uint64_t seed,
                    Stream& stream) {
   const int64_t stride = columns + beside;
-  return {random_tensor({beside + rows * stride}, dtype, seed, stream), rows, columns, stride,
-          beside};
+  return {.tensor = random_tensor({2 * beside + rows * stride}, dtype, seed, stream),
+          .rows = rows,
+          .columns = columns,
+          .row_stride = stride,
+          .offset = 2 * beside};
 }
 
 struct Vectors {
@@ -70,8 +73,8 @@ TEST_CASE("columns are scaled and shifted for any two dtypes, and what lies besi
   TestStream s(3);
   for (const DType of_x : float_dtypes()) {
     for (const DType of_y : float_dtypes()) {
-      for (const int64_t columns : {1, 7, 8, 33, 64, 300}) {
-        for (const int64_t beside : {0, 3, 8}) {
+      for (const int64_t columns : {1, 7, 8, 20, 33, 64, 300}) {
+        for (const int64_t beside : {0, 3, 4, 8}) {
           CAPTURE(name_of(of_x), name_of(of_y), columns, beside);
           const MatrixView x = view_of(19, columns, beside, of_x, 1, s.stream);
           const Vectors vectors = vectors_of(columns, true, DType::kF32, s.stream);
