@@ -90,7 +90,8 @@ class ColumnParts {
 
   template <class Y>
   void write(Stream& stream, const ColumnTotals<kSums, Y>& totals) const {
-    const auto threads = static_cast<int>(std::min(groups_, kMostSlices)) * kWarp;
+    // There is a slice even without any rows: it writes the sums of nothing.
+    const auto threads = static_cast<int>(std::clamp<int64_t>(groups_, 1, kMostSlices)) * kWarp;
     const int64_t blocks = kSums * ((columns_ + kWarp - 1) / kWarp);
     launch(name_, column_totals_kernel<kSums, Y>, shape_for(blocks * threads, threads), stream,
            groups_, columns_, parts(), totals);

@@ -43,7 +43,7 @@ TEST_CASE("operations over nothing do nothing, and sums of nothing are 0", "[ker
   }
 }
 
-TEST_CASE("the column sums of no rows are 0, or what was there", "[kernels]") {
+TEST_CASE("the column sums of no rows are 0, or what was there", "[kernels][device]") {
   TestStream s;
   const Tensor none = Tensor::zeros({0, 5}, DType::kBF16, s.stream);
   Tensor y = tensor_of({1, 2, 3, 4, 5}, {5}, DType::kF32, s.stream);

@@ -7,6 +7,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_part.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/scaling.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/front/cuda_halves.h"
 #include "kernels/matmul/matmul.h"
@@ -16,6 +17,7 @@
 #include "kernels/pruning/pruning.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/quantize/signs.h"
+#include "kernels/reduce/dots.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/rotary/rope.h"
 #include "kernels/softmax/softmax.h"
@@ -70,6 +72,18 @@ void run_quantizers(Stream& s, const Tensor& x) {
   expand_signs(s, signs, made(1, DType::kF32), y);
   add_signs(s, signs, made(1, DType::kF32), wide);
   largest_mask(s, x, 0.5, mask);
+}
+
+// Magnitudes of the rows of x [10, 16], and their gradients.
+void run_magnitudes(Stream& s, const Tensor& x) {
+  const MatrixView whole = matrix(x, 10, 16);
+  const MatrixView some = columns_of(whole, 3, 10);
+  Tensor norms = Tensor::zeros({10}, DType::kF32, s), factors = norms;
+  row_dots(s, whole, whole, Write::kOverwrite, norms);
+  over_roots(s, norms, norms, factors);
+  scale_columns(s, some, factors, {}, some);
+  scale_columns(s, some, {}, factors, some);
+  column_dots(s, some, columns_of(whole, 4, 10), Write::kAccumulate, norms);
 }
 
 // Attention as ranks of a ring have it, of qkv [10, 32].
@@ -138,6 +152,7 @@ void run_everything(Stream& s, DType dtype) {
   scalars.copy_outcome(outcome).wait_on_host();
   scalars.clear_skip();
   run_quantizers(s, x);
+  run_magnitudes(s, x);
 }
 
 }  // namespace

@@ -9,11 +9,13 @@
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/scaling.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/layer_norm.h"
 #include "kernels/optimizer/rule_update.h"
 #include "kernels/optimizer/update.h"
+#include "kernels/reduce/dots.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/rotary/rope.h"
 #include "kernels/softmax/softmax.h"
@@ -110,6 +112,70 @@ TEST_CASE("streams of elements and reductions refuse operands that do not fit", 
       {"column_sum: x has shape [6], expected rows of 4 elements",
        [&] { column_sum(s, x, Write::kOverwrite, y4); }},
       {"column_sum: y is uint8", [&] { column_sum(s, x, Write::kOverwrite, bytes); }},
+  });
+}
+
+TEST_CASE("sums of products refuse operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const Write write = Write::kOverwrite;
+  const MatrixView x = matrix(make({2, 6}), 2, 6), other = matrix(make({2, 6}), 3, 4);
+  const MatrixView bytes = matrix(make({2, 6}, DType::kU8), 2, 6);
+  const MatrixView long_x{x.tensor, 2, 6, 7, 0}, crossed{x.tensor, 2, 6, 5, 0};
+  Tensor two = make({2}), six = make({6}), two16 = make({2}, DType::kBF16), none;
+  Tensor six8 = make({6}, DType::kU8);
+  check_refused({
+      {"row_dots: a is 2 x 6, b is 3 x 4", [&] { row_dots(s, x, other, write, two); }},
+      {"row_dots: a is uint8, expected fp32, bf16 or fp16",
+       [&] { row_dots(s, bytes, x, write, two); }},
+      {"row_dots: a is undefined", [&] { row_dots(s, {}, x, write, two); }},
+      {"row_dots: b ends at element 13 of a tensor of 12",
+       [&] { row_dots(s, x, long_x, write, two); }},
+      {"row_dots: b is 2 x 6 with row stride 5", [&] { row_dots(s, x, crossed, write, two); }},
+      {"row_dots: out has shape [6] (6 elements), expected 2",
+       [&] { row_dots(s, x, x, write, six); }},
+      {"row_dots: out is bf16, expected fp32", [&] { row_dots(s, x, x, write, two16); }},
+      {"row_dots: out is undefined", [&] { row_dots(s, x, x, write, none); }},
+      {"column_dots: a is 3 x 4, b is 2 x 6", [&] { column_dots(s, other, x, write, six); }},
+      {"column_dots: b is uint8", [&] { column_dots(s, x, bytes, write, six); }},
+      {"column_dots: a ends at element 13", [&] { column_dots(s, long_x, x, write, six); }},
+      {"column_dots: out has shape [2] (2 elements), expected 6",
+       [&] { column_dots(s, x, x, write, two); }},
+      {"column_dots: out is uint8", [&] { column_dots(s, x, x, write, six8); }},
+      {"column_dots: out is undefined", [&] { column_dots(s, x, x, write, none); }},
+  });
+}
+
+TEST_CASE("scaling by vectors refuses operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const MatrixView x = matrix(make({2, 6}), 2, 6), other = matrix(make({2, 6}), 3, 4);
+  const MatrixView bytes = matrix(make({2, 6}, DType::kU8), 2, 6), long_x{x.tensor, 2, 6, 7, 0};
+  const Tensor two = make({2}), six = make({6}), six8 = make({6}, DType::kU8), none;
+  const Tensor six16 = make({6}, DType::kBF16);
+  Tensor y = make({6}), y2 = make({2}), y16 = make({6}, DType::kF16), y8 = make({6}, DType::kU8),
+         nothing;
+  check_refused({
+      {"scale_columns: x is 2 x 6, y is 3 x 4", [&] { scale_columns(s, x, six, six, other); }},
+      {"scale_columns: x is uint8", [&] { scale_columns(s, bytes, six, six, x); }},
+      {"scale_columns: y is uint8", [&] { scale_columns(s, x, six, six, bytes); }},
+      {"scale_columns: y is undefined", [&] { scale_columns(s, x, six, six, {}); }},
+      {"scale_columns: y ends at element 13 of a tensor of 12",
+       [&] { scale_columns(s, x, six, six, long_x); }},
+      {"scale_columns: factors has shape [2] (2 elements), expected 6",
+       [&] { scale_columns(s, x, two, none, x); }},
+      {"scale_columns: factors is bf16, expected fp32",
+       [&] { scale_columns(s, x, six16, none, x); }},
+      {"scale_columns: bias has shape [2]", [&] { scale_columns(s, x, none, two, x); }},
+      {"scale_columns: bias is uint8", [&] { scale_columns(s, x, six, six8, x); }},
+      {"over_roots: x has shape [6] (6 elements), expected 2",
+       [&] { over_roots(s, six, two, y2); }},
+      {"over_roots: x is uint8", [&] { over_roots(s, six8, six, y); }},
+      {"over_roots: squares has shape [2]", [&] { over_roots(s, six, two, y); }},
+      {"over_roots: squares is bf16, expected fp32", [&] { over_roots(s, six, six16, y); }},
+      {"over_roots: y is fp16, expected bf16", [&] { over_roots(s, six16, six, y16); }},
+      {"over_roots: y is uint8, expected fp32", [&] { over_roots(s, six, six, y8); }},
+      {"over_roots: y is undefined", [&] { over_roots(s, six, six, nothing); }},
   });
 }
 

@@ -9,10 +9,12 @@
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/scaling.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/layer_norm.h"
 #include "kernels/optimizer/update.h"
+#include "kernels/reduce/dots.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/rotary/rope.h"
 #include "kernels/softmax/softmax.h"
@@ -150,6 +152,20 @@ void norms(const KernelBench& bench, const Sizes& sizes) {
         [&] { kernels::rms_norm_backward(s, x, gamma, inverse, y, residual, dx, one); });
 }
 
+// What the magnitudes of DoRA pass over.
+void magnitudes(const KernelBench& bench, const Tensor& x, const Tensor& dy, const Tensor& y) {
+  Stream& s = bench.stream();
+  const int64_t rows = x.shape()[0], columns = x.shape()[1];
+  const kernels::MatrixView of_x = kernels::matrix(x, rows, columns),
+                            of_dy = kernels::matrix(dy, rows, columns),
+                            of_y = kernels::matrix(y, rows, columns);
+  Tensor of_rows = room(s, {rows}, DType::kF32), of_columns = room(s, {columns}, DType::kF32);
+  bench("row_dots", [&] { kernels::row_dots(s, of_x, of_dy, Write::kOverwrite, of_rows); });
+  bench("column_dots",
+        [&] { kernels::column_dots(s, of_x, of_dy, Write::kOverwrite, of_columns); });
+  bench("scale_columns", [&] { kernels::scale_columns(s, of_x, of_columns, {}, of_y); });
+}
+
 void streams(const KernelBench& bench, const Sizes& sizes) {
   Stream& s = bench.stream();
   const int64_t rows = sizes.rows(), inner = 4 * sizes.width();
@@ -168,6 +184,7 @@ void streams(const KernelBench& bench, const Sizes& sizes) {
   bench("add", [&] { kernels::add(s, x, dy, y); });
   bench("cast to fp32", [&] { kernels::cast(s, x, wide); });
   bench("column_sum", [&] { kernels::column_sum(s, x, Write::kOverwrite, columns); });
+  magnitudes(bench, x, dy, y);
 }
 
 void ends(const KernelBench& bench, const Sizes& sizes) {

@@ -1,0 +1,15 @@
+// The CUDA half of kernels/reduce/dots.h. Operands have been checked; pointers are of the device.
+#pragma once
+
+#include "core/device/tensor.h"
+#include "kernels/front/matrix_view.h"
+#include "kernels/front/write.h"
+
+namespace ds::kernels::detail {
+
+void row_dots_cuda(Stream& stream, const MatrixView& a, const MatrixView& b, Write write,
+                   Tensor& out);
+void column_dots_cuda(Stream& stream, const MatrixView& a, const MatrixView& b, Write write,
+                      Tensor& out);
+
+}  // namespace ds::kernels::detail
