@@ -6,6 +6,7 @@
 #include "model/pass/initializer.h"
 #include "train/deepspeed_state.h"
 #include "train/engine_pieces.h"
+#include "train/starting_magnitudes.h"
 
 namespace ds {
 namespace {
@@ -16,12 +17,18 @@ void load_folder(Engine& engine, FileSystem& files, const std::string& folder) {
   const auto& adapters = engine.options().model.adapters;
   const AdaptedWeights weights(files, folder, specs, absent,
                                adapters ? adapters->folder : std::nullopt);
+  std::optional<StartingMagnitudes> magnitudes;
+  if (adapters && adapters->has_magnitudes && !adapters->folder) {
+    magnitudes.emplace(files, folder, engine.options().model);
+  }
   HostCopy through(engine.stream());
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     fill_fields(engine, part, part.master, through,
                 [&](size_t index, int64_t begin, Tensor& values) {
                   if (weights.is_stored(index)) {
                     weights.read(index, begin, values);
+                  } else if (magnitudes && is_magnitude(nth(specs, index).name)) {
+                    magnitudes->read(nth(specs, index), begin, values);
                   } else {
                     initialize(nth(specs, index), engine.options().seed, begin, values);
                   }

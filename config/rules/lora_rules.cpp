@@ -55,6 +55,22 @@ void lora_rules(const RuleContext& r) {
                    "needs whole inputs, and tensor parallelism shares those of some layers out; "
                    "remove one of them");
   }
+  if (c.lora->use_dora && c.lora->lora_dropout > 0) {
+    r.refuse_early("lora.use_dora",
+                   "excludes lora_dropout: magnitudes of what is dropped are not built; remove one "
+                   "of them");
+  }
+  if (c.lora->use_dora && !c.lora->init_lora_weights.as_boolean() &&
+      !c.lora->init_lora_weights.is_string()) {
+    r.refuse_early("lora.init_lora_weights",
+                   "false excludes use_dora, whose magnitudes begin as the lengths of the model's "
+                   "own weights; remove one of them");
+  }
+  if (c.lora->use_dora && !c.model.folder) {
+    r.refuse_early("lora.use_dora",
+                   "needs model.folder: magnitudes begin as the lengths of its "
+                   "weights");
+  }
   if (c.train.resume_from) {
     r.refuse_early("train.resume_from",
                    "excludes lora: a checkpoint of DeepSpeed has state of all weights; take its "

@@ -33,6 +33,7 @@ enum class WeightLayout : uint8_t {
 struct Adapter {
   ParamId a = kNoParam;  // of projections that a folder joins, one and the same
   ParamId b = kNoParam;
+  ParamId magnitude = kNoParam;  // [out]: see model/functions/magnitudes.h; or none
   int64_t rank = 0;
   float scale = 1;
   DropoutSpec dropout{};  // of what it reads of x

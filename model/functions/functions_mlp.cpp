@@ -10,12 +10,13 @@ namespace {
 struct Inner {
   Tensor before;  // [N, F], or [N, 2F] with a gate; undefined where nobody wants it again
   Tensor after;   // [N, F]
+  Projected projected;
 };
 
-void project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
-                       const Epilogue& epilogue, Tensor& y) {
+Projected project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
+                            const Epilogue& epilogue, Tensor& y) {
   const Span span(context.stream, module_label(*context.store, spec.parts.front().weight));
-  project(context.stream, *context.store, spec, rows_of_pass(context), x, epilogue, y);
+  return project(context.stream, *context.store, spec, rows_of_pass(context), x, epilogue, y);
 }
 
 // `dtype`: of what comes out of the product with x.
@@ -26,7 +27,7 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
   Inner inner;
   if (spec.has_gate) {
     inner.before = Tensor::empty(wide, dtype, stream);
-    project_in_module(context, spec.up, x, {}, inner.before);
+    inner.projected = project_in_module(context, spec.up, x, {}, inner.before);
     inner.after = Tensor::empty(shape, dtype, stream);
     kernels::glu_forward(stream, spec.activation, inner.before, inner.after);
     if (!context.differentiates()) inner.before = Tensor();
@@ -34,8 +35,9 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
   }
   if (context.differentiates()) inner.before = Tensor::empty(wide, dtype, stream);
   inner.after = Tensor::empty(shape, dtype, stream);
-  project_in_module(context, spec.up, x,
-                    {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
+  inner.projected = project_in_module(
+      context, spec.up, x, {.activation = spec.activation, .pre_activation = inner.before},
+      inner.after);
   return inner;
 }
 
@@ -71,10 +73,11 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   Tensor input = as_operand(stream, x.value, context.pass.operands);
   Inner inner = activate(context, spec, input, x.value.dtype());
   inner.after = as_operand(stream, inner.after, context.pass.operands);
-  Tensor y = context.room_for({x.value.shape()[0], spec.down.out()}, x.value.dtype());
-  if (!context.pass.unread) {
+  Tensor y = room_for_outputs(context, spec.down, x.value);
+  Projected down;
+  if (makes_products(context, spec.down)) {
     const bool adds_bias = !spec.down.is_part_of_sum || adds_what_all_have(context);
-    project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
+    down = project_in_module(context, spec.down, inner.after, {.adds_bias = adds_bias}, y);
   }
 
   // Inputs of products whose weights are frozen are read by nobody again.
@@ -83,14 +86,18 @@ Var mlp_at_once(Context& context, const Var& x, const MlpSpec& spec) {
   auto backward = [&stream, &store, spec, rows = rows_of_pass(context),
                    operands = context.pass.operands, x_saved = context.save(input),
                    before_saved = context.save(inner.before),
-                   after_saved = context.save(inner.after)](GradientFlow& flow) mutable {
+                   after_saved = context.save(inner.after),
+                   up_saved = SavedProjection(context, std::move(inner.projected)),
+                   down_saved =
+                       SavedProjection(context, std::move(down))](GradientFlow& flow) mutable {
     // Gradients of parameters first: they can be on their way to the other ranks while the next
     // product runs, and what they were made of can go.
-    Tensor dy = flow.take(0);
-    write_parameter_gradients_later(flow, stream, store, spec.down, rows, take(after_saved), dy);
+    Tensor dy = write_parameter_gradients_later(flow, stream, store, spec.down, rows,
+                                                take(after_saved), down_saved.take(), flow.take(0));
     Tensor dinner =
         inner_gradient(stream, store, spec, rows, operands, take(before_saved), std::move(dy));
-    write_parameter_gradients_later(flow, stream, store, spec.up, rows, take(x_saved), dinner);
+    dinner = write_parameter_gradients_later(flow, stream, store, spec.up, rows, take(x_saved),
+                                             up_saved.take(), std::move(dinner));
     if (flow.wanted(0))
       flow.give(0, input_gradient(stream, store, spec.up, rows, dinner, operands));
   };

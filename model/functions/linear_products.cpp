@@ -84,10 +84,10 @@ std::vector<PartMemory> gradient_slots(ParameterStore& store, const LinearSpec& 
 
 // Those of a part, whose share of dy is `dy`.
 void write_gradients(Stream& stream, const LinearSpec& spec, const Tensor& x, const MatrixView& dy,
-                     const PartMemory& part) {
+                     const MatrixView& of_outputs, const PartMemory& part) {
   if (!part.weight.defined()) {
     Tensor bias = part.bias;
-    if (bias.defined()) kernels::column_sum(stream, dy, part.write_bias, bias);
+    if (bias.defined()) kernels::column_sum(stream, of_outputs, part.write_bias, bias);
     return;
   }
   const bool out_in = spec.layout == WeightLayout::kOutIn;
@@ -102,6 +102,11 @@ void write_gradients(Stream& stream, const LinearSpec& spec, const Tensor& x, co
                            .write_bias_gradient = part.write_bias});
 }
 
+struct OutputGradients {
+  Tensor outputs;   // [N, out]: dy
+  Tensor products;  // dy again, or the gradient of what magnitudes are applied to
+};
+
 bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec) {
   return has_training_weights(store, spec) ||
          std::ranges::any_of(spec.parts,
@@ -109,14 +114,18 @@ bool has_training_parameters(const ParameterStore& store, const LinearSpec& spec
 }
 
 void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                               const DroppedRows& of_dropout, Tensor x, const Tensor& dy) {
-  const int64_t rows = dy.shape()[0];
-  const Tensor output = x.defined() ? as_operand(stream, dy, x.dtype()) : dy;
+                               const DroppedRows& of_dropout, Tensor x, Projected projected,
+                               const OutputGradients& dy) {
+  const int64_t rows = dy.products.shape()[0];
+  const Tensor output = x.defined() ? as_operand(stream, dy.products, x.dtype()) : dy.products;
   const MatrixView whole = kernels::matrix(output, rows, spec.out());
+  const bool is_scaled = projected.before.defined();
+  const MatrixView outputs = is_scaled ? kernels::matrix(dy.outputs, rows, spec.out()) : whole;
   std::vector<PartMemory> slots = gradient_slots(store, spec);
   int64_t column = 0;
   for (const PartMemory& part : slots) {
-    write_gradients(stream, spec, x, kernels::columns_of(whole, column, part.out), part);
+    write_gradients(stream, spec, x, kernels::columns_of(whole, column, part.out),
+                    kernels::columns_of(outputs, column, part.out), part);
     column += part.out;
   }
   for (const LinearPart& part : spec.parts) {
@@ -125,6 +134,11 @@ void write_parameter_gradients(Stream& stream, ParameterStore& store, const Line
   if (has_training_adapters(store, spec)) {
     write_adapter_gradients(stream, store, spec, of_dropout, x, output);
   }
+  if (is_scaled) {
+    write_magnitude_gradients(stream, store, spec, projected.magnitudes, projected.before,
+                              dy.outputs);
+  }
+  projected = {};
   // A reduced bucket and the input are kept by nobody else now.
   x = Tensor();
   slots.clear();
@@ -180,27 +194,58 @@ void multiply(Stream& stream, ParameterStore& store, const LinearSpec& spec, con
 
 }  // namespace
 
-void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const DroppedRows& rows,
-             const Tensor& x, const Epilogue& epilogue, Tensor& y) {
+bool makes_products(const Context& context, const LinearSpec& spec) {
+  return !context.pass.unread || has_magnitudes(spec);
+}
+
+Tensor room_for_outputs(const Context& context, const LinearSpec& spec, const Tensor& x) {
+  const Shape shape{x.shape()[0], spec.out()};
+  return makes_products(context, spec) ? Tensor::empty(shape, x.dtype(), context.stream)
+                                       : unread_value(shape, x.dtype());
+}
+
+Projected project(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                  const DroppedRows& rows, const Tensor& x, const Epilogue& epilogue, Tensor& y) {
   DS_CHECK(epilogue.activation == kernels::Activation::kNone || spec.parts.size() == 1,
            "linear: an activation over {} weights", spec.parts.size());
-  if (!has_adapters(spec)) return multiply(stream, store, spec, x, epilogue, y);
+  Projected projected;
+  if (!has_adapters(spec)) {
+    multiply(stream, store, spec, x, epilogue, y);
+    return projected;
+  }
   // The activation is of the sum.
   Tensor sum = epilogue.pre_activation.defined() ? epilogue.pre_activation : y;
-  multiply(stream, store, spec, x, {.adds_bias = epilogue.adds_bias}, sum);
-  add_adapters(stream, store, spec, rows, x, sum);
+  if (has_magnitudes(spec)) {
+    projected.before = Tensor::empty(sum.shape(), sum.dtype(), stream);
+    multiply(stream, store, spec, x, {.adds_bias = false}, projected.before);
+    add_adapters(stream, store, spec, rows, x, projected.before);
+    projected.magnitudes = apply_magnitudes(stream, store, spec, *rows.parallel, projected.before,
+                                            epilogue.adds_bias, sum);
+  } else {
+    multiply(stream, store, spec, x, {.adds_bias = epilogue.adds_bias}, sum);
+    add_adapters(stream, store, spec, rows, x, sum);
+  }
   if (epilogue.activation != kernels::Activation::kNone) {
     kernels::activation_forward(stream, epilogue.activation, sum, y);
   }
+  return projected;
 }
 
-void write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
-                                     const LinearSpec& spec, const DroppedRows& rows, Tensor x,
-                                     const Tensor& dy) {
-  if (!has_training_parameters(store, spec)) return;
-  flow.later([&stream, &store, spec, rows, x = std::move(x), dy]() mutable {
-    write_parameter_gradients(stream, store, spec, rows, std::move(x), dy);
+Tensor write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
+                                       const LinearSpec& spec, const DroppedRows& rows, Tensor x,
+                                       Projected projected, Tensor dy) {
+  OutputGradients gradients{.outputs = dy, .products = std::move(dy)};
+  if (projected.before.defined()) {
+    gradients.products = gradient_before(stream, spec, projected.magnitudes, gradients.outputs);
+  }
+  Tensor of_products = gradients.products;
+  if (!has_training_parameters(store, spec)) return of_products;
+  flow.later([&stream, &store, spec, rows, x = std::move(x), projected = std::move(projected),
+              gradients = std::move(gradients)]() mutable {
+    write_parameter_gradients(stream, store, spec, rows, std::move(x), std::move(projected),
+                              gradients);
   });
+  return of_products;
 }
 
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/functions/functions.h"
+#include "model/functions/magnitudes.h"
 #include "model/functions/row_dropout.h"
 
 namespace ds {
@@ -28,26 +29,47 @@ struct Epilogue {
   kernels::Activation activation = kernels::Activation::kNone;
   Tensor pre_activation = {};  // [N, out] or undefined
 };
+// What a layer with magnitudes keeps for its backward pass; of another one it is empty.
+struct Projected {
+  Magnitudes magnitudes{};
+  Tensor before{};  // [N, out]: what they are applied to
+};
 // y [N, out] of x [N, in], with what adapters add. With an activation, the layer has one part.
 // `rows`: as adapters drop of them.
-void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, const DroppedRows& rows,
-             const Tensor& x, const Epilogue& epilogue, Tensor& y);
+Projected project(Stream& stream, ParameterStore& store, const LinearSpec& spec,
+                  const DroppedRows& rows, const Tensor& x, const Epilogue& epilogue, Tensor& y);
+// Whether products are made: what magnitudes are applied to is wanted for gradients, whoever reads
+// the outputs.
+bool makes_products(const Context& context, const LinearSpec& spec);
+// Memory for them, [N, out] of x [N, in].
+Tensor room_for_outputs(const Context& context, const LinearSpec& spec, const Tensor& x);
+// The same, kept as a closure keeps tensors.
+class SavedProjection {
+ public:
+  SavedProjection(Context& context, Projected projected)
+      : magnitudes_(std::move(projected.magnitudes)), before_(context.save(projected.before)) {}
+  Projected take() { return {std::move(magnitudes_), ds::take(before_)}; }
 
+ private:
+  Magnitudes magnitudes_;
+  Saved before_;
+};
 // Whether some of the layer's weights or adapters train: for their gradients alone x is kept.
 bool has_training_weights(const ParameterStore& store, const LinearSpec& spec);
 // dW = x^T * dy (kInOut) or dy^T * x (kOutIn), db = sum of the rows of dy, and those of adapters,
 // of the parameters that train, into the store's slots; left to `flow` for later, if there are any.
 // `x` is let go before the biases are ready; it is undefined if no weight trains.
-void write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
-                                     const LinearSpec& spec, const DroppedRows& rows, Tensor x,
-                                     const Tensor& dy);
+// Returns the gradient of the products: dy, or that of what magnitudes are applied to.
+Tensor write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
+                                       const LinearSpec& spec, const DroppedRows& rows, Tensor x,
+                                       Projected projected, Tensor dy);
 
 // An activation that x = activation(before) came from.
 struct Behind {
   kernels::Activation activation = kernels::Activation::kNone;
   Tensor before = {};  // [N, in], or undefined without an activation
 };
-// dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
+// dy: of products. dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
 // gradient before that.
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
                       const DroppedRows& rows, const Tensor& dy, Operands operands,

@@ -161,6 +161,15 @@ std::optional<Adapter> adapter_of(const BuildContext& build, int64_t in, int64_t
                  {.kept = {cut.out, {}},
                   .summed = cut.in.empty() ? cut.summed : std::vector{Axis::kTensor},
                   .stored = rows_among(stored, fmt::format("{}.weight", adapter_names::kB))});
+  if (spec.has_magnitudes) {
+    adapter.magnitude =
+        build.child(adapter_names::kMagnitude)
+            .param("weight", {out}, ones(), ModuleKind::kLinear,
+                   {.kept = {cut.out},
+                    .summed = cut.in.empty() ? cut.summed : std::vector{Axis::kTensor},
+                    .stored =
+                        rows_among(stored, fmt::format("{}.weight", adapter_names::kMagnitude))});
+  }
   adapter.dropout = {static_cast<float>(spec.dropout),
                      Rng(0, build.store.spec(adapter.a).name).key()};
   return adapter;

@@ -3,6 +3,7 @@
 #include "model/functions/adapters.h"
 
 #include "config/families/spec/adapters.h"
+#include "model/functions/magnitudes.h"
 #include "tests/model/function_harness.h"
 #include "tests/support/catch.h"
 
@@ -16,11 +17,13 @@ using testing::PlacedInputs;
 using testing::random_tensor;
 
 // Adapters whose B begins as something else than zeros.
-AdapterSpec spec_of(std::vector<std::string> targets, double dropout = 0) {
+AdapterSpec spec_of(std::vector<std::string> targets, double dropout = 0,
+                    bool has_magnitudes = false) {
   return {.rank = 2,
           .alpha = 3,
           .dropout = dropout,
           .targets = std::move(targets),
+          .has_magnitudes = has_magnitudes,
           .start = AdapterStart::kRandom};
 }
 
@@ -78,6 +81,45 @@ TEST_CASE("projections that a folder joins share one A and have rows of one B", 
   a.h.seal();
   a.h.check(random_tensor(a.h.cpu.stream, {6, 5}, 1),
             [&](Context& context, const Var& x) { return linear(context, x, spec); });
+}
+
+// Lengths follow from A and B, and no gradient goes through them: peft's golden gradients have that
+// (tests/train/lora).
+TEST_CASE("a layer with magnitudes has the numeric gradient of its inputs, biases and magnitudes",
+          "[model][device]") {
+  AdapterSpec with = spec_of({"w", "v"}, 0, true);
+  with.bias = AdapterBias::kAll;
+  for (const auto layout : {WeightLayout::kOutIn, WeightLayout::kInOut}) {
+    Adapted a(with);
+    const LinearSpec spec{.parts = {a.part("w", 5, 7, layout), a.part("k", 5, 2, layout),
+                                    a.part("v", 5, 3, layout, Bias::kNone)},
+                          .in = 5,
+                          .layout = layout};
+    a.h.not_numeric = {"w.lora_A.weight", "w.lora_B.weight", "v.lora_A.weight", "v.lora_B.weight"};
+    REQUIRE(has_magnitudes(spec));
+    a.h.seal();
+    a.h.check(random_tensor(a.h.cpu.stream, {6, 5}, 1),
+              [&](Context& context, const Var& x) { return linear(context, x, spec); });
+  }
+}
+
+TEST_CASE("an MLP with magnitudes has the numeric gradient of its inputs, gated or not",
+          "[model][device]") {
+  const bool has_gate = GENERATE(false, true);
+  Adapted a(spec_of({"up", "gate", "down"}, 0, true));
+  MlpSpec spec{.up = {.parts = {a.part("up", 5, 7)}, .in = 5},
+               .down = {.parts = {a.part("down", 7, 4)}, .in = 7},
+               .has_gate = has_gate,
+               .activation = kernels::Activation::kGeluExact};
+  if (has_gate) spec.up.parts.insert(spec.up.parts.begin(), a.part("gate", 5, 7));
+  for (const char* const module : {"up", "gate", "down"}) {
+    for (const char* const factor : {"lora_A", "lora_B"}) {
+      a.h.not_numeric.insert(fmt::format("{}.{}.weight", module, factor));
+    }
+  }
+  a.h.seal();
+  a.h.check(random_tensor(a.h.cpu.stream, {6, 5}, 1),
+            [&](Context& context, const Var& x) { return mlp(context, x, spec); });
 }
 
 TEST_CASE("an MLP with adapters has the numeric gradient, gated or not, also in tiles",

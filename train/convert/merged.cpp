@@ -35,7 +35,13 @@ class Merger {
     if (!name.ends_with(".weight") || b == places_.end()) return;
     const std::string module(module_of_parameter(spec.stored ? spec.stored->name : name));
     const size_t a = places_.at(fmt::format("{}.{}.weight", module, adapter_names::kA));
-    add(a, b->second, static_cast<float>(rules_.adapter_of(module)->scale), into);
+    const auto magnitude = places_.find(
+        fmt::format("{}.{}.weight", module_of_parameter(name), adapter_names::kMagnitude));
+    add({.a = a,
+         .b = b->second,
+         .magnitude = magnitude == places_.end() ? std::nullopt : std::optional(magnitude->second),
+         .scale = static_cast<float>(rules_.adapter_of(module)->scale)},
+        into);
   }
 
  private:
@@ -46,12 +52,21 @@ class Merger {
     return values;
   }
 
+  // An adapter, by the places of its parameters.
+  struct Parts {
+    size_t a, b;
+    std::optional<size_t> magnitude;
+    float scale;
+  };
+
   // The bits are those of peft's merge: a product whose sums begin with the first of the rank and
   // round once a step, times the scale, and then the sum with the weight.
-  void add(size_t a_place, size_t b_place, float scale, Tensor& into) {
-    const Shape& shape = specs_[a_place].logical_shape();
-    const int64_t rank = shape[0], in = shape[1], out = specs_[b_place].logical_shape()[0];
-    const std::vector<float> a = whole(a_place), b = whole(b_place);
+  void add(const Parts& parts, Tensor& into) {
+    const Shape& shape = specs_[parts.a].logical_shape();
+    const int64_t rank = shape[0], in = shape[1], out = specs_[parts.b].logical_shape()[0];
+    const std::vector<float> a = whole(parts.a), b = whole(parts.b);
+    const std::vector<float> magnitudes =
+        parts.magnitude ? whole(*parts.magnitude) : std::vector<float>();
     float* const weight = into.data<float>();
     pool_.parallel_for(out, kRowsAtOnce, [&](int64_t begin, int64_t end) {
       std::vector<float> delta(to_size(in));
@@ -63,9 +78,16 @@ class Merger {
             delta[to_size(i)] = std::fma(factor, a[to_size(k * in + i)], delta[to_size(i)]);
           }
         }
+        double squares = 0;
+        const auto place = [&](int64_t i) { return inputs_first_ ? i * out + row : row * in + i; };
         for (int64_t i = 0; i < in; ++i) {
-          weight[inputs_first_ ? i * out + row : row * in + i] += delta[to_size(i)] * scale;
+          float& value = weight[place(i)];
+          value += delta[to_size(i)] * parts.scale;
+          squares += double{value} * double{value};
         }
+        if (magnitudes.empty()) continue;
+        const float factor = magnitudes[to_size(row)] / static_cast<float>(std::sqrt(squares));
+        for (int64_t i = 0; i < in; ++i) weight[place(i)] *= factor;
       }
     });
   }

@@ -127,9 +127,10 @@ bool AdapterRules::trains(std::string_view parameter, bool has_adapter) const {
 }
 
 bool is_adapter_parameter(std::string_view name) {
-  return name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight") ||
-         name.ends_with(".lora_magnitude_vector.weight");
+  return name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight") || is_magnitude(name);
 }
+
+bool is_magnitude(std::string_view name) { return name.ends_with(".lora_magnitude_vector.weight"); }
 
 std::string_view module_of_parameter(std::string_view name) {
   const auto without_word = [](std::string_view path) { return path.substr(0, path.rfind('.')); };

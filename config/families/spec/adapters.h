@@ -95,6 +95,7 @@ inline constexpr std::string_view kMagnitude = "lora_magnitude_vector";
 }  // namespace adapter_names
 // Whether a parameter is one of an adapter, by its name.
 bool is_adapter_parameter(std::string_view name);
+bool is_magnitude(std::string_view name);
 // The module of a parameter: its name without the last word, and without that of an adapter.
 std::string_view module_of_parameter(std::string_view name);
 

@@ -1,0 +1,48 @@
+#include "train/starting_magnitudes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/values/index.h"
+#include "model/families/zoo.h"
+
+namespace ds {
+
+StartingMagnitudes::StartingMagnitudes(FileSystem& files, const std::string& folder,
+                                       const ModelConfig& model)
+    : specs_(specs_of_model(model, DType::kF32)),
+      weights_(files, folder, specs_, absent_modules(model)),
+      inputs_first_(transformer_spec(model).inputs_first) {}
+
+const std::vector<float>& StartingMagnitudes::lengths_of(const std::string& module) {
+  const auto [known, is_new] = lengths_.try_emplace(module);
+  std::vector<float>& lengths = known->second;
+  if (!is_new) return lengths;
+  const auto spec = std::ranges::find(specs_, module + ".weight", &ParamSpec::name);
+  DS_CHECK(spec != specs_.end(), "magnitudes: the model has no {}", module);
+  const Shape& shape = spec->logical_shape();
+  std::vector<float> values(to_size(shape.numel()));
+  Tensor flat = Tensor::borrow(values.data(), {shape.numel()}, DType::kF32);
+  weights_.read(to_size(spec - specs_.begin()), 0, flat);
+  const int64_t out = inputs_first_ ? shape[1] : shape[0];
+  const int64_t in = shape.numel() / out;
+  for (int64_t row = 0; row < out; ++row) {
+    double squares = 0;
+    for (int64_t i = 0; i < in; ++i) {
+      const double value = values[to_size(inputs_first_ ? i * out + row : row * in + i)];
+      squares += value * value;
+    }
+    lengths.push_back(static_cast<float>(std::sqrt(squares)));
+  }
+  return lengths;
+}
+
+void StartingMagnitudes::read(const ParamSpec& magnitude, int64_t begin, Tensor& range) {
+  const std::vector<float>& lengths = lengths_of(std::string(module_of_parameter(magnitude.name)));
+  const Region region = magnitude.region(begin, begin + range.numel());
+  for (const Run& run : runs_of(region, magnitude.logical_shape())) {
+    std::copy_n(lengths.begin() + run.first, run.numel, range.data<float>() + run.inside);
+  }
+}
+
+}  // namespace ds
