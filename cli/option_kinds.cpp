@@ -53,9 +53,17 @@ void check_overrides(const std::vector<std::string>& overrides) {
 }
 
 void add_model_source(VerbApp& app, std::string& source) {
-  app.add_option("source", source, "Run directory, checkpoint tag, or Hugging Face folder")
+  app.add_option("source", source,
+                 "Run directory, checkpoint tag, Hugging Face folder, or folder of adapters")
       ->type_name("DIR")
       ->required();
+}
+
+void add_base(VerbApp& app, std::optional<std::string>& base) {
+  app.add_option("--base", base,
+                 "Of adapters alone: the folder of the model that they belong to (default: the one "
+                 "that their adapter_config.json names)")
+      ->type_name("FOLDER");
 }
 
 void add_tokenizer_of_model(VerbApp& app, std::string& tokenizer) {

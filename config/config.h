@@ -9,6 +9,7 @@
 #include <string>
 
 #include "config/reader/fields.h"
+#include "config/sections/adapters/lora.h"
 #include "config/sections/attention.h"
 #include "config/sections/autotuning.h"
 #include "config/sections/checkpoint.h"
@@ -16,7 +17,6 @@
 #include "config/sections/data_efficiency.h"
 #include "config/sections/eigenvalue.h"
 #include "config/sections/elasticity.h"
-#include "config/sections/lora.h"
 #include "config/sections/monitor.h"
 #include "config/sections/optimizer.h"
 #include "config/sections/parallel.h"

@@ -50,6 +50,7 @@ DrawingArgs drawing_of(const control::GenerationOrder::Drawing& order) {
 GenerateArgs args_of(const control::GenerationOrder& order) {
   GenerateArgs args;
   args.source = order.source();
+  if (order.has_base()) args.base = order.base();
   if (order.has_max_tokens()) args.max_tokens = order.max_tokens();
   args.drawing = drawing_of(order.drawing());
   args.num_samples = order.num_samples();
@@ -86,7 +87,7 @@ struct Prepared {
 Prepared prepare(FileSystem& files, const std::string& bytes, int ranks) {
   const control::GenerationOrder order = parsed_order(bytes);
   GenerateArgs args = args_of(order);
-  ModelSource source = open_model_source(files, args.source);
+  ModelSource source = open_model_source(files, {args.source, args.base});
   GenerationTask task = generation_task(files, source, args, prompts_of(order));
   std::vector<LayerRange> stages = cut_in_stages(source.model, ranks);
   return {std::move(args), std::move(source), std::move(task), std::move(stages)};

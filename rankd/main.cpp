@@ -60,6 +60,8 @@ int tokenize(const VerbLine& line) {
 
 int convert(const VerbLine& line) { return run_convert(line.values<ConvertArgs>()); }
 
+int merge(const VerbLine& line) { return run_merge(line.values<MergeArgs>()); }
+
 int io(const VerbLine& line) { return run_io(line.values<IoArgs>()); }
 
 int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneArgs>()); }
@@ -85,6 +87,7 @@ constexpr std::array kRows{Row{"check", check},
                            Row{"inspect", inspect},
                            Row{"io", io},
                            Row{"look-at-data", look_at_data},
+                           Row{"merge", merge},
                            Row{"nvme-tune", nvme_tune},
                            Row{"plan", plan},
                            Row{"profile", on_cores<ProfileArgs, run_profile>},

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "config/families/hf_config.h"
-#include "config/sections/adapter_file.h"
 #include "core/status/error.h"
 #include "model/hf/weights.h"
 #include "train/settings/adapter_fit.h"
@@ -11,16 +10,13 @@
 namespace ds {
 namespace {
 
-std::string base_of(FileSystem& files, const std::string& folder, const std::string& named) {
+[[noreturn]] void refuse_without_base(const std::string& folder, const std::string& named) {
   const std::string where = join_path(folder, adapter_names::kConfig);
   if (named.empty()) {
     throw InputMissing(fmt::format(
         "{}: it does not say which model the adapters belong to (\"base_model_name_or_path\"); "
         "name its folder with --base",
         where));
-  }
-  for (const std::string& place : {named, join_path(folder, named)}) {
-    if (has_hf_weights(files, place)) return place;
   }
   throw InputMissing(fmt::format(
       "{}: the adapters belong to {}, which is no folder of a model here; download it with `hf "
@@ -30,13 +26,23 @@ std::string base_of(FileSystem& files, const std::string& folder, const std::str
 
 }  // namespace
 
+std::optional<std::string> base_folder(FileSystem& files, const AdapterFile& file) {
+  if (file.base.empty()) return std::nullopt;
+  for (const std::string& place : {file.base, join_path(*file.spec.folder, file.base)}) {
+    if (has_hf_weights(files, place)) return place;
+  }
+  return std::nullopt;
+}
+
 AdapterFolder open_adapter_folder(FileSystem& files, const std::string& folder,
                                   const std::optional<std::string>& base) {
   const AdapterFile file = read_adapter_file(files, folder);
   if (base && !has_hf_weights(files, *base)) {
     throw InputMissing(fmt::format("--base {}: no folder of a model", *base));
   }
-  AdapterFolder found{.folder = folder, .base = base ? *base : base_of(files, folder, file.base)};
+  const std::optional<std::string> place = base ? base : base_folder(files, file);
+  if (!place) refuse_without_base(folder, file.base);
+  AdapterFolder found{.folder = folder, .base = *place};
   found.config = files.exists(join_path(folder, "config.json")) ? folder : found.base;
   found.model =
       found.config == folder ? read_hf_config(files, folder) : read_hf_model(files, found.base);

@@ -6,19 +6,23 @@
 #include <string>
 
 #include "config/families/list.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "core/files/file.h"
 
 namespace ds {
 
 struct AdapterFolder {
   std::string folder;
-  std::string base;     // the folder of the model that the adapters are of
-  std::string config{};   // the folder whose config.json says what model it is: one of both
-  ModelConfig model{};  // with its adapters
+  std::string base;      // the folder of the model that the adapters are of
+  std::string config{};  // the folder whose config.json says what model it is: one of both
+  ModelConfig model{};   // with its adapters
 };
-// `base`: unset, what adapter_config.json names, which is looked for from here and from the folder.
-// InputMissing where that is no folder of a model; else as read_adapter_file and read_hf_model
-// throw.
+// The folder of the model that adapter_config.json names, looked for from here and from the folder
+// of the adapters; nothing where it is no folder of a model, or none is named.
+std::optional<std::string> base_folder(FileSystem& files, const AdapterFile& file);
+
+// `base`: unset, that of base_folder(). InputMissing where it is no folder of a model; else as
+// read_adapter_file and read_hf_model throw.
 AdapterFolder open_adapter_folder(FileSystem& files, const std::string& folder,
                                   const std::optional<std::string>& base = std::nullopt);
 

@@ -10,7 +10,6 @@
 #include "config/elastic_options.h"
 #include "config/families/hf_config.h"
 #include "config/families/spec/limits.h"
-#include "config/sections/adapter_file.h"
 #include "config/sections/near_ranks.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/partition_rules.h"
@@ -143,50 +142,6 @@ void check_most(std::string_view key, int64_t value, int64_t most) {
 }
 
 }  // namespace
-
-namespace {
-
-ModelConfig base_model(const ModelSection& model, FileSystem& files) {
-  if (model.folder) {
-    if (has_adapter(files, *model.folder) &&
-        !files.exists(join_path(*model.folder, "config.json"))) {
-      const std::string base = read_adapter_file(files, *model.folder).base;
-      throw ConfigError(fmt::format(
-          "model.folder: {} has adapters alone; give them as lora.adapter, and as model.folder the "
-          "model that they belong to{}",
-          *model.folder, base.empty() ? "" : fmt::format(" ({})", base)));
-    }
-    return read_hf_model(
-        files, *model.folder,
-        {.labels = model.labels, .task = model.task, .problem = model.problem_type});
-  }
-  if (!model.family) return ModelConfig{};  // the first of the list
-  if (const auto described = described_model(model)) return *described;
-  throw Unsupported(
-      fmt::format("model.family: this build has {}", fmt::join(built_families(), ", ")));
-}
-
-}  // namespace
-
-namespace {
-
-// A head that scores classes trains as a whole beside adapters, as peft has it.
-void add_heads(ModelConfig& model) {
-  if (!model.adapters) return;
-  std::vector<std::string>& saved = model.adapters->saved_modules;
-  for (const std::string& head : classifier_modules(model)) {
-    if (std::ranges::find(saved, head) == saved.end()) saved.push_back(head);
-  }
-}
-
-}  // namespace
-
-ModelConfig model_config(const Config& config, FileSystem& files) {
-  ModelConfig model = base_model(config.model, files);
-  if (config.lora) model.adapters = adapters_of(*config.lora, files);
-  add_heads(model);
-  return model;
-}
 
 BatchShape batch_shape(const Config& config, int world_size) {
   const int64_t ranks = data_ranks(config, world_size);

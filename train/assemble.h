@@ -14,15 +14,12 @@
 #include "offload/async_io/io_options.h"
 #include "offload/swap_format.h"
 #include "train/batches/sample_rules.h"
+#include "train/configured_model.h"
 #include "train/engine.h"
 #include "train/samples/masking.h"
 #include "train/settings/job.h"
 
 namespace ds {
-
-// The model of the configuration: its family's dimensions, or those of the Hugging Face folder, and
-// its adapters.
-ModelConfig model_config(const Config& config, FileSystem& files);
 
 // Everything the engine needs on one of `world_size` ranks. Throws ConfigError for batch sizes that
 // do not fit the world, and sequences that cannot be shared out.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "config/families/hf_config.h"
-#include "config/sections/adapter_file.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "core/device/dispatch.h"
 #include "core/files/input_files.h"
 #include "core/status/failpoint.h"

@@ -34,7 +34,7 @@ struct FolderFrame {
   WeightFormat format = WeightFormat::kSafetensors;
   bool has_adapters_alone = false;  // it is a folder as peft has it, of what trains
 };
-// Of a model with adapters, the frame of a folder of these. `source`: the folder training started
+// A model with adapters has the frame of a folder of these. `source`: the folder training started
 // from. `tokenizer`: "byte", of which a folder holds nothing,
 // a file of a tokenizer, or a folder with one. InputMissing or DataError for what cannot be read.
 FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,

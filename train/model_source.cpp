@@ -7,7 +7,7 @@
 #include "checkpoint/own_checkpoint.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
-#include "config/sections/adapter_file.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "core/device/host_copy.h"
 #include "core/files/deepspeed_folder.h"
 #include "data/tokenizer/forms/forms.h"
@@ -97,8 +97,9 @@ ModelSource from_folder(FileSystem& files, const std::string& folder, HeadUse us
 }
 
 // Adapters, and the model that they belong to. `place` may have a tokenizer of its own.
-ModelSource from_adapters(FileSystem& files, const std::string& place, HeadUse use) {
-  const AdapterFolder found = open_adapter_folder(files, place);
+ModelSource from_adapters(FileSystem& files, const std::string& place,
+                          const std::optional<std::string>& base, HeadUse use) {
+  const AdapterFolder found = open_adapter_folder(files, place, base);
   const std::optional<DataSection> data = data_of(files, place);
   const bool has_own = !tokenizer_files(files, place).empty() || data;
   return {.place = place,
@@ -137,18 +138,8 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
           }};
 }
 
-}  // namespace
-
-ModelSource open_model_source(FileSystem& files, const std::string& given, HeadUse use) {
-  const std::string place = fs::weakly_canonical(given).string();
-  if (files.exists(place + "/manifest.json")) return from_tag(files, place);
-  for (const std::string& folder : {place, place + "/final"}) {
-    if (has_adapter(files, folder) && !has_hf_weights(files, folder)) {
-      return from_adapters(files, folder, use);
-    }
-  }
-  if (has_hf_weights(files, place)) return from_folder(files, place, use);
-  if (has_hf_weights(files, place + "/final")) return from_folder(files, place + "/final", use);
+// The tag that a run goes on from. `given`: how the place was named.
+ModelSource newest_of_run(FileSystem& files, const std::string& place, const std::string& given) {
   for (const std::string& root : {place + "/checkpoints", place}) {
     if (!files.exists(root)) continue;
     const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);
@@ -172,11 +163,34 @@ ModelSource open_model_source(FileSystem& files, const std::string& given, HeadU
       "{} is no run directory, checkpoint tag or Hugging Face folder with weights", given));
 }
 
+}  // namespace
+
+ModelSource open_model_source(FileSystem& files, const GivenModel& given, HeadUse use) {
+  const std::string place = fs::weakly_canonical(given.place).string();
+  const bool is_tag = files.exists(place + "/manifest.json");
+  for (const std::string& folder : {place, place + "/final"}) {
+    // What has both is a model, unless its adapters are asked for.
+    const bool are_meant = given.base || !has_hf_weights(files, folder);
+    if (!is_tag && has_adapter(files, folder) && are_meant) {
+      return from_adapters(files, folder, given.base, use);
+    }
+  }
+  if (given.base) {
+    throw UsageError(
+        fmt::format("--base {}: {} is no folder of adapters, whose model it would name",
+                    *given.base, given.place));
+  }
+  if (is_tag) return from_tag(files, place);
+  if (has_hf_weights(files, place)) return from_folder(files, place, use);
+  if (has_hf_weights(files, place + "/final")) return from_folder(files, place + "/final", use);
+  return newest_of_run(files, place, given.place);
+}
+
 std::string tokenizer_place(FileSystem& files, const std::string& given) {
   if (given == "byte" || given == "bytes") return "byte";
   if (tokenizer_file_in(files, given)) return given;
   for (const char* const part : {"manifest.json", "checkpoints", "final"}) {
-    if (files.exists(join_path(given, part))) return open_model_source(files, given).tokenizer;
+    if (files.exists(join_path(given, part))) return open_model_source(files, {given}).tokenizer;
   }
   return given;
 }

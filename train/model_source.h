@@ -34,11 +34,18 @@ struct ModelSource {
 // Whether a head is asked for, which a folder of a class without one does not have.
 enum class HeadUse : uint8_t { kNeeded, kNone };
 
+// What a command line says of a model.
+struct GivenModel {
+  std::string place;  // a tag, a Hugging Face folder, a run directory or a folder of adapters
+  std::optional<std::string> base{};  // of adapters: the folder of the model; none: what they name
+};
+
 // Opens a tag, a Hugging Face folder or a run directory, which has its final model or the tag that
-// training goes on from. Throws InputMissing if there is nothing of the kind. Without use for a
+// training goes on from; or adapters, with the model that they belong to. Throws InputMissing if
+// there is nothing of the kind, UsageError for a base of what is no adapters. Without use for a
 // head load() leaves the weights of one as they are where there are none; else it throws
 // Unsupported.
-ModelSource open_model_source(FileSystem& files, const std::string& given,
+ModelSource open_model_source(FileSystem& files, const GivenModel& given,
                               HeadUse use = HeadUse::kNeeded);
 
 // The same for a place on meta: nothing is read, and load() takes the memory that reading takes.

@@ -1,5 +1,5 @@
-// What magnitudes of new adapters (DoRA) begin with: the lengths of the rows of the weights that they
-// are beside, so that the model computes what it did.
+// What magnitudes of new adapters (DoRA) begin with: the lengths of the rows of the weights that
+// they are beside, so that the model computes what it did.
 #pragma once
 
 #include <map>

@@ -17,6 +17,7 @@
 #include "cli/verbs/init.h"
 #include "cli/verbs/inspect.h"
 #include "cli/verbs/man.h"
+#include "cli/verbs/merge.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/reports/lr_range_test.h"
@@ -53,6 +54,8 @@ constexpr std::array kVerbs{
          Program::kEngine},
     Verb{"convert", "checkpoints and weights as a folder of Hugging Face or DeepSpeed",
          described<ConvertArgs, describe_convert>, Program::kEngine},
+    Verb{"merge", "low-rank adapters and their model as one model",
+         described<MergeArgs, describe_merge>, Program::kEngine},
     Verb{"inspect", "what a file of weights holds, without running any of it",
          described<InspectArgs, describe_inspect>, Program::kEngine},
     Verb{"look-at-data", "samples as a model is given them, and what of them is learnt",

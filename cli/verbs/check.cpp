@@ -6,7 +6,7 @@
 namespace ds {
 
 void describe_check(VerbApp& app, CheckOptions& values) {
-  app.add_option("config", values.config, "train.json, or a folder with a model")
+  app.add_option("config", values.config, "train.json, or a folder with a model or with adapters")
       ->type_name("FILE")
       ->required();
   add_overrides(app, values.overrides);
@@ -16,9 +16,11 @@ void describe_check(VerbApp& app, CheckOptions& values) {
   app.add_flag("--json", values.json, "One object: ok, problems, notes; of a folder also facts");
   app.footer(
       "Of a folder it tells which model, weights, tokenizer and chat template are in it,\n"
-      "and what of them is not supported. The exit status is 78 where there is an error.\n\n"
+      "and what of them is not supported; of adapters, what they are and whether they fit their\n"
+      "model. The exit status is 78 where there is an error.\n\n"
       "Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8 --json\n"
-      "  dslaunch check path/to/huggingface/folder");
+      "  dslaunch check path/to/huggingface/folder\n"
+      "  dslaunch check path/to/adapters");
   app.final_callback([&values] { check_overrides(values.overrides); });
 }
 

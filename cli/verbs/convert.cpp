@@ -10,7 +10,7 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
          "source", values.source,
          "A run of dslaunch or one of its checkpoints, a checkpoint of DeepSpeed (its folder, "
          "or one that holds some), a file of PyTorch or of a GPT-2 of llm.c, or a folder with "
-         "safetensors or pytorch_model.bin")
+         "safetensors or pytorch_model.bin, or with adapters, which are merged")
       ->type_name("SRC")
       ->required();
   app.add_option("destination", values.destination, "The folder to write, which is not there yet")
@@ -32,6 +32,7 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
          "The folder whose config.json says what model it is (default: what a checkpoint of "
          "dslaunch says, else SRC and those it lies in)")
       ->type_name("FOLDER");
+  add_base(app, values.base);
   app.add_option("--map", values.name_map,
                  "Rules for names of tensors, a line each: PATTERN => NAME")
       ->type_name("FILE");

@@ -14,6 +14,7 @@ struct ConvertArgs {
   std::string to = "hf";
   std::optional<std::string> tag;
   std::optional<std::string> config;  // a folder with config.json
+  std::optional<std::string> base;    // of adapters: the folder of the model
   std::optional<std::string> name_map;
   std::string dtype = "fp32";
   bool json = false;

@@ -54,6 +54,7 @@ void check_together(const EvalArgs& args) {
 void describe_eval(VerbApp& app, EvalArgs& values) {
   const ValueCheck positive = whole_check(1, std::numeric_limits<int64_t>::max());
   add_model_source(app, values.source);
+  add_base(app, values.base);
   app.add_option("--data", values.data,
                  "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
       ->type_name("FILE");
@@ -100,6 +101,7 @@ void describe_eval(VerbApp& app, EvalArgs& values) {
       "  dslaunch eval runs/latest --data held_out.txt\n"
       "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json\n"
       "  dslaunch eval runs/latest --data held_out.txt --device cuda --dtype bf16 --batch 8\n"
+      "  dslaunch eval path/to/adapters --base path/to/model --data held_out.txt\n"
       "  dslaunch eval runs/classes --data test.tsv --field sentence --json\n"
       "  dslaunch eval path/to/huggingface/folder --embed --prompts prompts.jsonl --json");
   app.final_callback([&values] { check_together(values); });

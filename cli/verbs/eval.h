@@ -21,6 +21,7 @@ struct EmbedArgs {
 
 struct EvalArgs {
   std::string source;                // a checkpoint tag, a run directory, or a Hugging Face folder
+  std::optional<std::string> base;   // of adapters: the folder of the model
   std::vector<std::string> data;     // all that data.train may name
   std::optional<std::string> field;  // of JSON lines: the text; none: "text", or the run's
   std::string tokenizer;             // empty: the model's own

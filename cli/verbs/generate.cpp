@@ -101,6 +101,7 @@ constexpr const char* kFooter =
     "  dslaunch generate path/to/huggingface/folder --prompt \"Hello\" --device cuda\n"
     "  dslaunch generate path/to/huggingface/folder --chat\n"
     "  dslaunch generate path/to/huggingface/folder --chat --prompts conversations.json --json\n"
+    "  dslaunch generate path/to/adapters --base path/to/model --prompt \"Hello\"\n"
     "  dslaunch generate runs/latest --num-ranks 2 --prompt \"In the beginning\"\n"
     "  dslaunch generate runs/latest --hostfile hosts --num-gpus 1 --lines < prompts.txt";
 
@@ -150,6 +151,7 @@ void check_together(const GenerateArgs& args) {
 
 void describe_generate(VerbApp& app, GenerateArgs& values) {
   add_model_source(app, values.source);
+  add_base(app, values.base);
   describe_prompts(app, values);
   app.add_option("--max-tokens", values.max_tokens, "Tokens to add at most")
       ->check(whole_check(1, std::numeric_limits<int64_t>::max()))

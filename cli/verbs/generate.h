@@ -31,6 +31,7 @@ struct GenerateArgs {
   static constexpr int64_t kMaxTokens = 128;
 
   std::string source;                // a checkpoint tag, a run directory, or a Hugging Face folder
+  std::optional<std::string> base;   // of adapters: the folder of the model
   std::vector<std::string> prompts;  // "-", or none at all: standard input
   std::optional<std::string> prompt_file;  // JSON lines; "-": standard input
   bool lines = false;                      // each line of standard input is a prompt of its own

@@ -16,8 +16,8 @@ void adapter_rules(const RuleContext& r, const LoraConfig& lora) {
                    "is said by the adapter_config.json of lora.adapter; remove one of them");
   };
   const LoraConfig silent;
-  refuse("r", lora.r != silent.r);
-  refuse("lora_alpha", lora.lora_alpha != silent.lora_alpha);
+  refuse("r", lora.rank != silent.rank);
+  refuse("lora_alpha", lora.alpha != silent.alpha);
   refuse("target_modules", lora.target_modules != silent.target_modules);
   refuse("exclude_modules", !lora.exclude_modules.empty());
   refuse("rank_pattern", !lora.rank_pattern.members().empty());
@@ -26,8 +26,8 @@ void adapter_rules(const RuleContext& r, const LoraConfig& lora) {
   refuse("layers_pattern", !lora.layers_pattern.empty());
   refuse("modules_to_save", !lora.modules_to_save.empty());
   refuse("bias", lora.bias != silent.bias);
-  refuse("use_rslora", lora.use_rslora);
-  refuse("use_dora", lora.use_dora);
+  refuse("use_rslora", lora.scales_by_root);
+  refuse("use_dora", lora.has_magnitudes);
   if (!r.config.model.folder) {
     r.refuse_early("lora.adapter",
                    "belongs to the weights of a model; give its folder as model.folder");
@@ -50,23 +50,23 @@ void lora_rules(const RuleContext& r) {
                    "excludes lora, with which adapters train, and of the model what "
                    "lora.modules_to_save and lora.bias say; remove one of them");
   }
-  if (c.lora->lora_dropout > 0 && tensor_split(c).ranks > 1) {
+  if (c.lora->dropout > 0 && tensor_split(c).ranks > 1) {
     r.refuse_early("lora.lora_dropout",
                    "needs whole inputs, and tensor parallelism shares those of some layers out; "
                    "remove one of them");
   }
-  if (c.lora->use_dora && c.lora->lora_dropout > 0) {
+  if (c.lora->has_magnitudes && c.lora->dropout > 0) {
     r.refuse_early("lora.use_dora",
                    "excludes lora_dropout: magnitudes of what is dropped are not built; remove one "
                    "of them");
   }
-  if (c.lora->use_dora && !c.lora->init_lora_weights.as_boolean() &&
+  if (c.lora->has_magnitudes && !c.lora->init_lora_weights.as_boolean() &&
       !c.lora->init_lora_weights.is_string()) {
     r.refuse_early("lora.init_lora_weights",
                    "false excludes use_dora, whose magnitudes begin as the lengths of the model's "
                    "own weights; remove one of them");
   }
-  if (c.lora->use_dora && !c.model.folder) {
+  if (c.lora->has_magnitudes && !c.model.folder) {
     r.refuse_early("lora.use_dora",
                    "needs model.folder: magnitudes begin as the lengths of its "
                    "weights");

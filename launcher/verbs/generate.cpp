@@ -50,6 +50,7 @@ void set_drawing(control::GenerationOrder::Drawing& order, const DrawingArgs& dr
 std::shared_ptr<const control::GenerationOrder> order_of(const GenerateArgs& args) {
   auto order = std::make_shared<control::GenerationOrder>();
   order->set_source(args.source);
+  if (args.base) order->set_base(*args.base);
   if (is_talk(args, isatty(STDIN_FILENO) == 1)) {
     throw UsageError(
         "generate --chat: ranks and hosts take conversations from --prompt, --prompts or standard "

@@ -11,16 +11,10 @@
 #include "kernels/norm/layer_norm.h"
 #include "kernels/rotary/rope.h"
 #include "kernels/value_loss/value_loss.h"
+#include "model/functions/row_dropout.h"
 #include "model/pass/context.h"
 
 namespace ds {
-
-// A place where values are dropped in training. The mask depends on site, step and the element's
-// index in the global batch.
-struct DropoutSpec {
-  float p = 0;
-  uint64_t site = 0;  // number of the place within the model
-};
 
 // ---- linear (functions_linear.cpp)
 

@@ -69,8 +69,8 @@ struct Behind {
   kernels::Activation activation = kernels::Activation::kNone;
   Tensor before = {};  // [N, in], or undefined without an activation
 };
-// dy: of products. dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
-// gradient before that.
+// dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), and what adapters make of dy, summed over the
+// parts; dy is the gradient of the products. With an activation, dx is the gradient before that.
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
                       const DroppedRows& rows, const Tensor& dy, Operands operands,
                       const Behind& behind = {});

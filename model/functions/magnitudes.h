@@ -1,6 +1,6 @@
 // Magnitudes of a linear layer's outputs beside its adapters (DoRA; Liu et al., arXiv 2402.09353):
-// y = m / |W + s B A| * (x W^T + s x A^T B^T) + b, with a trained m [out] and the length of each row
-// of W + s B A, which no gradient goes through. W + s B A is never made. On tensors; nothing is
+// y = m / |W + s B A| * (x W^T + s x A^T B^T) + b, with a trained m [out] and the length of each
+// row of W + s B A, which no gradient goes through. W + s B A is never made. On tensors; nothing is
 // recorded on a tape here.
 #pragma once
 

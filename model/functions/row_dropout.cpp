@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise/activation.h"
 #include "model/exchange/sequence.h"
 
 namespace ds {

@@ -209,7 +209,7 @@ int run_embed(const EvalArgs& args) {
   RealFileSystem real;
   InputFiles files(real);
   std::vector<EmbeddedText> texts = texts_of(args.embed);
-  const ModelSource source = open_model_source(files, args.source, HeadUse::kNone);
+  const ModelSource source = open_model_source(files, {args.source, args.base}, HeadUse::kNone);
   const EmbeddingRecipe recipe = recipe_of(files, source, args.embed);
   const ModelDimensions dims = dimensions(source.model);
   const std::string name =

@@ -184,7 +184,7 @@ int run_evaluate(const EvalArgs& args) {
   const auto start = std::chrono::steady_clock::now();
   RealFileSystem real;
   InputFiles files(real);
-  const ModelSource source = open_model_source(files, args.source);
+  const ModelSource source = open_model_source(files, {args.source, args.base});
   if (source.model.classifier) {
     print_now(evaluate_classes(args, files, source));
     return static_cast<int>(ExitCode::kDone);

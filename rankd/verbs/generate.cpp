@@ -37,7 +37,7 @@ int run_generate(const GenerateArgs& args) {
     return static_cast<int>(ExitCode::kDone);
   }
   std::vector<PromptRecord> prompts = prompt_records(args);
-  const ModelSource source = open_model_source(files, args.source);
+  const ModelSource source = open_model_source(files, {args.source, args.base});
   const GenerationTask task = generation_task(files, source, args, std::move(prompts));
   OneStage model(source, task, args);
   generate(model, task, args, {.print = print_now, .note = note_now});

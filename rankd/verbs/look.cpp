@@ -10,12 +10,14 @@
 #include "config/load.h"
 #include "config/origins.h"
 #include "config/reader/value.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/tensor.h"
 #include "core/files/input_files.h"
 #include "core/memory/adaptors.h"
 #include "core/tasks/thread_pool.h"
 #include "model/families/zoo.h"
+#include "model/hf/adapter_weights.h"
 #include "model/hf/weights.h"
 #include "model/stores/plain_store.h"
 #include "rankd/verbs/rehearsal.h"
@@ -23,6 +25,7 @@
 #include "train/assemble.h"
 #include "train/samples/labelled_data.h"
 #include "train/samples/supervised_data.h"
+#include "train/settings/adapter_fit.h"
 #include "train/step/pipeline.h"
 
 namespace ds {
@@ -56,6 +59,7 @@ class Looker {
 
  private:
   void look_at_model();
+  void look_at_adapters(const LoraConfig& lora);
   void look_at_partition();
   void look_at_weights(const std::string& folder);
   void look_at_labelled_data();
@@ -93,11 +97,14 @@ void Looker::look_at_model() {
   const ModelSection& section = config_.model;
   const std::string key = section.folder ? "model.folder" : "model.family";
   attempt(key, [&] {
-    const ModelConfig model = model_config(config_, files_);
+    Config alone = config_;
+    alone.lora.reset();
+    const ModelConfig model = model_config(alone, files_);
     check(model);
     model_ = model;
   });
   if (!model_) return;
+  if (config_.lora) look_at_adapters(*config_.lora);
   attempt("data.sequence_length", [&] {
     const int64_t length = sequence_length(config_.data, *model_);
     const std::string why =
@@ -114,6 +121,17 @@ void Looker::look_at_model() {
   if (section.folder && !from) look_at_weights(*section.folder);
 }
 
+// What is wrong with the model has been told by then.
+void Looker::look_at_adapters(const LoraConfig& lora) {
+  if (!attempt("lora.adapter", [&] { model_->adapters = adapters_of(lora, files_); })) return;
+  attempt("lora", [&] {
+    for (const std::string& note : require_adapters(*model_)) {
+      KeyMessage said = split_key(note);
+      found_.notes.push_back({std::move(said.key), std::move(said.what)});
+    }
+  });
+}
+
 // What rules are for no layer of a family that the file describes has been noted where it was read.
 void Looker::look_at_partition() {
   const std::string key = "tensor_parallel.partition_config";
@@ -128,11 +146,14 @@ void Looker::look_at_weights(const std::string& folder) {
   MetaMemory nowhere;
   ThreadPool pool(1);
   Stream stream({.device = Device::meta(), .memory = &nowhere, .pool = &pool});
-  attempt("model.folder", [&] {
+  const std::optional<std::string> adapters =
+      model_->adapters ? model_->adapters->folder : std::nullopt;
+  attempt(adapters ? "lora.adapter" : "model.folder", [&] {
     PlainStore store(stream, 0, PlainStore::Gradients::kNone);
     make_model(*model_, DType::kF32,
                store);  // unsealed: a list of parameters, nothing is allocated
-    const HfWeights weights(files_, folder, specs_of(store), absent_modules(*model_));
+    const AdaptedWeights all(files_, folder, specs_of(store), absent_modules(*model_), adapters);
+    const HfWeights& weights = all.base();
     const auto note = [&](std::string text) {
       found_.notes.push_back({"model.folder", std::move(text)});
     };

@@ -21,7 +21,7 @@ class Talk {
       : files_(files),
         args_(args),
         place_(place),
-        source_(open_model_source(files, args.source)),
+        source_(open_model_source(files, {args.source, args.base})),
         messages_(first_messages(args)),
         task_(task_of_messages({{.role = "user", .content = "?"}})) {}
 

@@ -1,11 +1,13 @@
 #include "cli/command_line.h"
 
 #include "cli/verbs/check.h"
+#include "cli/verbs/convert.h"
 #include "cli/verbs/data/tokenize.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
+#include "cli/verbs/merge.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
@@ -92,6 +94,9 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"generate", "folder", "--logprobs"},
            {"generate", "folder", "--dtype", "int8"},
            {"generate", "folder", "--device", "gpu"},
+           {"merge", "adapters"},
+           {"merge", "adapters", "out", "--to", "universal"},
+           {"merge", "adapters", "out", "--tag", "global_step3"},
            {"eval", "folder"},
            {"eval", "--data", "a.txt"},
            {"eval", "folder", "--data", "a.txt", "--stride", "0"},
@@ -144,6 +149,14 @@ TEST_CASE("verbs of the engine are parsed before the engine starts", "[cli]") {
       {"plan", "t.json", "--suggest", "--num-ranks", "8", "--num-hosts", "2", "--network=1GB"});
   CHECK(suggest.suggest);
   CHECK(suggest.ranks_of_host() == 4);
+}
+
+TEST_CASE("the model of adapters is named in the same way by all verbs that take them", "[cli]") {
+  CHECK(values_of<MergeArgs>({"merge", "a", "b", "--base", "m"}).base == "m");
+  CHECK_FALSE(values_of<MergeArgs>({"merge", "a", "b"}).base);
+  CHECK(values_of<ConvertArgs>({"convert", "a", "b", "--base", "m"}).base == "m");
+  CHECK(values_of<GenerateArgs>({"generate", "a", "--base", "m"}).base == "m");
+  CHECK(values_of<EvalArgs>({"eval", "a", "--data", "t", "--base", "m"}).base == "m");
 }
 
 TEST_CASE("texts and files may be given several times, each with its own flag", "[cli]") {

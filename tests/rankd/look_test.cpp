@@ -9,7 +9,10 @@
 #include "model/families/zoo.h"
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
+#include "tests/support/files/adapter_folder.h"
 #include "tests/support/files/memory_file_system.h"
+#include "tests/support/files/temporary_directory.h"
+#include "tests/support/golden.h"
 
 using namespace ds;
 
@@ -168,4 +171,40 @@ TEST_CASE("what of a folder is left out, and what begins anew, is noted", "[rank
   CHECK_THAT(said, Catch::Contains("pooler.dense.bias are left out: BertForMaskedLM has no place"));
   CHECK_THAT(said, Catch::Contains("cls.predictions.bias") &&
                        Catch::Contains("begin anew, by train.seed: BertModel has no head"));
+}
+
+TEST_CASE("adapters that fit no layer are notes, and defects where none fits", "[rankd]") {
+  MemoryFileSystem memory;
+  const auto said = [&](const std::string& lora) {
+    return look(memory, std::string(kGpt2) + R"(, "lora": )" + lora);
+  };
+  CHECK(said(R"({"target_modules": "c_attn"})").empty());
+  CHECK_THAT(
+      said(R"({"target_modules": ["c_attn", "q_proj"]})"),
+      Catch::StartsWith("lora.target_modules: q_proj fit no layer of the model, which has "));
+  CHECK_THAT(said(R"({"target_modules": "q_proj"})"),
+             Catch::StartsWith("78 lora.target_modules: q_proj fit no linear layer"));
+  CHECK_THAT(said(R"({"layers_to_transform": 5})"),
+             Catch::StartsWith("78 lora.layers_to_transform: 5, but the model has 1 blocks"));
+}
+
+TEST_CASE("adapters to begin with are compared with the model by their headers", "[rankd]") {
+  RealFileSystem files;
+  const ds::testing::TemporaryDirectory root;
+  const std::string golden = ds::testing::source_directory() + "/tests/golden/";
+  const std::string adapters = (root.path() / "adapters").string();
+  ds::testing::write_adapters(files, {.folder = adapters, .base = golden + "supervised/model"});
+  const auto said = [&](const std::string& model) {
+    return look(files, fmt::format(R"("model": "{}", "lora": {{"adapter": "{}"}})", golden + model,
+                                   adapters));
+  };
+  CHECK(said("supervised/model").empty());
+  CHECK_THAT(said("families/qwen2"), Catch::StartsWith("65 lora.adapter: ") &&
+                                         Catch::Contains("adapter_model.safetensors"));
+  const std::string config = adapters + "/adapter_config.json";
+  files.write_text_atomically(config, "{");
+  CHECK_THAT(said("supervised/model"),
+             Catch::StartsWith("65 lora.adapter: ") && Catch::Contains("adapter_config.json"));
+  files.remove(config);
+  CHECK_THAT(said("supervised/model"), Catch::StartsWith("66 lora.adapter: "));
 }

@@ -100,7 +100,7 @@ TEST_CASE("weights that are not read are named with what to do", "[rankd]") {
   fs::remove(bert.path("final.safetensors"));
   for (const auto& [name, advice] :
        {std::pair("q4.gguf", "q4.gguf is of llama.cpp"),
-        std::pair("adapter_model.safetensors", "merge_and_unload"),
+        std::pair("adapter_model.safetensors", "adapter_config.json is not beside it"),
         std::pair("model-00001-of-00002.safetensors", "whose index is missing")}) {
     bert.files.write_text_atomically(bert.path(name), "x");
     CHECK_THAT(told(bert.look().problems, "weights"), Catch::Contains(advice));

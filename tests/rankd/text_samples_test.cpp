@@ -72,7 +72,7 @@ constexpr const char* kTrain =
 // What follows from the model as it was saved, by a whole pass for each token.
 std::string drawn_by_whole_passes(const std::string& run_dir, uint64_t seed, uint64_t step) {
   RealFileSystem files;
-  LoadedModel loaded(open_model_source(files, run_dir + "/final"), DType::kF32, ModelPlace{});
+  LoadedModel loaded(open_model_source(files, {run_dir + "/final"}), DType::kF32, ModelPlace{});
   TokenSampler sampler({}, {});
   const Rng rng = Rng(seed, "text sample").derive(step);
   std::string text = "12 é";

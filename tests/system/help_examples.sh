@@ -46,6 +46,14 @@ cat > classes.json <<'JSON'
 JSON
 dslaunch classes.json --num-ranks 1 --run-dir runs/classes > out 2> err || fail "the run that scores classes"
 
+# Adapters of a model, and a run that trains some.
+mkdir -p path/to
+cp -rL path/to/huggingface/folder path/to/model
+sed 's/"train_micro/"lora": {"r": 2}, "train_micro/; s/"model": {.*},$/"model": "path\/to\/model",/; s/"byte"/"path\/to\/model"/' \
+  train.json > adapted.json
+dslaunch adapted.json --num-ranks 1 --run-dir runs/adapted > out 2> err || fail "the run that trains adapters"
+cp -r runs/adapted/final path/to/adapters
+
 # What a verb needs beyond that.
 prepare() {
   case $1 in
@@ -57,7 +65,7 @@ prepare() {
     inspect) cp "$tests/../golden/torch/state.pt" checkpoint.pt ;;
     convert)
       cp -r "$tests/../golden/deepspeed/zero2_fp32" ds_out
-      mkdir -p path/to/model && cp ds_out/config.json path/to/model
+      mv path/to/model away && mkdir path/to/model && cp ds_out/config.json path/to/model
       cp -r path/to/huggingface/folder old_folder
       mkdir log124M && cp "$tests/../golden/llmc/model_00000004.bin" log124M/model_00019560.bin
       echo 'transformer\.(.*) => $1' > names.txt ;;
@@ -73,6 +81,7 @@ put_back() {
   case $1 in
     elastic) mv plain.json train.json ;;
     generate) mv away hosts ;;
+    convert) rm -r path/to/model && mv away path/to/model ;;
     stack|ctl|trace)
       dslaunch ctl stop runs/mine > /dev/null 2>&1
       wait "$running" ;;

@@ -17,16 +17,23 @@ enum class ConversionTarget : uint8_t {
   kUniversal,  // weights, moments and steps, as DeepSpeed loads with checkpoint.load_universal
 };
 
+enum class WantedSource : uint8_t {
+  kAny,       // adapters of it are merged, too
+  kAdapters,  // what has none is refused
+};
+
 struct Conversion {
   std::string source;
   std::string destination;              // must not be there
   std::optional<std::string> tag{};     // of the source, where it holds several checkpoints
   std::optional<std::string> config{};  // a folder with config.json, or that file; none: beside the
                                         // source
-  std::optional<std::string> base{};    // of adapters: the folder of the model; none: what they say
+  // Of a folder of adapters: the folder of the model; none: what they say.
+  std::optional<std::string> base{};
   std::optional<std::string> name_map{};  // a file of rules (train/convert/name_rules.h)
   DType dtype = DType::kF32;              // of the weights that are written; fp32 for kUniversal
   ConversionTarget target = ConversionTarget::kHf;
+  WantedSource wanted = WantedSource::kAny;
   // Called before each tensor is read and before the destination appears; what it throws ends the
   // conversion, of which nothing stays.
   std::function<void()> go_on = [] {};

@@ -2,6 +2,7 @@
 
 #include "core/files/input_files.h"
 #include "model/hf/weights.h"
+#include "train/convert/merged.h"
 #include "train/convert/source.h"
 #include "train/convert/unfinished.h"
 #include "train/convert/universal.h"
@@ -19,14 +20,17 @@ void write_hf(FileSystem& files, const std::string& folder, ConversionSource& so
               const Conversion& what) {
   std::optional<std::string> config;
   if (!source.config.empty()) config = source.config;
-  FolderFrame frame =
-      folder_frame(files, source.model, config, config.value_or("byte"), what.dtype);
+  const std::string tokenizer =
+      source.tokenizer.empty() ? config.value_or("byte") : source.tokenizer;
+  FolderFrame frame = folder_frame(files, source.model, config, tokenizer, what.dtype);
   frame.dtype_said_by = "--dtype";
   if (what.target == ConversionTarget::kBin) frame.format = WeightFormat::kTorch;
   if (!config) {
-    source.about.notes.emplace_back(
-        "it has neither a tokenizer nor the ids of special tokens, as no --config FOLDER was given "
-        "from which they would be taken");
+    source.about.notes.push_back(fmt::format(
+        "it has neither a tokenizer nor the ids of special tokens, as {} from which they would be "
+        "taken",
+        what.wanted == WantedSource::kAdapters ? "the folder of the model is not here"
+                                               : "no --config FOLDER was given"));
   }
   frame.stored_names.clear();  // transformers' names, whatever the source has
   write_model_folder(
@@ -44,6 +48,7 @@ Converted convert(FileSystem& files, const Conversion& what) {
   }
   InputFiles inputs(files);
   ConversionSource source = open_source(inputs, what);
+  merge_adapters(source);
   source.read = [&, read = std::move(source.read)](size_t index, const std::string& slot,
                                                    Tensor& into) {
     what.go_on();

@@ -16,12 +16,13 @@
 #include "checkpoint/tag_list.h"
 #include "config/families/hf_config.h"
 #include "config/load.h"
-#include "config/sections/adapter_file.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "core/device/dispatch.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/input_files.h"
 #include "core/text/join_some.h"
 #include "core/values/index.h"
+#include "data/tokenizer/tokenizer.h"
 #include "model/families/zoo.h"
 #include "model/hf/adapter_weights.h"
 #include "model/hf/narrowed_tensors.h"
@@ -30,7 +31,6 @@
 #include "optim/grouped_optimizer.h"
 #include "train/adapter_folder.h"
 #include "train/convert/megatron.h"
-#include "train/convert/merged.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
 #include "train/settings/rates.h"
@@ -312,6 +312,12 @@ void take_rates(const std::string& text, ConversionSource& source) {
   }
 }
 
+// Adapters leave it what it was; a run has nothing to export yet.
+std::optional<std::string> folder_of_model(const FileSystem& files, const ModelSection& model) {
+  const bool is_here = model.folder && files.exists(join_path(*model.folder, kModelConfig));
+  return is_here ? model.folder : std::nullopt;
+}
+
 ConversionSource own_source(FileSystem& files, const Conversion& what, const OwnCheckpoint& found) {
   if (what.name_map) {
     throw UsageError(fmt::format("--map {}: {} is of dslaunch, and has the names of its model",
@@ -333,14 +339,14 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
                                     .by = "dslaunch",
                                     .notes = std::move(notes)},
                           .model = parse_hf_config(facts.model, directory)};
-  if (const Config config = parse_config(facts.config); config.lora) {
-    source.model.adapters = adapters_of(*config.lora, files);
-  }
+  const Config config = parse_config(facts.config);
+  if (config.lora) source.model.adapters = adapters_of(*config.lora, files);
   source.samples = reader->manifest().step * facts.global_batch;
   // What a run has exported has its tokenizer and the ids of special tokens.
   Conversion described = what;
   const std::string exported = join_path(parent_directory(found.root), "final");
   if (!what.config && files.exists(join_path(exported, kModelConfig))) described.config = exported;
+  if (!described.config && config.lora) described.config = folder_of_model(files, config.model);
   // It is compared with the model that the checkpoint is of when it is written.
   if (described.config) source.config = config_folder(files, described, directory);
   source.specs = specs_of_model(source.model, DType::kF32);
@@ -368,11 +374,33 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
   return source;
 }
 
+// Options that are about other sources.
+void refuse_other_options(const Conversion& what) {
+  for (const auto& [name, value] :
+       {std::pair{"--tag", &what.tag}, std::pair{"--map", &what.name_map},
+        std::pair{"--config", &what.config}}) {
+    if (!*value) continue;
+    throw UsageError(fmt::format(
+        "{} {}: {} is a folder of adapters, and --base FOLDER names the model that they belong to",
+        name, **value, what.source));
+  }
+}
+
+// Training may have changed the tokenizer, or the chat template with it.
+std::string tokenizer_of(FileSystem& files, const AdapterFolder& adapters) {
+  for (const std::string& place : {adapters.folder, adapters.base}) {
+    if (!tokenizer_files(files, place).empty()) return place;
+  }
+  return "";
+}
+
 ConversionSource adapter_source(FileSystem& files, const Conversion& what) {
+  refuse_other_options(what);
   const AdapterFolder found = open_adapter_folder(files, what.source, what.base);
   ConversionSource source{.about = {.from = what.source, .by = "its writer"},
                           .model = found.model,
                           .config = found.config,
+                          .tokenizer = tokenizer_of(files, found),
                           .specs = specs_of_model(found.model, DType::kF32)};
   const auto weights = std::make_shared<AdaptedWeights>(files, found.base, source.specs,
                                                         AbsentModules(), what.source);
@@ -382,12 +410,31 @@ ConversionSource adapter_source(FileSystem& files, const Conversion& what) {
   return source;
 }
 
+[[noreturn]] void refuse_without_adapters(const FileSystem& files, const std::string& source) {
+  if (!files.exists(source)) {
+    throw InputMissing(fmt::format("{}: there is no such file or folder", source));
+  }
+  throw UsageError(
+      fmt::format("{}: it has no adapters to merge: it is neither a folder with {} nor a run of "
+                  "dslaunch with a "
+                  "section lora",
+                  source, adapter_names::kConfig));
+}
+
 ConversionSource open_unmerged(FileSystem& files, const Conversion& what) {
   const OwnCheckpoint own = own_checkpoint(files, what.source);
-  if (own.kind != OwnCheckpoint::Kind::kNone) return own_source(files, what, own);
-  if (has_adapter(files, what.source) && !has_hf_weights(files, what.source)) {
-    return adapter_source(files, what);
+  const bool is_own = own.kind != OwnCheckpoint::Kind::kNone;
+  const bool wants_adapters = what.wanted == WantedSource::kAdapters;
+  // What has both is a model, unless its adapters are asked for.
+  const bool are_meant = wants_adapters || what.base || !has_hf_weights(files, what.source);
+  if (!is_own && has_adapter(files, what.source) && are_meant) return adapter_source(files, what);
+  if (what.base) {
+    throw UsageError(
+        fmt::format("--base {}: {} is no folder of adapters, whose model it would name", *what.base,
+                    what.source));
   }
+  if (is_own) return own_source(files, what, own);
+  if (wants_adapters) refuse_without_adapters(files, what.source);
   if (llmc::is_model_file(files, what.source)) return llmc_source(files, what);
   if (what.tag || is_deepspeed_folder(files, what.source)) return deepspeed_source(files, what);
   return folder_source(files, what);
@@ -403,7 +450,9 @@ ConversionSource open_source(FileSystem& files, const Conversion& what) {
                     "merges them into the weights",
                     what.source));
   }
-  merge_adapters(source);
+  if (!source.model.adapters && what.wanted == WantedSource::kAdapters) {
+    refuse_without_adapters(files, what.source);
+  }
   return source;
 }
 

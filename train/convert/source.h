@@ -23,7 +23,8 @@ namespace ds {
 struct ConversionSource {
   Converted about;
   ModelConfig model{};
-  std::string config{};  // the folder whose config.json it is; empty: the source says it itself
+  std::string config{};     // the folder whose config.json it is; empty: the source says it itself
+  std::string tokenizer{};  // a folder that has one; empty: that of `config` comes along
   std::vector<ParamSpec> specs{};
   std::vector<std::string> slots{};    // of its optimizer, such as "exp_avg"
   std::set<std::string> frozen{};      // stored tensors of specs that have none of them

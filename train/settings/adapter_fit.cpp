@@ -38,7 +38,7 @@ ModelConfig with_adapters(const ModelConfig& model, AdapterSpec spec) {
   return other;
 }
 
-// Of all layers that adapters can be beside.
+// The layers that adapters can be beside.
 std::vector<std::string> linear_modules(const ModelConfig& model) {
   return adapted_modules(with_adapters(model, {}));
 }
@@ -57,20 +57,22 @@ bool fits_one(const std::string& target, const std::vector<std::string>& modules
                              [&](const std::string& m) { return rules.adapter_of(m).has_value(); });
 }
 
-// A file of peft's names the heads of all classes of models.
-void require_saved_modules(const ModelConfig& model) {
-  if (model.adapters->folder) return;
+// Returns those that are no modules of the model, which only a folder may name: peft adds all names
+// that heads of a task have.
+std::vector<std::string> idle_saved_modules(const ModelConfig& model) {
+  std::vector<std::string> idle;
   for (const std::string& saved : model.adapters->saved_modules) {
     const AdapterRules rules({.saved_modules = {saved}});
     const bool has_one =
         std::ranges::any_of(specs_of_model(model, DType::kF32), [&](const ParamSpec& spec) {
           return !is_adapter_parameter(spec.name) && rules.trains(spec.name, false);
         });
-    if (has_one) continue;
-    throw ConfigError(fmt::format(
-        "lora.modules_to_save: \"{}\" is no module of the model; there are {}", saved,
-        join_some(words_of(all_modules(with_adapters(model, {.targets = {}}))), kNamedAtMost)));
+    if (!has_one) idle.push_back(saved);
   }
+  if (idle.empty() || model.adapters->folder) return idle;
+  throw ConfigError(fmt::format(
+      "lora.modules_to_save: \"{}\" is no module of the model; there are {}", idle.front(),
+      join_some(words_of(all_modules(with_adapters(model, {.targets = {}}))), kNamedAtMost)));
 }
 
 void require_layers(const ModelConfig& model) {
@@ -108,7 +110,11 @@ std::vector<std::string> require_adapters(const ModelConfig& model) {
   if (!model.adapters) return {};
   const AdapterSpec& spec = *model.adapters;
   require_layers(model);
-  require_saved_modules(model);
+  std::vector<std::string> notes;
+  if (const std::vector<std::string> saved = idle_saved_modules(model); !saved.empty()) {
+    notes.push_back(
+        fmt::format("lora.modules_to_save: {} fit no module of the model", fmt::join(saved, ", ")));
+  }
   const std::vector<std::string> linear = linear_modules(model);
   std::vector<std::string> idle;
   for (const std::string& target : spec.targets) {
@@ -130,9 +136,11 @@ std::vector<std::string> require_adapters(const ModelConfig& model) {
         spec.layers.empty() && spec.excluded.empty() ? "" : " that is left",
         join_some(words_of(linear), kNamedAtMost)));
   }
-  if (idle.empty()) return {};
-  return {fmt::format("lora.target_modules: {} fit no layer of the model, which has {}",
-                      fmt::join(idle, ", "), join_some(words_of(linear), kNamedAtMost))};
+  if (!idle.empty()) {
+    notes.push_back(fmt::format("lora.target_modules: {} fit no layer of the model, which has {}",
+                                fmt::join(idle, ", "), join_some(words_of(linear), kNamedAtMost)));
+  }
+  return notes;
 }
 
 }  // namespace ds

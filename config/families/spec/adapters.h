@@ -22,7 +22,7 @@ enum class AdapterStart : int {
 };
 enum class AdapterBias : int { kNone, kAll, kLoraOnly };
 
-// Which layers have adapters, and which. Plain: config/sections/lora.h reads it.
+// Which layers have adapters, and which. Plain: config/sections/adapters/lora.h reads it.
 struct AdapterSpec {
   int64_t rank = 8;
   double alpha = 8;

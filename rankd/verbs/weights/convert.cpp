@@ -13,14 +13,20 @@ ConversionTarget target_of(const std::string& kind) {
   return kind == "bin" ? ConversionTarget::kBin : ConversionTarget::kHf;
 }
 
-std::string converted_json(const Converted& done, const ConvertArgs& args) {
+// The words of the command line that the answer repeats.
+struct Asked {
+  std::string destination, to, dtype;
+  bool json = false;
+};
+
+std::string converted_json(const Converted& done, const Asked& asked) {
   Value out = Value::object();
   out.set("source", Value::string(done.from));
   out.set("written_by", Value::string(done.by));
   out.set("step", done.step ? Value::integer(*done.step) : Value::null());
-  out.set("kind", Value::string(args.to));
-  out.set("destination", Value::string(args.destination));
-  out.set("dtype", Value::string(args.dtype));
+  out.set("kind", Value::string(asked.to));
+  out.set("destination", Value::string(asked.destination));
+  out.set("dtype", Value::string(asked.dtype));
   out.set("tensors", Value::integer(done.tensors));
   out.set("parameters", Value::integer(done.numel));
   out.set("bytes", Value::integer(done.bytes));
@@ -28,34 +34,50 @@ std::string converted_json(const Converted& done, const ConvertArgs& args) {
   return to_compact_json(out) + "\n";
 }
 
-std::string converted_line(const Converted& done, const ConvertArgs& args) {
+std::string converted_line(const Converted& done, const Asked& asked) {
   const std::string step = done.step ? fmt::format(", step {}", *done.step) : "";
   std::string line = fmt::format("{} (by {}{}): {} tensors, {} parameters, {} bytes as {} in {}\n",
                                  done.from, done.by, step, done.tensors, done.numel, done.bytes,
-                                 args.dtype, args.destination);
+                                 asked.dtype, asked.destination);
   for (const std::string& note : done.notes) line += fmt::format("note: {}\n", note);
   return line;
+}
+
+// `what` without what `asked` says of the destination.
+int execute(Conversion what, const Asked& asked) {
+  what.destination = asked.destination;
+  what.dtype = parse_dtype(asked.dtype);
+  what.target = target_of(asked.to);
+  what.go_on = EndRequest::check;
+  RealFileSystem files;
+  try {
+    const EndRequest request;
+    const Converted done = convert(files, what);
+    print_now(asked.json ? converted_json(done, asked) : converted_line(done, asked));
+    return 0;
+  } catch (const EndRequested& end) {
+    end_by(end.signal());
+  }
 }
 
 }  // namespace
 
 int run_convert(const ConvertArgs& args) {
-  RealFileSystem files;
-  try {
-    const EndRequest request;
-    const Converted done = convert(files, {.source = args.source,
-                                           .destination = args.destination,
-                                           .tag = args.tag,
-                                           .config = args.config,
-                                           .name_map = args.name_map,
-                                           .dtype = parse_dtype(args.dtype),
-                                           .target = target_of(args.to),
-                                           .go_on = EndRequest::check});
-    print_now(args.json ? converted_json(done, args) : converted_line(done, args));
-    return 0;
-  } catch (const EndRequested& end) {
-    end_by(end.signal());
-  }
+  return execute({.source = args.source,
+                  .destination = {},
+                  .tag = args.tag,
+                  .config = args.config,
+                  .base = args.base,
+                  .name_map = args.name_map},
+                 {args.destination, args.to, args.dtype, args.json});
+}
+
+int run_merge(const MergeArgs& args) {
+  return execute({.source = args.source,
+                  .destination = {},
+                  .base = args.base,
+                  .wanted = WantedSource::kAdapters},
+                 {args.destination, args.to, args.dtype, args.json});
 }
 
 }  // namespace ds

@@ -5,25 +5,24 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "checkpoint/own_checkpoint.h"
 #include "config/families/hf_config.h"
 #include "config/reader/value.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "core/device/tensor.h"
 #include "core/files/input_files.h"
 #include "core/status/error.h"
 #include "core/text/join_some.h"
-#include "core/values/count_text.h"
 #include "core/values/index.h"
 #include "data/chat_format.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
 #include "rankd/verbs/terminal/input_texts.h"
+#include "rankd/verbs/weights/adapter_look.h"
 #include "train/samples/labelled_data.h"
 
 namespace ds {
@@ -63,8 +62,8 @@ struct OtherWeights {
 constexpr std::array kOtherWeights{
     OtherWeights{".gguf", "is of llama.cpp; take the folder that it was made of"},
     OtherWeights{"adapter_model.",
-                 "has what an adapter (LoRA) adds to a model; merge the two, as "
-                 "PEFT's merge_and_unload() does"},
+                 "has what adapters (LoRA) add to a model, and adapter_config.json is not beside "
+                 "it, which says what they are"},
     OtherWeights{"-of-0",
                  "is one of several files, whose index is missing "
                  "(model.safetensors.index.json or pytorch_model.bin.index.json)"},
@@ -96,30 +95,34 @@ class FolderLooker {
 
   ModelFolderLook look() {
     if (own_checkpoint(files_, found_.folder).kind != OwnCheckpoint::Kind::kNone) {
-      problem("model",
-              "is a run of dslaunch or one of its checkpoints; a model's folder is the "
-              "final/ of a run, or what `dslaunch convert` makes of a checkpoint");
+      found_.add_problem("model",
+                         "is a run of dslaunch or one of its checkpoints; a model's folder is the "
+                         "final/ of a run, or what `dslaunch convert` makes of a checkpoint");
       return std::move(found_);
     }
-    attempt("model", [&] { look_at_model(); });
-    if (has_hf_weights(files_, found_.folder)) {
-      attempt("weights", [&] { look_at_weights(); });
-    } else if (model_) {
-      problem("weights",
-              fmt::format("there are none: no model.safetensors, pytorch_model.bin, or index of "
-                          "several files; train.resume_from is all that its config.json is enough "
-                          "for{}",
-                          join_weights_of_others(files_, found_.folder)));
+    const bool has_model = has_hf_weights(files_, found_.folder);
+    const bool has_adapters_alone = !has_model && has_adapter(files_, found_.folder);
+    if (has_adapters_alone) {
+      model_ = look_at_adapters(files_, found_);
+    } else {
+      found_.attempt("model", [&] { look_at_model(); });
+      if (has_model) {
+        found_.attempt("weights", [&] { look_at_weights(); });
+      } else if (model_) {
+        report_missing_weights();
+      }
     }
     std::optional<std::string> tokenizer;
     try {
       tokenizer = find_tokenizer(files_, found_.folder);
-    } catch (const InputMissing&) {
-      if (model_)
-        note("tokenizer", "there is none: data.tokenizer of a train.json has to name another one");
+    } catch (const InputMissing&) {  // beside adapters that of their model counts
+      if (model_ && !has_adapters_alone) {
+        found_.add_note("tokenizer",
+                        "there is none: data.tokenizer of a train.json has to name another one");
+      }
     }
-    if (tokenizer && attempt("tokenizer", [&] { look_at_tokenizer(*tokenizer); })) {
-      attempt("chat template", [&] { look_at_chat(); });
+    if (tokenizer && found_.attempt("tokenizer", [&] { look_at_tokenizer(*tokenizer); })) {
+      found_.attempt("chat template", [&] { look_at_chat(); });
     }
     return std::move(found_);
   }
@@ -130,38 +133,30 @@ class FolderLooker {
     model_ = read_hf_config(files_, folder);
     check(*model_);
     specs_ = specs_of_model(*model_, DType::kF32);
-    int64_t parameters = 0;
-    for (const ParamSpec& spec : specs_) parameters += spec.logical_shape().numel();
-    const ModelDimensions dims = dimensions(*model_);
-    fact("model",
-         fmt::format("{} ({}): {} layers of width {}, {} heads, {} positions, {} tokens; {} "
-                     "parameters",
-                     hf_model_class(*model_), family_name(*model_), dims.layers, dims.width,
-                     dims.heads, dims.positions, dims.vocabulary, count_text(parameters)));
-    fact("learns", objective_of(*model_));
+    found_.add_fact("model", model_text(*model_));
+    found_.add_fact("learns", objective_of(*model_));
     const std::string path = join_path(folder, kConfigFile);
     const std::vector<std::string> unread =
         unread_hf_keys(files_.read_text(path, kMostOfConfig), path);
     if (unread.empty()) return;
-    note("model", fmt::format("{}: nothing is known here of \"{}\", and nothing is done with it; "
-                              "results would be others if it changes what the model computes",
-                              path, fmt::join(unread, "\", \"")));
+    found_.add_note("model",
+                    fmt::format("{}: nothing is known here of \"{}\", and nothing is done with it; "
+                                "results would be others if it changes what the model computes",
+                                path, fmt::join(unread, "\", \"")));
+  }
+
+  void report_missing_weights() {
+    found_.add_problem(
+        "weights",
+        fmt::format("there are none: no model.safetensors, pytorch_model.bin, or index of several "
+                    "files; train.resume_from is all that its config.json is enough for{}",
+                    join_weights_of_others(files_, found_.folder)));
   }
 
   void look_at_weights() {
     const std::string& folder = found_.folder;
     const WeightFolder stored = WeightFolder::open(files_, folder);
-    std::map<std::string, int64_t> by_type;
-    int64_t bytes = 0;
-    for (const std::string& name : stored.names()) {
-      const SafetensorsInfo& info = stored.info(name);
-      ++by_type[info.dtype_name];
-      bytes += info.bytes;
-    }
-    std::vector<std::string> types;
-    for (const auto& [type, count] : by_type) types.push_back(fmt::format("{} {}", count, type));
-    fact("weights", fmt::format("{} tensors ({}), {}", stored.names().size(),
-                                fmt::join(types, ", "), size_text(bytes)));
+    found_.add_fact("weights", stored_text(stored));
     if (!model_) return;
     read_hf_model(files_, folder);  // compares the number of layers before all else
     const HfWeights weights(
@@ -169,12 +164,13 @@ class FolderLooker {
         {.headless = headless_class(files_, folder), .modules = absent_modules(*model_)});
     if (const auto tied = weights.tied_embeddings()) compare_tied_head(weights, *tied);
     if (!weights.left_out().empty()) {
-      note("weights",
-           fmt::format("{} has no place for {}, which training leaves out", hf_model_class(*model_),
-                       join_some(weights.left_out(), kMostNamed)));
+      found_.add_note("weights", fmt::format("{} has no place for {}, which training leaves out",
+                                             hf_model_class(*model_),
+                                             join_some(weights.left_out(), kMostNamed)));
     }
     if (!weights.fresh().empty()) {
-      note("weights", fmt::format("{} has no head: {} begin anew if it is trained",
+      found_.add_note("weights",
+                      fmt::format("{} has no head: {} begin anew if it is trained",
                                   weights.headless(), join_some(weights.fresh(), kMostNamed)));
     }
   }
@@ -191,8 +187,8 @@ class FolderLooker {
 
   void look_at_tokenizer(const std::string& place) {
     const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(files_, place);
-    fact("tokenizer", fmt::format("{}: {} tokens", place, tokenizer->vocab_size()));
-    for (const std::string& text : tokenizer->notes()) note("tokenizer", text);
+    found_.add_fact("tokenizer", fmt::format("{}: {} tokens", place, tokenizer->vocab_size()));
+    for (const std::string& text : tokenizer->notes()) found_.add_note("tokenizer", text);
     if (model_) check_vocabulary(*tokenizer, place, dimensions(*model_).vocabulary);
   }
 
@@ -200,24 +196,9 @@ class FolderLooker {
   void look_at_chat() {
     try {
       ChatFormat::read(files_, found_.folder, "");
-      fact("chat template", "one that is understood: generate --chat, tokenize --chat");
+      found_.add_fact("chat template", "one that is understood: generate --chat, tokenize --chat");
     } catch (const InputMissing&) {
-      fact("chat template", "none");
-    }
-  }
-
-  void fact(const char* part, std::string text) { found_.facts.push_back({part, std::move(text)}); }
-  void note(const char* part, std::string text) { found_.notes.push_back({part, std::move(text)}); }
-  void problem(const char* part, std::string text) {
-    found_.problems.push_back({part, std::move(text)});
-  }
-  bool attempt(const char* part, const std::function<void()>& what) {
-    try {
-      what();
-      return true;
-    } catch (const Error& error) {
-      problem(part, error.what());
-      return false;
+      found_.add_fact("chat template", "none");
     }
   }
 

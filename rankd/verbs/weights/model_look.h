@@ -1,23 +1,15 @@
-// `dslaunch check FOLDER`: what is in a model's folder, and what of it this build cannot use. Each
-// part is looked at by itself, so that one look tells everything; weights are not read, but their
-// headers are.
+// `dslaunch check FOLDER`: what is in a folder of a model or of adapters, and what of it this build
+// cannot use. Each part is looked at by itself, so that one look tells everything; weights are not
+// read, but their headers are.
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "cli/verbs/check.h"
 #include "core/files/file.h"
+#include "rankd/verbs/weights/folder_look.h"
 
 namespace ds {
-
-struct ModelFolderLook {
-  struct Line {
-    std::string part, text;  // "weights", "2 files ..."
-  };
-  std::string folder{};
-  std::vector<Line> facts{}, notes{}, problems{};
-};
 
 // Throws only what no part explains, such as an I/O error of the folder itself.
 ModelFolderLook look_at_model_folder(FileSystem& files, const std::string& folder);

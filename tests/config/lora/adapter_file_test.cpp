@@ -1,5 +1,5 @@
 // adapter_config.json as peft writes it, in and out.
-#include "config/sections/adapter_file.h"
+#include "config/sections/adapters/adapter_file.h"
 
 #include "core/status/error.h"
 #include "tests/support/catch.h"

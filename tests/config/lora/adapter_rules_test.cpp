@@ -1,7 +1,7 @@
 // Which layers have adapters, by peft's rules, and what is wrong with a section that says it.
 #include "config/families/spec/adapters.h"
 #include "config/load.h"
-#include "config/sections/lora.h"
+#include "config/sections/adapters/lora.h"
 #include "core/status/error.h"
 #include "tests/support/catch.h"
 
@@ -131,9 +131,9 @@ TEST_CASE("a section of adapters is refused by the key that is wrong", "[config]
 TEST_CASE("names of others for the same keys are taken", "[config]") {
   const Config config = parse_config(
       R"({"lora": {"lora_r": 4, "alpha": 3, "dropout": 0.1, "target_mods": "q_proj"}})");
-  CHECK(config.lora->r == 4);
-  CHECK(config.lora->lora_alpha == 3);
-  CHECK(config.lora->lora_dropout == 0.1);
+  CHECK(config.lora->rank == 4);
+  CHECK(config.lora->alpha == 3);
+  CHECK(config.lora->dropout == 0.1);
   CHECK(config.lora->target_modules == std::vector<std::string>{"q_proj"});
 }
 

@@ -1,8 +1,8 @@
-// Adapters of peft's (tests/golden/lora): their losses, gradients and steps on every mesh, the model
-// that they are merged into, and the folder that training leaves.
+// Adapters of peft's (tests/golden/lora): their losses, gradients and steps on every mesh, the
+// model that they are merged into, and the folder that training leaves.
 #include <cstdlib>
 
-#include "config/sections/adapter_file.h"
+#include "config/sections/adapters/adapter_file.h"
 #include "tests/train/objectives/golden_folder.h"
 #include "train/convert/convert.h"
 #include "train/model_source.h"
@@ -149,7 +149,7 @@ TEST_CASE("adapters train as peft trains them where layers, stages and sequences
   }
 }
 
-// Of a folder in a place of its own.
+// A folder that is removed in the end.
 class Place {
  public:
   Place() {
@@ -263,7 +263,7 @@ TEST_CASE("new adapters leave the model as it is, also with magnitudes, on every
     const double wanted = losses(std::nullopt, {}).front();
     for (const bool has_magnitudes : {false, true}) {
       LoraConfig lora;
-      lora.use_dora = has_magnitudes;
+      lora.has_magnitudes = has_magnitudes;
       for (const Shares& share :
            {Shares{}, Shares{.ranks = 2, .stage = 3}, Shares{.ranks = 2, .sizes = {.tensor = 2}}}) {
         CAPTURE(name, has_magnitudes, share.stage, share.sizes.tensor);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/sections/lora.h"
+#include "config/sections/adapters/lora.h"
 #include "core/files/file.h"
 
 namespace ds {

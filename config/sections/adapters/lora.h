@@ -13,14 +13,14 @@ namespace ds {
 
 std::span<const EnumName> names_of(AdapterBias);
 
-// The names are those of peft's LoraConfig.
+// The keys are those of peft's LoraConfig.
 struct LoraConfig {
-  int64_t r = 8;
-  double lora_alpha = 8;
-  double lora_dropout = 0;
+  int64_t rank = 8;
+  double alpha = 8;
+  double dropout = 0;
   std::vector<std::string> target_modules{std::string(AdapterSpec::kAllLinear)};
   std::vector<std::string> exclude_modules;
-  bool use_rslora = false, use_dora = false;
+  bool scales_by_root = false, has_magnitudes = false;
   Value rank_pattern, alpha_pattern;  // objects: a pattern -> a number
   std::vector<int64_t> layers_to_transform;
   std::vector<std::string> layers_pattern;
@@ -36,7 +36,7 @@ struct LoraConflict {
   std::string key, why;
 };
 std::vector<LoraConflict> conflicts_of(const LoraConfig& c);
-// Of one without conflicts.
+// The adapters of one without conflicts.
 AdapterSpec adapter_spec(const LoraConfig& c);
 
 }  // namespace ds

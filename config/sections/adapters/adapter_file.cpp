@@ -1,4 +1,4 @@
-#include "config/sections/adapter_file.h"
+#include "config/sections/adapters/adapter_file.h"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,13 @@
 #include "config/reader/json_reader.h"
 #include "core/files/input_files.h"
 #include "core/status/error.h"
+#include "core/text/join_some.h"
 
 namespace ds {
 namespace {
 
 constexpr int64_t kLargestFile = int64_t{1} << 20;
+constexpr size_t kMostNamed = 8;
 
 // Keys that change nothing of what trained adapters compute.
 constexpr std::array<std::string_view, 18> kIdleKeys{
@@ -53,17 +55,19 @@ class PeftReader final : public Visitor {
   void on_section(const Section&) override {}
   void on_collection(const Collection&) override {}
 
-  // Refuses a key that says something nobody here knows of.
+  // Refuses keys that say something nobody here knows of.
   void refuse_others() const {
+    std::vector<std::string> others;
     for (const Member& member : document_.members()) {
       const bool is_known = std::ranges::find(known_, member.key) != known_.end() ||
                             std::ranges::find(kIdleKeys, member.key) != kIdleKeys.end();
       if (is_known || says_nothing(member.value)) continue;
-      throw Unsupported(
-          fmt::format("{}: \"{}\" = {}: this build has LoRA, rsLoRA and DoRA without "
-                      "it",
-                      path_, member.key, member.value.excerpt()));
+      others.push_back(fmt::format("\"{}\" = {}", member.key, member.value.excerpt()));
     }
+    if (others.empty()) return;
+    throw Unsupported(fmt::format("{}: {}: this build has LoRA, rsLoRA and DoRA without {}", path_,
+                                  join_some(others, kMostNamed),
+                                  others.size() > 1 ? "them" : "it"));
   }
 
  private:
@@ -128,7 +132,7 @@ AdapterFile read_adapter_file(FileSystem& files, const std::string& folder) {
 AdapterSpec adapters_of(const LoraConfig& lora, FileSystem& files) {
   if (!lora.adapter) return adapter_spec(lora);
   AdapterSpec spec = read_adapter_file(files, *lora.adapter).spec;
-  if (lora.lora_dropout != LoraConfig().lora_dropout) spec.dropout = lora.lora_dropout;
+  if (lora.dropout != LoraConfig().dropout) spec.dropout = lora.dropout;
   return spec;
 }
 

@@ -1,4 +1,4 @@
-#include "config/sections/lora.h"
+#include "config/sections/adapters/lora.h"
 
 #include <fmt/format.h>
 
@@ -62,18 +62,18 @@ void fields_of_layers(Visitor& v, LoraConfig& c) {
 }  // namespace
 
 void fields(Visitor& v, LoraConfig& c) {
-  v.field("r", c.r,
+  v.field("r", c.rank,
           {.meaning = "The rank: A is [r, inputs], and B [outputs, r].",
            .effect = Effect::kUsed,
            .min = 1,
            .max = 65536,
            .synonyms = {"lora_r", "rank"}});
-  v.field("lora_alpha", c.lora_alpha,
+  v.field("lora_alpha", c.alpha,
           {.meaning = "What an adapter gives is multiplied by lora_alpha / r.",
            .effect = Effect::kUsed,
            .above = 0,
            .synonyms = {"alpha"}});
-  v.field("lora_dropout", c.lora_dropout,
+  v.field("lora_dropout", c.dropout,
           {.meaning = "The part of an adapter's inputs that is dropped in training.",
            .effect = Effect::kUsed,
            .min = 0,
@@ -83,11 +83,11 @@ void fields(Visitor& v, LoraConfig& c) {
   v.field("bias", c.bias,
           {.meaning = "Which biases train: none, all, or those of layers with adapters.",
            .effect = Effect::kUsed});
-  v.field("use_rslora", c.use_rslora,
+  v.field("use_rslora", c.scales_by_root,
           {.meaning = "Whether what an adapter gives is multiplied by lora_alpha / sqrt(r) "
                       "instead (arXiv 2312.03732).",
            .effect = Effect::kUsed});
-  v.field("use_dora", c.use_dora,
+  v.field("use_dora", c.has_magnitudes,
           {.meaning = "Whether the sum of weight and adapter is brought to a length for each "
                       "output, which trains, too (DoRA, arXiv 2402.09353).",
            .effect = Effect::kUsed});
@@ -152,13 +152,13 @@ std::vector<LoraConflict> conflicts_of(const LoraConfig& c) {
 }
 
 AdapterSpec adapter_spec(const LoraConfig& c) {
-  AdapterSpec spec{.rank = c.r,
-                   .alpha = c.lora_alpha,
-                   .dropout = c.lora_dropout,
+  AdapterSpec spec{.rank = c.rank,
+                   .alpha = c.alpha,
+                   .dropout = c.dropout,
                    .targets = c.target_modules,
                    .excluded = c.exclude_modules,
-                   .scales_by_root = c.use_rslora,
-                   .has_magnitudes = c.use_dora,
+                   .scales_by_root = c.scales_by_root,
+                   .has_magnitudes = c.has_magnitudes,
                    .layers = c.layers_to_transform,
                    .layer_lists = c.layers_pattern,
                    .saved_modules = c.modules_to_save,

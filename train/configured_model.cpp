@@ -1,0 +1,58 @@
+#include "train/configured_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "config/families/hf_config.h"
+#include "config/sections/adapters/adapter_file.h"
+#include "core/status/error.h"
+#include "model/hf/weights.h"
+
+namespace ds {
+namespace {
+
+ModelConfig base_model(const ModelSection& model, FileSystem& files) {
+  if (model.folder) {
+    if (has_adapter(files, *model.folder) &&
+        !files.exists(join_path(*model.folder, "config.json"))) {
+      const std::string base = read_adapter_file(files, *model.folder).base;
+      throw ConfigError(fmt::format(
+          "model.folder: {} has adapters alone; give them as lora.adapter, and as model.folder the "
+          "model that they belong to{}",
+          *model.folder, base.empty() ? "" : fmt::format(" ({})", base)));
+    }
+    return read_hf_model(
+        files, *model.folder,
+        {.labels = model.labels, .task = model.task, .problem = model.problem_type});
+  }
+  if (!model.family) return ModelConfig{};  // the first of the list
+  if (const auto described = described_model(model)) return *described;
+  throw Unsupported(
+      fmt::format("model.family: this build has {}", fmt::join(built_families(), ", ")));
+}
+
+}  // namespace
+
+namespace {
+
+// A head that scores classes trains as a whole beside adapters, as peft has it.
+void add_heads(ModelConfig& model) {
+  if (!model.adapters) return;
+  std::vector<std::string>& saved = model.adapters->saved_modules;
+  for (const std::string& head : classifier_modules(model)) {
+    if (std::ranges::find(saved, head) == saved.end()) saved.push_back(head);
+  }
+}
+
+}  // namespace
+
+ModelConfig model_config(const Config& config, FileSystem& files) {
+  ModelConfig model = base_model(config.model, files);
+  if (config.lora) model.adapters = adapters_of(*config.lora, files);
+  add_heads(model);
+  return model;
+}
+
+}  // namespace ds
