@@ -16,6 +16,8 @@ void describe_init(VerbApp& app, InitOptions& options) {
   app.add_option("--finetune", options.finetune,
                  "A Hugging Face folder that is to learn from conversations, prompts or token ids")
       ->type_name("FOLDER");
+  app.add_flag("--lora", options.lora,
+               "With --finetune: train low-rank adapters beside the folder's weights, not these");
   app.add_option(
          "--tokenizer", options.tokenizer,
          "byte, a tokenizer's file or a folder with one (default: the model folder's, else byte)")
@@ -36,7 +38,7 @@ void describe_init(VerbApp& app, InitOptions& options) {
       "  dslaunch init --data corpus.txt --steps 1000\n"
       "  dslaunch init --data 'shards/*.jsonl' --model path/to/huggingface/folder --output "
       "tune.json\n"
-      "  dslaunch init --data chat.jsonl --finetune path/to/huggingface/folder\n"
+      "  dslaunch init --data chat.jsonl --finetune path/to/huggingface/folder --lora\n"
       "\n"
       "On a terminal and without --data it asks for what no option says. The file has comments, "
       "and trains at once.");

@@ -15,6 +15,7 @@ struct InitOptions {
   std::vector<std::string> data{};
   std::optional<std::string> model{};
   std::optional<std::string> finetune{};  // a folder, in the place of a model
+  bool lora = false;                      // beside its weights
   std::optional<std::string> tokenizer{};
   std::optional<std::string> sequence_length{};
   std::optional<std::string> batch{};

@@ -41,6 +41,7 @@ struct TrainingChoices {
   int64_t zero_stage = 0;
   int64_t steps = 0;
   std::string format{};  // of examples that a folder learns from: "chat"; empty: text
+  bool lora = false;     // by adapters
   std::optional<int64_t> data_bytes{};  // where all of it are plain files
 };
 

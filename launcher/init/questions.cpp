@@ -145,6 +145,10 @@ void Chooser::choose_model() {
 
 // Examples are told by the fields of the records.
 void Chooser::choose_format() {
+  if (options_.lora && !options_.finetune) {
+    throw UsageError("--lora: adapters are trained beside a folder's weights; give --finetune");
+  }
+  out_.lora = options_.lora;
   if (!options_.finetune) return;
   out_.format = context_.format_of(out_.data);
   if (out_.format != "text") return;

@@ -16,6 +16,7 @@ constexpr int64_t kVocabularyStep = 64;
 
 constexpr double kFurtherRate = 5e-5;     // of a folder that goes on with texts
 constexpr double kFineTuningRate = 2e-5;  // and of one that learns from examples
+constexpr double kAdapterRate = 2e-4;     // and of adapters beside one
 
 std::string model_text(const TrainingChoices& c, const ModelSize* size) {
   if (size == nullptr) {
@@ -75,6 +76,21 @@ std::string data_text(const TrainingChoices& c) {
       c.sequence_length);
 }
 
+std::string lora_text(const TrainingChoices& c) {
+  if (!c.lora) return "";
+  return "\n  // Low-rank adapters train, and the folder's own weights are frozen. final/ has the "
+         "adapters alone;\n"
+         "  // `dslaunch merge` makes a model of them and the folder.\n"
+         "  \"lora\": {\"r\": 16, \"lora_alpha\": 32, \"lora_dropout\": 0.05, "
+         "\"target_modules\": \"all-linear\"},\n";
+}
+
+double rate_of(const TrainingChoices& c, const ModelSize* size) {
+  if (size != nullptr) return size->learning_rate;
+  if (c.lora) return kAdapterRate;
+  return c.format.empty() ? kFurtherRate : kFineTuningRate;
+}
+
 std::string train_text(const TrainingChoices& c) {
   const int64_t save_every = std::max<int64_t>(1, c.steps / 4);
   const int64_t eval_every = std::max<int64_t>(1, c.steps / 10);
@@ -90,8 +106,6 @@ std::string train_text(const TrainingChoices& c) {
 
 std::string train_file(const TrainingChoices& c, const std::string& name) {
   const ModelSize* const size = find_model_size(c.model);
-  const double further_rate = c.format.empty() ? kFurtherRate : kFineTuningRate;
-  const double rate = size != nullptr ? size->learning_rate : further_rate;
   const int64_t warmup = std::clamp<int64_t>(c.steps / 10, 1, 2000);
   return fmt::format(
       "// Written by `dslaunch init`. DeepSpeed's keys mean what DeepSpeed says; `dslaunch schema "
@@ -99,7 +113,7 @@ std::string train_file(const TrainingChoices& c, const std::string& name) {
       "//   dslaunch check {0}     what is wrong with it\n"
       "//   dslaunch plan {0}      memory and traffic, before running\n"
       "//   dslaunch {0}           train\n"
-      "{{\n{1}\n{2}\n{3}\n"
+      "{{\n{1}\n{2}\n{3}{12}\n"
       "  // Samples per step over all ranks, each of {4} tokens.\n"
       "  \"train_batch_size\": {5},\n"
       "  \"gradient_clipping\": 1.0,\n"
@@ -122,8 +136,8 @@ std::string train_file(const TrainingChoices& c, const std::string& name) {
       "  \"steps_per_print\": {11}\n"
       "}}\n",
       name, model_text(c, size), data_text(c), train_text(c), c.sequence_length, c.batch,
-      json_number(rate), c.steps, warmup, c.zero_stage, c.bf16,
-      std::clamp<int64_t>(c.steps / 20, 1, 100));
+      json_number(rate_of(c, size)), c.steps, warmup, c.zero_stage, c.bf16,
+      std::clamp<int64_t>(c.steps / 20, 1, 100), lora_text(c));
 }
 
 }  // namespace ds

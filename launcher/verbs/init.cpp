@@ -149,6 +149,7 @@ Value chosen_json(const TrainingChoices& choices, const InitOptions& options, in
   out.set("precision", Value::string(choices.bf16 ? "bf16" : "fp32"));
   out.set("zero_stage", Value::integer(choices.zero_stage));
   out.set("format", Value::string(choices.format.empty() ? "text" : choices.format));
+  out.set("lora", Value::boolean(choices.lora));
   out.set("steps", Value::integer(choices.steps));
   out.set("ranks", Value::integer(ranks));
   return out;

@@ -57,9 +57,21 @@ bool fits_one(const std::string& target, const std::vector<std::string>& modules
                              [&](const std::string& m) { return rules.adapter_of(m).has_value(); });
 }
 
+// peft trains a copy of the table, which the head then has no part of, where here the two stay one.
+void require_untied(const ModelConfig& model) {
+  const AdapterRules rules(*model.adapters);
+  const std::string table = token_table(model);
+  if (!ties_embeddings(model) || !rules.trains(table, false)) return;
+  throw Unsupported(fmt::format(
+      "lora.modules_to_save: {} is also the model's head (tie_word_embeddings), and a folder of "
+      "adapters cannot say so; leave it out, or train the model without lora",
+      module_of_parameter(table)));
+}
+
 // Returns those that are no modules of the model, which only a folder may name: peft adds all names
 // that heads of a task have.
 std::vector<std::string> idle_saved_modules(const ModelConfig& model) {
+  require_untied(model);
   std::vector<std::string> idle;
   for (const std::string& saved : model.adapters->saved_modules) {
     const AdapterRules rules({.saved_modules = {saved}});

@@ -59,6 +59,27 @@ void fields_of_layers(Visitor& v, LoraConfig& c) {
            .one_or_list = true});
 }
 
+// What DeepSpeed's LoRAConfig says beside peft's words.
+void deepspeed_fields(Visitor& v, LoraConfig& c) {
+  v.field("base_weight_sharding", c.base_weight_sharding,
+          {.meaning = "Over how many ranks DeepSpeed cuts a frozen weight.",
+           .effect = Effect::kAlwaysSo,
+           .here = "stage 3 of zero_optimization cuts frozen weights over all ranks, and others "
+                   "do not"});
+  v.field("offload", c.offload,
+          {.meaning = "Whether DeepSpeed keeps frozen weights in the host's memory.",
+           .effect = Effect::kAlwaysSo,
+           .here = "zero_optimization.offload_param does that"});
+  v.field("offload_ratio", c.offload_ratio,
+          {.meaning = "The part of them that it keeps there.",
+           .effect = Effect::kAlwaysSo,
+           .here = "zero_optimization.offload_param does that"});
+  v.field("delay_lora_init", c.delay_lora_init,
+          {.meaning = "Whether a program begins adapters by itself, later.",
+           .effect = Effect::kAlwaysSo,
+           .here = "adapters begin with the run"});
+}
+
 }  // namespace
 
 void fields(Visitor& v, LoraConfig& c) {
@@ -95,6 +116,7 @@ void fields(Visitor& v, LoraConfig& c) {
           {.meaning = "How adapters begin: true, with zeros for B, so that the model is what it "
                       "was; \"gaussian\", the same with another A; or false, with a random B.",
            .effect = Effect::kUsed});
+  deepspeed_fields(v, c);
   v.field("adapter", c.adapter,
           {.meaning = "A folder as peft writes it, with whose adapters training begins; what they "
                       "are, its adapter_config.json says.",

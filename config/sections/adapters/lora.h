@@ -28,6 +28,10 @@ struct LoraConfig {
   AdapterBias bias = AdapterBias::kNone;
   Value init_lora_weights = Value::boolean(true);  // or false, or "gaussian"
   std::optional<std::string> adapter;
+  int64_t base_weight_sharding = 1;
+  bool offload = false;
+  double offload_ratio = 0;
+  bool delay_lora_init = false;
 };
 void fields(Visitor& v, LoraConfig& c);
 

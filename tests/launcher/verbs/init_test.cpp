@@ -127,6 +127,14 @@ TEST_CASE("a folder learns from records that are examples", "[launcher]") {
   CHECK_THAT(text, Catch::Contains("\"format\": \"chat\"") && Catch::Contains("\"lr\": 2e-05"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .finetune = "gpt2"}),
              Catch::StartsWith("--finetune: a.txt has no examples"));
+  CHECK_THAT(refusal({.data = {"chat.jsonl"}, .model = "gpt2", .lora = true}),
+             Catch::StartsWith("--lora: adapters are trained beside a folder's weights"));
+  const std::string adapted =
+      train_file(choose_training({.data = {"chat.jsonl"}, .finetune = "gpt2", .lora = true},
+                                 two_ranks(), nullptr),
+                 "tune.json");
+  CHECK_THAT(adapted, Catch::Contains("\"lora\": {\"r\": 16, \"lora_alpha\": 32") &&
+                          Catch::Contains("\"lr\": 0.0002"));
   CHECK_THAT(refusal({.data = {"chat.jsonl"}, .finetune = "small"}),
              Catch::Contains("expected a folder"));
   CHECK_THAT(refusal({.data = {"chat.jsonl"}, .finetune = "empty"}),

@@ -52,6 +52,13 @@ JSON
 expect 0 again.json --num-ranks 1 --run-dir again
 cmp two/final/adapter_model.safetensors again/final/adapter_model.safetensors || fail "other adapters than those it began with"
 
+# A first configuration is written, and trains adapters.
+expect 0 init --finetune model --data chat.jsonl --lora --steps 2 --output tune.json
+expect 0 tune.json --num-ranks 2 --run-dir tuned
+[ -e tuned/final/adapter_model.safetensors ] || fail "no adapters were trained"
+expect 0 merge tuned whole
+[ -e whole/model.safetensors ] || fail "nothing was merged"
+
 # What does not fit is named.
 expect 78 check lora.json lora.target_modules=query
 expect_text out "lora.target_modules: query fit no linear layer"

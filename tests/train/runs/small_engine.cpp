@@ -46,7 +46,9 @@ MeshSizes mesh_of(const Setting& s) {
 
 EngineOptions options_of(const Setting& s) {
   const bool nvme = s.params == Tier::kNvme;
-  return {.model = small_gpt2(s.dropout),
+  ModelConfig model = small_gpt2(s.dropout);
+  model.adapters = s.adapters;
+  return {.model = model,
           .dtype = s.dtype,
           .operands = s.operands,
           .zero = {.policy = policy_of(s),

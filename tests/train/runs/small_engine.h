@@ -144,6 +144,7 @@ struct Setting {
   std::optional<CurriculumOptions> lengths = std::nullopt;
   std::set<std::string> frozen = {};
   int near = 1;  // neighbours among ranks with other samples
+  std::optional<AdapterSpec> adapters = std::nullopt;
 };
 
 // What a rank reads of a micro-batch that has all layers and whole samples.
