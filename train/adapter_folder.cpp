@@ -43,9 +43,10 @@ AdapterFolder open_adapter_folder(FileSystem& files, const std::string& folder,
   const std::optional<std::string> place = base ? base : base_folder(files, file);
   if (!place) refuse_without_base(folder, file.base);
   AdapterFolder found{.folder = folder, .base = *place};
-  found.config = files.exists(join_path(folder, "config.json")) ? folder : found.base;
-  found.model =
-      found.config == folder ? read_hf_config(files, folder) : read_hf_model(files, found.base);
+  constexpr int64_t kLargest = 1 << 20;
+  const std::string own = join_path(folder, adapter_names::kModel);
+  found.model = files.exists(own) ? parse_hf_config(files.read_text(own, kLargest), own)
+                                  : read_hf_model(files, found.base);
   found.model.adapters = file.spec;
   require_adapters(found.model);
   return found;

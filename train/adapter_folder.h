@@ -13,9 +13,8 @@ namespace ds {
 
 struct AdapterFolder {
   std::string folder;
-  std::string base;      // the folder of the model that the adapters are of
-  std::string config{};  // the folder whose config.json says what model it is: one of both
-  ModelConfig model{};   // with its adapters
+  std::string base;     // the folder of the model that the adapters are of
+  ModelConfig model{};  // with its adapters
 };
 // The folder of the model that adapter_config.json names, looked for from here and from the folder
 // of the adapters; nothing where it is no folder of a model, or none is named.

@@ -163,12 +163,14 @@ std::string peft_task(const ModelConfig& model) {
   return predicts_next(model) ? "CAUSAL_LM" : "";
 }
 
-// Makes it the frame of a folder of adapters, beside which the config.json of the whole model says
-// what has them.
+// Makes it the frame of a folder of adapters.
 void add_adapters(const ModelConfig& model, const std::optional<std::string>& source,
                   FolderFrame& frame) {
   frame.has_adapters_alone = true;
   frame.stored_names.clear();
+  frame.files[adapter_names::kModel] = std::move(frame.files[kConfig]);
+  frame.files.erase(kConfig);
+  frame.files.erase(kGeneration);
   frame.files[adapter_names::kConfig] =
       format_adapter_file({.spec = *model.adapters,
                            .modules = target_names(model),

@@ -106,7 +106,7 @@ ModelSource from_adapters(FileSystem& files, const std::string& place,
           .model = found.model,
           .tokenizer = has_own ? tokenizer_of(files, place, data)
                                : tokenizer_of(files, found.base, std::nullopt),
-          .folder = found.config,
+          .folder = found.base,
           .data = data,
           .stored = stored_dtype(files, found.base),
           .load = [&files, found, use](PlainStore& store, Stream& stream) {

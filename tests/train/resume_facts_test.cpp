@@ -106,6 +106,27 @@ TEST_CASE("each change is what it is: of the model, of what is exact, or of the 
         Words{"bf16.enabled was false and is true", "train.steps was 10 and is 20"});
 }
 
+TEST_CASE("other adapters are another model", "[rankd]") {
+  RunFacts before = facts();
+  before.config = R"({"lora": {"r": 8, "lora_alpha": 8, "lora_dropout": 0, "adapter": null}})";
+  const auto with = [&](const std::string& lora) {
+    RunFacts now = before;
+    now.config = fmt::format(R"({{"lora": {}}})", lora);
+    return compare(before, now);
+  };
+  const std::string same = R"("r": 8, "lora_alpha": 8)";
+  CHECK(with(R"({"r": 8, "lora_alpha": 16, "lora_dropout": 0, "adapter": null})").model ==
+        Words{"lora.lora_alpha was 8 and is 16"});
+  const FactChanges drops = with("{" + same + R"(, "lora_dropout": 0.5, "adapter": null})");
+  CHECK(drops.model.empty());
+  CHECK(drops.exact == Words{"lora.lora_dropout was 0 and is 0.5"});
+  const FactChanges begun = with("{" + same + R"(, "lora_dropout": 0, "adapter": "a"})");
+  CHECK(begun.model.empty());
+  CHECK(begun.exact.empty());
+  CHECK(begun.other.size() == 1);
+  CHECK_FALSE(with("null").model.empty());
+}
+
 TEST_CASE("data are told apart by size, length of samples and every token", "[rankd]") {
   const std::string one = digest(1000, 10);
   CHECK(digest(1000, 10) == one);

@@ -399,7 +399,7 @@ ConversionSource adapter_source(FileSystem& files, const Conversion& what) {
   const AdapterFolder found = open_adapter_folder(files, what.source, what.base);
   ConversionSource source{.about = {.from = what.source, .by = "its writer"},
                           .model = found.model,
-                          .config = found.config,
+                          .config = found.base,
                           .tokenizer = tokenizer_of(files, found),
                           .specs = specs_of_model(found.model, DType::kF32)};
   const auto weights = std::make_shared<AdaptedWeights>(files, found.base, source.specs,

@@ -88,6 +88,9 @@ namespace adapter_names {
 inline constexpr const char* kConfig = "adapter_config.json";
 inline constexpr const char* kWeights = "adapter_model.safetensors";
 inline constexpr const char* kTorchWeights = "adapter_model.bin";
+// The config.json of the model that has the adapters, as of classes that its folder does not know.
+// Under that name transformers would take the folder for a whole model.
+inline constexpr const char* kModel = "model_config.json";
 inline constexpr std::string_view kPrefix = "base_model.model.";  // of all names in such a file
 inline constexpr std::string_view kBase = "base_layer";  // of what an adapter is beside, if trained
 inline constexpr std::string_view kA = "lora_A", kB = "lora_B";
