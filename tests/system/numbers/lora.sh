@@ -16,7 +16,7 @@ last() { sed -n 's/.*"'"$2"'": \([-+.0-9e]*\)[,}].*/\1/p' "$1/metrics.jsonl" | t
 near() { awk "BEGIN { d = $1 - $2; exit !(d * d < 1e-8) }" || fail "$3: $1, expected $2"; }
 
 expect 0 lora.json --num-ranks 1 --run-dir one
-expect_text out "1.3 K train, 20 K are frozen"
+expect_text out "1.1 K train, 20 K are frozen"
 expect 0 lora.json --num-ranks 2 --run-dir two
 near "$(last two loss)" "$(last one loss)" "two ranks"
 [ "$(stat -c %s two/final/adapter_model.safetensors)" -lt 9000 ] || fail "the folder has more than the adapters"
