@@ -365,6 +365,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
     zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
   }
   require_adapters(model);
+  require_droppable(model, tensor_ranks(config));
   const TrainedChoice trained{.train_only = config.train.train_only, .freeze = config.train.freeze};
   if (!trained.is_all()) zero.frozen = frozen_names(trained, specs_of_model(model, dtype));
   return {.model = model,

@@ -69,7 +69,8 @@ AdaptedWeights::AdaptedWeights(FileSystem& files, const std::string& base,
   base_.emplace(files, base, specs, std::move(absent));
   if (!adapters) return;
   const std::string path = file_of(files, *adapters);
-  adapters_.emplace(without_prefix(WeightFolder::open(files, path), path), path, trained);
+  adapters_.emplace(without_prefix(WeightFolder::open(files, path), path), path, trained,
+                    NewHead{.is_without_adapters = false});
 }
 
 void AdaptedWeights::read(size_t index, int64_t begin, Tensor& range) const {

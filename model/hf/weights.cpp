@@ -208,8 +208,8 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
     // A folder may keep either of two that are tied.
     const bool is_tied_table = !has_head && !head.empty() && is_token_table(spec.name);
     if ((is_head(spec.name) || is_tied_table) && !present.contains(stored)) stored = head;
-    const bool is_beside = is_adapter_parameter(spec.name) && !present.contains(stored);
-    if (is_beside) {
+    const bool is_elsewhere = head_of_it.is_without_adapters && is_adapter_parameter(spec.name);
+    if (is_elsewhere && !present.contains(stored)) {
       places_.push_back({.name = "", .cut = spec.cut, .whole = spec.logical_shape()});
       continue;
     }

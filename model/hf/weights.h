@@ -32,10 +32,11 @@ using AbsentModules = std::vector<std::string>;
 // Those of a head that begins anew.
 AbsentModules absent_modules(const ModelConfig& config);
 
-// What a folder may be without: the head, if its class has none, and these modules.
+// What a folder may be without: the head, if its class has none, these modules, and adapters.
 struct NewHead {
   std::string headless{};  // the class; empty: it has one
   AbsentModules modules{};
+  bool is_without_adapters = true;
 };
 
 class HfWeights {

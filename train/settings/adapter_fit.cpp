@@ -118,6 +118,19 @@ std::vector<std::string> target_names(const ModelConfig& model) {
   return modules;
 }
 
+// What a section says itself has been refused where it was read.
+void require_droppable(const ModelConfig& model, int64_t tensor_ranks) {
+  if (!model.adapters || model.adapters->dropout == 0) return;
+  const std::string_view obstacle = model.adapters->has_magnitudes ? "use_dora"
+                                    : tensor_ranks > 1             ? "tensor parallelism"
+                                                                   : "";
+  if (obstacle.empty()) return;
+  throw ConfigError(fmt::format(
+      "lora.adapter: its adapter_config.json says lora_dropout {}, which this build does not train "
+      "beside {}; write 0 there",
+      model.adapters->dropout, obstacle));
+}
+
 std::vector<std::string> require_adapters(const ModelConfig& model) {
   if (!model.adapters) return {};
   const AdapterSpec& spec = *model.adapters;

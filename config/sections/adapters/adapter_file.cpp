@@ -18,12 +18,14 @@ constexpr int64_t kLargestFile = int64_t{1} << 20;
 constexpr size_t kMostNamed = 8;
 
 // Keys that change nothing of what trained adapters compute.
-constexpr std::array<std::string_view, 18> kIdleKeys{
-    "auto_mapping", "base_model_name_or_path", "corda_config",   "ensure_weight_tying",
-    "eva_config",   "fan_in_fan_out",          "inference_mode", "init_lora_weights",
-    "loftq_config", "lora_ga_config",          "megatron_core",  "peft_type",
-    "peft_version", "qalora_group_size",       "revision",       "runtime_config",
-    "task_type",    "megatron_config"};
+constexpr std::array<std::string_view, 16> kIdleKeys{"auto_mapping",      "base_model_name_or_path",
+                                                     "corda_config",      "eva_config",
+                                                     "fan_in_fan_out",    "inference_mode",
+                                                     "init_lora_weights", "loftq_config",
+                                                     "lora_ga_config",    "megatron_core",
+                                                     "peft_type",         "peft_version",
+                                                     "qalora_group_size", "revision",
+                                                     "runtime_config",    "task_type"};
 
 bool says_nothing(const Value& value) {
   switch (value.kind()) {

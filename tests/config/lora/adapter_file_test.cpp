@@ -56,6 +56,8 @@ TEST_CASE("what changes results and is not built is refused by its key", "[confi
       {R"("target_parameters": ["experts.w"])", "\"target_parameters\" = "},
       {R"("layer_replication": [[0, 2]])", "\"layer_replication\" = "},
       {R"("brand_new": 3)", "\"brand_new\" = 3"},
+      {R"("ensure_weight_tying": true)", "\"ensure_weight_tying\" = true"},
+      {R"("megatron_config": {"x": 1})", "\"megatron_config\" = "},
       {R"("init_lora_weights": "pissa_niter_4")", "weights that they have changed"},
       {R"("init_lora_weights": "olora")", "weights that they have changed"},
       {R"("r": 0)", "\"r\": got 0"},

@@ -233,6 +233,14 @@ TEST_CASE("adapters of another model, and tensors that nobody knows, are named",
   write_one("model.layers.0.self_attn.q_proj.lora_A.weight");
   CHECK_THAT(refusal_of<DataError>([&] { c.merge(); }),
              Catch::Contains("does not begin with base_model.model."));
+  const std::vector<float> a(32);
+  const SafetensorsTensor alone{"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
+                                DType::kF32,
+                                {2, 16},
+                                std::as_bytes(std::span(a))};
+  write_safetensors(c.files, path, std::span(&alone, 1));
+  CHECK_THAT(refusal_of<DataError>([&] { c.merge(); }),
+             Catch::Contains("weights without model.layers.0.self_attn.q_proj.lora_B.weight"));
   fs::remove(path);
   CHECK_THROWS_AS(c.merge(), InputMissing);
   CHECK_FALSE(c.is_left());

@@ -2,6 +2,7 @@
 // again, the losses of one rank on every mesh, memory and traffic as planned, and resumes.
 #include "tests/train/offload/offload_settings.h"
 #include "tests/train/parallel/meshed_run.h"
+#include "train/settings/adapter_fit.h"
 
 namespace ds {
 namespace {
@@ -92,6 +93,18 @@ TEST_CASE("adapters have the losses of one rank however ranks share layers, stag
       for (const Moved& moved : moved_by(setting, options_of(setting))) check_as_planned(moved);
     }
   }
+}
+
+TEST_CASE("what a folder of adapters drops is refused where it is not built", "[train]") {
+  ModelConfig model = small_gpt2(0);
+  CHECK_NOTHROW(require_droppable(model, 2));
+  model.adapters = kinds().front();
+  CHECK_NOTHROW(require_droppable(model, 1));
+  CHECK_THROWS_WITH(require_droppable(model, 2), Catch::Contains("beside tensor parallelism"));
+  model.adapters->has_magnitudes = true;
+  CHECK_THROWS_WITH(require_droppable(model, 1), Catch::Contains("beside use_dora; write 0"));
+  model.adapters->dropout = 0;
+  CHECK_NOTHROW(require_droppable(model, 2));
 }
 
 TEST_CASE("an MLP in tiles drops what it drops at once", "[train]") {
