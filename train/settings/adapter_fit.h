@@ -14,8 +14,8 @@ namespace ds {
 // Unsupported for adapters of tables and heads.
 std::vector<std::string> require_adapters(const ModelConfig& model);
 
-// ConfigError where training drops of adapters' inputs, and cannot: these have magnitudes, or layers
-// are shared among so many ranks.
+// ConfigError where training drops of adapters' inputs, and cannot: adapters have magnitudes, or
+// layers are shared among so many ranks.
 void require_droppable(const ModelConfig& model, int64_t tensor_ranks);
 
 // The paths of the modules that have an adapter, in order; of projections that a folder joins, that

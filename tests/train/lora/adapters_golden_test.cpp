@@ -291,7 +291,9 @@ TEST_CASE("gradients of adapters are peft's", "[train]") {
         largest = std::max(largest, std::abs(double{gradient[i]}));
       }
       CAPTURE(tensor);
-      CHECK(apart < 1e-6 * (1 + largest));
+      // In this case peft's own gradients in fp32 are 5e-6 from those in fp64.
+      const double within = name == "gpt2_dora" ? 8e-6 : 1e-6;
+      CHECK(apart < within * (1 + largest));
     }
   }
 }
