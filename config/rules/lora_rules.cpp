@@ -1,8 +1,8 @@
 // Rules of low-rank adapters: what their keys need, and what excludes them.
 #include <fmt/format.h>
 
+#include "config/elastic_options.h"
 #include "config/rules.h"
-#include "config/sections/split/tensor.h"
 
 namespace ds::detail {
 
