@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/device/dispatch.h"
 #include "kernels/cpu/simd.h"
@@ -55,9 +56,12 @@ void over_roots_range(const Tensor& x, const Tensor& squares, Tensor& y, int64_t
   const float* const of_range = squares.data<float>() + begin;
   on_float(x.dtype(), [&]<class TX>() {
     const TX* from = x.data<TX>() + begin;
-    y.dtype() == DType::kF32
-        ? over_roots_typed(from, of_range, end - begin, y.data<float>() + begin)
-        : over_roots_typed(from, of_range, end - begin, y.data<TX>() + begin);
+    if constexpr (!std::is_same_v<TX, float>) {
+      if (y.dtype() != DType::kF32) {
+        return over_roots_typed(from, of_range, end - begin, y.data<TX>() + begin);
+      }
+    }
+    over_roots_typed(from, of_range, end - begin, y.data<float>() + begin);
   });
 }
 

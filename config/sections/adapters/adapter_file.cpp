@@ -147,8 +147,8 @@ Value texts(const std::vector<std::string>& list) {
 }
 
 template <class T>
-Value unless_empty(const std::vector<T>& list, Value value) {
-  return list.empty() ? Value::null() : std::move(value);
+Value unless_empty(const std::vector<T>& list, const Value& value) {
+  return list.empty() ? Value::null() : value;
 }
 
 Value text_or_null(const std::string& text) {
@@ -164,7 +164,7 @@ Value number(double value) {
 Value layers_of(const AdapterSpec& spec) {
   Value list = Value::list();
   for (const int64_t layer : spec.layers) list.items().push_back(Value::integer(layer));
-  return unless_empty(spec.layers, std::move(list));
+  return unless_empty(spec.layers, list);
 }
 
 }  // namespace
