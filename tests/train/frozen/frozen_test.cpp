@@ -339,8 +339,9 @@ TEST_CASE("another choice of what trains does not go on from a checkpoint, and s
       train(setting, disk, 2),
       Catch::Contains("global_step1 was saved with other parameters frozen: ") &&
           Catch::Contains("transformer.h.0.ln_1.bias trains now, and was frozen") &&
-          Catch::Contains("more; put train.freeze and train.train_only back, or start from the "
-                          "weights alone: a new run directory and the exported folder"));
+          Catch::Contains(
+              "more; put train.freeze, train.train_only and lora back, or start from the "
+              "weights alone: a new run directory and the exported folder"));
   setting.frozen = some;
   setting.frozen.insert("transformer.h.1.ln_1.bias");
   CHECK_THROWS_WITH(
