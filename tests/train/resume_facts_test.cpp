@@ -125,6 +125,11 @@ TEST_CASE("other adapters are another model", "[rankd]") {
   CHECK(begun.exact.empty());
   CHECK(begun.other.size() == 1);
   CHECK_FALSE(with("null").model.empty());
+  // A release that knew no adapters names none.
+  RunFacts older = facts(), now = facts();
+  older.config = "{}";
+  now.config = R"({"lora": null})";
+  CHECK(compare(older, now).model.empty());
 }
 
 TEST_CASE("data are told apart by size, length of samples and every token", "[rankd]") {

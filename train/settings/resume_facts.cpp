@@ -116,10 +116,18 @@ bool is_dropout(const std::string& key) {
   return key.find("drop") != std::string::npos || key.ends_with("pdrop");
 }
 
-// What adapters compute, by the keys of the configuration, and not how they began.
-bool is_of_adapters(const std::string& key) {
-  return key.starts_with("lora") && !is_dropout(key) && key != "lora.adapter" &&
-         key != "lora.init_lora_weights";
+// Whether it makes other adapters: what they compute, and not how they began or what DeepSpeed's
+// words say of it. Releases before this one do not name the section, which is to have none.
+bool is_of_adapters(const Difference& one) {
+  constexpr std::array kOther{"lora.adapter",         "lora.init_lora_weights",
+                              "lora.offload",         "lora.offload_ratio",
+                              "lora.delay_lora_init", "lora.base_weight_sharding"};
+  const auto is_none = [](const std::string& value) {
+    return value == "nothing" || value == "null";
+  };
+  if (is_none(one.before) && is_none(one.now)) return false;
+  return one.key.starts_with("lora") && !is_dropout(one.key) &&
+         std::ranges::find(kOther, one.key) == kOther.end();
 }
 
 // Compared by what they mean, or said elsewhere.
@@ -186,9 +194,9 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
   for (const Difference& one :
        differences(saved.config, now.config, "the configuration of a checkpoint")) {
     if (is_compared_already(one.key)) continue;
-    (is_of_adapters(one.key) ? out.model
-     : is_dropout(one.key)   ? out.exact
-                             : out.other)
+    (is_of_adapters(one)   ? out.model
+     : is_dropout(one.key) ? out.exact
+                           : out.other)
         .push_back(words(one));
   }
   return out;

@@ -51,7 +51,7 @@ state=universal/global_step8/zero
 expect 0 tune.json --num-ranks 2 --run-dir half +bf16.enabled=true +train.final_dtype=bf16
 expect 77 tune.json --num-ranks 2 --run-dir whole train.steps=9 'train.freeze=["*.ln_1.*"]'
 expect_text err "was saved with other parameters frozen: "
-expect_text err "put train.freeze and train.train_only back"
+expect_text err "put train.freeze, train.train_only and lora back"
 
 expect 78 check tune.json 'train.freeze=["h.1.*"]'
 expect_text out 'train.freeze: "h.1.*" fits no parameter of the model'
