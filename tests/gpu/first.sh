@@ -41,7 +41,7 @@ call_A() {
   files core host_copy
   files comm solo_comm staged_comm
   files checkpoint device_pieces
-  files model linear_products functions stage weights_on_device host_saves tiles model
+  files model adapters linear_products functions stage weights_on_device host_saves tiles model
   files optim rules rule_optimizer optimizer_suite whole_parameters scale_and_rules
   files train device_engine
   settle
