@@ -59,6 +59,12 @@ void add_model_source(VerbApp& app, std::string& source) {
       ->required();
 }
 
+void add_destination(VerbApp& app, std::string& destination) {
+  app.add_option("destination", destination, "The folder to write, which is not there yet")
+      ->type_name("DST")
+      ->required();
+}
+
 void add_base(VerbApp& app, std::optional<std::string>& base) {
   app.add_option("--base", base,
                  "Of adapters alone: the folder of the model that they belong to (default: the one "

@@ -34,6 +34,8 @@ void check_overrides(const std::vector<std::string>& overrides);
 
 // The trained model that a verb uses.
 void add_model_source(VerbApp& app, std::string& source);
+// The folder that a verb writes, which is not there yet.
+void add_destination(VerbApp& app, std::string& destination);
 // The folder of the model, where that source is a folder of adapters.
 void add_base(VerbApp& app, std::optional<std::string>& base);
 void add_tokenizer_of_model(VerbApp& app, std::string& tokenizer);

@@ -34,6 +34,15 @@ std::optional<std::string> base_folder(FileSystem& files, const AdapterFile& fil
   return std::nullopt;
 }
 
+bool are_meant(FileSystem& files, const std::string& place, bool are_asked_for) {
+  return has_adapter(files, place) && (are_asked_for || !has_hf_weights(files, place));
+}
+
+void refuse_base(const std::string& base, const std::string& place) {
+  throw UsageError(fmt::format("--base {}: {} is no folder of adapters, whose model it would name",
+                               base, place));
+}
+
 AdapterFolder open_adapter_folder(FileSystem& files, const std::string& folder,
                                   const std::optional<std::string>& base) {
   const AdapterFile file = read_adapter_file(files, folder);

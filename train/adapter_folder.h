@@ -20,6 +20,12 @@ struct AdapterFolder {
 // of the adapters; nothing where it is no folder of a model, or none is named.
 std::optional<std::string> base_folder(FileSystem& files, const AdapterFile& file);
 
+// Whether a place is taken for the adapters that it has: what has a model, too, is a model unless
+// they are asked for.
+bool are_meant(FileSystem& files, const std::string& place, bool are_asked_for);
+// UsageError: --base beside what has no adapters.
+[[noreturn]] void refuse_base(const std::string& base, const std::string& place);
+
 // `base`: unset, that of base_folder(). InputMissing where it is no folder of a model; else as
 // read_adapter_file and read_hf_model throw.
 AdapterFolder open_adapter_folder(FileSystem& files, const std::string& folder,

@@ -11,7 +11,6 @@
 #include "model/hf/weights.h"
 
 namespace ds {
-namespace {
 
 ModelConfig base_model(const ModelSection& model, FileSystem& files) {
   if (model.folder) {
@@ -33,25 +32,17 @@ ModelConfig base_model(const ModelSection& model, FileSystem& files) {
       fmt::format("model.family: this build has {}", fmt::join(built_families(), ", ")));
 }
 
-}  // namespace
-
-namespace {
-
-// A head that scores classes trains as a whole beside adapters, as peft has it.
-void add_heads(ModelConfig& model) {
-  if (!model.adapters) return;
+void add_adapters(const LoraConfig& lora, FileSystem& files, ModelConfig& model) {
+  model.adapters = adapters_of(lora, files);
   std::vector<std::string>& saved = model.adapters->saved_modules;
   for (const std::string& head : classifier_modules(model)) {
     if (std::ranges::find(saved, head) == saved.end()) saved.push_back(head);
   }
 }
 
-}  // namespace
-
 ModelConfig model_config(const Config& config, FileSystem& files) {
   ModelConfig model = base_model(config.model, files);
-  if (config.lora) model.adapters = adapters_of(*config.lora, files);
-  add_heads(model);
+  if (config.lora) add_adapters(*config.lora, files, model);
   return model;
 }
 

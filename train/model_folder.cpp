@@ -225,22 +225,23 @@ namespace {
 // What the folder holds, under the names that it has there.
 std::vector<ExportTensor> tensors_of(const ModelExport& what) {
   std::vector<ExportTensor> tensors = export_list(what.specs, what.frame.dtype);
-  const std::set<std::string>& kept = what.frame.stored_names;
-  if (what.frame.has_adapters_alone) {
-    std::erase_if(tensors, [](const ExportTensor& entry) {
-      return std::ranges::none_of(entry.parts, [](const ParamSpec* spec) { return spec->trains; });
-    });
+  if (!what.frame.has_adapters_alone) {
+    const std::set<std::string>& kept = what.frame.stored_names;
+    for (ExportTensor& entry : tensors) {
+      if (!kept.empty()) entry.tensor.name = stored_name_of(entry.tensor.name, kept);
+    }
+    return tensors;
   }
-  std::set<std::string_view> adapted;
+  std::erase_if(tensors, [](const ExportTensor& entry) {
+    return std::ranges::none_of(entry.parts, [](const ParamSpec* spec) { return spec->trains; });
+  });
+  std::set<std::string_view> adapted;  // modules
   for (const ParamSpec& spec : what.specs) {
     if (is_adapter_parameter(spec.name)) adapted.insert(module_of_parameter(spec.name));
   }
   for (ExportTensor& entry : tensors) {
     std::string& name = entry.tensor.name;
-    if (!kept.empty()) name = stored_name_of(name, kept);
-    if (what.frame.has_adapters_alone) {
-      name = adapter_file_name(name, adapted.contains(module_of_parameter(name)));
-    }
+    name = adapter_file_name(name, adapted.contains(module_of_parameter(name)));
   }
   return tensors;
 }

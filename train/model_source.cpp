@@ -7,7 +7,6 @@
 #include "checkpoint/own_checkpoint.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
-#include "config/sections/adapters/adapter_file.h"
 #include "core/device/host_copy.h"
 #include "core/files/deepspeed_folder.h"
 #include "data/tokenizer/forms/forms.h"
@@ -169,17 +168,11 @@ ModelSource open_model_source(FileSystem& files, const GivenModel& given, HeadUs
   const std::string place = fs::weakly_canonical(given.place).string();
   const bool is_tag = files.exists(place + "/manifest.json");
   for (const std::string& folder : {place, place + "/final"}) {
-    // What has both is a model, unless its adapters are asked for.
-    const bool are_meant = given.base || !has_hf_weights(files, folder);
-    if (!is_tag && has_adapter(files, folder) && are_meant) {
+    if (!is_tag && are_meant(files, folder, given.base.has_value())) {
       return from_adapters(files, folder, given.base, use);
     }
   }
-  if (given.base) {
-    throw UsageError(
-        fmt::format("--base {}: {} is no folder of adapters, whose model it would name",
-                    *given.base, given.place));
-  }
+  if (given.base) refuse_base(*given.base, given.place);
   if (is_tag) return from_tag(files, place);
   if (has_hf_weights(files, place)) return from_folder(files, place, use);
   if (has_hf_weights(files, place + "/final")) return from_folder(files, place + "/final", use);

@@ -13,9 +13,7 @@ void describe_convert(VerbApp& app, ConvertArgs& values) {
          "safetensors or pytorch_model.bin, or with adapters, which are merged")
       ->type_name("SRC")
       ->required();
-  app.add_option("destination", values.destination, "The folder to write, which is not there yet")
-      ->type_name("DST")
-      ->required();
+  add_destination(app, values.destination);
   app.add_option(
          "--to", values.to,
          "hf: a Hugging Face folder with config.json and safetensors; bin: the same with "

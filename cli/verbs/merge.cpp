@@ -12,9 +12,7 @@ void describe_merge(VerbApp& app, MergeArgs& values) {
          "or a run of dslaunch with a section lora, or one of its checkpoints")
       ->type_name("SRC")
       ->required();
-  app.add_option("destination", values.destination, "The folder to write, which is not there yet")
-      ->type_name("DST")
-      ->required();
+  add_destination(app, values.destination);
   add_base(app, values.base);
   app.add_option("--to", values.to,
                  "hf: a Hugging Face folder with config.json and safetensors; bin: the same with "

@@ -47,7 +47,7 @@ Tensor inner_gradient(Stream& stream, ParameterStore& store, const Adapter& adap
   return dt;
 }
 
-// left^T right into the parameter's slot, if it trains.
+// left^T right into the parameter's slot.
 void write_product(Stream& stream, ParameterStore& store, ParamId id, const MatrixView& left,
                    const MatrixView& right) {
   const GradSlot slot = store.grad_slot(id);

@@ -200,8 +200,8 @@ bool makes_products(const Context& context, const LinearSpec& spec) {
 
 Tensor room_for_outputs(const Context& context, const LinearSpec& spec, const Tensor& x) {
   const Shape shape{x.shape()[0], spec.out()};
-  return makes_products(context, spec) ? Tensor::empty(shape, x.dtype(), context.stream)
-                                       : unread_value(shape, x.dtype());
+  return has_magnitudes(spec) ? Tensor::empty(shape, x.dtype(), context.stream)
+                              : context.room_for(shape, x.dtype());
 }
 
 Projected project(Stream& stream, ParameterStore& store, const LinearSpec& spec,

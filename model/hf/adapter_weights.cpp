@@ -44,7 +44,7 @@ WeightFolder without_prefix(const WeightFolder& stored, const std::string& path)
 
 std::string adapter_file_name(const std::string& parameter, bool has_adapter) {
   const std::string module(module_of_parameter(parameter));
-  if (parameter == fmt::format("{}.{}.weight", module, adapter_names::kMagnitude)) {
+  if (is_magnitude(parameter)) {
     return fmt::format("{}{}.{}", adapter_names::kPrefix, module, adapter_names::kMagnitude);
   }
   if (!has_adapter || is_adapter_parameter(parameter)) {

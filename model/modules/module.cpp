@@ -141,22 +141,18 @@ ParamId adapter_a(const BuildContext& module, int64_t in, const AdapterShape& sh
   return a;
 }
 
-std::optional<Adapter> adapter_of(const BuildContext& build, int64_t in, int64_t out,
-                                  const LinearCut& cut,
-                                  const std::optional<StoredOutputs>& stored) {
-  if (build.adapters == nullptr) return std::nullopt;
+Adapter add_adapter(const BuildContext& build, int64_t in, int64_t out, const AdapterShape& shape,
+                    const LinearCut& cut, const std::optional<StoredOutputs>& stored) {
   BuildContext module = build;
   if (stored) module.path = stored->module;
-  const std::optional<AdapterShape> shape = build.adapters->adapter_of(module.path);
-  if (!shape) return std::nullopt;
   const AdapterSpec& spec = build.adapters->spec();
   const int layers = stored ? stored->layers : 1;
-  Adapter adapter{.rank = shape->rank, .scale = static_cast<float>(shape->scale)};
-  adapter.a = adapter_a(module, in, *shape, cut, layers);
+  Adapter adapter{.rank = shape.rank, .scale = static_cast<float>(shape.scale)};
+  adapter.a = adapter_a(module, in, shape, cut, layers);
   adapter.b =
       build.child(adapter_names::kB)
-          .param("weight", {out, shape->rank},
-                 spec.start == AdapterStart::kRandom ? uniform_of_inputs(shape->rank) : zeros(),
+          .param("weight", {out, shape.rank},
+                 spec.start == AdapterStart::kRandom ? uniform_of_inputs(shape.rank) : zeros(),
                  ModuleKind::kLinear,
                  {.kept = {cut.out, {}},
                   .summed = cut.in.empty() ? cut.summed : std::vector{Axis::kTensor},
@@ -182,25 +178,26 @@ LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, Weigh
                        const std::optional<StoredOutputs>& stored) {
   const bool out_in = layout == WeightLayout::kOutIn;
   DS_CHECK(!stored || out_in, "linear layer {}: outputs among others' are rows", build.path);
-  const bool has_adapter =
-      build.adapters != nullptr &&
-      build.adapters->adapter_of(stored ? stored->module : build.path).has_value();
+  std::optional<AdapterShape> adapter;
+  if (build.adapters != nullptr) {
+    adapter = build.adapters->adapter_of(stored ? stored->module : build.path);
+  }
   LinearPart part;
   part.weight = build.param("weight", out_in ? Shape{out, in} : Shape{in, out},
                             normal(standard_deviation), ModuleKind::kLinear,
                             {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out},
                              .summed = cut.summed,
                              .stored = rows_among(stored, "weight"),
-                             .has_adapter = has_adapter});
+                             .has_adapter = adapter.has_value()});
   if (bias == Bias::kZeros) {
     part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear,
                             {.kept = {cut.out},
                              .summed = cut.summed,
                              .stored = rows_among(stored, "bias"),
-                             .has_adapter = has_adapter});
+                             .has_adapter = adapter.has_value()});
   }
   part.out = numel_of(cut.out, out);
-  part.adapter = adapter_of(build, in, out, cut, stored);
+  if (adapter) part.adapter = add_adapter(build, in, out, *adapter, cut, stored);
   return part;
 }
 

@@ -10,7 +10,6 @@
 #include "config/load.h"
 #include "config/origins.h"
 #include "config/reader/value.h"
-#include "config/sections/adapters/adapter_file.h"
 #include "config/sections/sequence_split.h"
 #include "config/sections/split/tensor.h"
 #include "core/files/input_files.h"
@@ -97,9 +96,7 @@ void Looker::look_at_model() {
   const ModelSection& section = config_.model;
   const std::string key = section.folder ? "model.folder" : "model.family";
   attempt(key, [&] {
-    Config alone = config_;
-    alone.lora.reset();
-    const ModelConfig model = model_config(alone, files_);
+    const ModelConfig model = base_model(section, files_);
     check(model);
     model_ = model;
   });
@@ -123,7 +120,7 @@ void Looker::look_at_model() {
 
 // What is wrong with the model has been told by then.
 void Looker::look_at_adapters(const LoraConfig& lora) {
-  if (!attempt("lora.adapter", [&] { model_->adapters = adapters_of(lora, files_); })) return;
+  if (!attempt("lora.adapter", [&] { add_adapters(lora, files_, *model_); })) return;
   attempt("lora", [&] {
     for (const std::string& note : require_adapters(*model_)) {
       KeyMessage said = split_key(note);

@@ -28,7 +28,7 @@ struct Conversion {
   std::optional<std::string> tag{};     // of the source, where it holds several checkpoints
   std::optional<std::string> config{};  // a folder with config.json, or that file; none: beside the
                                         // source
-  // Of a folder of adapters: the folder of the model; none: what they say.
+  // The folder of the model that a folder of adapters belongs to; none: the one that they name.
   std::optional<std::string> base{};
   std::optional<std::string> name_map{};  // a file of rules (train/convert/name_rules.h)
   DType dtype = DType::kF32;              // of the weights that are written; fp32 for kUniversal

@@ -16,7 +16,6 @@
 #include "checkpoint/tag_list.h"
 #include "config/families/hf_config.h"
 #include "config/load.h"
-#include "config/sections/adapters/adapter_file.h"
 #include "core/device/dispatch.h"
 #include "core/files/deepspeed_folder.h"
 #include "core/files/input_files.h"
@@ -30,6 +29,7 @@
 #include "model/hf/weights.h"
 #include "optim/grouped_optimizer.h"
 #include "train/adapter_folder.h"
+#include "train/configured_model.h"
 #include "train/convert/megatron.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
@@ -340,7 +340,7 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
                                     .notes = std::move(notes)},
                           .model = parse_hf_config(facts.model, directory)};
   const Config config = parse_config(facts.config);
-  if (config.lora) source.model.adapters = adapters_of(*config.lora, files);
+  if (config.lora) add_adapters(*config.lora, files, source.model);
   source.samples = reader->manifest().step * facts.global_batch;
   // What a run has exported has its tokenizer and the ids of special tokens.
   Conversion described = what;
@@ -425,14 +425,10 @@ ConversionSource open_unmerged(FileSystem& files, const Conversion& what) {
   const OwnCheckpoint own = own_checkpoint(files, what.source);
   const bool is_own = own.kind != OwnCheckpoint::Kind::kNone;
   const bool wants_adapters = what.wanted == WantedSource::kAdapters;
-  // What has both is a model, unless its adapters are asked for.
-  const bool are_meant = wants_adapters || what.base || !has_hf_weights(files, what.source);
-  if (!is_own && has_adapter(files, what.source) && are_meant) return adapter_source(files, what);
-  if (what.base) {
-    throw UsageError(
-        fmt::format("--base {}: {} is no folder of adapters, whose model it would name", *what.base,
-                    what.source));
+  if (!is_own && are_meant(files, what.source, wants_adapters || what.base)) {
+    return adapter_source(files, what);
   }
+  if (what.base) refuse_base(*what.base, what.source);
   if (is_own) return own_source(files, what, own);
   if (wants_adapters) refuse_without_adapters(files, what.source);
   if (llmc::is_model_file(files, what.source)) return llmc_source(files, what);

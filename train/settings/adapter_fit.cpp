@@ -71,14 +71,13 @@ void require_untied(const ModelConfig& model) {
 // Returns those that are no modules of the model, which only a folder may name: peft adds all names
 // that heads of a task have.
 std::vector<std::string> idle_saved_modules(const ModelConfig& model) {
-  require_untied(model);
+  const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32);
   std::vector<std::string> idle;
   for (const std::string& saved : model.adapters->saved_modules) {
     const AdapterRules rules({.saved_modules = {saved}});
-    const bool has_one =
-        std::ranges::any_of(specs_of_model(model, DType::kF32), [&](const ParamSpec& spec) {
-          return !is_adapter_parameter(spec.name) && rules.trains(spec.name, false);
-        });
+    const bool has_one = std::ranges::any_of(specs, [&](const ParamSpec& spec) {
+      return !is_adapter_parameter(spec.name) && rules.trains(spec.name, false);
+    });
     if (!has_one) idle.push_back(saved);
   }
   if (idle.empty() || model.adapters->folder) return idle;
@@ -135,6 +134,7 @@ std::vector<std::string> require_adapters(const ModelConfig& model) {
   if (!model.adapters) return {};
   const AdapterSpec& spec = *model.adapters;
   require_layers(model);
+  require_untied(model);
   std::vector<std::string> notes;
   if (const std::vector<std::string> saved = idle_saved_modules(model); !saved.empty()) {
     notes.push_back(
