@@ -18,6 +18,7 @@
 #include "config/sections/eigenvalue.h"
 #include "config/sections/elasticity.h"
 #include "config/sections/monitor.h"
+#include "config/sections/objectives/preference.h"
 #include "config/sections/optimizer.h"
 #include "config/sections/parallel.h"
 #include "config/sections/precision.h"
@@ -36,6 +37,7 @@ struct Config {
   DataSection data;
   TrainSection train;
   std::optional<LoraConfig> lora;
+  std::optional<PreferenceConfig> preference;
   CommunicationSection communication;
   MemorySection memory;
   // Any consistent one, two or three of them; config/batch.h infers the rest.

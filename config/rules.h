@@ -61,6 +61,7 @@ void check_feature_rules(const RuleContext& context);  // model, data and everyt
 void check_sharing_rules(const RuleContext& context);  // sequences, layers and stages
 void supervised_rules(const RuleContext& context);     // examples of which a part is learnt
 void lora_rules(const RuleContext& context);           // low-rank adapters
+void preference_rules(const RuleContext& context);     // pairs of answers
 
 }  // namespace detail
 

@@ -78,11 +78,47 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
       parts.engine, reports, *data.validation,
       Evaluation::Options{.place = place_of(parts.engine),
                           .rules = data.rules,
+                          .reference = parts.references != nullptr ? &parts.references->validation
+                                                                   : nullptr,
                           .seed = static_cast<uint64_t>(parts.config.train.seed),
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                           .schedule = evaluations_in(parts.config.train, steps),
                           .batches = parts.config.train.eval_batches,
                           .bytes_per_token = data.validation_bytes_per_token});
+}
+
+RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunReports& reports,
+                          int64_t step, int64_t steps) {
+  const Config& config = parts.config;
+  const TrainingData& data = parts.data;
+  RunReference out{.path = parts.plan.run_dir + "/reference.bin",
+                   .model = config.model.folder,
+                   .folder = config.preference ? config.preference->reference : std::nullopt,
+                   .place = place_of(parts.engine)};
+  const Sampler sampler = sampler_of(config, batch, data.train);
+  out.train = {.samples = &data.train,
+               .wanted = samples_of_steps(sampler, batch.global_batch(), step, steps,
+                                          data.train.size())};
+  if (data.validation) {
+    const SampleSet& held = *data.validation;
+    const BatchShape shape{.micro_batch = batch.micro_batch, .ranks = batch.ranks};
+    const int64_t batches = batches_of_evaluation(held, shape, config.train.eval_batches);
+    const Sampler in_order(held.size(), SampleOrder::kSequential, 0);
+    out.validation = {.samples = &held,
+                      .wanted = samples_of_steps(in_order, shape.global_batch(), 0, batches,
+                                                 held.size())};
+  }
+  const RunFacts facts = facts_of(parts, batch);
+  const std::string adapter = config.lora ? config.lora->adapter.value_or("") : "";
+  out.facts = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data,
+                          data.validation ? digest_of(*data.validation) : "",
+                          out.model.value_or(""), adapter, out.folder.value_or(""),
+                          facts.sequence_length, facts.seed);
+  out.on_batch = [&reports, step](int64_t done, int64_t of) {
+    reports.report_progress(
+        {.step = step, .micro_step = done, .phase = "reference", .total = of});
+  };
+  return out;
 }
 
 std::unique_ptr<TextSamples> text_samples_of(const RunParts& parts, RunReports& reports,

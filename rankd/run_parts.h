@@ -17,6 +17,7 @@
 #include "train/settings/observers.h"
 #include "train/step/prefetching_source.h"
 #include "train/watch/memory_saver.h"
+#include "train/reference/run_reference.h"
 #include "train/watch/sample_audit.h"
 #include "train/watch/step_reports.h"
 #include "train/watch/tag_saver.h"
@@ -38,6 +39,7 @@ struct RunParts {
   OpLog& ops;                // of the stream that computes
   BackgroundLog& beside;     // of everything else that this rank does
   const FolderFrame& frame;  // of rank 0, for final/
+  RunReferences* references;  // of samples that are pairs of texts; null: they are none
 };
 
 // Returns where this rank's part of a batch lies.
@@ -47,6 +49,10 @@ Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShap
 // Null where there is nothing to evaluate on.
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
                                           RunReports& reports, int64_t steps);
+// Who the reference is, and what it is asked about where the run goes on from that step to the last
+// of `steps`; parts.references is not null.
+RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunReports& reports,
+                          int64_t step, int64_t steps);
 // Null where nobody asks for a sample of text. ConfigError where no tokenizer is named.
 std::unique_ptr<TextSamples> text_samples_of(const RunParts& parts, RunReports& reports,
                                              int64_t steps);

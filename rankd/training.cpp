@@ -67,6 +67,9 @@ class TrainingRun {
                                   place_of(parts.engine),
                                   {.rules = parts.data.rules,
                                    .seed = static_cast<uint64_t>(parts.config.train.seed),
+                                   .reference = parts.references != nullptr
+                                                    ? &parts.references->train
+                                                    : nullptr,
                                    .observer = &observers_})),
         prefetched_(prefetched(parts, *train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
@@ -97,9 +100,8 @@ class TrainingRun {
   // Fills the engine; returns the step to go on from.
   int64_t load() {
     const int64_t step = checkpoints_.load(parts_.config.model.folder);
-    for (const std::string& notice : checkpoints_.notices()) {
-      if (parts_.plan.rank == 0) parts_.control.report_text(notice);
-    }
+    report(checkpoints_.notices());
+    if (parts_.references != nullptr) ask_reference(step);
     observers_.after_load(checkpoints_.restored_note());
     return step;
   }
@@ -144,6 +146,22 @@ class TrainingRun {
     if (const int64_t made = engine_.step() - first_step_; made > 0) {
       seconds_per_step_ = seconds_since(began_) / static_cast<double>(made);
     }
+  }
+
+  void report(const std::vector<std::string>& notices) {
+    if (parts_.plan.rank != 0) return;
+    for (const std::string& notice : notices) parts_.control.report_text(notice);
+  }
+
+  // Before training: what samples are worth to the model that it begins with.
+  void ask_reference(int64_t step) {
+    progress("reference");
+    const RunReference run = reference_of(parts_, batch_, phases_, step, steps_);
+    const FilledReferences filled =
+        fill_references(engine_, parts_.files, run, step, *parts_.references);
+    report(filled.notices);
+    DS_FAILPOINT("train.referenced");
+    if (filled.weights == WeightsAfter::kOther) checkpoints_.load(parts_.config.model.folder);
   }
 
   void progress(std::string phase) {
@@ -363,6 +381,11 @@ class MemoryCopies {
   std::optional<MemoryTier> tier_;
 };
 
+RunReferences references_of(const TrainingData& data) {
+  return {.train = ReferenceScores(data.train.size()),
+          .validation = ReferenceScores(data.validation ? data.validation->size() : 0)};
+}
+
 // Warns of a problem in choosing among ways to multiply matrices; the run went on without.
 void report_problem(RankDevice& device) {
   const auto* const choices = device.matmul_choices();
@@ -430,6 +453,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &comm.recorded();
   open_swaps(plan, config, beside, resources);
+  std::optional<RunReferences> references;
+  if (options.preference) references = references_of(data);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   MemoryCopies memory(plan, engine, comm);
@@ -446,7 +471,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .calls = comm.calls(),
                    .ops = ops,
                    .beside = beside,
-                   .frame = frame});
+                   .frame = frame,
+                   .references = references ? &*references : nullptr});
   DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
   DS_FAILPOINT("train.loaded");

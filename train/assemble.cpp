@@ -27,6 +27,7 @@
 #include "train/samples/labelled_data.h"
 #include "train/samples/sample_sets.h"
 #include "train/samples/supervised_data.h"
+#include "train/settings/preference_settings.h"
 #include "train/settings/adapter_fit.h"
 #include "train/settings/frozen_names.h"
 #include "train/settings/rates.h"
@@ -324,6 +325,8 @@ namespace {
 BatchContent content_of(const DataSection& data, const ModelConfig& model) {
   if (model.pairs) return {.key_ranges = true, .weights = true};
   if (model.classifier) return {.key_ranges = !is_causal(model), .is_uneven = true};
+  // Both texts of a pair share a sample.
+  if (data.supervised.has_pairs()) return {.key_ranges = true, .positions = true};
   if (data.supervised.is_used()) {
     return {.key_ranges = data.supervised.packing,
             .positions = data.supervised.packing,
@@ -380,6 +383,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .content = content_of(config.data, model),
+          .preference = preference_rule(config),
           .lengths = lengths_of(config, model, length, batch.micro_batch),
           .shared_layers = {.grain = config.tensor_parallel.tp.tp_grain_size,
                             .rows = config.tensor_parallel.sequence_parallel},

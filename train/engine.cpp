@@ -153,7 +153,7 @@ StepResources Engine::place_on(ParameterStore& store, NumberWatch* numbers,
                       .shares_activations = options_.pipeline.shares_activations,
                       .shares_gradients = options_.pipeline.shares_gradients};
   for (const auto& chunk : chunks_) place.chunks.push_back(chunk.get());
-  for (const std::string_view part : parts_of_loss()) {
+  for (const std::string_view part : figures_of_loss()) {
     place.loss_parts.emplace_back(part, scalars_.loss_part(std::ssize(place.loss_parts)));
   }
   return place;
@@ -403,8 +403,8 @@ Metrics Engine::metrics_of(const StepOutcome& outcome, double lr) const {
               {"grad_norm", outcome.norm},
               {"lr", lr},
               {"loss_scale", outcome.loss_scale}};
-  for (int64_t part = 0; const std::string_view name : parts_of_loss()) {
-    out.set(fmt::format("loss_{}", name), outcome.sums.parts[part++]);
+  for (int64_t part = 0; const std::string_view name : figures_of_loss()) {
+    out.set(name, outcome.sums.parts[part++]);
   }
   if (scales()) out.set("skipped_steps", static_cast<double>(scaling_.skipped));
   if (options_.lengths) {

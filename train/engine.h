@@ -133,7 +133,10 @@ class Engine {
   ShardedStore::ExpectedUpdate expected_update(const StepSettings& settings) const;
   [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
-  std::vector<std::string_view> parts_of_loss() const { return loss_parts(options_.model); }
+  // What is summed beside the loss, by the names of its metrics.
+  std::vector<std::string_view> figures_of_loss() const {
+    return options_.preference ? preference_figures() : loss_parts(options_.model);
+  }
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();

@@ -7,14 +7,11 @@
 #include "train/class_counts.h"
 
 namespace ds {
-namespace {
 
-int64_t batches_of(const SampleSet& samples, const Evaluation::Options& options) {
-  const int64_t all = std::max<int64_t>(1, samples.size() / options.shape.global_batch());
-  return options.batches > 0 ? std::min(options.batches, all) : all;
+int64_t batches_of_evaluation(const SampleSet& samples, const BatchShape& shape, int64_t wanted) {
+  const int64_t all = std::max<int64_t>(1, samples.size() / shape.global_batch());
+  return wanted > 0 ? std::min(wanted, all) : all;
 }
-
-}  // namespace
 
 Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples,
                        const Options& options)
@@ -25,8 +22,10 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
                                  options.shape, options.place,
                                  {.rules = options.rules,
                                   .seed = options.seed,
-                                  .steps_of_mean = batches_of(samples, options)})),
-      batches_(batches_of(samples, options)) {}
+                                  .steps_of_mean = batches_of_evaluation(samples, options.shape,
+                                                                         options.batches),
+                                  .reference = options.reference})),
+      batches_(batches_of_evaluation(samples, options.shape, options.batches)) {}
 
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   if (!due(steps_done)) return;

@@ -19,11 +19,15 @@ struct EvaluationSchedule {
   }
 };
 
+// The batches of an evaluation: the first `wanted` of the set, or all of it if that is 0 or more.
+int64_t batches_of_evaluation(const SampleSet& samples, const BatchShape& shape, int64_t wanted);
+
 class Evaluation {
  public:
   struct Options {
     SamplePlace place{};
     SampleRules rules{};
+    const ReferenceScores* reference = nullptr;  // of samples that are pairs of texts
     uint64_t seed = 0;  // of what is masked, alike in each evaluation
     BatchShape shape;   // one micro-batch on each rank
     EvaluationSchedule schedule{};

@@ -23,20 +23,23 @@ void section_rules(const RuleContext& r, const SupervisedData& data) {
                    fmt::format("is for data.format {}, and that is {}; give that, or remove this",
                                wanted, enum_name(data.format)));
   };
-  refuse({"chat", data.chat && data.format != DataFormat::kChat && !has_prompts}, "chat");
-  if (has_prompts) {
+  const bool has_turns = has_prompts || data.has_pairs();
+  refuse({"chat", data.chat && data.format != DataFormat::kChat && !has_turns}, "chat");
+  if (has_turns) {
     refuse({"chat.messages", chat.messages.has_value()}, "chat");
     refuse({"chat.train_on", chat.train_on != silent.train_on}, "chat");
     refuse({"chat.train_on_eos", chat.train_on_eos != silent.train_on_eos}, "chat");
-  } else {
+  }
+  if (!has_prompts) {
     refuse({"prompt_completion", data.prompt_completion.has_value()}, "prompt_completion");
   }
+  if (!data.has_pairs()) refuse({"preference", data.preference.has_value()}, "preference");
   if (data.is_used()) return;
   const SupervisedData usual;
   for (const SaidKey& said : {SaidKey{"too_long", data.too_long != usual.too_long},
                               {"packing", data.packing},
                               {"packing_window", data.packing_window != usual.packing_window}}) {
-    refuse(said, "chat, prompt_completion or tokenized");
+    refuse(said, "chat, prompt_completion, tokenized or preference");
   }
 }
 
@@ -81,7 +84,7 @@ void supervised_rules(const RuleContext& r) {
     r.refuse_early(key, fmt::format("excludes {}: {}; remove one of them", format, why));
   };
   const auto& offload = c.zero_optimization.offload_optimizer;
-  if (offload && offload->super_offload) {
+  if (offload && offload->super_offload && !data.has_pairs()) {
     refuse("zero_optimization.offload_optimizer.super_offload",
            "updates begin before it is known how many targets a batch has");
   }

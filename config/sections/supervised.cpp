@@ -8,6 +8,7 @@ std::span<const EnumName> names_of(DataFormat) {
       {"chat", static_cast<int>(DataFormat::kChat)},
       {"prompt_completion", static_cast<int>(DataFormat::kPromptCompletion)},
       {"tokenized", static_cast<int>(DataFormat::kTokenized)},
+      {"preference", static_cast<int>(DataFormat::kPreference)},
   };
   return kNames;
 }
@@ -75,13 +76,29 @@ void fields(Visitor& v, PromptCompletionConfig& c) {
           {.meaning = "Whether the prompt is learnt, too.", .effect = Effect::kUsed});
 }
 
+void fields(Visitor& v, PreferenceDataConfig& c) {
+  v.field("prompt", c.prompt,
+          {.meaning = "The field or column with what is given: a text, or a list of messages.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "prompt, or conversations, or else what both answers begin with"});
+  v.field("chosen", c.chosen,
+          {.meaning = "That with the better answer: a text, a message, or a list of messages.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "chosen"});
+  v.field("rejected", c.rejected,
+          {.meaning = "That with the worse one.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "rejected"});
+}
+
 void fields_of_supervised(Visitor& v, SupervisedData& c) {
   v.field("format", c.format,
           {.meaning = "What records are: text; conversations, in which the assistant's turns are "
-                      "learnt; prompts and completions; or token ids (input_ids and, with -100 "
-                      "where nothing is learnt, labels). But for text they are JSON lines, a JSON "
-                      "list, .csv or .tsv, each an example by itself, and losses and gradients are "
-                      "the mean over what is learnt in the global batch.",
+                      "learnt; prompts and completions; token ids (input_ids and, with -100 where "
+                      "nothing is learnt, labels); or pairs of answers, a better one and a worse "
+                      "one. But for text they are JSON lines, a JSON list, .csv or .tsv, each an "
+                      "example by itself, and losses and gradients are the mean over what is "
+                      "learnt in the global batch, or over its pairs.",
            .effect = Effect::kUsed});
   v.section(
       "chat", c.chat,
@@ -89,10 +106,14 @@ void fields_of_supervised(Visitor& v, SupervisedData& c) {
   v.section("prompt_completion", c.prompt_completion,
             {.meaning = "How prompts are read, where format is prompt_completion.",
              .effect = Effect::kUsed});
+  v.section("preference", c.preference,
+            {.meaning = "How pairs of answers are read, where format is preference.",
+             .effect = Effect::kUsed});
   v.field(
       "too_long", c.too_long,
       {.meaning = "What becomes of an example of more than sequence_length tokens: it loses its "
-                  "end, it is split into examples, or it is left out.",
+                  "end, it is split into examples, or it is left out. Of a pair of answers, which "
+                  "is that long together, the longer one loses its end first.",
        .effect = Effect::kUsed});
   v.field(
       "packing", c.packing,

@@ -12,7 +12,7 @@
 
 namespace ds {
 
-enum class DataFormat : int { kText, kChat, kPromptCompletion, kTokenized };
+enum class DataFormat : int { kText, kChat, kPromptCompletion, kTokenized, kPreference };
 std::span<const EnumName> names_of(DataFormat);
 
 enum class TooLong : int { kTruncate, kSplit, kDrop };
@@ -37,14 +37,21 @@ struct PromptCompletionConfig {
 };
 void fields(Visitor& v, PromptCompletionConfig& c);
 
+struct PreferenceDataConfig {
+  std::optional<std::string> prompt, chosen, rejected;  // the fields
+};
+void fields(Visitor& v, PreferenceDataConfig& c);
+
 struct SupervisedData {
   DataFormat format = DataFormat::kText;
   std::optional<ChatConfig> chat;
   std::optional<PromptCompletionConfig> prompt_completion;
+  std::optional<PreferenceDataConfig> preference;
   TooLong too_long = TooLong::kTruncate;
   bool packing = false;
   int64_t packing_window = 8192;  // examples
   bool is_used() const { return format != DataFormat::kText; }
+  bool has_pairs() const { return format == DataFormat::kPreference; }
 };
 // Within the section "data".
 void fields_of_supervised(Visitor& v, SupervisedData& c);

@@ -31,7 +31,7 @@ struct StepSums {
   double squares = 0;                 // of the gradients
   double flags = 0;                   // over ranks the largest counts
   double weights = 0;                 // of losses, if the rule says that they count
-  double parts[kMostLossParts] = {};  // that the loss is the sum of, if it is of several
+  double parts[kMostLossParts] = {};  // that the loss is the sum of, or figures beside it
 };
 inline constexpr int64_t kStepSums = 4 + kMostLossParts;  // numbers in StepSums
 

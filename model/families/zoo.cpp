@@ -40,7 +40,7 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype
 }
 
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
-                                  LayerRange layers, const RecomputedBlocks& recomputed,
+                                  LayerRange layers, const StageRules& rules,
                                   const TensorPlace& tensor) {
   check(config);
   const int64_t count = all_layers(config).end;
@@ -52,7 +52,7 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
   if (tensor.is_shared()) root.tensor = tensor_share(dimensions(config), tensor);
   std::optional<AdapterRules> adapters;
   if (config.adapters) root.adapters = &adapters.emplace(*config.adapters);
-  return std::make_unique<Stage>(transformer_parts(config, root, layers), recomputed);
+  return std::make_unique<Stage>(transformer_parts(config, root, layers), rules);
 }
 
 std::vector<ParamSpec> specs_of_model(const ModelConfig& config, DType dtype,

@@ -22,7 +22,7 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype
 // whole. A last stage that is not the first has a tied embedding's table too: Stage::shared().
 // `tensor`: the rank that they are for, which has its part of each layer.
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
-                                  LayerRange layers, const RecomputedBlocks& recomputed = {},
+                                  LayerRange layers, const StageRules& rules = {},
                                   const TensorPlace& tensor = {});
 
 // The parameters of the whole model, in their order, as such a rank has them.

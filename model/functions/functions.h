@@ -4,11 +4,13 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
+#include "kernels/preference/preference.h"
 #include "kernels/rotary/rope.h"
 #include "kernels/value_loss/value_loss.h"
 #include "model/functions/row_dropout.h"
@@ -175,5 +177,23 @@ Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, con
 // targets are not negative. Records as linear_cross_entropy() does.
 Tensor value_losses(Context& context, Var scores, kernels::ValueLoss loss, const Tensor& values,
                     const Tensor& targets, float grad_scale);
+
+// ---- losses of pairs of texts (functions_preference.cpp)
+
+// Each sample is two texts, of which the first is to be preferred.
+struct PreferencePairs {
+  kernels::PreferenceRule rule{};
+  Tensor targets;    // int32 [N]; negative: no loss
+  Tensor sides;      // int32 [N]: > 0 a token of the better text, < 0 of the other one
+  Tensor reference;  // fp64 [samples, 2]: log probabilities of both by the reference
+};
+// Losses fp32 [samples] of the log probabilities that logits of x give the two texts of each
+// sample; ranks with parts of the same samples have shares of them. The logits are made twice where
+// the pass differentiates: what a token weighs follows from all of its sample's. Records as
+// linear_cross_entropy() does, and reports preference_figures().
+Tensor preference_losses(Context& context, Var x, const LogitsSpec& spec,
+                         const PreferencePairs& pairs, float grad_scale);
+// Names of what is told beside the loss, as metrics: means over samples.
+std::vector<std::string_view> preference_figures();
 
 }  // namespace ds

@@ -234,7 +234,9 @@ Projected project(Stream& stream, ParameterStore& store, const LinearSpec& spec,
 Tensor write_parameter_gradients_later(GradientFlow& flow, Stream& stream, ParameterStore& store,
                                        const LinearSpec& spec, const DroppedRows& rows, Tensor x,
                                        Projected projected, Tensor dy) {
-  OutputGradients gradients{.outputs = dy, .products = std::move(dy)};
+  OutputGradients gradients;
+  gradients.outputs = dy;
+  gradients.products = std::move(dy);
   if (projected.before.defined()) {
     gradients.products = gradient_before(stream, spec, projected.magnitudes, gradients.outputs);
   }

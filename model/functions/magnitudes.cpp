@@ -25,7 +25,7 @@ Tensor squared_lengths(Stream& stream, ParameterStore& store, const LinearSpec& 
   const Adapter& adapter = *part.adapter;
   const Lease weight = store.acquire(part.weight), a = store.acquire(adapter.a),
               b = store.acquire(adapter.b);
-  const Tensor w = weight.weight();
+  const Tensor& w = weight.weight();
   const bool out_in = spec.layout == WeightLayout::kOutIn;
   const MatrixView weights =
       out_in ? kernels::matrix(w, part.out, spec.in) : kernels::matrix(w, spec.in, part.out);

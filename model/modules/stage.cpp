@@ -67,7 +67,7 @@ Var joined(Context& context, Residual residual) {
 
 namespace {
 
-constexpr std::string_view kTokenLoss = "masked_lm", kPairLoss = "next_sentence";
+constexpr std::string_view kTokenLoss = "loss_masked_lm", kPairLoss = "loss_next_sentence";
 
 }  // namespace
 
@@ -78,11 +78,12 @@ std::vector<std::string_view> loss_parts(const ModelConfig& config) {
 
 LayerRange all_layers(const ModelConfig& config) { return {0, dimensions(config).layers + 2}; }
 
-Stage::Stage(Parts parts, const RecomputedBlocks& recomputed)
+Stage::Stage(Parts parts, const StageRules& rules)
     : parts_(std::move(parts)),
       dims_(dimensions(parts_.config)),
-      segments_(segments_of(parts_, recomputed)),
-      mlp_tiles_(recomputed.mlp_tiles) {}
+      segments_(segments_of(parts_, rules.recomputed)),
+      mlp_tiles_(rules.recomputed.mlp_tiles),
+      preference_(rules.preference) {}
 
 std::vector<Stage::Segment> Stage::segments_of(const Parts& parts,
                                                const RecomputedBlocks& recomputed) {
@@ -155,6 +156,10 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
       add(kValues, DType::kF32, {extents.samples, head().classes});
     }
     if (parts_.pair_head) add(kPairTargets, DType::kI32, {rows});
+    if (preference_) {
+      add(kSides, DType::kI32, {rows});
+      add(kReference, DType::kF64, {extents.samples, 2});
+    }
     if (content.is_uneven) {
       add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
     }
@@ -318,20 +323,10 @@ Tensor Stage::losses_of_pairs(Context& context, const Var& y, const Tensor& targ
   return losses;
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
-Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
-  const Tensor targets = input.batch.tensor(batch_field::kTargets);
-  const Tensor weights = input.batch.find(batch_field::kWeights);
-  const Tensor values = input.batch.find(batch_field::kValues);
-  const Tensor of_pairs = input.batch.find(batch_field::kPairTargets);
-  const SequenceRows rows = rows_of(input);
-  Residual residual = run(context, std::move(input));
-  const Span span(context.stream, "head");
-  Var y = last_state(context, residual);
-  residual = {};
-  Tensor pairs;
-  if (parts_.pair_head) pairs = losses_of_pairs(context, y, of_pairs, rows, grad_scale);
-  y = head_input(context, head(), std::move(y), rows);
+// Losses of what the head's product of logits reads.
+Tensor Stage::losses_of(Context& context, Var y, const MicroBatch& batch, float grad_scale) const {
+  const Tensor& targets = batch.tensor(batch_field::kTargets);
+  const Tensor values = batch.find(batch_field::kValues);
   if (head().classes > 0 && context.pass.mode == RunMode::kEval) {
     const Tensor scores = logits_of(context, head(), y.value);
     if (context.scores != nullptr) {
@@ -342,8 +337,31 @@ Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const
     return losses_of_values(context, y, values, targets, grad_scale);
   }
   if (!head().logits.is_whole) y = enter_tensor(context, std::move(y));
-  Tensor losses =
-      linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale, weights);
+  if (preference_) {
+    const PreferencePairs pairs{.rule = *preference_,
+                                .targets = targets,
+                                .sides = batch.tensor(batch_field::kSides),
+                                .reference = batch.tensor(batch_field::kReference)};
+    return preference_losses(context, std::move(y), head().logits, pairs, grad_scale);
+  }
+  return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale,
+                              batch.find(batch_field::kWeights));
+}
+
+Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
+  const MicroBatch batch = input.batch;
+  const SequenceRows rows = rows_of(input);
+  Residual residual = run(context, std::move(input));
+  const Span span(context.stream, "head");
+  Var y = last_state(context, residual);
+  residual = {};
+  Tensor pairs;
+  if (parts_.pair_head) {
+    const Tensor& targets = batch.tensor(batch_field::kPairTargets);
+    pairs = losses_of_pairs(context, y, targets, rows, grad_scale);
+  }
+  y = head_input(context, head(), std::move(y), rows);
+  Tensor losses = losses_of(context, std::move(y), batch, grad_scale);
   if (!parts_.pair_head) return losses;
   context.report_loss(kTokenLoss, losses);
   kernels::add(context.stream, losses, pairs, losses);

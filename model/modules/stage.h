@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/families/list.h"
+#include "kernels/preference/preference.h"
 #include "model/functions/functions.h"
 #include "model/modules/pipeline_stage.h"
 #include "model/parallel/pipeline_cut.h"
@@ -40,7 +41,8 @@ class Block {
 
 LayerRange all_layers(const ModelConfig& config);
 
-// The names of the losses that a step's loss is the sum of; none if it is one alone.
+// The losses that a step's loss is the sum of, by the names of their metrics; none if it is one
+// alone.
 std::vector<std::string_view> loss_parts(const ModelConfig& config);
 
 // Which blocks do without activations until the backward pass (model/activations/recompute.h), and
@@ -55,6 +57,13 @@ struct RecomputedBlocks {
   // memory only while the head runs alone.
   bool keeps_last = false;
   bool is_timed = false;  // what each segment took is logged, step by step
+};
+
+// How a stage computes what its layers say.
+struct StageRules {
+  RecomputedBlocks recomputed{};
+  // Samples are pairs of texts, and losses are by this rule; nothing: losses are of tokens.
+  std::optional<kernels::PreferenceRule> preference{};
 };
 
 class Stage final : public PipelineStage {
@@ -91,7 +100,7 @@ class Stage final : public PipelineStage {
     ParamId shared = kNoParam;        // see Stage::shared()
     int trains_from = 0;              // the first unit of which some trains; with an embedding
   };
-  explicit Stage(Parts parts, const RecomputedBlocks& recomputed = {});
+  explicit Stage(Parts parts, const StageRules& rules = {});
 
   bool is_first() const override { return parts_.embedding.has_value(); }
   bool is_last() const override { return parts_.head.has_value(); }
@@ -133,6 +142,7 @@ class Stage final : public PipelineStage {
   Tensor logits_of(Context& context, const Head& head, const Tensor& y) const;
   Tensor losses_of_values(Context& context, const Var& y, const Tensor& values,
                           const Tensor& targets, float grad_scale) const;
+  Tensor losses_of(Context& context, Var y, const MicroBatch& batch, float grad_scale) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                        Residual in) const;
 
@@ -140,6 +150,7 @@ class Stage final : public PipelineStage {
   ModelDimensions dims_;
   std::vector<Segment> segments_;
   int64_t mlp_tiles_;
+  std::optional<kernels::PreferenceRule> preference_;
 };
 
 }  // namespace ds

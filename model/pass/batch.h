@@ -36,6 +36,11 @@ inline constexpr std::string_view kWeights = "weights";  // fp32 [N], none below
 // fp32 [samples, scores]: the numbers that the scores of a sample's scored row, which has a target,
 // are to be, or from 0 to 1 whether each of several classes holds.
 inline constexpr std::string_view kValues = "values";
+// int32 [N]: 1 where the target is a token of the first of the sample's two texts, -1 of the second
+// one, 0 where there is no target.
+inline constexpr std::string_view kSides = "sides";
+// fp64 [samples, 2]: log probabilities of the two texts by the model that another is kept near.
+inline constexpr std::string_view kReference = "reference";
 // int32 [N], none below 0: which of several texts in a sample a token is of.
 inline constexpr std::string_view kSegments = "segments";
 // int32 [2, N]: kernels::sort_tokens() of tokens, of positions and of segments.

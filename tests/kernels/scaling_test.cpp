@@ -104,8 +104,9 @@ TEST_CASE("factors and bias may be missing, and a bias has any dtype", "[kernels
 TEST_CASE("without factors and bias elements are copied, zeros with their signs",
           "[kernels][device]") {
   TestStream s;
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const Tensor x =
-      tensor_of({-0.0, 0.0, 1.5, -2.0, INFINITY, -INFINITY}, {6}, DType::kF32, s.stream);
+      tensor_of({-0.0, 0.0, 1.5, -2.0, kInfinite, -kInfinite}, {6}, DType::kF32, s.stream);
   const Tensor y = Tensor::empty({6}, DType::kF32, s.stream);
   scale_columns(s.stream, matrix(x, 2, 3), {}, {}, matrix(y, 2, 3));
   CHECK(same_bits(x, y));

@@ -58,7 +58,7 @@ struct Part {
        const RecomputedBlocks& recomputed = {})
       : own(test_stream),
         store(own.stream, 3),
-        stage(make_stage(config, dtype, store, layers, recomputed)),
+        stage(make_stage(config, dtype, store, layers, {.recomputed = recomputed})),
         inputs(Rng(9, "dropout"), 4, own.stream),
         context{.stream = own.stream,
                 .store = &store,
@@ -247,7 +247,8 @@ TEST_CASE("blocks that are run again are chosen by expressions, or by an error",
   PlainStore store(own.stream, 3);
   CHECK_THROWS_WITH(
       make_stage(tiny_gpt2(true), DType::kF32, store, {0, 5},
-                 {.recompute = {.part = RecomputedPart::kBlock}, .patterns = {"h.["}}),
+                 {.recomputed = {.recompute = {.part = RecomputedPart::kBlock},
+                                 .patterns = {"h.["}}}),
       Catch::Contains("activation_checkpointing.modules: 'h.[' is no regular expression"));
 }
 

@@ -47,7 +47,7 @@ FLOORS = {
     "data": [["chat", "text"], ["tokenizer"], ["tokens"], ["cache"], [""], ["efficiency", "supervised"]],
     "zero": [["peers"], ["layout"], ["state"], ["reduce", "zenflow"], [""]],
     "checkpoint": [["cuts"], ["", "deepspeed"], ["hosts"]],
-    "train": [["settings"], ["batches", "measure"], ["samples", "step", "trace"], [""], ["convert", "eigenvalue"], ["monitor", "plan"],
+    "train": [["settings"], ["batches", "measure"], ["samples", "step", "trace"], [""], ["convert", "eigenvalue", "reference"], ["monitor", "plan"],
               ["profile"], ["watch"]],
     "rankd": [["control", "device"], ["verbs"], [""]],
     "launcher": [["decide"], ["init", "process"], ["control"], ["report"], ["agents"], ["inventory", "run"], ["verbs"], [""]],

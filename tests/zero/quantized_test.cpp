@@ -237,13 +237,13 @@ TEST_CASE("what travels is what the formulas say: 3 M without, 0.75 M with all o
           "[zero][device]") {
   constexpr int kRanks = 4, kNear = 2, kFar = 2;
   const int64_t numel = 2 * kSlice * kRanks, m = 2 * numel;
-  const int64_t scales = 2 * kRanks * 3 * 4;  // of the two buckets, three runs in a slice
+  const int64_t scales = int64_t{24} * kRanks;  // of the two buckets, three runs in a slice
   const auto sent = [](const Seen& seen, const char* axis, const char* op) {
     const auto of = seen.traffic.find(axis);
     if (of == seen.traffic.end() || !of->second.contains(op)) return int64_t{0};
     return of->second.at(op).wire_bytes;
   };
-  const int64_t small = 32 * kRanks * 2;  // the gradient of what stays whole, a slice at least
+  const int64_t small = int64_t{64} * kRanks;  // the gradient of what stays whole, a slice at least
   const std::vector<Seen> plain = on_ranks(kRanks, {}, 1, DType::kBF16);
   for (const Seen& seen : plain) {
     CHECK(sent(seen, "data", "all_gather") == 2 * to_others(kRanks, m));
@@ -252,7 +252,7 @@ TEST_CASE("what travels is what the formulas say: 3 M without, 0.75 M with all o
   const std::vector<Seen> all = on_ranks(
       kRanks, {.quantized_weights = true, .quantized_gradients = true, .secondary_weights = true},
       kNear, DType::kBF16);
-  const int64_t small_codes = 32 * kRanks / 2, small_scales = kRanks * 4;
+  const int64_t small_codes = int64_t{16} * kRanks, small_scales = int64_t{4} * kRanks;
   for (const Seen& seen : all) {
     // Over all ranks only the forward pass gathers, half of M: qwZ 0.5 M, hpZ 0.
     CHECK(sent(seen, "data", "all_gather") == to_others(kRanks, m / 2) + to_others(kRanks, scales));

@@ -40,6 +40,13 @@ void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   if (batch.has(batch_field::kValues)) {
     std::ranges::fill(batch.values<float>(batch_field::kValues), 0.0F);
   }
+  if (batch.has(batch_field::kReference)) {
+    std::ranges::fill(batch.values<double>(batch_field::kReference), 0.0);
+  }
+  if (batch.has(batch_field::kSides)) {
+    const std::span<int32_t> sides = batch.values<int32_t>(batch_field::kSides);
+    for (size_t i = 0; i < sides.size(); ++i) sides[i] = i % 2 == 0 ? 1 : -1;
+  }
   if (!batch.has(batch_field::kKeyRanges)) return;
   const std::span<int32_t> ranges = batch.values<int32_t>(batch_field::kKeyRanges);
   const auto length = static_cast<int32_t>(batch.tensor(batch_field::kKeyRanges).shape()[1]);

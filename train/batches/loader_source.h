@@ -2,6 +2,7 @@
 #pragma once
 
 #include "train/batches/loaded_source.h"
+#include "train/batches/reference_scores.h"
 #include "train/batches/sample_part.h"
 #include "train/batches/sample_rules.h"
 #include "train/settings/observers.h"
@@ -14,6 +15,8 @@ struct LoaderOptions {
   // Steps over which the loss of masked tokens is one mean, from the first on; 0: each by itself.
   // Only pairs of texts ask, whose source counts them beforehand.
   int64_t steps_of_mean = 0;
+  // What another model says of samples that are pairs of texts; null: nobody asks yet.
+  const ReferenceScores* reference = nullptr;
   // Hears of a sample from the rank that has its first part, of several from the first. Null:
   // nobody listens, as in an evaluation.
   StepObserver* observer = nullptr;

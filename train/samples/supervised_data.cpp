@@ -88,6 +88,13 @@ std::optional<int32_t> end_token(const DataSection& data, const Tokenizer& token
       ids.size()));
 }
 
+// How prompts that are conversations are written; nothing: nobody says.
+std::optional<ChatSupervision> turns_of_prompts(const DataSection& data, FileSystem& files) {
+  const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
+  if (!chat.chat_template && !ChatFormat::exists(files, data.tokenizer)) return std::nullopt;
+  return supervision_of(data, files);
+}
+
 std::unique_ptr<ExampleReader> prompts_of(const DataSection& data, const Tokenizer& tokenizer,
                                           FileSystem& files) {
   const PromptCompletionConfig c =
@@ -97,16 +104,29 @@ std::unique_ptr<ExampleReader> prompts_of(const DataSection& data, const Tokeniz
                   .learns_prompt = c.train_on_prompt,
                   .frame = read_frame(files, data.tokenizer, tokenizer),
                   .end = end_token(data, tokenizer, files)};
-  if (chat.chat_template || ChatFormat::exists(files, data.tokenizer)) {
-    form.chat = supervision_of(data, files);
-  }
+  form.chat = turns_of_prompts(data, files);
   return prompt_examples(tokenizer, std::move(form));
+}
+
+std::unique_ptr<PairReader> pairs_of(const DataSection& data, const Tokenizer& tokenizer,
+                                     FileSystem& files) {
+  const PreferenceDataConfig c = data.supervised.preference.value_or(PreferenceDataConfig());
+  const ChatConfig chat = data.supervised.chat.value_or(ChatConfig());
+  PreferenceForm form{.fields = {.prompt = c.prompt,
+                                 .chosen = c.chosen,
+                                 .rejected = c.rejected,
+                                 .roles = chat.roles},
+                      .frame = read_frame(files, data.tokenizer, tokenizer),
+                      .end = end_token(data, tokenizer, files),
+                      .chat = turns_of_prompts(data, files)};
+  return preference_pairs(tokenizer, std::move(form));
 }
 
 std::unique_ptr<ExampleReader> examples_of(const DataSection& data, const Tokenizer* tokenizer,
                                            int64_t vocabulary, FileSystem& files) {
   switch (data.supervised.format) {
     case DataFormat::kText:
+    case DataFormat::kPreference:
       break;
     case DataFormat::kTokenized:
       return tokenized_examples(vocabulary);
@@ -118,7 +138,7 @@ std::unique_ptr<ExampleReader> examples_of(const DataSection& data, const Tokeni
                            supervision_of(data, files));
     }
   }
-  throw InternalError("data.format: text has no examples");
+  throw InternalError("data.format: it has no examples");
 }
 
 void require_supervised(const ModelConfig& model) {
@@ -143,7 +163,11 @@ SupervisedReader::SupervisedReader(const DataSection& data, const ModelConfig& m
     tokenizer_ = make_tokenizer(files, data.tokenizer);
     check_vocabulary(*tokenizer_, data.tokenizer, vocabulary);
   }
-  examples_ = examples_of(data, tokenizer_.get(), vocabulary, files);
+  if (data.supervised.has_pairs()) {
+    pairs_ = pairs_of(data, *tokenizer_, files);
+  } else {
+    examples_ = examples_of(data, tokenizer_.get(), vocabulary, files);
+  }
 }
 
 }  // namespace ds

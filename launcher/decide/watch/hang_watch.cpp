@@ -23,7 +23,7 @@ std::string_view counted_in(std::string_view phase) {
   constexpr std::array<std::string_view, 4> kMoving{"tokenize", "load", "save", "export"};
   if (std::ranges::find(kMoving, phase) != kMoving.end()) return "MiB";
   if (phase == "sample") return "token";
-  return phase == "evaluate" ? "batch" : "micro-step";
+  return phase == "evaluate" || phase == "reference" ? "batch" : "micro-step";
 }
 
 std::string count_of(const RankProgress& progress) {
