@@ -23,10 +23,6 @@ std::string_view without_spaces_behind(std::string_view text) {
   return text;
 }
 
-bool replies(const RecordMessage& message) {
-  return message.role == kSpeaks || message.role == "model";
-}
-
 }  // namespace
 
 // The texts that a conversation has as it grows.
@@ -192,6 +188,18 @@ SupervisedText ChatSupervision::supervise(const ChatRecord& chat, const RecordPl
   }
   out.learnt = whole.has_marks ? marked(chat, whole, texts.where()) : by_turns(chat, texts);
   return out;
+}
+
+std::string ChatSupervision::whole_text(const ChatRecord& chat, const RecordPlace& place) const {
+  return Texts(format_, chat, place).whole().text;
+}
+
+std::string ChatSupervision::prompt_text(const ChatRecord& chat, const RecordPlace& place) const {
+  DS_CHECK(chat.prompt, "chat: a conversation without a prompt");
+  return format_
+      .render(first_messages(chat, *chat.prompt), fmt::format("{}:{}", place.path, place.line),
+              true)
+      .text;
 }
 
 }  // namespace ds

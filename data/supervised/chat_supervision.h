@@ -40,6 +40,10 @@ class ChatSupervision {
   // DataError with the place where the template refuses the conversation, or its text changes
   // where it only should grow, so that nobody can tell where a turn begins.
   SupervisedText supervise(const ChatRecord& chat, const RecordPlace& place) const;
+  // The text of a conversation, and of its prompt alone, with what says that the assistant's turn
+  // begins. Nobody requires the one to begin with the other.
+  std::string whole_text(const ChatRecord& chat, const RecordPlace& place) const;
+  std::string prompt_text(const ChatRecord& chat, const RecordPlace& place) const;
 
  private:
   struct Turn {

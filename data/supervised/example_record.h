@@ -6,37 +6,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "data/supervised/record_messages.h"
 #include "data/supervised/supervised_tokens.h"
 
 namespace ds {
-
-// Roles that messages have without being named in ChatFields.
-std::span<const std::string_view> known_roles();
-
-struct RecordPlace {
-  std::string path;
-  int64_t line = 0;  // from 1
-};
-
-struct RecordMessage {
-  std::string role;
-  std::string json;       // the whole message
-  std::string content;    // where it is a text
-  bool is_learnt = true;  // what its own "weight" says: OpenAI's, 0 or 1
-};
-// A conversation, of which the first messages may be a prompt that is given.
-struct ChatRecord {
-  std::vector<RecordMessage> messages;
-  std::string others;  // members beside the messages that templates know, as `,"tools":[...]`
-  std::optional<int64_t> prompt;  // messages of a prompt; nothing: roles say what is learnt
-};
-// The conversation of the first messages, as ChatFormat::render takes it.
-std::string first_messages(const ChatRecord& chat, int64_t count);
 
 struct ChatFields {
   std::optional<std::string> messages{};

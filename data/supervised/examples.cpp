@@ -7,6 +7,7 @@
 
 #include "core/status/error.h"
 #include "core/values/index.h"
+#include "data/supervised/prompt_writing.h"
 #include "data/supervised/token_places.h"
 #include "data/text/record_lines.h"
 
@@ -81,22 +82,18 @@ class PromptExamples final : public ExampleReader {
 
  private:
   SupervisedTokens of_chat(const ChatRecord& chat, const RecordPlace& place) const {
-    if (form_.chat) return tokens_of(tokenizer_, form_.chat->supervise(chat, place), place);
-    refuse_line(place.path, place.line,
-                "the prompt is a list of messages, and the tokenizer has no chat template; "
-                "data.chat.template names one");
+    const ChatSupervision& supervision = require_template(form_.chat, place);
+    return tokens_of(tokenizer_, supervision.supervise(chat, place), place);
   }
 
   SupervisedTokens of_texts(const PromptAndCompletion& record, const RecordPlace& place) const {
     const SupervisedText text{
         .text = record.prompt + record.completion,
         .learnt = {{record.prompt.size(), record.prompt.size() + record.completion.size()}}};
-    SupervisedTokens inner = tokens_of(tokenizer_, text, place);
-    SupervisedTokens out{.ids = form_.frame.before, .loss_mask = {}};
-    out.loss_mask.resize(out.ids.size(), 0);
-    out.ids.insert(out.ids.end(), inner.ids.begin(), inner.ids.end());
+    const SupervisedTokens inner = tokens_of(tokenizer_, text, place);
+    SupervisedTokens out{.ids = framed(form_.frame, inner.ids), .loss_mask = {}};
+    out.loss_mask.resize(form_.frame.before.size(), 0);
     out.loss_mask.insert(out.loss_mask.end(), inner.loss_mask.begin(), inner.loss_mask.end());
-    out.ids.insert(out.ids.end(), form_.frame.after.begin(), form_.frame.after.end());
     if (form_.end && (out.ids.empty() || out.ids.back() != *form_.end)) {
       out.ids.push_back(*form_.end);
     }

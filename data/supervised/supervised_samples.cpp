@@ -32,18 +32,32 @@ struct Tally {
   }
 };
 
+// What is a record, and how notes speak of it.
+struct RecordKind {
+  int64_t examples = 1;
+  const char* length = "are";
+  const char* cut = "lose their end";
+  const char* idle = "have no token that is learnt and are left out";
+};
+constexpr RecordKind kPairs{
+    .examples = 2,
+    .length = "have two sequences that are together",
+    .cut = "lose the end of one or both",
+    .idle = "have a sequence without a token that is learnt and are left out"};
+
 class SupervisedSamples final : public TokenSource {
  public:
-  explicit SupervisedSamples(SupervisedForm form) : form_(std::move(form)) {}
+  SupervisedSamples(SupervisedForm form, RecordKind kind) : form_(std::move(form)), kind_(kind) {}
 
   void begin_file(const std::string& path) { paths_.push_back(path); }
   void add(const SupervisedTokens& example, const RecordPlace& place);
+  void add(const PreferencePair& pair, const RecordPlace& place);
   void pack();
 
   int64_t examples() const { return std::ssize(lines_); }
   int64_t records() const { return records_; }
   int64_t size() const override { return samples() * numbers() + 1; }
-  std::optional<int64_t> documents() const override { return examples(); }
+  std::optional<int64_t> documents() const override { return examples() / kind_.examples; }
   void read(int64_t offset, std::span<int32_t> out) const override;
   std::string locate(int64_t token) const override;
   std::vector<std::string> notes() const override;
@@ -56,6 +70,7 @@ class SupervisedSamples final : public TokenSource {
   void write_sample(int64_t sample, std::span<int32_t> numbers) const;
 
   const SupervisedForm form_;
+  const RecordKind kind_;
   int64_t records_ = 0;
   std::vector<std::string> paths_;
   std::vector<int32_t> ids_;
@@ -94,12 +109,33 @@ void SupervisedSamples::add(const SupervisedTokens& example, const RecordPlace& 
   if (!has_taught) idle_.add(place);
 }
 
+void SupervisedSamples::add(const PreferencePair& pair, const RecordPlace& place) {
+  ++records_;
+  const size_t chosen = pair.chosen.ids.size(), rejected = pair.rejected.ids.size();
+  const size_t room = to_size(form_.length.tokens);
+  const bool is_long = chosen + rejected > room;
+  if (is_long && form_.too_long == LongExamples::kDrop) return dropped_.add(place);
+  if (is_long) cut_.add(place);
+  const auto kept = [&](size_t size, size_t other) {
+    return std::min(size, std::max(room / 2, room - std::min(room, other)));
+  };
+  const size_t of_chosen = kept(chosen, rejected), of_rejected = kept(rejected, chosen);
+  if (!teaches(std::span(pair.chosen.loss_mask).first(of_chosen)) ||
+      !teaches(std::span(pair.rejected.loss_mask).first(of_rejected))) {
+    return idle_.add(place);
+  }
+  add_piece(pair.chosen, 0, of_chosen, place.line);
+  add_piece(pair.rejected, 0, of_rejected, place.line);
+}
+
 void SupervisedSamples::pack() {
   sample_begins_.assign(1, 0);
   if (!form_.packing_window) {
     packed_.resize(to_size(examples()));
     std::iota(packed_.begin(), packed_.end(), int64_t{0});
-    for (int64_t i = 1; i <= examples(); ++i) sample_begins_.push_back(i);
+    for (int64_t i = kind_.examples; i <= examples(); i += kind_.examples) {
+      sample_begins_.push_back(i);
+    }
     return;
   }
   std::vector<int64_t> lengths;
@@ -153,17 +189,17 @@ std::string SupervisedSamples::locate(int64_t token) const {
 
 std::vector<std::string> SupervisedSamples::notes() const {
   std::vector<std::string> notes;
-  const std::string length =
-      fmt::format("longer than {}, {} tokens,", form_.length.key, form_.length.tokens);
+  const std::string length = fmt::format("{} longer than {}, {} tokens,", kind_.length,
+                                         form_.length.key, form_.length.tokens);
   const auto note = [&](const Tally& tally, const std::string& what) {
     if (tally.count == 0) return;
     notes.push_back(
         fmt::format("{} of {} {}, the first at {}", tally.count, records_, what, tally.first));
   };
-  note(cut_, fmt::format("are {} and lose their end", length));
-  note(split_, fmt::format("are {} and are split", length));
-  note(dropped_, fmt::format("are {} and are left out", length));
-  note(idle_, "have no token that is learnt and are left out");
+  note(cut_, fmt::format("{} and {}", length, kind_.cut));
+  note(split_, fmt::format("{} and are split", length));
+  note(dropped_, fmt::format("{} and are left out", length));
+  note(idle_, kind_.idle);
   if (form_.packing_window && samples() > 0) {
     notes.push_back(
         fmt::format("{} examples are packed into {} samples, {:.1f} % of whose tokens they are",
@@ -184,11 +220,19 @@ void write_supervised(std::span<const int32_t> numbers, const SupervisedFields& 
     return t + 1 < length && position(t + 1) == position(t) + 1;
   };
   if (!fields.tokens.empty()) std::ranges::copy(tokens, fields.tokens.begin());
+  const auto has_target = [&](size_t t) { return goes_on(t) && marks[t + 1] % 2 == 1; };
   for (size_t t = 0; t < fields.targets.size(); ++t) {
-    const bool is_learnt = goes_on(t) && marks[t + 1] % 2 == 1;
-    fields.targets[t] = is_learnt ? tokens[t + 1] : kNoTarget;
+    fields.targets[t] = has_target(t) ? tokens[t + 1] : kNoTarget;
   }
   for (size_t t = 0; t < fields.positions.size(); ++t) fields.positions[t] = position(t);
+  int example = -1;
+  for (size_t t = 0; t < fields.sides.size(); ++t) {
+    if (position(t) == 0) ++example;
+    const bool is_learnt = has_target(t);
+    DS_CHECK(!is_learnt || example < 2, "sides: example {} of a sample, expected a pair",
+             example + 1);
+    fields.sides[t] = !is_learnt ? 0 : example == 0 ? 1 : -1;
+  }
   if (fields.key_ranges.empty()) return;
   size_t end = length;
   for (size_t t = length; t-- > 0;) {
@@ -198,11 +242,13 @@ void write_supervised(std::span<const int32_t> numbers, const SupervisedFields& 
   }
 }
 
-std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
-                                                   std::span<const std::string> paths,
-                                                   const ExampleReader& reader,
-                                                   const SupervisedForm& form) {
-  auto samples = std::make_shared<SupervisedSamples>(form);
+namespace {
+
+// `read` makes examples, or pairs, of objects.
+std::shared_ptr<const TokenSource> open_records(FileSystem& files,
+                                                std::span<const std::string> paths,
+                                                std::shared_ptr<SupervisedSamples> samples,
+                                                const auto& read) {
   for (const std::string& path : expand_paths(files, paths)) {
     const RecordLayout layout = layout_of(files, path, record_layout);
     const std::string content = read_decompressed(files, path);
@@ -210,7 +256,7 @@ std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
     for_each_object({.content = content, .path = path, .layout = layout},
                     [&](const rapidjson::Value& object, int64_t line) {
                       const RecordPlace place{.path = path, .line = line};
-                      samples->add(reader.read(object, place), place);
+                      samples->add(read(object, place), place);
                     });
   }
   samples->pack();
@@ -219,6 +265,30 @@ std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
   throw DataError(fmt::format("{}: {}", fmt::join(paths, ", "),
                               samples->records() == 0 ? "there is no record in it"
                                                       : fmt::format("{}", fmt::join(notes, "; "))));
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
+                                                   std::span<const std::string> paths,
+                                                   const ExampleReader& reader,
+                                                   const SupervisedForm& form) {
+  return open_records(files, paths, std::make_shared<SupervisedSamples>(form, RecordKind()),
+                      [&](const rapidjson::Value& object, const RecordPlace& place) {
+                        return reader.read(object, place);
+                      });
+}
+
+std::shared_ptr<const TokenSource> open_preferences(FileSystem& files,
+                                                    std::span<const std::string> paths,
+                                                    const PairReader& reader,
+                                                    const SupervisedForm& form) {
+  DS_CHECK(!form.packing_window && form.too_long != LongExamples::kSplit,
+           "pairs are neither packed nor split");
+  return open_records(files, paths, std::make_shared<SupervisedSamples>(form, kPairs),
+                      [&](const rapidjson::Value& object, const RecordPlace& place) {
+                        return reader.read(object, place);
+                      });
 }
 
 }  // namespace ds

@@ -11,6 +11,7 @@
 #include "core/files/file.h"
 #include "data/record_source.h"
 #include "data/supervised/examples.h"
+#include "data/supervised/preference_examples.h"
 #include "data/tokens/dataset.h"
 
 namespace ds {
@@ -33,9 +34,12 @@ constexpr int64_t numbers_of_supervised(int64_t length) { return 2 * length; }
 // are not written.
 struct SupervisedFields {
   std::span<int32_t> tokens, targets, positions, key_ranges;
+  std::span<int32_t> sides{};  // of a pair
 };
 // The target of a token is the next one of its example where that is learnt, or else -1, and a
-// token sees those of its example.
+// token sees those of its example. Its side is 1 where it has a target and is of the first example
+// of its sample, -1 of the second, and 0 without a target. InternalError for sides of a sample
+// with targets in further ones.
 void write_supervised(std::span<const int32_t> numbers, const SupervisedFields& fields);
 
 // The samples of all records of the files, in order, as a run of such numbers with one more at its
@@ -48,5 +52,14 @@ std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
                                                    std::span<const std::string> paths,
                                                    const ExampleReader& reader,
                                                    const SupervisedForm& form);
+
+// The same of pairs, of which each is a sample: the chosen sequence, and directly behind it the
+// rejected one. A pair is too long if both together are; cut, a sequence keeps half of the sample,
+// or what the other one leaves of it. A pair that teaches nothing on either side is left out.
+// Pairs are neither packed nor split.
+std::shared_ptr<const TokenSource> open_preferences(FileSystem& files,
+                                                    std::span<const std::string> paths,
+                                                    const PairReader& reader,
+                                                    const SupervisedForm& form);
 
 }  // namespace ds
