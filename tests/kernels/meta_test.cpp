@@ -14,6 +14,7 @@
 #include "kernels/norm/layer_norm.h"
 #include "kernels/optimizer/rule_update.h"
 #include "kernels/optimizer/update.h"
+#include "kernels/preference/preference.h"
 #include "kernels/pruning/pruning.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/quantize/signs.h"
@@ -102,6 +103,21 @@ void run_parts(Stream& s, const AttentionShape& shape, const Tensor& qkv) {
   attention_part_backward(s, part, qkv, kv, {lse, delta, dy, dq, dkv});
 }
 
+// The sums and the loss of two samples.
+void run_preferences(Stream& s) {
+  const auto made = [&](const Shape& of, DType dtype) { return Tensor::zeros(of, dtype, s); };
+  const Tensor targets = made({10}, DType::kI32), sums = made({2, 4}, DType::kF64);
+  preference_sums(
+      s, {.losses = made({10}, DType::kF32), .targets = targets, .sides = targets, .sums = sums});
+  preference_loss(s, {.sums = sums,
+                      .reference = made({2, 2}, DType::kF64),
+                      .targets = targets,
+                      .sides = targets,
+                      .losses = made({2}, DType::kF32),
+                      .figures = made({4, 2}, DType::kF32),
+                      .row_weights = made({10}, DType::kF32)});
+}
+
 // One pass over everything a layer of a model calls.
 void run_everything(Stream& s, DType dtype) {
   const auto made = [&](const Shape& shape, DType of) { return Tensor::zeros(shape, of, s); };
@@ -153,6 +169,7 @@ void run_everything(Stream& s, DType dtype) {
   scalars.clear_skip();
   run_quantizers(s, x);
   run_magnitudes(s, x);
+  run_preferences(s);
 }
 
 }  // namespace

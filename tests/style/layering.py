@@ -35,8 +35,8 @@ ALLOWED = {
 FLOORS = {
     "core": [["precompiled", "status"], ["libraries", "values"], ["files", "text"], ["memory", "torch"], ["cuda", "fibre", "tasks"],
              ["device"]],
-    "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "pooling", "reduce", "selection", "step",
-                 "value_loss"],
+    "kernels": [["cpu", "front"], ["cuda"], ["attention", "elementwise", "norm", "pooling", "preference", "reduce", "selection",
+                 "step", "value_loss"],
                 ["embedding", "matmul", "quantize", "rotary"], ["optimizer", "pruning", "softmax"]],
     "config": [["reader"], ["families"], ["sections"], [""], ["explain", "rules"]],
     "cli": [["", "text"], ["completion", "verbs"], ["table"]],
