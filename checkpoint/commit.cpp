@@ -337,9 +337,10 @@ void discard_tag(FileSystem& file_system, const std::string& root, const std::st
   }
 }
 
-std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
-                                     const EpochClaim& epoch, int64_t step) {
-  DS_CHECK(keep >= 1, "retain_tags: keep {}, expected at least 1", keep);
+std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root,
+                                     const TagsToKeep& keep, const EpochClaim& epoch,
+                                     int64_t step) {
+  DS_CHECK(keep.newest >= 1, "retain_tags: keep {}, expected at least 1", keep.newest);
   check_fence(file_system, root, epoch);
   const TagList list = list_tags(file_system, root);
   const std::vector<std::string> removed = surplus_of(list.tags, keep, step);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/format.h"
+#include "checkpoint/lineage.h"
 #include "checkpoint/tag.h"
 #include "checkpoint/tag_list.h"
 #include "core/files/file.h"
@@ -88,12 +89,12 @@ void go_back(FileSystem& file_system, const std::string& root, const std::string
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch);
 
-// Deletes the tags up to `step`, all but the newest `keep` (>= 1) that are progress (surplus_of),
+// Deletes the tags up to `step`, all but those to keep, of the newest at least one (surplus_of),
 // after reading the newest of them through; deletes nothing if that fails. Returns the tags
 // deleted. Tags of later steps are of a run that was left behind (--resume never, a training that
 // went back, or one of them does not hold): they stay, and crowd out nothing.
-std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
-                                     const EpochClaim& epoch, int64_t step);
+std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root,
+                                     const TagsToKeep& keep, const EpochClaim& epoch, int64_t step);
 // Deletes those tags, each so that it is there or not, whenever the process ends. ValidationError
 // if a newer epoch has opened the root.
 void remove_tags(FileSystem& file_system, const std::string& root,

@@ -127,7 +127,7 @@ Resumable resumable_of(TagList list, const ResumeWish& wish) {
   return out;
 }
 
-std::vector<std::string> surplus_of(const std::vector<CommittedTag>& tags, int64_t keep,
+std::vector<std::string> surplus_of(const std::vector<CommittedTag>& tags, const TagsToKeep& keep,
                                     int64_t step) {
   const auto newest =
       std::ranges::find_if(tags, [&](const CommittedTag& tag) { return tag.step <= step; });
@@ -142,8 +142,8 @@ std::vector<std::string> surplus_of(const std::vector<CommittedTag>& tags, int64
   std::vector<std::string> out;
   int64_t kept = 0;
   for (const CommittedTag* tag : order) {
-    const bool stays = tag->skipped ? tag == order.front() : kept < keep;
-    if (!stays) out.push_back(tag->tag);
+    const bool stays = tag->skipped ? tag == order.front() : kept < keep.newest;
+    if (!stays && tag->tag != keep.always) out.push_back(tag->tag);
     if (stays && !tag->skipped) ++kept;
   }
   return out;

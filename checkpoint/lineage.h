@@ -94,10 +94,18 @@ struct Resumable {
 };
 Resumable resumable_of(TagList list, const ResumeWish& wish = {});
 
-// Returns which of the tags up to `step`, newest first, are to be deleted so that the newest `keep`
+// Which tags stay.
+struct TagsToKeep {
+  // NOLINTNEXTLINE(google-explicit-constructor): most say no more than a number
+  TagsToKeep(int64_t the_newest, std::string one = "")
+      : newest(the_newest), always(std::move(one)) {}
+  int64_t newest;      // so many; 0: all
+  std::string always;  // and that one, whatever its age, which takes the place of none; or empty
+};
+// Returns which of the tags up to `step`, newest first, are to be deleted so that those to keep
 // stay. A tag of a skipped step takes the place of none: it stays beside them while it is the
 // newest. What is of another line than the newest goes first.
-std::vector<std::string> surplus_of(const std::vector<CommittedTag>& tags, int64_t keep,
+std::vector<std::string> surplus_of(const std::vector<CommittedTag>& tags, const TagsToKeep& keep,
                                     int64_t step);
 
 }  // namespace ds

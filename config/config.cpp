@@ -335,8 +335,8 @@ void fields(Visitor& v, Config& c) {
                         "as peft has it."});
   v.section("preference", c.preference,
             {.meaning = "Training on pairs of answers, a better one and a worse one (DPO, arXiv "
-                        "2305.18290, and its kin), where data.format is preference.",
-             .unset_meaning = "DPO's loss, if data.format is preference"});
+                        "2305.18290, and its kin), where data.format is preference; without the "
+                        "section by DPO's loss."});
   v.section("communication", c.communication, {.meaning = "How ranks talk to each other."});
   v.section("memory", c.memory, {.meaning = "How much memory each rank may take."});
   batch_fields(v, c);

@@ -27,6 +27,7 @@
 #include "train/memory_tier.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/limits.h"
+#include "train/settings/best_evaluation.h"
 #include "train/settings/observers.h"
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
@@ -62,6 +63,8 @@ class TrainingRun {
         evaluations_{.loss = evaluation_of(parts, batch_, phases_, steps_),
                      .text = text_samples_of(parts, phases_, steps_)},
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
+        best_({.patience = parts.config.train.early_stopping_patience,
+               .threshold = parts.config.train.early_stopping_threshold}),
         train_(make_sample_source(parts.data.train,
                                   sampler_of(parts.config, batch_, parts.data.train), batch_,
                                   place_of(parts.engine),
@@ -102,6 +105,7 @@ class TrainingRun {
     const int64_t step = checkpoints_.load(parts_.config.model.folder);
     report(checkpoints_.notices());
     if (parts_.references != nullptr) ask_reference(step);
+    restore_best();
     observers_.after_load(checkpoints_.restored_note());
     return step;
   }
@@ -127,6 +131,7 @@ class TrainingRun {
       observers_.at_edge(engine_.step());
     }
     end_loop();
+    report_best();
     observers_.before_exit(RunEnd::kDone);
     return static_cast<int>(ExitCode::kDone);
   }
@@ -137,6 +142,10 @@ class TrainingRun {
       measured.results["skipped_steps"] = static_cast<double>(engine_.scaling().skipped);
     }
     if (evaluations_.loss) evaluations_.loss->measure(measured);
+    if (goes_by_evaluations() && best_.loss()) {
+      measured.results["best_validation_loss"] = *best_.loss();
+      measured.results["best_step"] = static_cast<double>(best_.step());
+    }
     observers_.measure(measured);
   }
 
@@ -186,6 +195,56 @@ class TrainingRun {
     return NextMove::kGoOn;
   }
 
+  bool goes_by_evaluations() const {
+    const TrainSection& train = parts_.config.train;
+    return train.keep_best || train.early_stopping_patience > 0;
+  }
+
+  // What checkpoints know of the best evaluation, from rank 0's on all ranks.
+  void restore_best() {
+    if (!goes_by_evaluations()) return;
+    const std::string& own = checkpoints_.restored_best();
+    const auto all = engine_.host().gather_lists(std::vector<char>(own.begin(), own.end()));
+    best_.restore({all[0].begin(), all[0].end()});
+    hand_on_best();
+    if (best_.tag().empty() || checkpoints_.keep_always(best_.tag())) return;
+    report({fmt::format("note: {}, which had the least validation loss, is not there any more: the "
+                        "best one is looked for from here on",
+                        best_.tag())});
+    best_.restore("");
+    hand_on_best();
+  }
+
+  void hand_on_best() {
+    checkpoints_.set_best(best_.text());
+    if (parts_.memory != nullptr) parts_.memory->set_best(best_.text());
+  }
+
+  void hear_evaluation(const StepReport& report) {
+    if (!goes_by_evaluations() || !evaluations_.loss->due(report.step)) return;
+    const bool is_best = best_.hear(report.step, report.metrics.at("validation_loss"));
+    const std::string kept = best_.tag();
+    if (is_best && parts_.config.train.keep_best) {
+      best_.saved_as(default_tag(report.step));  // which the checkpoint itself is to say
+      hand_on_best();
+      if (saver_.save_and_keep()) return;
+      best_.saved_as(kept);
+    }
+    hand_on_best();
+  }
+
+  void report_best() {
+    if (best_.is_over()) {
+      report({fmt::format("ended early, after step {} of {}: {} evaluations in turn were no better "
+                          "than that of step {}",
+                          engine_.step(), steps_, best_.worse(), best_.step())});
+    }
+    if (best_.tag().empty()) return;
+    report({fmt::format("the least validation loss, {:.4f}, was that of step {}: {} is kept, and "
+                        "final/ has its weights",
+                        *best_.loss(), best_.step(), best_.tag())});
+  }
+
   NextMove pause() {
     for (;;) {
       progress("paused");
@@ -209,6 +268,7 @@ class TrainingRun {
 
   StepMove next() const {
     const int64_t begun = engine_.begun();
+    if (best_.is_over()) return StepMove::kEnd;  // evaluations come where no step is under way
     const bool needed = commands_.due() || evaluations_.due(begun) || observers_.needs_edge(begun);
     return next_move(
         {.begun = begun, .known = engine_.step(), .last = steps_, .late = engine_.results_late()},
@@ -252,6 +312,7 @@ class TrainingRun {
     }
     observers_.after_step(report);
     DS_FAILPOINT("train.step_reported");
+    hear_evaluation(report);
     commands_.agree(result.flags);
   }
 
@@ -265,6 +326,7 @@ class TrainingRun {
   const Evaluations evaluations_;
   StepObservers observers_;
   TagSaver& saver_;                 // one of them
+  BestEvaluation best_;
   TraceRecorder* trace_ = nullptr;  // likewise
   const std::unique_ptr<BatchSource> train_;
   const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does

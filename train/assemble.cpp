@@ -488,7 +488,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     return {.tokenizer = reader.tokenizer(),
             .train = std::move(samples.train),
             .validation = std::move(samples.validation),
-            .rules = {.is_supervised = true}};
+            .rules = {.is_supervised = true, .has_pairs = data.supervised.has_pairs()}};
   }
   if (model.classifier || model.pairs) {
     LabelledData labelled = open_labelled_data(data, model, files);

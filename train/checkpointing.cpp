@@ -103,7 +103,7 @@ FileVote Checkpointing::write_own(const std::string& tag) {
   CheckpointWriter writer(files_,
                           {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
                           owned_bytes(engine_));
-  put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .note = note_}, writer);
+  put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .note = note_, .best = best_}, writer);
   DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
 }
@@ -135,7 +135,7 @@ SavedTag Checkpointing::save() {
                                .after = after_,
                                .skipped = engine_.skipped_last()};
   if (distributed_) {
-    distributed_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), options_.keep);
+    distributed_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), tags_to_keep());
   } else {
     commit_from_rank_0(tag, first_failure(all), votes_of(all, plan_.epoch));
   }
@@ -188,8 +188,7 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
   try {
     write_latest(files_, root_, tag, {plan_.epoch, plan_.claim});
     if (options_.keep > 0) {
-      retain_tags(files_, root_, static_cast<int>(options_.keep), {plan_.epoch, plan_.claim},
-                  engine_.step());
+      retain_tags(files_, root_, tags_to_keep(), {plan_.epoch, plan_.claim}, engine_.step());
     }
   } catch (const Error& failure) {
     spdlog::warn("checkpoint {} is committed, but: {}", tag, failure.what());
@@ -383,6 +382,7 @@ bool Checkpointing::take_set(const WholeSet& set) {
   after_ = memory_->restored_after();
   settle(&set, nullptr);
   restored_note_ = memory_->restored_note();
+  restored_best_ = memory_->restored_best();
   note_lost(fmt::format("step {} in memory", set.id.step), memory_->lost());
   origin_ = "memory";
   return true;
@@ -397,6 +397,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
     judge(reader, label);
     if (refusal_.empty()) note_lost(label, restore_pieces(engine_, reader, tag.tag));
     restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
+    restored_best_ = reader.has_state(kBestState) ? reader.state(kBestState) : "";
   };
   if (distributed_) {
     distributed_->read(tag.tag, tag.epoch,
@@ -528,7 +529,19 @@ int64_t Checkpointing::begin_anew(const std::optional<std::string>& folder) {
   return begun.step;
 }
 
+bool Checkpointing::keep_always(const std::string& tag) {
+  always_.reset();
+  const auto found = std::ranges::find(found_.tags, tag, &ds::CommittedTag::tag);
+  if (tag == last_.tag) {
+    always_ = last_;
+  } else if (found != found_.tags.end()) {
+    always_ = *found;
+  }
+  return always_.has_value();
+}
+
 void Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {
+  const ds::CommittedTag& exported = always_ ? *always_ : last_;
   refusal_.clear();
   const auto write = [&](CheckpointReader& reader) {
     DS_FAILPOINT("export.opened");
@@ -542,9 +555,9 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
   };
   const std::string label = "export of " + folder;
   if (distributed_) {
-    distributed_->read(last_.tag, last_.epoch,
+    distributed_->read(exported.tag, exported.epoch,
                        {.label = label,
-                        .place = distributed_->place_of(last_.tag),
+                        .place = distributed_->place_of(exported.tag),
                         .wanted =
                             [&](const CheckpointReader& reader) {
                               return plan_.rank == 0 ? ranks_with_weights(engine_, reader)
@@ -560,7 +573,7 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
   }
   const std::string error = failure_of([&] {
     if (plan_.rank != 0) return;
-    CheckpointReader reader = CheckpointReader::open(files_, root_, last_.tag);
+    CheckpointReader reader = CheckpointReader::open(files_, root_, exported.tag);
     write(reader);
   });
   DS_FAILPOINT("export.written");

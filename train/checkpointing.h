@@ -50,12 +50,19 @@ class Checkpointing {
   // (train/measure/step_note.h).
   void set_note(std::string note) { note_ = std::move(note); }
   const std::string& restored_note() const { return restored_note_; }
+  // The same of the best evaluation (train/settings/best_evaluation.h).
+  void set_best(std::string best) { best_ = std::move(best); }
+  const std::string& restored_best() const { return restored_best_; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable.
   // IoError, on every rank, if any of them could not write; the tags before are untouched.
   // ValidationError, on every rank, if the ranks disagree about N and must not, or if a number that
   // any of them has to save is not finite: nothing is saved then.
   SavedTag save();
-  // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `frame`: rank
+  // Keeps a tag, of those that load() found or the last one saved, whatever comes after it, and
+  // exports it in place of the last one. False, and nothing is kept: there is no such tag.
+  bool keep_always(const std::string& tag);
+  // All ranks together: rank 0 writes the tag that is kept always, or else the last saved one, as a
+  // Hugging Face folder. `frame`: rank
   // 0's counts. IoError or ValidationError on every rank, as write_model_folder throws.
   void export_model(const std::string& folder, const FolderFrame& frame);
 
@@ -79,6 +86,9 @@ class Checkpointing {
   void throw_refusal() const;
   void note_lost(const std::string& label, const std::string& lost);
   void settle(const WholeSet* set, const ds::CommittedTag* tag);
+  TagsToKeep tags_to_keep() const {
+    return {options_.keep, always_ ? always_->tag : std::string()};
+  }
   void name_origin(const ds::CommittedTag& tag);
   void withdraw(const std::string& tag);
   void require_wish() const;
@@ -98,10 +108,11 @@ class Checkpointing {
   std::string origin_;                          // what load() took
   std::string saved_at_;                        // when it was saved, in words
   std::vector<std::string> notices_;
-  std::string note_, restored_note_;
+  std::string note_, restored_note_, best_, restored_best_;
   int64_t begun_in_ = 0;         // the epoch that began this line of training
   std::vector<Ancestor> after_;  // what led to it
   ds::CommittedTag last_;
+  std::optional<ds::CommittedTag> always_;  // kept whatever comes
 };
 
 }  // namespace ds

@@ -209,6 +209,7 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
     }
     if (!states.facts.empty()) writer.put_state(kFactsState, states.facts);
     if (!states.note.empty()) writer.put_state(kNoteState, states.note);
+    if (!states.best.empty()) writer.put_state(kBestState, states.best);
   }
 }
 

@@ -21,7 +21,9 @@ std::string state_family(const EngineOptions& options, std::string_view family);
 struct RunStates {
   std::string facts;  // by which a later run is compared (train/settings/resume_facts.h)
   std::string note;  // of steps that the launcher may not have heard of (train/measure/step_note.h)
+  std::string best;  // of its evaluations (train/settings/best_evaluation.h)
 };
+inline constexpr const char* kBestState = "best_evaluation";
 inline constexpr const char* kNoteState = "note";
 inline constexpr const char* kLossScaleState = "loss_scale";  // train/step/scaling_state.h
 inline constexpr const char* kMasterSlot =

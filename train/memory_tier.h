@@ -35,6 +35,7 @@ class MemoryTier {
   void save(Replica replica);
   // Rank 0's, kept with the states saved from now on.
   void set_note(std::string note) { note_ = std::move(note); }
+  void set_best(std::string best) { best_ = std::move(best); }  // the same of the best evaluation
 
   struct Found {
     std::vector<WholeSet> whole;    // newest first
@@ -45,6 +46,7 @@ class MemoryTier {
   // used.
   void restore(const WholeSet& set);
   const std::string& restored_note() const { return restored_note_; }  // that was kept with it
+  const std::string& restored_best() const { return restored_best_; }  // likewise
   const std::vector<Ancestor>& restored_after() const { return restored_after_; }  // likewise
   const std::string& lost() const { return lost_; }  // what could not be gone on with, in words
   // Whether there is anything new to keep: the last step has changed the weights.
@@ -68,7 +70,7 @@ class MemoryTier {
   std::vector<PeerCopy> copies_;  // of all ranks
   std::vector<std::byte> chunk_;  // what is under way between memory and peer
   Found found_;
-  std::string note_, restored_note_, lost_;
+  std::string note_, restored_note_, best_, restored_best_, lost_;
   int64_t begun_in_ = 0;  // the epoch that began the line of training
   std::vector<Ancestor> after_, restored_after_;
   std::array<int, 2> next_buffer_{};  // of each kind, 0 or 1

@@ -262,7 +262,7 @@ void DistributedTags::commit_everywhere(const CommitRequest& request) {
 }
 
 void DistributedTags::commit(const CommittedTag& tag, const std::string& failure,
-                             std::vector<FileVote> votes, int64_t keep) {
+                             std::vector<FileVote> votes, const TagsToKeep& keep) {
   if (!failure.empty()) {
     withdraw(tag.tag);
     throw IoError(fmt::format("checkpoint {} was not saved, the tags before it are untouched: {}",
@@ -304,7 +304,7 @@ void DistributedTags::note_whole(const CommittedTag& tag) {
 
 // The tag is committed by now, so a failure here is worth a warning and nothing more. Nothing is
 // deleted anywhere before every host has read its part of the new tag through.
-void DistributedTags::tidy(const CommittedTag& tag, int64_t keep) {
+void DistributedTags::tidy(const CommittedTag& tag, const TagsToKeep& keep) {
   const auto warn = [&](const std::string& error) {
     if (!error.empty()) spdlog::warn("checkpoint {} is committed, but: {}", tag.tag, error);
   };
@@ -313,7 +313,7 @@ void DistributedTags::tidy(const CommittedTag& tag, int64_t keep) {
     drop_replaced(files_, root_, tag.tag, epoch_.number);
     write_latest(files_, root_, tag.tag, epoch_);
   }));
-  if (keep <= 0) return;
+  if (keep.newest <= 0) return;
   const std::vector<std::string> rest = surplus_of(whole_, keep, tag.step);
   if (rest.empty()) return;
   std::vector<std::string> wanted;

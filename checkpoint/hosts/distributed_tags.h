@@ -48,11 +48,11 @@ class DistributedTags {
   void go_back(const std::string& tag, const std::string& newest);
 
   // Each rank has written its file under the tag, and voted; `failure`: why one of them could not,
-  // or nothing. When it returns the tag is committed and durable on all hosts, and all but the
-  // newest `keep` (0: none) are deleted. IoError on every rank if it is not committed; then the
+  // or nothing. When it returns the tag is committed and durable on all hosts, and all but those to
+  // keep are deleted. IoError on every rank if it is not committed; then the
   // tags before it are as they were.
   void commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes,
-              int64_t keep);
+              const TagsToKeep& keep);
   // Takes back what was written of a tag that will not be committed.
   void withdraw(const std::string& tag);
 
@@ -68,7 +68,7 @@ class DistributedTags {
   CommitRequest request_of(const CommittedTag& tag, std::vector<FileVote> votes) const;
   void commit_everywhere(const CommitRequest& request);
   void note_whole(const CommittedTag& tag);
-  void tidy(const CommittedTag& tag, int64_t keep);
+  void tidy(const CommittedTag& tag, const TagsToKeep& keep);
 
   FileSystem& files_;
   const std::string root_;

@@ -84,7 +84,31 @@ void model_rules(const RuleContext& r) {
   }
 }
 
+// What follows from validation losses needs some.
+void best_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const bool is_validated = !c.data.validation.empty() || c.data.validation_fraction > 0;
+  const bool stops = c.train.early_stopping_patience > 0;
+  for (const auto& [key, is_said] : {std::pair{"train.keep_best", c.train.keep_best},
+                                     std::pair{"train.early_stopping_patience", stops}}) {
+    if (!is_said || is_validated) continue;
+    r.refuse_early(key,
+                   "goes by validation losses, and there are none; give data.validation or "
+                   "data.validation_fraction");
+  }
+  if (stops && c.train.eval_every == 0) {
+    r.refuse_early("train.early_stopping_patience",
+                   "counts evaluations, and train.eval_every is 0, so that the only one comes after "
+                   "the last step; give train.eval_every");
+  }
+  if (!stops && c.train.early_stopping_threshold != 0) {
+    r.refuse_early("train.early_stopping_threshold",
+                   "is for train.early_stopping_patience, which is 0; give that, or remove this");
+  }
+}
+
 void training_rules(const RuleContext& r) {
+  best_rules(r);
   const Config& c = r.config;
   if (c.train.resume_from && c.train.resume_from->empty()) {
     r.refuse("train.resume_from", "is empty, expected the folder of a checkpoint of DeepSpeed");

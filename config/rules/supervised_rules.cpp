@@ -36,10 +36,11 @@ void section_rules(const RuleContext& r, const SupervisedData& data) {
   if (!data.has_pairs()) refuse({"preference", data.preference.has_value()}, "preference");
   if (data.is_used()) return;
   const SupervisedData usual;
-  for (const SaidKey& said : {SaidKey{"too_long", data.too_long != usual.too_long},
-                              {"packing", data.packing},
+  refuse({"too_long", data.too_long != usual.too_long},
+         "chat, prompt_completion, tokenized or preference");
+  for (const SaidKey& said : {SaidKey{"packing", data.packing},
                               {"packing_window", data.packing_window != usual.packing_window}}) {
-    refuse(said, "chat, prompt_completion, tokenized or preference");
+    refuse(said, "chat, prompt_completion or tokenized");
   }
 }
 

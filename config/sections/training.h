@@ -117,6 +117,9 @@ struct TrainSection {
   int64_t save_every = 0;                    // steps
   bool save_at_end = true;
   int64_t keep_checkpoints = 2;                 // the newest; 0 keeps all
+  bool keep_best = false;                       // by the validation loss, beside the newest
+  int64_t early_stopping_patience = 0;          // evaluations; 0: all steps are made
+  double early_stopping_threshold = 0;          // by which a loss has to be less than the least
   int64_t save_in_memory_every = 0;             // steps
   std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every
   int64_t log_every = 1;                        // steps between lines of metrics

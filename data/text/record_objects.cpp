@@ -61,6 +61,7 @@ void for_each_of_table(const RecordText& text, const OnObject& on_object) {
 
 std::string_view example_format(const rapidjson::Value& object) {
   const auto has = [&](const char* name) { return object.HasMember(name); };
+  if (has("chosen") && has("rejected")) return "preference";
   if (has("messages") || has("conversations")) return "chat";
   if (has("input_ids")) return "tokenized";
   const bool has_prompt = has("prompt") && has("completion");

@@ -17,6 +17,8 @@ constexpr int64_t kVocabularyStep = 64;
 constexpr double kFurtherRate = 5e-5;     // of a folder that goes on with texts
 constexpr double kFineTuningRate = 2e-5;  // and of one that learns from examples
 constexpr double kAdapterRate = 2e-4;     // and of adapters beside one
+constexpr double kPreferenceRate = 1e-6;  // of a folder that learns from pairs of answers
+constexpr double kPreferringAdapterRate = 1e-5;
 
 std::string model_text(const TrainingChoices& c, const ModelSize* size) {
   if (size == nullptr) {
@@ -48,6 +50,21 @@ bool has_room_for_validation(const TrainingChoices& c) {
          *c.data_bytes / kShare >= kSamples * kBytesPerToken * (c.sequence_length + 1);
 }
 
+bool has_pairs(const TrainingChoices& c) { return c.format == "preference"; }
+
+std::string_view data_comment(const TrainingChoices& c) {
+  if (c.format.empty()) {
+    return "Text, JSON lines, either compressed, token shards; files, folders, patterns. Paths are "
+           "relative to this file.";
+  }
+  if (has_pairs(c)) {
+    return "Pairs of a better answer and a worse one, which share a sample: `dslaunch "
+           "look-at-data` shows them.";
+  }
+  return "Records of which a part is learnt: `dslaunch look-at-data` shows which. Several share a "
+         "sample and do not see each other.";
+}
+
 std::string data_text(const TrainingChoices& c) {
   std::vector<std::string> paths;
   for (const std::string& path : c.data) paths.push_back(json_string(path));
@@ -55,25 +72,25 @@ std::string data_text(const TrainingChoices& c) {
       has_room_for_validation(c)
           ? "\n           \"validation_fraction\": 0.05,  // from the end, never trained on"
           : "";
-  const std::string comment = c.format.empty() ? "Text, JSON lines, either compressed, token "
-                                                 "shards; files, folders, patterns. Paths are "
-                                                 "relative to this file."
-                                               : "Records of which a part is learnt: `dslaunch "
-                                                 "look-at-data` shows which. Several share a "
-                                                 "sample and do not see each other.";
-  const std::string examples = c.format.empty()
-                                   ? ""
-                                   : fmt::format(
-                                         "           \"format\": {}, \"packing\": true, "
-                                         "\"too_long\": \"truncate\",\n",
-                                         json_string(c.format));
+  const std::string examples =
+      c.format.empty() ? ""
+                       : fmt::format("           \"format\": {},{} \"too_long\": \"truncate\",\n",
+                                     json_string(c.format),
+                                     has_pairs(c) ? "" : " \"packing\": true,");
   return fmt::format(
       "  // {}\n"
       "  \"data\": {{\"train\": [{}],{}\n"
       "{}"
       "           \"tokenizer\": {}, \"sequence_length\": {}}},\n",
-      comment, fmt::join(paths, ", "), held_out, examples, json_string(c.tokenizer),
+      data_comment(c), fmt::join(paths, ", "), held_out, examples, json_string(c.tokenizer),
       c.sequence_length);
+}
+
+std::string preference_text(const TrainingChoices& c) {
+  if (!has_pairs(c)) return "";
+  return "\n  // The loss of pairs of answers. The reference is the model before training, which is "
+         "asked once.\n"
+         "  \"preference\": {\"loss_type\": \"sigmoid\", \"beta\": 0.1},\n";
 }
 
 std::string lora_text(const TrainingChoices& c) {
@@ -87,6 +104,7 @@ std::string lora_text(const TrainingChoices& c) {
 
 double rate_of(const TrainingChoices& c, const ModelSize* size) {
   if (size != nullptr) return size->learning_rate;
+  if (has_pairs(c)) return c.lora ? kPreferringAdapterRate : kPreferenceRate;
   if (c.lora) return kAdapterRate;
   return c.format.empty() ? kFurtherRate : kFineTuningRate;
 }
@@ -137,7 +155,7 @@ std::string train_file(const TrainingChoices& c, const std::string& name) {
       "}}\n",
       name, model_text(c, size), data_text(c), train_text(c), c.sequence_length, c.batch,
       json_number(rate_of(c, size)), c.steps, warmup, c.zero_stage, c.bf16,
-      std::clamp<int64_t>(c.steps / 20, 1, 100), lora_text(c));
+      std::clamp<int64_t>(c.steps / 20, 1, 100), lora_text(c) + preference_text(c));
 }
 
 }  // namespace ds

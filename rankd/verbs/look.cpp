@@ -22,6 +22,7 @@
 #include "rankd/verbs/rehearsal.h"
 #include "rankd/verbs/weights/resume_from.h"
 #include "train/assemble.h"
+#include "train/reference/run_reference.h"
 #include "train/samples/labelled_data.h"
 #include "train/samples/supervised_data.h"
 #include "train/settings/adapter_fit.h"
@@ -201,6 +202,10 @@ void Looker::look_at_records(const Reader& reader) {
 void Looker::look_at_supervised_data() {
   std::optional<SupervisedReader> reader;
   if (!attempt("data.format", [&] { reader.emplace(config_.data, *model_, files_); })) return;
+  if (config_.preference && config_.preference->reference) {
+    attempt("preference.reference",
+            [&] { require_same_kind(*model_, files_, *config_.preference->reference); });
+  }
   look_at_records(*reader);
 }
 

@@ -13,7 +13,8 @@ struct SampleRules {
   DocumentRules documents{};
   std::optional<MaskingRules> masking{};
   std::optional<ScoredSamples> scored{};  // samples have classes, or values
-  bool is_supervised = false;             // they are those of open_supervised()
+  bool is_supervised = false;  // they are those of open_supervised() or open_preferences()
+  bool has_pairs = false;      // of the latter
 };
 
 }  // namespace ds

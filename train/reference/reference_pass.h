@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "data/tokens/dataset.h"
 #include "train/batches/reference_scores.h"
 #include "train/batches/sample_part.h"
 #include "train/engine.h"

@@ -1,6 +1,7 @@
 #include "train/reference/run_reference.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -34,21 +35,20 @@ std::string read_for_all(HostExchange& host, FileSystem& files, const RunReferen
   return why;
 }
 
-// The reference's weights go where the model's are.
-void require_same_kind(const ModelConfig& model, FileSystem& files, const std::string& folder) {
+}  // namespace
+
+void require_same_kind(const ModelConfig& model, FileSystem& files, const std::string& reference) {
   FactChanges changes;
   ModelSection there;
-  there.folder = folder;
+  there.folder = reference;
   compare_models(format_hf_config(base_model(there, files), DType::kF32),
                  format_hf_config(model, DType::kF32), changes);
   if (changes.model.empty()) return;
   throw ConfigError(fmt::format(
       "preference.reference: {} is another model than the one that is trained: {}; expected one of "
       "the same kind and size",
-      folder, fmt::join(changes.model, "; ")));
+      reference, fmt::join(changes.model, "; ")));
 }
-
-}  // namespace
 
 std::vector<int64_t> samples_of_steps(const Sampler& sampler, int64_t global_batch, int64_t begin,
                                       int64_t end, int64_t samples) {

@@ -16,7 +16,11 @@ bool TagSaver::needs_edge(int64_t steps_done) const {
 
 void TagSaver::at_edge(int64_t steps_done) {
   if (!needs_edge(steps_done)) return;
-  engine_.skipped_last() ? schedule_.put_off(steps_done) : save_and_go_on();
+  if (engine_.skipped_last()) {
+    schedule_.put_off(steps_done);
+  } else {
+    save_and_go_on();
+  }
 }
 
 void TagSaver::before_exit(RunEnd end) {
@@ -42,14 +46,20 @@ void TagSaver::require_updates() const {
 }
 
 // Every rank throws the same IoError, so all of them go on alike.
-void TagSaver::save_and_go_on() {
+bool TagSaver::save_and_go_on() {
   try {
     save();
+    return true;
   } catch (const IoError& failure) {
     const double pace = engine_.host().gather(std::vector<double>{step_seconds_})[0];
     if (!schedule_.failed(engine_.step(), pace)) throw;
     warn(fmt::format("{}; training goes on, and it is tried again soon", failure.what()));
+    return false;
   }
+}
+
+bool TagSaver::save_and_keep() {
+  return save_and_go_on() && checkpoints_.keep_always(default_tag(engine_.step()));
 }
 
 void TagSaver::save() {

@@ -27,6 +27,7 @@ void print_coloured(const ShownSample& sample, const Tokenizer* tokenizer) {
   bool is_first = true;
   for (const ShownPiece& piece : pieces_of(sample, tokenizer)) {
     if (piece.begins_example && !is_first) say("\n");
+    if (!piece.label.empty()) say("{}: ", piece.label);
     is_first = false;
     steer_terminal(stdout, piece.is_learnt ? kLearnt : kGiven);
     say("{}", piece.text);

@@ -67,6 +67,12 @@ std::string text_of(std::span<const int32_t> ids, const Tokenizer* tokenizer) {
   return as_utf8(text);
 }
 
+std::string_view label_of(const ShownSample& sample, size_t token) {
+  if (!sample.is_pair) return "";
+  if (token == 0) return "chosen";
+  return narrow<int64_t>(token) == sample.examples.back() ? "rejected" : "";
+}
+
 }  // namespace
 
 ShownSample shown_sample(const SampleSet& set, const SampleRules& rules, int64_t number) {
@@ -75,6 +81,7 @@ ShownSample shown_sample(const SampleSet& set, const SampleRules& rules, int64_t
   ShownSample sample = rules.is_supervised
                            ? of_supervised(std::span(numbers).first(numbers.size() - 1))
                            : of_text(numbers, rules.documents);
+  sample.is_pair = rules.has_pairs;
   sample.number = number;
   sample.place = set.locate(number);
   return sample;
@@ -92,7 +99,8 @@ std::vector<ShownPiece> pieces_of(const ShownSample& sample, const Tokenizer* to
     }
     pieces.push_back({.text = text_of(std::span(sample.tokens).subspan(from, to - from), tokenizer),
                       .is_learnt = sample.learnt[from] != 0,
-                      .begins_example = begins(from)});
+                      .begins_example = begins(from),
+                      .label = label_of(sample, from)});
     from = to;
   }
   return pieces;
@@ -110,6 +118,7 @@ std::string page_of(const ShownSample& sample, const Tokenizer* tokenizer) {
   std::string page = title_of(sample) + "\n";
   for (const ShownPiece& piece : pieces_of(sample, tokenizer)) {
     if (piece.begins_example && !page.ends_with('\n')) page += '\n';
+    if (!piece.label.empty()) page += fmt::format("{}: ", piece.label);
     page += piece.is_learnt ? "\u27e6" + piece.text + "\u27e7" : piece.text;
   }
   return page + "\n";
@@ -124,6 +133,7 @@ Value json_of(const ShownSample& sample, const Tokenizer* tokenizer) {
     Value& one = pieces.emplace_back(Value::object());
     one.set("text", Value::string(piece.text));
     one.set("learnt", Value::boolean(piece.is_learnt));
+    if (!piece.label.empty()) one.set("begins", Value::string(std::string(piece.label)));
   }
   Value out = Value::object();
   out.set("sample", Value::integer(sample.number));

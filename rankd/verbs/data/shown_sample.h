@@ -17,6 +17,7 @@ struct ShownSample {
   std::vector<int32_t> tokens;
   std::vector<uint8_t> learnt;    // of each token, whether the one before it is to tell it
   std::vector<int64_t> examples;  // at which token each begins
+  bool is_pair = false;           // of a better answer and a worse one
 };
 
 // A sample without its padding. `set`: of data with these rules.
@@ -27,6 +28,7 @@ struct ShownPiece {
   std::string text;  // UTF-8; ids where there is no tokenizer
   bool is_learnt = false;
   bool begins_example = false;
+  std::string_view label{};  // of an example that begins: which of a pair it is
 };
 std::vector<ShownPiece> pieces_of(const ShownSample& sample, const Tokenizer* tokenizer);
 

@@ -40,11 +40,11 @@ InitContext two_ranks() {
     return {};
   };
   out.exists = [](const std::string& path) {
-    return path == "chat.jsonl" || path == "a.txt" || path == "b.txt" || path == "gpt2" ||
+    return path == "chat.jsonl" || path == "pairs.jsonl" || path == "a.txt" || path == "b.txt" || path == "gpt2" ||
            path == "bare" || path == "bpe" || path == "empty" || path == "bytes";
   };
   out.format_of = [](const std::vector<std::string>& paths) {
-    return paths.front() == "chat.jsonl" ? "chat" : "text";
+    return paths.front() == "chat.jsonl" ? "chat" : paths.front() == "pairs.jsonl" ? "preference" : "text";
   };
   out.file_bytes = [](const std::string& path) {
     return path.ends_with(".txt") ? std::optional<int64_t>(1'000'000) : std::nullopt;
@@ -125,6 +125,12 @@ TEST_CASE("a folder learns from records that are examples", "[launcher]") {
   require_clean(choices);
   const std::string text = train_file(choices, "train.json");
   CHECK_THAT(text, Catch::Contains("\"format\": \"chat\"") && Catch::Contains("\"lr\": 2e-05"));
+  const TrainingChoices pairs =
+      choose_training({.data = {"pairs.jsonl"}, .finetune = "gpt2"}, two_ranks(), nullptr);
+  require_clean(pairs);
+  CHECK_THAT(train_file(pairs, "train.json"),
+             Catch::Contains("\"format\": \"preference\"") && Catch::Contains("\"lr\": 1e-06") &&
+                 Catch::Contains("\"loss_type\": \"sigmoid\"") && !Catch::Contains("packing"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .finetune = "gpt2"}),
              Catch::StartsWith("--finetune: a.txt has no examples"));
   CHECK_THAT(refusal({.data = {"chat.jsonl"}, .model = "gpt2", .lora = true}),

@@ -70,6 +70,7 @@ struct Shares {
 
 struct Got {
   std::vector<double> losses, norms;
+  std::vector<Metrics> steps;
   Metrics last;  // of the last step
   Metrics evaluation;
   double apart = 0;  // the share of weights that are others than those after the last step
@@ -107,6 +108,9 @@ inline double apart_of(GoldenFolder& run, Engine& engine) {
 struct GoldenTraining {
   std::function<std::unique_ptr<BatchSource>(const SamplePlace& place, const BatchShape& batch)>
       source;
+  // Before the first step, when the engine has its weights.
+  std::function<void(Engine& engine, const SamplePlace& place)> prepare =
+      [](Engine&, const SamplePlace&) {};
   std::function<void(Engine& engine, const BatchShape& batch, Metrics& metrics)> evaluate =
       [](Engine&, const BatchShape&, Metrics&) {};
 };
@@ -134,12 +138,14 @@ inline Got train_folder(GoldenFolder& run, const Shares& share, const GoldenTrai
           job.run_dir = "/run";
           Checkpointing checkpoints(engine, run.files, job, {});
           checkpoints.load(run.folder);
+          training.prepare(engine, place_of(engine.mesh()));
           const auto source = training.source(place_of(engine.mesh()), batch);
           for (const StepResult& result : train_until(engine, *source, *config.train.steps)) {
             if (comm.rank() != 0) continue;
             got.losses.push_back(result.metrics.at("loss"));
             got.norms.push_back(result.metrics.at("grad_norm"));
             got.last = result.metrics;
+            got.steps.push_back(result.metrics);
           }
           Metrics metrics;
           training.evaluate(engine, batch, metrics);
