@@ -76,7 +76,7 @@ class PreferenceReader {
   // Nothing: the prompt stands in both.
   std::optional<std::string> name_of_prompt() const {
     if (fields_.prompt) return fields_.prompt;
-    if (last_member(object_, "prompt") != nullptr) return "prompt";
+    if (object_.HasMember("prompt")) return "prompt";
     for (const char* const name : {"messages", "conversations"}) {
       if (member_of(object_, name) != nullptr) return name;
     }
