@@ -108,8 +108,8 @@ std::string url_refusal(std::string_view key, const std::string& url) {
   const bool of_hub = scheme == "hf" || url.find("huggingface.co/") != std::string::npos;
   const std::string_view advice =
       scheme == "file" ? "write the path without file://"
-      : of_hub && (key.starts_with("model") || key.starts_with("lora") ||
-                   key.starts_with("preference"))
+      : of_hub &&
+              (key.starts_with("model") || key.starts_with("lora") || key.starts_with("preference"))
           ? "download it with `hf download NAME --local-dir DIR` (`huggingface-cli download` in "
             "older releases) and give DIR"
       : of_hub ? "download it with `hf download NAME --repo-type dataset --local-dir DIR` "

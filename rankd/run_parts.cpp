@@ -78,8 +78,7 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
       parts.engine, reports, *data.validation,
       Evaluation::Options{.place = place_of(parts.engine),
                           .rules = data.rules,
-                          .reference = parts.references != nullptr ? &parts.references->validation
-                                                                   : nullptr,
+                          .reference = data.references ? &data.references->validation : nullptr,
                           .seed = static_cast<uint64_t>(parts.config.train.seed),
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                           .schedule = evaluations_in(parts.config.train, steps),
@@ -96,27 +95,26 @@ RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunRep
                    .folder = config.preference ? config.preference->reference : std::nullopt,
                    .place = place_of(parts.engine)};
   const Sampler sampler = sampler_of(config, batch, data.train);
-  out.train = {.samples = &data.train,
-               .wanted = samples_of_steps(sampler, batch.global_batch(), step, steps,
-                                          data.train.size())};
+  out.train = {
+      .samples = &data.train,
+      .wanted = samples_of_steps(sampler, batch.global_batch(), step, steps, data.train.size())};
   if (data.validation) {
     const SampleSet& held = *data.validation;
     const BatchShape shape{.micro_batch = batch.micro_batch, .ranks = batch.ranks};
     const int64_t batches = batches_of_evaluation(held, shape, config.train.eval_batches);
     const Sampler in_order(held.size(), SampleOrder::kSequential, 0);
-    out.validation = {.samples = &held,
-                      .wanted = samples_of_steps(in_order, shape.global_batch(), 0, batches,
-                                                 held.size())};
+    out.validation = {
+        .samples = &held,
+        .wanted = samples_of_steps(in_order, shape.global_batch(), 0, batches, held.size())};
   }
   const RunFacts facts = facts_of(parts, batch);
   const std::string adapter = config.lora ? config.lora->adapter.value_or("") : "";
-  out.facts = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data,
-                          data.validation ? digest_of(*data.validation) : "",
-                          out.model.value_or(""), adapter, out.folder.value_or(""),
-                          facts.sequence_length, facts.seed);
+  out.facts =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data,
+                  data.validation ? digest_of(*data.validation) : "", out.model.value_or(""),
+                  adapter, out.folder.value_or(""), facts.sequence_length, facts.seed);
   out.on_batch = [&reports, step](int64_t done, int64_t of) {
-    reports.report_progress(
-        {.step = step, .micro_step = done, .phase = "reference", .total = of});
+    reports.report_progress({.step = step, .micro_step = done, .phase = "reference", .total = of});
   };
   return out;
 }
@@ -149,6 +147,33 @@ void Evaluations::after(int64_t steps_done, Metrics& metrics) const {
   if (loss) loss->after(steps_done, metrics);
   if (text) text->after(steps_done);
   metrics.set("evaluation_s", seconds_since(begun));
+}
+
+void Evaluations::judge(const StepReport& report) const {
+  if (best && loss->due(report.step)) {
+    best->hear(report.step, report.metrics.at("validation_loss"));
+  }
+}
+
+void Evaluations::measure(Measured& measured) const {
+  if (loss) loss->measure(measured);
+  if (best) best->measure(measured);
+}
+
+std::unique_ptr<BestKeeper> best_of(const RunParts& parts, Checkpointing& checkpoints,
+                                    TagSaver& saver, int64_t steps) {
+  const TrainSection& train = parts.config.train;
+  if (!train.keep_best && train.early_stopping_patience == 0) return nullptr;
+  return std::make_unique<BestKeeper>(
+      parts.engine, checkpoints, saver,
+      BestKeeper::Options{.keeps = train.keep_best,
+                          .stopping = {.patience = train.early_stopping_patience,
+                                       .threshold = train.early_stopping_threshold},
+                          .steps = steps,
+                          .memory = parts.memory,
+                          .report = [&parts](const std::string& line) {
+                            if (parts.plan.rank == 0) parts.control.report_text(line);
+                          }});
 }
 
 std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,

@@ -13,11 +13,12 @@
 #include "train/evaluation.h"
 #include "train/measure/op_log.h"
 #include "train/memory_tier.h"
+#include "train/reference/run_reference.h"
 #include "train/settings/job.h"
 #include "train/settings/observers.h"
 #include "train/step/prefetching_source.h"
+#include "train/watch/best_keeper.h"
 #include "train/watch/memory_saver.h"
-#include "train/reference/run_reference.h"
 #include "train/watch/sample_audit.h"
 #include "train/watch/step_reports.h"
 #include "train/watch/tag_saver.h"
@@ -39,7 +40,6 @@ struct RunParts {
   OpLog& ops;                // of the stream that computes
   BackgroundLog& beside;     // of everything else that this rank does
   const FolderFrame& frame;  // of rank 0, for final/
-  RunReferences* references;  // of samples that are pairs of texts; null: they are none
 };
 
 // Returns where this rank's part of a batch lies.
@@ -50,18 +50,25 @@ Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShap
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
                                           RunReports& reports, int64_t steps);
 // Who the reference is, and what it is asked about where the run goes on from that step to the last
-// of `steps`; parts.references is not null.
+// of `steps`; samples are pairs of texts.
 RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunReports& reports,
                           int64_t step, int64_t steps);
 // Null where nobody asks for a sample of text. ConfigError where no tokenizer is named.
 std::unique_ptr<TextSamples> text_samples_of(const RunParts& parts, RunReports& reports,
                                              int64_t steps);
-// What is looked at between two steps; all of it takes the time that is told as "evaluation_s".
+// Null where nothing goes by evaluations.
+std::unique_ptr<BestKeeper> best_of(const RunParts& parts, Checkpointing& checkpoints,
+                                    TagSaver& saver, int64_t steps);
+// What is looked at between two steps; but for what is kept of it, all of it takes the time that is
+// told as "evaluation_s".
 struct Evaluations {
   std::unique_ptr<Evaluation> loss;   // null: nothing to evaluate on
   std::unique_ptr<TextSamples> text;  // null: nobody asks for samples
+  std::unique_ptr<BestKeeper> best;   // null: nothing goes by them
   bool due(int64_t steps_done) const;
   void after(int64_t steps_done, Metrics& metrics) const;
+  void judge(const StepReport& report) const;  // when others have heard of the step
+  void measure(Measured& measured) const;
 };
 std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,
                                    RunReports& reports, int64_t steps);

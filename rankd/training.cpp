@@ -27,7 +27,6 @@
 #include "train/memory_tier.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/limits.h"
-#include "train/settings/best_evaluation.h"
 #include "train/settings/observers.h"
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
@@ -60,20 +59,17 @@ class TrainingRun {
         steps_(total_steps(parts.config.train, batch_, samples_per_epoch_)),
         checkpoints_(engine_, parts.files, parts.plan, checkpoint_options(parts, batch_)),
         phases_(parts.control),
-        evaluations_{.loss = evaluation_of(parts, batch_, phases_, steps_),
-                     .text = text_samples_of(parts, phases_, steps_)},
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
-        best_({.patience = parts.config.train.early_stopping_patience,
-               .threshold = parts.config.train.early_stopping_threshold}),
-        train_(make_sample_source(parts.data.train,
-                                  sampler_of(parts.config, batch_, parts.data.train), batch_,
-                                  place_of(parts.engine),
-                                  {.rules = parts.data.rules,
-                                   .seed = static_cast<uint64_t>(parts.config.train.seed),
-                                   .reference = parts.references != nullptr
-                                                    ? &parts.references->train
-                                                    : nullptr,
-                                   .observer = &observers_})),
+        evaluations_{.loss = evaluation_of(parts, batch_, phases_, steps_),
+                     .text = text_samples_of(parts, phases_, steps_),
+                     .best = best_of(parts, checkpoints_, saver_, steps_)},
+        train_(make_sample_source(
+            parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
+            place_of(parts.engine),
+            {.rules = parts.data.rules,
+             .seed = static_cast<uint64_t>(parts.config.train.seed),
+             .reference = parts.data.references ? &parts.data.references->train : nullptr,
+             .observer = &observers_})),
         prefetched_(prefetched(parts, *train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));
@@ -104,8 +100,8 @@ class TrainingRun {
   int64_t load() {
     const int64_t step = checkpoints_.load(parts_.config.model.folder);
     report(checkpoints_.notices());
-    if (parts_.references != nullptr) ask_reference(step);
-    restore_best();
+    if (parts_.data.references != nullptr) ask_reference(step);
+    if (evaluations_.best) evaluations_.best->restore();
     observers_.after_load(checkpoints_.restored_note());
     return step;
   }
@@ -131,7 +127,7 @@ class TrainingRun {
       observers_.at_edge(engine_.step());
     }
     end_loop();
-    report_best();
+    if (evaluations_.best) evaluations_.best->report_end();
     observers_.before_exit(RunEnd::kDone);
     return static_cast<int>(ExitCode::kDone);
   }
@@ -141,11 +137,7 @@ class TrainingRun {
     if (engine_.options().loss_scale.kind != LossScaling::kNone) {
       measured.results["skipped_steps"] = static_cast<double>(engine_.scaling().skipped);
     }
-    if (evaluations_.loss) evaluations_.loss->measure(measured);
-    if (goes_by_evaluations() && best_.loss()) {
-      measured.results["best_validation_loss"] = *best_.loss();
-      measured.results["best_step"] = static_cast<double>(best_.step());
-    }
+    evaluations_.measure(measured);
     observers_.measure(measured);
   }
 
@@ -167,7 +159,7 @@ class TrainingRun {
     progress("reference");
     const RunReference run = reference_of(parts_, batch_, phases_, step, steps_);
     const FilledReferences filled =
-        fill_references(engine_, parts_.files, run, step, *parts_.references);
+        fill_references(engine_, parts_.files, run, step, *parts_.data.references);
     report(filled.notices);
     DS_FAILPOINT("train.referenced");
     if (filled.weights == WeightsAfter::kOther) checkpoints_.load(parts_.config.model.folder);
@@ -195,56 +187,6 @@ class TrainingRun {
     return NextMove::kGoOn;
   }
 
-  bool goes_by_evaluations() const {
-    const TrainSection& train = parts_.config.train;
-    return train.keep_best || train.early_stopping_patience > 0;
-  }
-
-  // What checkpoints know of the best evaluation, from rank 0's on all ranks.
-  void restore_best() {
-    if (!goes_by_evaluations()) return;
-    const std::string& own = checkpoints_.restored_best();
-    const auto all = engine_.host().gather_lists(std::vector<char>(own.begin(), own.end()));
-    best_.restore({all[0].begin(), all[0].end()});
-    hand_on_best();
-    if (best_.tag().empty() || checkpoints_.keep_always(best_.tag())) return;
-    report({fmt::format("note: {}, which had the least validation loss, is not there any more: the "
-                        "best one is looked for from here on",
-                        best_.tag())});
-    best_.restore("");
-    hand_on_best();
-  }
-
-  void hand_on_best() {
-    checkpoints_.set_best(best_.text());
-    if (parts_.memory != nullptr) parts_.memory->set_best(best_.text());
-  }
-
-  void hear_evaluation(const StepReport& report) {
-    if (!goes_by_evaluations() || !evaluations_.loss->due(report.step)) return;
-    const bool is_best = best_.hear(report.step, report.metrics.at("validation_loss"));
-    const std::string kept = best_.tag();
-    if (is_best && parts_.config.train.keep_best) {
-      best_.saved_as(default_tag(report.step));  // which the checkpoint itself is to say
-      hand_on_best();
-      if (saver_.save_and_keep()) return;
-      best_.saved_as(kept);
-    }
-    hand_on_best();
-  }
-
-  void report_best() {
-    if (best_.is_over()) {
-      report({fmt::format("ended early, after step {} of {}: {} evaluations in turn were no better "
-                          "than that of step {}",
-                          engine_.step(), steps_, best_.worse(), best_.step())});
-    }
-    if (best_.tag().empty()) return;
-    report({fmt::format("the least validation loss, {:.4f}, was that of step {}: {} is kept, and "
-                        "final/ has its weights",
-                        *best_.loss(), best_.step(), best_.tag())});
-  }
-
   NextMove pause() {
     for (;;) {
       progress("paused");
@@ -268,7 +210,8 @@ class TrainingRun {
 
   StepMove next() const {
     const int64_t begun = engine_.begun();
-    if (best_.is_over()) return StepMove::kEnd;  // evaluations come where no step is under way
+    // Evaluations come where no step is under way.
+    if (evaluations_.best && evaluations_.best->is_over()) return StepMove::kEnd;
     const bool needed = commands_.due() || evaluations_.due(begun) || observers_.needs_edge(begun);
     return next_move(
         {.begun = begun, .known = engine_.step(), .last = steps_, .late = engine_.results_late()},
@@ -312,7 +255,7 @@ class TrainingRun {
     }
     observers_.after_step(report);
     DS_FAILPOINT("train.step_reported");
-    hear_evaluation(report);
+    evaluations_.judge(report);
     commands_.agree(result.flags);
   }
 
@@ -323,10 +266,9 @@ class TrainingRun {
   const int64_t steps_;
   Checkpointing checkpoints_;
   PhaseWatch phases_;
-  const Evaluations evaluations_;
   StepObservers observers_;
-  TagSaver& saver_;                 // one of them
-  BestEvaluation best_;
+  TagSaver& saver_;  // one of them
+  const Evaluations evaluations_;
   TraceRecorder* trace_ = nullptr;  // likewise
   const std::unique_ptr<BatchSource> train_;
   const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does
@@ -443,11 +385,6 @@ class MemoryCopies {
   std::optional<MemoryTier> tier_;
 };
 
-RunReferences references_of(const TrainingData& data) {
-  return {.train = ReferenceScores(data.train.size()),
-          .validation = ReferenceScores(data.validation ? data.validation->size() : 0)};
-}
-
 // Warns of a problem in choosing among ways to multiply matrices; the run went on without.
 void report_problem(RankDevice& device) {
   const auto* const choices = device.matmul_choices();
@@ -515,8 +452,6 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &comm.recorded();
   open_swaps(plan, config, beside, resources);
-  std::optional<RunReferences> references;
-  if (options.preference) references = references_of(data);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   MemoryCopies memory(plan, engine, comm);
@@ -533,8 +468,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .calls = comm.calls(),
                    .ops = ops,
                    .beside = beside,
-                   .frame = frame,
-                   .references = references ? &*references : nullptr});
+                   .frame = frame});
   DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
   DS_FAILPOINT("train.loaded");

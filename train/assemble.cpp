@@ -27,8 +27,8 @@
 #include "train/samples/labelled_data.h"
 #include "train/samples/sample_sets.h"
 #include "train/samples/supervised_data.h"
-#include "train/settings/preference_settings.h"
 #include "train/settings/adapter_fit.h"
+#include "train/settings/batch_content.h"
 #include "train/settings/frozen_names.h"
 #include "train/settings/rates.h"
 #include "train/settings/zero_settings.h"
@@ -318,27 +318,6 @@ std::optional<CurriculumOptions> lengths_of(const Config& config, const ModelCon
 
 }  // namespace
 
-namespace {
-
-// What samples hold beside tokens and targets. Padding is kept from being seen; a token that sees
-// those before it alone never sees any.
-BatchContent content_of(const DataSection& data, const ModelConfig& model) {
-  if (model.pairs) return {.key_ranges = true, .weights = true};
-  if (model.classifier) return {.key_ranges = !is_causal(model), .is_uneven = true};
-  // Both texts of a pair share a sample.
-  if (data.supervised.has_pairs()) return {.key_ranges = true, .positions = true};
-  if (data.supervised.is_used()) {
-    return {.key_ranges = data.supervised.packing,
-            .positions = data.supervised.packing,
-            .is_uneven = true};
-  }
-  return {.key_ranges = data.reset_attention_mask,
-          .positions = data.reset_position_ids,
-          .is_uneven = data.eod_mask_loss || !is_causal(model)};
-}
-
-}  // namespace
-
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
   const DType dtype = training_dtype(config);
@@ -382,8 +361,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .gradient_factor = gradient_factor(config, token_ranks(config, world_size)),
           .micro_batch = batch.micro_batch,
           .length = length,
-          .content = content_of(config.data, model),
-          .preference = preference_rule(config),
+          .content = batch_content(config, model),
           .lengths = lengths_of(config, model, length, batch.micro_batch),
           .shared_layers = {.grain = config.tensor_parallel.tp.tp_grain_size,
                             .rows = config.tensor_parallel.sequence_parallel},
@@ -479,16 +457,30 @@ DocumentRules document_rules(const DataSection& data, const Tokenizer* tokenizer
   return rules;
 }
 
+namespace {
+
+// What a reference will have said of these samples; null: nobody asks it.
+std::shared_ptr<RunReferences> references_of(const DataSection& data, const SampleSets& samples) {
+  if (!data.supervised.has_pairs()) return nullptr;
+  return std::make_shared<RunReferences>(RunReferences{
+      .train = ReferenceScores(samples.train.size()),
+      .validation = ReferenceScores(samples.validation ? samples.validation->size() : 0)});
+}
+
+}  // namespace
+
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files,
                        TokenCache* cache) {
   require_labelled(data, model);
   if (data.supervised.is_used()) {
     const SupervisedReader reader(data, model, files);
     SampleSets samples = open_record_samples(data, reader);
+    std::shared_ptr<RunReferences> references = references_of(data, samples);
     return {.tokenizer = reader.tokenizer(),
             .train = std::move(samples.train),
             .validation = std::move(samples.validation),
-            .rules = {.is_supervised = true, .has_pairs = data.supervised.has_pairs()}};
+            .rules = {.is_supervised = true, .has_pairs = data.supervised.has_pairs()},
+            .references = std::move(references)};
   }
   if (model.classifier || model.pairs) {
     LabelledData labelled = open_labelled_data(data, model, files);

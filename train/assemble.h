@@ -13,6 +13,7 @@
 #include "data/tokens/dataset.h"
 #include "offload/async_io/io_options.h"
 #include "offload/swap_format.h"
+#include "train/batches/reference_scores.h"
 #include "train/batches/sample_rules.h"
 #include "train/configured_model.h"
 #include "train/engine.h"
@@ -61,6 +62,7 @@ struct TrainingData {
   std::optional<SampleSet> validation;
   SampleRules rules;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
+  std::shared_ptr<RunReferences> references = nullptr;  // where samples are pairs of texts
 };
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON
 // lines.

@@ -103,7 +103,7 @@ FileVote Checkpointing::write_own(const std::string& tag) {
   CheckpointWriter writer(files_,
                           {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
                           owned_bytes(engine_));
-  put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .note = note_, .best = best_}, writer);
+  put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .notes = notes_}, writer);
   DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
 }
@@ -381,8 +381,7 @@ bool Checkpointing::take_set(const WholeSet& set) {
   engine_.store().restore_from_owned();
   after_ = memory_->restored_after();
   settle(&set, nullptr);
-  restored_note_ = memory_->restored_note();
-  restored_best_ = memory_->restored_best();
+  restored_ = memory_->restored_notes();
   note_lost(fmt::format("step {} in memory", set.id.step), memory_->lost());
   origin_ = "memory";
   return true;
@@ -396,8 +395,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
   const auto take = [&](CheckpointReader& reader) {
     judge(reader, label);
     if (refusal_.empty()) note_lost(label, restore_pieces(engine_, reader, tag.tag));
-    restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
-    restored_best_ = reader.has_state(kBestState) ? reader.state(kBestState) : "";
+    restored_ = notes_of(reader);
   };
   if (distributed_) {
     distributed_->read(tag.tag, tag.epoch,

@@ -48,11 +48,11 @@ class Checkpointing {
   const std::vector<std::string>& notices() const { return notices_; }
   // Rank 0: goes with every tag from now on; and what came with the state that load() took
   // (train/measure/step_note.h).
-  void set_note(std::string note) { note_ = std::move(note); }
-  const std::string& restored_note() const { return restored_note_; }
-  // The same of the best evaluation (train/settings/best_evaluation.h).
-  void set_best(std::string best) { best_ = std::move(best); }
-  const std::string& restored_best() const { return restored_best_; }
+  void set_note(std::string note) { notes_.steps = std::move(note); }
+  const std::string& restored_note() const { return restored_.steps; }
+  // The same of the best evaluation (train/watch/best_evaluation.h).
+  void set_best(std::string best) { notes_.best = std::move(best); }
+  const std::string& restored_best() const { return restored_.best; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable.
   // IoError, on every rank, if any of them could not write; the tags before are untouched.
   // ValidationError, on every rank, if the ranks disagree about N and must not, or if a number that
@@ -108,7 +108,7 @@ class Checkpointing {
   std::string origin_;                          // what load() took
   std::string saved_at_;                        // when it was saved, in words
   std::vector<std::string> notices_;
-  std::string note_, restored_note_, best_, restored_best_;
+  RunNotes notes_, restored_;
   int64_t begun_in_ = 0;         // the epoch that began this line of training
   std::vector<Ancestor> after_;  // what led to it
   ds::CommittedTag last_;

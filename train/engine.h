@@ -135,7 +135,7 @@ class Engine {
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
   // What is summed beside the loss, by the names of its metrics.
   std::vector<std::string_view> figures_of_loss() const {
-    return options_.preference ? preference_figures() : loss_parts(options_.model);
+    return options_.content.preference ? preference_figures() : loss_parts(options_.model);
   }
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();

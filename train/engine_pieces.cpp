@@ -208,9 +208,17 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
       writer.put_state(kLossScaleState, to_text(engine.scaling()));
     }
     if (!states.facts.empty()) writer.put_state(kFactsState, states.facts);
-    if (!states.note.empty()) writer.put_state(kNoteState, states.note);
-    if (!states.best.empty()) writer.put_state(kBestState, states.best);
+    const auto& [steps, best] = states.notes;
+    if (!steps.empty()) writer.put_state(kNoteState, steps);
+    if (!best.empty()) writer.put_state(kBestState, best);
   }
+}
+
+RunNotes notes_of(const CheckpointReader& reader) {
+  const auto text_of = [&](const char* state) {
+    return reader.has_state(state) ? reader.state(state) : std::string();
+  };
+  return {.steps = text_of(kNoteState), .best = text_of(kBestState)};
 }
 
 std::string bad_state_text(int64_t step, const std::string& bad, const std::string& rest) {

@@ -18,16 +18,20 @@ int64_t owned_bytes(Engine& engine);
 // Whose slots checkpoints have: the optimizer's family, and that of how its updates are made.
 std::string state_family(const EngineOptions& options, std::string_view family);
 // What rank 0 knows of the run beside the engine's state; empty: nothing.
+struct RunNotes {
+  std::string steps;  // that the launcher may not have heard of (train/measure/step_note.h)
+  std::string best;   // of its evaluations (train/watch/best_evaluation.h)
+};
 struct RunStates {
   std::string facts;  // by which a later run is compared (train/settings/resume_facts.h)
-  std::string note;  // of steps that the launcher may not have heard of (train/measure/step_note.h)
-  std::string best;  // of its evaluations (train/settings/best_evaluation.h)
+  RunNotes notes;
 };
 inline constexpr const char* kBestState = "best_evaluation";
 inline constexpr const char* kNoteState = "note";
 inline constexpr const char* kLossScaleState = "loss_scale";  // train/step/scaling_state.h
 inline constexpr const char* kMasterSlot =
     "weight";  // the fp32 master, among the optimizer's slots
+RunNotes notes_of(const CheckpointReader& reader);
 // Rank 0 adds the states that the whole engine has once, and those of the run. BadPiece if a number
 // is not finite, or a weight would not be in the type that the model computes with, so that nobody
 // could go on from that.

@@ -18,13 +18,13 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
     : engine_(engine),
       reports_(reports),
       options_(options),
-      source_(make_sample_source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
-                                 options.shape, options.place,
-                                 {.rules = options.rules,
-                                  .seed = options.seed,
-                                  .steps_of_mean = batches_of_evaluation(samples, options.shape,
-                                                                         options.batches),
-                                  .reference = options.reference})),
+      source_(make_sample_source(
+          samples, Sampler(samples.size(), SampleOrder::kSequential, 0), options.shape,
+          options.place,
+          {.rules = options.rules,
+           .seed = options.seed,
+           .steps_of_mean = batches_of_evaluation(samples, options.shape, options.batches),
+           .reference = options.reference})),
       batches_(batches_of_evaluation(samples, options.shape, options.batches)) {}
 
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {

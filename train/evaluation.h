@@ -28,8 +28,8 @@ class Evaluation {
     SamplePlace place{};
     SampleRules rules{};
     const ReferenceScores* reference = nullptr;  // of samples that are pairs of texts
-    uint64_t seed = 0;  // of what is masked, alike in each evaluation
-    BatchShape shape;   // one micro-batch on each rank
+    uint64_t seed = 0;                           // of what is masked, alike in each evaluation
+    BatchShape shape;                            // one micro-batch on each rank
     EvaluationSchedule schedule{};
     int64_t batches = 0;         // the first so many; 0: all
     double bytes_per_token = 0;  // of the set; 0: not known

@@ -39,7 +39,7 @@ FileVote MemoryTier::write_own(int buffer) {
       *slot,
       {.root = kRoot, .tag = default_tag(engine_.step()), .epoch = plan_.epoch, .rank = plan_.rank},
       owned_bytes(engine_));
-  put_pieces(engine_, plan_.rank, {.facts = "", .note = note_, .best = best_}, writer);
+  put_pieces(engine_, plan_.rank, {.facts = "", .notes = notes_}, writer);
   DS_FAILPOINT("memory.before_finish");
   return writer.finish();
 }
@@ -169,8 +169,7 @@ void MemoryTier::restore(const WholeSet& set) {
                 [&](CheckpointReader& reader) {
                   restored_after_ = reader.manifest().after;
                   lost_ = restore_pieces(engine_, reader, label);
-                  restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
-                  restored_best_ = reader.has_state(kBestState) ? reader.state(kBestState) : "";
+                  restored_notes_ = notes_of(reader);
                 }});
   DS_FAILPOINT("memory.restored");
 }

@@ -34,8 +34,8 @@ class MemoryTier {
   // number of one of them is not finite. A copy that cannot be taken here is a warning.
   void save(Replica replica);
   // Rank 0's, kept with the states saved from now on.
-  void set_note(std::string note) { note_ = std::move(note); }
-  void set_best(std::string best) { best_ = std::move(best); }  // the same of the best evaluation
+  void set_note(std::string note) { notes_.steps = std::move(note); }
+  void set_best(std::string best) { notes_.best = std::move(best); }  // of the best evaluation
 
   struct Found {
     std::vector<WholeSet> whole;    // newest first
@@ -45,8 +45,7 @@ class MemoryTier {
   // Fills the engine's shards. IoError on every rank if one of them cannot; then they must not be
   // used.
   void restore(const WholeSet& set);
-  const std::string& restored_note() const { return restored_note_; }  // that was kept with it
-  const std::string& restored_best() const { return restored_best_; }  // likewise
+  const RunNotes& restored_notes() const { return restored_notes_; }  // that were kept with it
   const std::vector<Ancestor>& restored_after() const { return restored_after_; }  // likewise
   const std::string& lost() const { return lost_; }  // what could not be gone on with, in words
   // Whether there is anything new to keep: the last step has changed the weights.
@@ -70,7 +69,8 @@ class MemoryTier {
   std::vector<PeerCopy> copies_;  // of all ranks
   std::vector<std::byte> chunk_;  // what is under way between memory and peer
   Found found_;
-  std::string note_, restored_note_, best_, restored_best_, lost_;
+  RunNotes notes_, restored_notes_;
+  std::string lost_;
   int64_t begun_in_ = 0;  // the epoch that began the line of training
   std::vector<Ancestor> after_, restored_after_;
   std::array<int, 2> next_buffer_{};  // of each kind, 0 or 1

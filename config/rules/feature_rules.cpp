@@ -97,9 +97,10 @@ void best_rules(const RuleContext& r) {
                    "data.validation_fraction");
   }
   if (stops && c.train.eval_every == 0) {
-    r.refuse_early("train.early_stopping_patience",
-                   "counts evaluations, and train.eval_every is 0, so that the only one comes after "
-                   "the last step; give train.eval_every");
+    r.refuse_early(
+        "train.early_stopping_patience",
+        "counts evaluations, and train.eval_every is 0, so that the only one comes after "
+        "the last step; give train.eval_every");
   }
   if (!stops && c.train.early_stopping_threshold != 0) {
     r.refuse_early("train.early_stopping_threshold",

@@ -8,8 +8,8 @@ namespace ds::detail {
 namespace {
 
 void loss_rules(const RuleContext& r, const PreferenceConfig& c) {
-  const bool smooths = c.loss_type == PreferenceLossType::kRobust ||
-                       c.loss_type == PreferenceLossType::kExoPair;
+  const bool smooths =
+      c.loss_type == PreferenceLossType::kRobust || c.loss_type == PreferenceLossType::kExoPair;
   const std::string key = "preference.label_smoothing";
   if (c.loss_type == PreferenceLossType::kExoPair && c.label_smoothing == 0) {
     r.refuse_early(key, "is 0, of which loss_type exo_pair takes the logarithm; give, say, 0.001");

@@ -306,6 +306,24 @@ void fields(Visitor& v, DataSection& c) {
 namespace {
 
 // What only GPUs have a choice in.
+// What follows from the losses of evaluations. The names are those of transformers.
+void fields_of_the_best(Visitor& v, TrainSection& c) {
+  v.field("keep_best", c.keep_best,
+          {.meaning = "Whether the state with the least validation loss is saved and kept beside "
+                      "the newest checkpoints, and becomes the model in final/.",
+           .effect = Effect::kUsed,
+           .synonyms = {"load_best_model_at_end"}});
+  v.field("early_stopping_patience", c.early_stopping_patience,
+          {.meaning = "After so many evaluations in turn whose loss is not less than the least one "
+                      "before, training ends as if all steps were made; 0: it goes on.",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field("early_stopping_threshold", c.early_stopping_threshold,
+          {.meaning = "A loss counts for that only if it is less by more than this.",
+           .effect = Effect::kUsed,
+           .min = 0});
+}
+
 void fields_of_gpus(Visitor& v, TrainSection& c) {
   v.field(
       "cuda_graphs", c.cuda_graphs,
@@ -417,20 +435,7 @@ void fields(Visitor& v, TrainSection& c) {
   v.field(
       "keep_checkpoints", c.keep_checkpoints,
       {.meaning = "Newest checkpoints to keep; 0 keeps all.", .effect = Effect::kUsed, .min = 0});
-  v.field("keep_best", c.keep_best,
-          {.meaning = "Whether the state with the least validation loss is saved and kept beside "
-                      "the newest checkpoints, and becomes the model in final/.",
-           .effect = Effect::kUsed,
-           .synonyms = {"load_best_model_at_end"}});
-  v.field("early_stopping_patience", c.early_stopping_patience,
-          {.meaning = "After so many evaluations in turn whose loss is not less than the least one "
-                      "before, training ends as if all steps were made; 0: it goes on.",
-           .effect = Effect::kUsed,
-           .min = 0});
-  v.field("early_stopping_threshold", c.early_stopping_threshold,
-          {.meaning = "By how much more than this a loss has to be less for that.",
-           .effect = Effect::kUsed,
-           .min = 0});
+  fields_of_the_best(v, c);
   v.field("save_in_memory_every", c.save_in_memory_every,
           {.meaning =
                "Steps between states kept in the memory of the hosts: after the loss of a process "

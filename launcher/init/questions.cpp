@@ -155,7 +155,8 @@ void Chooser::choose_format() {
   throw UsageError(
       fmt::format("--finetune: {} has no examples, which are records with \"messages\", "
                   "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and "
-                  "\"output\", \"input_ids\", or \"chosen\" and \"rejected\"; with --model the folder goes on with text",
+                  "\"output\", \"input_ids\", or \"chosen\" and \"rejected\"; with --model the "
+                  "folder goes on with text",
                   out_.data.front()));
 }
 

@@ -73,10 +73,10 @@ std::string data_text(const TrainingChoices& c) {
           ? "\n           \"validation_fraction\": 0.05,  // from the end, never trained on"
           : "";
   const std::string examples =
-      c.format.empty() ? ""
-                       : fmt::format("           \"format\": {},{} \"too_long\": \"truncate\",\n",
-                                     json_string(c.format),
-                                     has_pairs(c) ? "" : " \"packing\": true,");
+      c.format.empty()
+          ? ""
+          : fmt::format("           \"format\": {},{} \"too_long\": \"truncate\",\n",
+                        json_string(c.format), has_pairs(c) ? "" : " \"packing\": true,");
   return fmt::format(
       "  // {}\n"
       "  \"data\": {{\"train\": [{}],{}\n"
@@ -88,7 +88,8 @@ std::string data_text(const TrainingChoices& c) {
 
 std::string preference_text(const TrainingChoices& c) {
   if (!has_pairs(c)) return "";
-  return "\n  // The loss of pairs of answers. The reference is the model before training, which is "
+  return "\n  // The loss of pairs of answers. The reference is the model before training, which "
+         "is "
          "asked once.\n"
          "  \"preference\": {\"loss_type\": \"sigmoid\", \"beta\": 0.1},\n";
 }

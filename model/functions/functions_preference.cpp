@@ -33,7 +33,8 @@ Tensor preference_losses(Context& context, Var x, const LogitsSpec& spec,
     Context scoring = context.with(*context.store, nullptr);
     const Tensor of_tokens = linear_cross_entropy(scoring, x, spec, pairs.targets, grad_scale);
     kernels::preference_sums(
-        stream, {.losses = of_tokens, .targets = pairs.targets, .sides = pairs.sides, .sums = sums});
+        stream,
+        {.losses = of_tokens, .targets = pairs.targets, .sides = pairs.sides, .sums = sums});
   }
   if (Communicator* const sharers = context.parallel.group(Axis::kSequence)) {
     sharers->all_reduce(sums, ReduceOp::kSum, stream);

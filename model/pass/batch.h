@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "core/device/tensor.h"
+#include "kernels/preference/preference.h"
 #include "model/parallel/sequence_rows.h"
 
 namespace ds {
@@ -62,6 +64,9 @@ struct BatchContent {
   // Some targets are negative, as many as it happens, or weights differ: the loss is the mean over
   // what has weight in the global batch.
   bool is_uneven = false;
+  // Samples are pairs of texts whose losses are by this rule, and a step's loss is the mean over
+  // them.
+  std::optional<kernels::PreferenceRule> preference{};
   // Whether layers between the first and the last read of it.
   bool is_for_all_layers() const { return key_ranges || positions; }
 };

@@ -246,9 +246,9 @@ TEST_CASE("blocks that are run again are chosen by expressions, or by an error",
   TestStream own;
   PlainStore store(own.stream, 3);
   CHECK_THROWS_WITH(
-      make_stage(tiny_gpt2(true), DType::kF32, store, {0, 5},
-                 {.recomputed = {.recompute = {.part = RecomputedPart::kBlock},
-                                 .patterns = {"h.["}}}),
+      make_stage(
+          tiny_gpt2(true), DType::kF32, store, {0, 5},
+          {.recomputed = {.recompute = {.part = RecomputedPart::kBlock}, .patterns = {"h.["}}}),
       Catch::Contains("activation_checkpointing.modules: 'h.[' is no regular expression"));
 }
 

@@ -17,7 +17,7 @@ class ReferenceScores {
  public:
   using Pair = std::array<double, 2>;  // of the better text, and of the other one
 
-  // Of a set with so many samples; none is known.
+  // A set with so many samples, of which none is known.
   explicit ReferenceScores(int64_t samples) : pairs_(to_size(samples), kUnknown) {}
 
   int64_t samples() const { return std::ssize(pairs_); }
@@ -35,6 +35,11 @@ class ReferenceScores {
   static constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
   static constexpr Pair kUnknown{kNothing, kNothing};
   std::vector<Pair> pairs_;
+};
+
+// The samples of training, and those of validation, if there are some.
+struct RunReferences {
+  ReferenceScores train, validation;
 };
 
 }  // namespace ds

@@ -40,8 +40,7 @@ void write_references(FileSystem& files, const std::string& path, const std::str
                       const RunReferences& references) {
   const std::string body =
       bytes_of(references.train.pairs()) + bytes_of(references.validation.pairs());
-  files.write_text_atomically(path,
-                              std::string(kBegin) + digest_of_run(facts, body) + body);
+  files.write_text_atomically(path, std::string(kBegin) + digest_of_run(facts, body) + body);
 }
 
 std::string read_references(FileSystem& files, const std::string& path, const std::string& facts,

@@ -9,11 +9,6 @@
 
 namespace ds {
 
-// Of the samples of training, and of those of validation, if there are some.
-struct RunReferences {
-  ReferenceScores train, validation;
-};
-
 // `facts`: of what, and by whom, in words that another run does not have. IoError.
 void write_references(FileSystem& files, const std::string& path, const std::string& facts,
                       const RunReferences& references);

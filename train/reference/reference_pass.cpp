@@ -22,7 +22,7 @@ class WantedPairs final : public BatchSource {
     const int64_t whole = micro_batch_ * ranks_;
     return (std::ssize(pass_.wanted) + whole - 1) / whole;
   }
-  // Where in the list the samples of this rank's batch are; no place is after the last one.
+  // The place in the list of a sample of this rank's batch; none is after the last one.
   int64_t place_of(int64_t batch, int64_t row) const {
     const int64_t place = (batch * ranks_ + pass_.place.rank) * micro_batch_ + row;
     return std::min(place, std::ssize(pass_.wanted) - 1);
@@ -86,7 +86,8 @@ void score_references(Engine& engine, const ReferencePass& pass, ReferenceScores
   WantedPairs source(pass, engine.options().micro_batch, engine.mesh().size(Axis::kData));
   ScoreList own(source);
   const int64_t batches = source.batches();
-  engine.evaluate(source, batches, [&](int64_t done) { on_batch(done, batches); }, &own);
+  engine.evaluate(
+      source, batches, [&](int64_t done) { on_batch(done, batches); }, &own);
   for (const std::vector<WireScore>& of_rank : engine.host().gather_lists(own.take())) {
     for (const WireScore& score : of_rank) {
       const int64_t sample = nth(pass.wanted, score.place);

@@ -27,10 +27,10 @@ struct ReferenceSet {
 };
 
 struct RunReference {
-  std::string path{};                    // of the file, which rank 0 reads and writes
-  std::string facts{};                   // see write_references()
-  std::optional<std::string> model{};    // the folder with which the run begins
-  std::optional<std::string> folder{};   // the reference's own; nothing: it is that model
+  std::string path{};                   // of the file, which rank 0 reads and writes
+  std::string facts{};                  // see write_references()
+  std::optional<std::string> model{};   // the folder with which the run begins
+  std::optional<std::string> folder{};  // the reference's own; nothing: it is that model
   SamplePlace place{};
   ReferenceSet train{}, validation{};
   std::function<void(int64_t done, int64_t of)> on_batch = [](int64_t, int64_t) {};

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "data/supervised/preference_samples.h"
+#include "data/supervised/preference_examples.h"
 #include "data/supervised/supervised_samples.h"
 #include "data/tokenizer/tokenizer.h"
 

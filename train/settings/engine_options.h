@@ -9,7 +9,6 @@
 #include "config/families/list.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/matmul/matmul.h"
-#include "kernels/preference/preference.h"
 #include "model/modules/stage.h"
 #include "model/parallel/pipeline_schedule.h"
 #include "model/pass/context.h"
@@ -54,8 +53,6 @@ struct EngineOptions {
   int64_t micro_batch = 1;  // samples per rank and micro-step
   int64_t length = 1;       // tokens per sample; with a module 1
   BatchContent content{};   // what samples hold beside tokens and targets
-  // Samples are pairs of texts, and a step's loss is the mean over them.
-  std::optional<kernels::PreferenceRule> preference = std::nullopt;
   // If a curriculum says how long samples are, steps have the beginnings of theirs.
   std::optional<CurriculumOptions> lengths = std::nullopt;
   SharedLayers shared_layers{};

@@ -50,7 +50,7 @@ PipelineShape pipeline_shape(const EngineOptions& options, int stages) {
 }
 
 int64_t EngineOptions::losses_per_sample(const StepShape& shape) const {
-  if (preference) return 1;
+  if (content.preference) return 1;
   return module ? module->parts().losses_per_sample : shape.length;
 }
 
@@ -111,7 +111,7 @@ std::unique_ptr<PipelineStage> make_chunk(const EngineOptions& options, Paramete
                                           const TensorPlace& tensor) {
   if (options.module) return options.module->make_stage(store, layers);
   return make_stage(options.model, options.dtype, store, layers,
-                    {.recomputed = recomputed, .preference = options.preference}, tensor);
+                    {.recomputed = recomputed, .preference = options.content.preference}, tensor);
 }
 
 std::vector<ParamSpec> specs_of_layers(const EngineOptions& options, const TensorPlace& tensor) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/reader/value.h"
-#include "train/settings/state_fields.h"
+#include "train/measure/state_fields.h"
 
 namespace ds {
 std::string to_text(const ScalingState& state) {
@@ -27,8 +27,8 @@ ScalingState parse_scaling_state(const std::string& text) {
                                       // Older ones do not count it.
                                       .stuck = in.has("stuck") ? in.integer("stuck") : 0}};
   if (state.skipped < 0 || state.scaler.stuck < 0 || !(state.scaler.scale > 0)) {
-    in.refuse(fmt::format("has skipped {} steps and scales by {}", state.skipped,
-                          state.scaler.scale));
+    in.refuse(
+        fmt::format("has skipped {} steps and scales by {}", state.skipped, state.scaler.scale));
   }
   return state;
 }

@@ -33,8 +33,8 @@ class TagSaver final : public StepObserver {
         options_(options),
         schedule_(options.schedule) {}
 
-  // Now, whatever the schedule says; false if it failed. IoError on every rank when SaveSchedule has
-  // had enough.
+  // Now, whatever the schedule says; false if it failed. IoError on every rank when SaveSchedule
+  // has had enough.
   bool save_and_go_on();
   // The same, and what is saved is kept always, and exported at the end.
   bool save_and_keep();

@@ -33,7 +33,8 @@ TEST_CASE("preference training is refused by the key that is wrong", "[config]")
       {pairs + R"(, "packing": true)", "", "data.packing: excludes data.format preference"},
       {pairs + R"(, "too_long": "split")", "", "data.too_long: split: half of an answer"},
       {pairs + R"(, "chat": {"train_on": "user"})", "", "data.chat.train_on: is for data.format"},
-      {pairs + R"(, "reset_position_ids": true)", "", "data.reset_position_ids: has nothing to say"},
+      {pairs + R"(, "reset_position_ids": true)", "",
+       "data.reset_position_ids: has nothing to say"},
       {pairs, R"(, "preference": {"beta": 0})", "preference.beta: got 0"},
       {pairs, R"(, "preference": {"loss_type": "sigmod"})", "preference.loss_type: "},
       {pairs, R"(, "preference": {"loss_type": "exo_pair"})",
@@ -47,7 +48,8 @@ TEST_CASE("preference training is refused by the key that is wrong", "[config]")
       {pairs, R"(, "preference": {"reference": "a"}, "lora": {})",
        "preference.reference: excludes lora"},
       {pairs, R"(, "train": {"resume_from": "a"})", "train.resume_from: excludes data.format"},
-      {pairs, R"(, "eigenvalue": {"enabled": true})", "eigenvalue: excludes data.format preference"},
+      {pairs, R"(, "eigenvalue": {"enabled": true})",
+       "eigenvalue: excludes data.format preference"},
   }));
   CAPTURE(data, rest);
   CHECK_THAT(why(data, rest), Catch::Contains(message));

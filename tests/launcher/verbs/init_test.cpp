@@ -40,11 +40,13 @@ InitContext two_ranks() {
     return {};
   };
   out.exists = [](const std::string& path) {
-    return path == "chat.jsonl" || path == "pairs.jsonl" || path == "a.txt" || path == "b.txt" || path == "gpt2" ||
-           path == "bare" || path == "bpe" || path == "empty" || path == "bytes";
+    return path == "chat.jsonl" || path == "pairs.jsonl" || path == "a.txt" || path == "b.txt" ||
+           path == "gpt2" || path == "bare" || path == "bpe" || path == "empty" || path == "bytes";
   };
   out.format_of = [](const std::vector<std::string>& paths) {
-    return paths.front() == "chat.jsonl" ? "chat" : paths.front() == "pairs.jsonl" ? "preference" : "text";
+    return paths.front() == "chat.jsonl"    ? "chat"
+           : paths.front() == "pairs.jsonl" ? "preference"
+                                            : "text";
   };
   out.file_bytes = [](const std::string& path) {
     return path.ends_with(".txt") ? std::optional<int64_t>(1'000'000) : std::nullopt;

@@ -109,8 +109,8 @@ struct GoldenTraining {
   std::function<std::unique_ptr<BatchSource>(const SamplePlace& place, const BatchShape& batch)>
       source;
   // Before the first step, when the engine has its weights.
-  std::function<void(Engine& engine, const SamplePlace& place)> prepare =
-      [](Engine&, const SamplePlace&) {};
+  std::function<void(Engine& engine, const SamplePlace& place)> prepare = [](Engine&,
+                                                                             const SamplePlace&) {};
   std::function<void(Engine& engine, const BatchShape& batch, Metrics& metrics)> evaluate =
       [](Engine&, const BatchShape&, Metrics&) {};
 };

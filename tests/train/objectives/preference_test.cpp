@@ -45,20 +45,18 @@ class Preferring {
         {.source =
              [&](const SamplePlace& place, const BatchShape& batch) {
                return make_sample_source(data_.train, in_order(), batch, place,
-                                         {.rules = data_.rules,
-                                          .reference = &references_.train});
+                                         {.rules = data_.rules, .reference = &references_.train});
              },
-         .prepare =
-             [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
+         .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
   }
   // What the reference says, asked on so many ranks.
   ReferenceScores scores(const Shares& share) {
     run_.config.train.steps = 0;
-    train_folder(run_, share,
-                 {.source = [](const SamplePlace&, const BatchShape&) {
-                    return std::unique_ptr<BatchSource>();
-                  },
-                  .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
+    train_folder(
+        run_, share,
+        {.source = [](const SamplePlace&,
+                      const BatchShape&) { return std::unique_ptr<BatchSource>(); },
+         .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
     return references_.train;
   }
   const SampleSet& samples() const { return data_.train; }
@@ -197,14 +195,14 @@ TEST_CASE("pairs train as TRL's DPOTrainer trains them, on any mesh", "[train]")
 }
 
 TEST_CASE("each loss of pairs trains as TRL's", "[train]") {
-  const std::string name = GENERATE(as<std::string>(), "sigmoid_norm", "hinge", "ipo", "exo_pair",
-                                    "nca_pair", "robust", "bco_pair", "sppo_hard", "apo_zero",
-                                    "apo_down", "discopop");
+  const std::string name =
+      GENERATE(as<std::string>(), "sigmoid_norm", "hinge", "ipo", "exo_pair", "nca_pair", "robust",
+               "bco_pair", "sppo_hard", "apo_zero", "apo_down", "discopop");
   const bool smooths = name == "exo_pair" || name == "robust";
   CAPTURE(name);
   Preferring run("pairs_chat",
-                 fmt::format(R"(, "preference": {{"loss_type": "{}", "label_smoothing": {}}})", name,
-                             smooths ? 0.1 : 0.0));
+                 fmt::format(R"(, "preference": {{"loss_type": "{}", "label_smoothing": {}}})",
+                             name, smooths ? 0.1 : 0.0));
   check_steps(run.train({.ranks = 2, .stage = 2}), run.wanted("runs", name));
 }
 
@@ -226,8 +224,8 @@ TEST_CASE("a reference may be a model of its own, of the same kind", "[train]") 
   const std::string key = "\"rms_norm_eps\": ";
   other.insert(other.find(key) + key.size(), "1");
   run.run().files.write_text_atomically("/golden/reference/config.json", other);
-  CHECK_THROWS_WITH(run.train({}), Catch::Contains("preference.reference: ") &&
-                                       Catch::Contains("rms_norm_eps"));
+  CHECK_THROWS_WITH(run.train({}),
+                    Catch::Contains("preference.reference: ") && Catch::Contains("rms_norm_eps"));
 }
 
 }  // namespace

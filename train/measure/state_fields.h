@@ -10,8 +10,8 @@ namespace ds {
 
 class StateFields {
  public:
-  // what: whose state it is, as messages say it ("the loss scaler of a checkpoint"). ValidationError
-  // for a text that is no object, and below for a field that is not there or is something else.
+  // what: whose state it is, in messages ("the loss scaler of a checkpoint"). ValidationError for a
+  // text that is no object, and below for a field that is not there or is something else.
   StateFields(const std::string& text, std::string what);
 
   bool has(const char* key) const { return object_.find(key) != nullptr; }

@@ -1,9 +1,9 @@
-#include "train/settings/best_evaluation.h"
+#include "train/watch/best_evaluation.h"
 
 #include <cmath>
 
 #include "config/reader/value.h"
-#include "train/settings/state_fields.h"
+#include "train/measure/state_fields.h"
 
 namespace ds {
 

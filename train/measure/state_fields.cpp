@@ -1,4 +1,4 @@
-#include "train/settings/state_fields.h"
+#include "train/measure/state_fields.h"
 
 #include <fmt/format.h>
 
