@@ -12,7 +12,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/hosts/distributed_tags.h"
 #include "core/files/file.h"
-#include "train/engine.h"
+#include "train/engine_pieces.h"
 #include "train/memory_tier.h"
 #include "train/model_folder.h"
 #include "train/settings/job.h"

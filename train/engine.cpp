@@ -435,7 +435,8 @@ void Engine::restore_scaling(const std::optional<ScalingState>& saved) {
 }
 
 double Engine::evaluate(BatchSource& source, int64_t batches,
-                        const std::function<void(int64_t done)>& on_batch, ScoreObserver* scores) {
+                        const std::function<void(int64_t done)>& on_batch, ScoreObserver* scores,
+                        Metrics* figures) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
   const StepResources place = place_on(store_, nullptr, full_shape());
@@ -461,6 +462,11 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
   const StepOutcome outcome = scalars_.read_back();
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
   require_none_found("evaluation", outcome.found);
+  if (figures != nullptr) {
+    for (int64_t part = 0; const std::string_view name : figures_of_loss()) {
+      figures->set(name, outcome.sums.parts[part++] / tokens);
+    }
+  }
   return outcome.sums.loss / tokens;
 }
 

@@ -82,11 +82,11 @@ class Engine {
   void recorded_micro_steps(BatchSource& source, const StepShape& shape);
   // Mean loss over `batches` micro-batches per rank of the validation source. InternalError while
   // steps are under way. scores: hears those of classes on the ranks that count losses; may be
-  // null.
+  // null. figures: gets means of what is summed beside the loss; may be null, too.
   double evaluate(
       BatchSource& source, int64_t batches,
       const std::function<void(int64_t done)>& on_batch = [](int64_t) {},
-      ScoreObserver* scores = nullptr);
+      ScoreObserver* scores = nullptr, Metrics* figures = nullptr);
 
   // Room for the keys and values of a sample of text; nobody reads those of its last token.
   KvCache sample_cache();

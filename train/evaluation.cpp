@@ -37,8 +37,13 @@ void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   DS_FAILPOINT("train.evaluate");
   ClassCounts counts;
   const bool has_classes = options_.rules.scored && options_.rules.scored->values == 0;
-  loss_ = engine_.evaluate(*source_, batches_, progress, has_classes ? &counts : nullptr);
+  Metrics figures;
+  loss_ = engine_.evaluate(*source_, batches_, progress, has_classes ? &counts : nullptr, &figures);
   metrics.set("validation_loss", *loss_);
+  if (options_.rules.has_pairs) {
+    metrics.set("validation_reward_accuracy", figures.at("reward_accuracy"));
+    metrics.set("validation_reward_margin", figures.at("reward_margin"));
+  }
   if (!has_classes) return;
   accuracy_ = share_of_right(engine_.host().gather(counts.counts()));
   metrics.set("validation_accuracy", *accuracy_);

@@ -38,7 +38,8 @@ class Evaluation {
 
   bool due(int64_t steps_done) const { return options_.schedule.due(steps_done); }
   // Adds the mean loss, "validation_loss", and of classes "validation_accuracy", the share of the
-  // samples whose one class has the highest score, if an evaluation is due after this many steps.
+  // samples whose one class has the highest score, and of pairs "validation_reward_accuracy" and
+  // "validation_reward_margin", if an evaluation is due after this many steps.
   void after(int64_t steps_done, Metrics& metrics);
   // "validation_loss", "validation_accuracy", "validation_bits_per_byte"
   void measure(Measured& measured) const;

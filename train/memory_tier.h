@@ -16,7 +16,7 @@
 
 #include "checkpoint/hosts/checkpoint_memory.h"
 #include "checkpoint/hosts/distributed_sets.h"
-#include "train/engine.h"
+#include "train/engine_pieces.h"
 #include "train/settings/job.h"
 
 namespace ds {

@@ -127,6 +127,11 @@ constexpr std::array kTable{
               .help = "Mean of what the better answer's reward is more than the other's.",
               .shown = "margin {:.3f}",
               .place = 13},
+    MetricRow{.name = "validation_reward_accuracy",
+              .in_files = MetricInFiles::kWherePresent,
+              .shown = "validation pairs right {:.3f}",
+              .place = 14},
+    MetricRow{.name = "validation_reward_margin", .in_files = MetricInFiles::kWherePresent},
     // These say where the time of rank 0 went, in seconds: in the step, in the evaluation after it,
     // in pauses since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},

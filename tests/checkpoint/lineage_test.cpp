@@ -188,6 +188,12 @@ TEST_CASE("the newest that are progress stay", "[checkpoint]") {
   CHECK(surplus({{.step = 9}, {.step = 6}, {.step = 3}}, 1, 6) == Names{"3"});
   CHECK(surplus({{.step = 9}, {.step = 6}}, 2, 9).empty());
   CHECK(surplus({{.step = 9}}, 1, 5).empty());
+  // One that is kept always takes the place of none.
+  const std::vector<CommittedTag> four =
+      list_of({{.step = 9}, {.step = 6}, {.step = 3}, {.step = 1}}).tags;
+  CHECK(surplus_of(four, {1, four[2].tag}, 9) == Names{four[1].tag, four[3].tag});
+  CHECK(surplus_of(four, {1, four[0].tag}, 9).size() == 3);
+  CHECK(surplus_of(four, {1, "global_step7"}, 9).size() == 3);
   // One of a skipped step pushes none out, and goes when there is progress again.
   CHECK(surplus({{.step = 9, .skipped = true}, {.step = 6}, {.step = 3}}, 2, 9).empty());
   CHECK(surplus({{.step = 9, .skipped = true}, {.step = 6}, {.step = 3}}, 1, 9) == Names{"3"});

@@ -99,7 +99,7 @@ TEST_CASE("the end follows a completion within the frame, unless it is there", "
 }
 
 TEST_CASE("both completions begin where the prompt's own tokens end in either", "[data]") {
-  // The prompt alone ends with ">", with which one of the completions begins.
+  // The prompt by itself ends with ">", with which one of the completions begins.
   CHECK(read({.frame = {.before = {}, .after = {'>'}}},
              R"({"prompt": "a", "chosen": ">b", "rejected": "c"})") == Two{"a[>b>]", "a[c>]"});
   // What the template writes otherwise, once a reply follows, is left to the completions.

@@ -22,6 +22,7 @@ expect 0 pairs.json --num-ranks 1 --run-dir one
 expect 0 pairs.json --num-ranks 2 --run-dir two
 near "$(last two loss)" "$(last one loss)" "two ranks"
 near "$(last two reward_margin)" "$(last one reward_margin)" "rewards on two ranks"
+near "$(last two validation_reward_margin)" "$(last one validation_reward_margin)" "rewards of the evaluation"
 near "$(last two validation_loss)" "$(last one validation_loss)" "the evaluation of two ranks"
 awk "BEGIN { exit !($(last one reward_accuracy) == 1 && $(last one loss) < 0.4) }" || fail "nothing is learnt"
 

@@ -103,6 +103,26 @@ TEST_CASE("the newest steps go with a tag", "[train]") {
   });
 }
 
+TEST_CASE("what is saved to be kept stays, and is what is exported", "[train]") {
+  MemoryFileSystem disk;
+  with_saver(disk, kNever, [&](Saving& saving) {
+    saving.checkpoints.set_best("the best");
+    saving.edge(2);
+    saving.engine.restore_step(3);
+    CHECK(saving.saver.save_and_keep());
+    for (const int64_t step : {4, 6, 8}) saving.edge(step);
+    CHECK(disk.exists("/run/checkpoints/global_step3"));
+    Checkpointing again(saving.engine, disk, saving.plan, {});
+    again.load(std::nullopt);
+    CHECK(again.restored_best() == "the best");
+    CHECK(again.keep_always("global_step3"));
+    CHECK_FALSE(again.keep_always("global_step5"));
+    fill(disk);
+    saving.engine.restore_step(9);
+    CHECK_FALSE(saving.saver.save_and_keep());
+  });
+}
+
 TEST_CASE("a save that fails is a warning, and is tried again", "[train]") {
   MemoryFileSystem disk;
   with_saver(disk, kNever, [&](Saving& saving) {
