@@ -50,7 +50,8 @@ DType final_dtype(const Config& config);
 // ConfigError where the file has rules for layers that ranks share, and the model splits these
 // otherwise. What there is to note of the others: which are for no layer.
 std::vector<std::string> require_partition(const Config& config, const ModelConfig& model);
-// data.sequence_length, or the model's longest. ConfigError where the model has fewer positions.
+// data.sequence_length, or the model's longest text. ConfigError where the model has fewer
+// positions.
 int64_t sequence_length(const DataSection& data, const ModelConfig& model);
 // Tokens of the text that train.sample_prompt begins, 0 without one. ConfigError where the model
 // has fewer positions.

@@ -180,8 +180,14 @@ PreferenceRecord PreferenceReader::of_messages(const rapidjson::Value* prompt,
   Messages better = messages_in(chosen, chosen_), worse = messages_in(rejected, rejected_);
   if (std::ranges::equal(better, worse, says_the_same)) refuse_equal();
   Messages shared;
-  if (prompt == nullptr) {
-    const int64_t count = shared_messages(better, worse);
+  const int64_t count = shared_messages(better, worse);
+  // A text that stands in what both begin with says it once more (UltraFeedback's records).
+  const bool is_told_again =
+      prompt != nullptr && prompt->IsString() &&
+      std::any_of(better.begin(), better.begin() + count, [&](const RecordMessage& message) {
+        return message.content == string_of(*prompt);
+      });
+  if (prompt == nullptr || is_told_again) {
     if (count == 0) {
       refuse_record(place_, fmt::format("there is no \"prompt\", and \"{}\" and \"{}\" begin with "
                                         "different messages; expected a prompt, or conversations "

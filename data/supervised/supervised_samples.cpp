@@ -113,11 +113,12 @@ void SupervisedSamples::add(const PreferencePair& pair, const RecordPlace& place
   ++records_;
   const size_t chosen = pair.chosen.ids.size(), rejected = pair.rejected.ids.size();
   const size_t room = to_size(form_.length.tokens);
-  const bool is_long = chosen + rejected > room;
+  const size_t longest = narrow<size_t>(std::min(form_.longest, form_.length.tokens));
+  const bool is_long = chosen + rejected > room || std::max(chosen, rejected) > longest;
   if (is_long && form_.too_long == LongExamples::kDrop) return dropped_.add(place);
   if (is_long) cut_.add(place);
   const auto kept = [&](size_t size, size_t other) {
-    return std::min(size, std::max(room / 2, room - std::min(room, other)));
+    return std::min({size, longest, std::max(room / 2, room - std::min(room, other))});
   };
   const size_t of_chosen = kept(chosen, rejected), of_rejected = kept(rejected, chosen);
   if (!teaches(std::span(pair.chosen.loss_mask).first(of_chosen)) ||

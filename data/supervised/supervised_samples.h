@@ -21,6 +21,7 @@ enum class LongExamples { kTruncate, kSplit, kDrop };
 
 struct SupervisedForm {
   SampleLength length{};
+  int64_t longest = INT64_MAX;  // tokens of one text of a pair
   LongExamples too_long = LongExamples::kTruncate;
   std::optional<int64_t> packing_window{};  // examples; nothing: each has a sample of its own
 };
@@ -54,8 +55,8 @@ std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
                                                    const SupervisedForm& form);
 
 // The same of pairs, of which each is a sample: the chosen sequence, and directly behind it the
-// rejected one. A pair is too long if both together are; cut, a sequence keeps half of the sample,
-// or what the other one leaves of it. A pair that teaches nothing on either side is left out.
+// rejected one. A pair is too long if both together are, or one of them for itself; cut, a sequence
+// keeps half of the sample, or what the other one leaves of it. A pair that teaches nothing on either side is left out.
 // Pairs are neither packed nor split.
 std::shared_ptr<const TokenSource> open_preferences(FileSystem& files,
                                                     std::span<const std::string> paths,

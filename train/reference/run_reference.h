@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/sampler.h"
 #include "train/engine.h"
 #include "train/reference/reference_file.h"
 #include "train/reference/reference_pass.h"

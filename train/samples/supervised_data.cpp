@@ -155,6 +155,7 @@ SupervisedReader::SupervisedReader(const DataSection& data, const ModelConfig& m
                                    FileSystem& files)
     : files_(files),
       form_{.length = data.sequence_length.value_or(dimensions(model).positions),
+            .longest = dimensions(model).positions,
             .too_long = long_examples(data.supervised.too_long)} {
   require_supervised(model);
   if (data.supervised.packing) form_.packing_window = data.supervised.packing_window;

@@ -103,6 +103,12 @@ TEST_CASE("what two conversations begin with alike is their prompt", "[data]") {
   const std::string c = R"({"role": "assistant", "content": "c"})";
   const std::string d = R"({"role": "user", "content": "d"})";
   CHECK(talk_of(pair(b, c)) == Texts{"u:a ", "a:b ", "a:c "});
+  // UltraFeedback's prompt is the text of a message that both have.
+  const auto with_prompt = [&](const std::string& prompt) {
+    return fmt::format(R"({{"prompt": "{}", {})", prompt, pair(b, c).substr(1));
+  };
+  CHECK(talk_of(with_prompt("a")) == Texts{"u:a ", "a:b ", "a:c "});
+  CHECK_THROWS_WITH(read(with_prompt("b")), Contains("\"prompt\" is no list of messages"));
   CHECK(talk_of(pair(b + "," + d, b + "," + c)) == Texts{"u:a a:b ", "u:d ", "a:c "});
   // One begins the other: the last message that is shared is left to both.
   CHECK(talk_of(pair(b, b + "," + d)) == Texts{"u:a ", "a:b ", "a:b u:d "});

@@ -83,6 +83,10 @@ TEST_CASE("a sequence of a long pair keeps half of the sample, or what the other
   CHECK(cut(8, "a", "uvwxyz") == "pa$puvwx");
   CHECK(cut(8, "abcdef", "u") == "pabcdpu$");
   CHECK(cut(8, "ab", "uv") == "pab$puv$");
+  // A model may have fewer positions than a sample has tokens.
+  const Opened few = open(pair_of(1, "abcdef", "u"), {.length = 12, .longest = 5});
+  CHECK(row_of(few, 0).text == "pabcdpu$....");
+  CHECK(few.source->notes().size() == 1);
   const std::string text = pair_of(1, "a", "b") + pair_of(1, "abcdef", "u") + pair_of(1, "a", "c") +
                            pair_of(1, "abcdefg", "u");
   CHECK(open(text, {.length = 8}).source->notes() ==

@@ -44,8 +44,8 @@ class Preferring {
         run_, share,
         {.source =
              [&](const SamplePlace& place, const BatchShape& batch) {
-               return make_sample_source(data_.train, in_order(), batch, place,
-                                         {.rules = data_.rules, .reference = &references_.train});
+               return make_sample_source(data_->train, in_order(), batch, place,
+                                         {.rules = data_->rules, .reference = &references_.train});
              },
          .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
   }
@@ -59,24 +59,24 @@ class Preferring {
          .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
     return references_.train;
   }
-  const SampleSet& samples() const { return data_.train; }
+  const SampleSet& samples() const { return data_->train; }
   const rapidjson::Value& wanted(const char* section, const std::string& name) const {
     return run_.golden[section][name.c_str()];
   }
   GoldenFolder& run() { return run_; }
 
  private:
-  Sampler in_order() const { return {data_.train.size(), SampleOrder::kSequential, 0}; }
+  Sampler in_order() const { return {data_->train.size(), SampleOrder::kSequential, 0}; }
   static RunReferences unasked(int64_t samples) {
     return {.train = ReferenceScores(samples), .validation = ReferenceScores(0)};
   }
   void ask(Engine& engine, const SamplePlace& place) {
-    RunReferences own = unasked(data_.train.size());
+    RunReferences own = unasked(data_->train.size());
     RunReference run{.path = "/reference.bin", .facts = "of a test", .place = place};
     run.model = run_.folder;
     if (run_.config.preference) run.folder = run_.config.preference->reference;
-    run.train = {.samples = &data_.train,
-                 .wanted = samples_of_steps(in_order(), 4, 0, 5, data_.train.size())};
+    run.train = {.samples = &data_->train,
+                 .wanted = samples_of_steps(in_order(), 4, 0, 5, data_->train.size())};
     const FilledReferences filled = fill_references(engine, run_.files, run, 0, own);
     CHECK(filled.notices.empty());
     CHECK((filled.weights == WeightsAfter::kOther) == run.folder.has_value());
@@ -97,7 +97,7 @@ class Preferring {
 
   GoldenFolder run_;
   ModelConfig model_;
-  TrainingData data_;
+  std::optional<TrainingData> data_;
   std::once_flag filled_;
   RunReferences references_ = unasked(0);
 };

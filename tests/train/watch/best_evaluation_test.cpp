@@ -40,7 +40,7 @@ TEST_CASE("a run is over after so many evaluations that are no better", "[train]
   CHECK(heard({.patience = 2}, {3, 4, 2, 4, 5}).over_after == 5);
   CHECK(heard({.patience = 2}, {3, 3, 3}).over_after == 3);
   CHECK(heard({.patience = 1}, {3, 2, 1}).over_after == 0);
-  // By less than the threshold it is the best, and no better.
+  // A loss that is less by no more than the threshold is the best one, and no better.
   const Heard slow = heard({.patience = 2, .threshold = 0.5}, {3, 2.75, 2.5, 1});
   CHECK(slow.over_after == 3);
   CHECK(slow.best == Steps{1, 2, 3, 4});
