@@ -26,7 +26,7 @@ void TagSaver::at_edge(int64_t steps_done) {
 void TagSaver::before_exit(RunEnd end) {
   if (end == RunEnd::kDone) require_updates();
   if (end == RunEnd::kDone && !options_.at_end) return;
-  insist([this] { save(); });
+  if (saved_step_ != engine_.step()) insist([this] { save(); });
   if (end != RunEnd::kDone) return;
   DS_FAILPOINT("train.before_export");
   progress("export");

@@ -11,7 +11,7 @@ expect_text out "the least validation loss"
 expect_text out "What color is "
 [ -s chat/final/adapter_model.safetensors ] || fail "no adapters are there"
 expect 0 merge chat chat_model
-expect 0 "$example/preferences.json" --run-dir preferred "model.folder=$PWD/chat_model" "data.tokenizer=$PWD/chat_model"
+expect 0 "$example/preferences.json" --run-dir preferred "model=$PWD/chat_model"
 last=$(sed -n 's/.*"reward_accuracy": \([-+.0-9e]*\)[,}].*/\1/p' preferred/metrics.jsonl | tail -1)
 awk "BEGIN { exit !($last == 1) }" || fail "after 20 steps the share of pairs that are right is $last"
 expect 0 generate preferred/final --chat --prompt "What color is the sky?" --max-tokens 8
