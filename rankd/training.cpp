@@ -267,9 +267,9 @@ class TrainingRun {
   Checkpointing checkpoints_;
   PhaseWatch phases_;
   StepObservers observers_;
-  TagSaver& saver_;  // one of them
+  TagSaver& saver_;  // one of the observers
   const Evaluations evaluations_;
-  TraceRecorder* trace_ = nullptr;  // likewise
+  TraceRecorder* trace_ = nullptr;  // one of the observers, too
   const std::unique_ptr<BatchSource> train_;
   const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does
   // When the step whose result is next was begun, or the result before it taken, if that was later.

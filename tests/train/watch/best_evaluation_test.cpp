@@ -43,6 +43,7 @@ TEST_CASE("a run is over after so many evaluations that are no better", "[train]
   // A loss that is less by no more than the threshold is the best one, and no better.
   const Heard slow = heard({.patience = 2, .threshold = 0.5}, {3, 2.75, 2.5, 1});
   CHECK(slow.over_after == 3);
+  CHECK(heard({.patience = 2, .threshold = 0.25}, {3, 2.75, 2.5}).over_after == 3);
   CHECK(slow.best == Steps{1, 2, 3, 4});
   CHECK(heard({.patience = 2, .threshold = 0.5}, {3, 2.75, 2}).over_after == 0);
 }
