@@ -215,7 +215,7 @@ DType final_dtype(const Config& config) {
 int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
   const int64_t positions = dimensions(model).positions;
   const int64_t length = data.sequence_length.value_or(positions);
-  // Of a pair each text begins anew at the first position.
+  // Each text of a pair begins anew at the first position.
   if (length > (data.supervised.has_pairs() ? 2 : 1) * positions) {
     throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions{}",
                                   length, positions,

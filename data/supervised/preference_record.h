@@ -25,7 +25,8 @@ struct PreferenceRecord {
 // of which a completion may have one that stands in no list. "messages" or ShareGPT's
 // "conversations" are a prompt, too. Without any prompt it is what both completions begin with
 // alike: all messages of it but the last of either, or all characters but a space at the end, as
-// TRL's extract_prompt leaves them; a prompt that is the text of one of these messages is the same. An empty text is a completion that ends at once.
+// TRL's extract_prompt leaves them; a prompt that is the text of one of these messages is the same.
+// An empty text is a completion that ends at once.
 // DataError with file and line for other forms, for completions that are equal, and where what a
 // prompt seems to be would not be read.
 PreferenceRecord preference_record(const rapidjson::Value& object, const PreferenceFields& fields,

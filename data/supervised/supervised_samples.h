@@ -56,8 +56,8 @@ std::shared_ptr<const TokenSource> open_supervised(FileSystem& files,
 
 // The same of pairs, of which each is a sample: the chosen sequence, and directly behind it the
 // rejected one. A pair is too long if both together are, or one of them for itself; cut, a sequence
-// keeps half of the sample, or what the other one leaves of it. A pair that teaches nothing on either side is left out.
-// Pairs are neither packed nor split.
+// keeps half of the sample, or what the other one leaves of it. A pair that teaches nothing on
+// either side is left out. Pairs are neither packed nor split.
 std::shared_ptr<const TokenSource> open_preferences(FileSystem& files,
                                                     std::span<const std::string> paths,
                                                     const PairReader& reader,
