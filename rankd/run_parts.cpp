@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "config/families/hf_config.h"
+#include "core/files/digest.h"
 #include "core/tasks/clock.h"
 
 namespace ds {
@@ -32,6 +33,11 @@ RunFacts facts_of(const RunParts& parts, const BatchShape& batch) {
           .sequence_length = engine.length,
           .order = order_text(config),
           .saved_at = 0};
+}
+
+// One micro-batch on each rank.
+BatchShape shape_of_evaluation(const BatchShape& batch) {
+  return {.micro_batch = batch.micro_batch, .ranks = batch.ranks};
 }
 
 EvaluationSchedule evaluations_in(const TrainSection& train, int64_t steps) {
@@ -74,13 +80,17 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
                                           RunReports& reports, int64_t steps) {
   const TrainingData& data = parts.data;
   if (!data.validation) return nullptr;
+  const BatchShape shape = shape_of_evaluation(batch);
+  const std::string unequal =
+      unequal_evaluation(*data.validation, shape, parts.config.train.eval_batches);
+  if (parts.plan.rank == 0 && !unequal.empty()) parts.control.report_text("note: " + unequal);
   return std::make_unique<Evaluation>(
       parts.engine, reports, *data.validation,
       Evaluation::Options{.place = place_of(parts.engine),
                           .rules = data.rules,
                           .reference = data.references ? &data.references->validation : nullptr,
                           .seed = static_cast<uint64_t>(parts.config.train.seed),
-                          .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
+                          .shape = shape,
                           .schedule = evaluations_in(parts.config.train, steps),
                           .batches = parts.config.train.eval_batches,
                           .bytes_per_token = data.validation_bytes_per_token});
@@ -100,7 +110,7 @@ RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunRep
       .wanted = samples_of_steps(sampler, batch.global_batch(), step, steps, data.train.size())};
   if (data.validation) {
     const SampleSet& held = *data.validation;
-    const BatchShape shape{.micro_batch = batch.micro_batch, .ranks = batch.ranks};
+    const BatchShape shape = shape_of_evaluation(batch);
     const int64_t batches = batches_of_evaluation(held, shape, config.train.eval_batches);
     const Sampler in_order(held.size(), SampleOrder::kSequential, 0);
     out.validation = {
@@ -109,10 +119,14 @@ RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunRep
   }
   const RunFacts facts = facts_of(parts, batch);
   const std::string adapter = config.lora ? config.lora->adapter.value_or("") : "";
-  out.facts =
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data,
-                  data.validation ? digest_of(*data.validation) : "", out.model.value_or(""),
-                  adapter, out.folder.value_or(""), facts.sequence_length, facts.seed);
+  out.facts = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data,
+                          data.validation ? digest_of(*data.validation) : "", adapter,
+                          facts.sequence_length, facts.seed);
+  if (parts.plan.rank == 0) {
+    for (const auto& folder : {out.folder ? out.folder : out.model}) {
+      if (folder) out.facts += "\n" + fingerprint_of_weights(parts.files, *folder);
+    }
+  }
   out.on_batch = [&reports, step](int64_t done, int64_t of) {
     reports.report_progress({.step = step, .micro_step = done, .phase = "reference", .total = of});
   };
@@ -160,6 +174,26 @@ void Evaluations::measure(Measured& measured) const {
   if (best) best->measure(measured);
 }
 
+namespace {
+
+// What makes the losses of two evaluations comparable, as a digest.
+std::string measure_of(const RunParts& parts) {
+  const Config& config = parts.config;
+  if (!parts.data.validation) return "";
+  const PreferenceConfig c = config.preference.value_or(PreferenceConfig());
+  const std::string text = fmt::format("{} {} {} {} {} {} {} {}", digest_of(*parts.data.validation),
+                                       config.train.eval_batches, parts.engine.options().length,
+                                       static_cast<int>(c.loss_type), c.beta, c.label_smoothing,
+                                       c.discopop_tau, c.reference.value_or(""));
+  std::string out;
+  for (const std::byte byte : xxh3_128(std::as_bytes(std::span(text)))) {
+    out += fmt::format("{:02x}", std::to_integer<int>(byte));
+  }
+  return out;
+}
+
+}  // namespace
+
 std::unique_ptr<BestKeeper> best_of(const RunParts& parts, Checkpointing& checkpoints,
                                     TagSaver& saver, int64_t steps) {
   const TrainSection& train = parts.config.train;
@@ -170,6 +204,7 @@ std::unique_ptr<BestKeeper> best_of(const RunParts& parts, Checkpointing& checkp
                           .stopping = {.patience = train.early_stopping_patience,
                                        .threshold = train.early_stopping_threshold},
                           .steps = steps,
+                          .measure = measure_of(parts),
                           .memory = parts.memory,
                           .report = [&parts](const std::string& line) {
                             if (parts.plan.rank == 0) parts.control.report_text(line);

@@ -127,8 +127,8 @@ class TrainingRun {
       observers_.at_edge(engine_.step());
     }
     end_loop();
-    if (evaluations_.best) evaluations_.best->report_end();
     observers_.before_exit(RunEnd::kDone);
+    if (evaluations_.best) evaluations_.best->report_end();
     return static_cast<int>(ExitCode::kDone);
   }
 

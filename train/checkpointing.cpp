@@ -538,7 +538,21 @@ bool Checkpointing::keep_always(const std::string& tag) {
   return always_.has_value();
 }
 
-void Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {
+// What an old tag has is read through before anything is written of it. Where each host keeps its
+// own files, who reads them verifies them.
+std::string Checkpointing::drop_damaged() {
+  if (!always_ || distributed_) return "";
+  const std::string own = failure_of([&] {
+    if (plan_.rank == 0) CheckpointReader::open(files_, root_, always_->tag).verify();
+  });
+  const auto all = engine_.host().gather_lists(std::vector<char>(own.begin(), own.end()));
+  std::string why(all[0].begin(), all[0].end());
+  if (!why.empty()) always_.reset();
+  return why;
+}
+
+std::string Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {
+  std::string damaged = drop_damaged();
   const ds::CommittedTag& exported = always_ ? *always_ : last_;
   refusal_.clear();
   const auto write = [&](CheckpointReader& reader) {
@@ -567,7 +581,7 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
                               DS_FAILPOINT("export.spread_written");
                             }});
     throw_refusal();
-    return;
+    return damaged;
   }
   const std::string error = failure_of([&] {
     if (plan_.rank != 0) return;
@@ -577,6 +591,7 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
   DS_FAILPOINT("export.written");
   engine_.host().agree_on_success(label, error);
   throw_refusal();
+  return damaged;
 }
 
 }  // namespace ds

@@ -61,10 +61,13 @@ class Checkpointing {
   // Keeps a tag, of those that load() found or the last one saved, whatever comes after it, and
   // exports it in place of the last one. False, and nothing is kept: there is no such tag.
   bool keep_always(const std::string& tag);
+  void keep_none() { always_.reset(); }
   // All ranks together: rank 0 writes the tag that is kept always, or else the last saved one, as a
-  // Hugging Face folder. `frame`: rank
-  // 0's counts. IoError or ValidationError on every rank, as write_model_folder throws.
-  void export_model(const std::string& folder, const FolderFrame& frame);
+  // Hugging Face folder. `frame`: rank 0's counts. If the tag kept always is damaged, the result
+  // says how, and the last one is written; "": it is not. IoError or ValidationError on every rank,
+  // as write_model_folder throws.
+  std::string export_model(const std::string& folder, const FolderFrame& frame);
+  bool keeps_always() const { return always_.has_value(); }
 
  private:
   void compare_tags(const std::string& tag);
@@ -89,6 +92,7 @@ class Checkpointing {
   TagsToKeep tags_to_keep() const {
     return {options_.keep, always_ ? always_->tag : std::string()};
   }
+  std::string drop_damaged();
   void name_origin(const ds::CommittedTag& tag);
   void withdraw(const std::string& tag);
   void require_wish() const;

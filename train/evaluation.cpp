@@ -1,5 +1,7 @@
 #include "train/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numbers>
 
@@ -11,6 +13,21 @@ namespace ds {
 int64_t batches_of_evaluation(const SampleSet& samples, const BatchShape& shape, int64_t wanted) {
   const int64_t all = std::max<int64_t>(1, samples.size() / shape.global_batch());
   return wanted > 0 ? std::min(wanted, all) : all;
+}
+
+std::string unequal_evaluation(const SampleSet& samples, const BatchShape& shape, int64_t wanted) {
+  const int64_t batch = shape.global_batch(), all = samples.size();
+  if (wanted > 0 || all % batch == 0) return "";
+  const std::string of =
+      fmt::format("batches of {} (ranks times train_micro_batch_size_per_gpu)", batch);
+  if (all < batch) {
+    return fmt::format(
+        "evaluations count some of the {} samples more than once, since they come in "
+        "{}",
+        all, of);
+  }
+  return fmt::format("evaluations leave out the last {} of {} samples, since they come in {}",
+                     all % batch, all, of);
 }
 
 Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples,

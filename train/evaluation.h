@@ -21,6 +21,9 @@ struct EvaluationSchedule {
 
 // The batches of an evaluation: the first `wanted` of the set, or all of it if that is 0 or more.
 int64_t batches_of_evaluation(const SampleSet& samples, const BatchShape& shape, int64_t wanted);
+// What an evaluation of all of the set leaves out, or has more than once, since batches are whole;
+// empty: nothing, or a part of the set is wanted.
+std::string unequal_evaluation(const SampleSet& samples, const BatchShape& shape, int64_t wanted);
 
 class Evaluation {
  public:

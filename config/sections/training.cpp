@@ -376,7 +376,8 @@ void evaluation_fields(Visitor& v, TrainSection& c) {
            .effect = Effect::kUsed,
            .min = 0});
   v.field("eval_batches", c.eval_batches,
-          {.meaning = "Batches per evaluation; 0 takes the whole validation set.",
+          {.meaning = "Batches per evaluation, each a micro-batch on every rank; 0 takes the whole "
+                      "validation set, as far as it makes whole batches.",
            .effect = Effect::kUsed,
            .min = 0});
   v.field("sample_prompt", c.sample_prompt,

@@ -79,7 +79,7 @@ class SupervisedSamples final : public TokenSource {
   std::vector<int64_t> lines_, files_;  // where each begins
   // Examples by their samples, and where those of each sample begin; the end of the last.
   std::vector<int64_t> packed_, sample_begins_;
-  Tally cut_, split_, dropped_, idle_;
+  Tally cut_, split_, dropped_, idle_, equal_;
 };
 
 void SupervisedSamples::add_piece(const SupervisedTokens& example, size_t begin, size_t end,
@@ -124,6 +124,10 @@ void SupervisedSamples::add(const PreferencePair& pair, const RecordPlace& place
   if (!teaches(std::span(pair.chosen.loss_mask).first(of_chosen)) ||
       !teaches(std::span(pair.rejected.loss_mask).first(of_rejected))) {
     return idle_.add(place);
+  }
+  if (std::ranges::equal(std::span(pair.chosen.ids).first(of_chosen),
+                         std::span(pair.rejected.ids).first(of_rejected))) {
+    return equal_.add(place);
   }
   add_piece(pair.chosen, 0, of_chosen, place.line);
   add_piece(pair.rejected, 0, of_rejected, place.line);
@@ -201,6 +205,7 @@ std::vector<std::string> SupervisedSamples::notes() const {
   note(split_, fmt::format("{} and are split", length));
   note(dropped_, fmt::format("{} and are left out", length));
   note(idle_, kind_.idle);
+  note(equal_, "have two sequences that are equal once they are cut and are left out");
   if (form_.packing_window && samples() > 0) {
     notes.push_back(
         fmt::format("{} examples are packed into {} samples, {:.1f} % of whose tokens they are",

@@ -61,7 +61,7 @@ class Looker {
   void look_at_model();
   void look_at_adapters(const LoraConfig& lora);
   void look_at_partition();
-  void look_at_weights(const std::string& folder);
+  void look_at_weights(const std::string& folder, const std::string& key = "model.folder");
   void look_at_labelled_data();
   void look_at_supervised_data();
   template <class Reader>
@@ -140,21 +140,19 @@ void Looker::look_at_partition() {
 }
 
 // Names, shapes and types of all weights are in the headers of their files.
-void Looker::look_at_weights(const std::string& folder) {
+void Looker::look_at_weights(const std::string& folder, const std::string& key) {
   MetaMemory nowhere;
   ThreadPool pool(1);
   Stream stream({.device = Device::meta(), .memory = &nowhere, .pool = &pool});
   const std::optional<std::string> adapters =
       model_->adapters ? model_->adapters->folder : std::nullopt;
-  attempt(adapters ? "lora.adapter" : "model.folder", [&] {
+  attempt(adapters ? "lora.adapter" : key, [&] {
     PlainStore store(stream, 0, PlainStore::Gradients::kNone);
     make_model(*model_, DType::kF32,
                store);  // unsealed: a list of parameters, nothing is allocated
     const AdaptedWeights all(files_, folder, specs_of(store), absent_modules(*model_), adapters);
     const HfWeights& weights = all.base();
-    const auto note = [&](std::string text) {
-      found_.notes.push_back({"model.folder", std::move(text)});
-    };
+    const auto note = [&](std::string text) { found_.notes.push_back({key, std::move(text)}); };
     const std::string trained = hf_model_class(*model_);
     if (!weights.left_out().empty()) {
       note(fmt::format("{} are left out: {} has no place for them",
@@ -203,8 +201,10 @@ void Looker::look_at_supervised_data() {
   std::optional<SupervisedReader> reader;
   if (!attempt("data.format", [&] { reader.emplace(config_.data, *model_, files_); })) return;
   if (config_.preference && config_.preference->reference) {
-    attempt("preference.reference",
-            [&] { require_same_kind(*model_, files_, *config_.preference->reference); });
+    const std::string key = "preference.reference", &folder = *config_.preference->reference;
+    if (attempt(key, [&] { require_same_kind(*model_, files_, folder); })) {
+      look_at_weights(folder, key);
+    }
   }
   look_at_records(*reader);
 }

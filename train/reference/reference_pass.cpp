@@ -11,45 +11,54 @@
 namespace ds {
 namespace {
 
-// The wanted samples in their order, a micro-batch for each rank and step; the last one is repeated
-// until the last batch is whole.
+// The wanted samples, a micro-batch for each rank and step. A sample has the same row in any list,
+// by its number: the last bits of what is computed of it may differ from row to row.
 class WantedPairs final : public BatchSource {
  public:
   WantedPairs(const ReferencePass& pass, int64_t micro_batch, int64_t ranks)
-      : pass_(pass), micro_batch_(micro_batch), ranks_(ranks) {}
+      : pass_(pass), ranks_(ranks), of_row_(to_size(micro_batch)) {
+    for (const int64_t sample : pass.wanted) nth(of_row_, sample % micro_batch).push_back(sample);
+  }
 
   int64_t batches() const {
-    const int64_t whole = micro_batch_ * ranks_;
-    return (std::ssize(pass_.wanted) + whole - 1) / whole;
+    const auto longest = std::ranges::max_element(of_row_, {}, &std::vector<int64_t>::size);
+    return (std::ssize(*longest) + ranks_ - 1) / ranks_;
   }
-  // The place in the list of a sample of this rank's batch; none is after the last one.
-  int64_t place_of(int64_t batch, int64_t row) const {
-    const int64_t place = (batch * ranks_ + pass_.place.rank) * micro_batch_ + row;
-    return std::min(place, std::ssize(pass_.wanted) - 1);
+  // The sample in a row of this rank's batch; where no more are wanted there, the first one of all.
+  int64_t sample_at(int64_t batch, int64_t row) const {
+    const std::vector<int64_t>& samples = nth(of_row_, row);
+    const int64_t place = batch * ranks_ + pass_.place.rank;
+    return place < std::ssize(samples) ? nth(samples, place) : pass_.wanted.front();
+  }
+  // Whether that is the row that the sample has.
+  bool is_wanted_at(int64_t batch, int64_t row) const {
+    return batch * ranks_ + pass_.place.rank < std::ssize(nth(of_row_, row));
   }
 
   void fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) override {
     const int64_t each = pass_.samples.sequence_length();
     std::vector<int32_t> numbers;
     std::vector<int32_t> read(to_size(each + 1));  // a sample ends with the first of the next one
-    for (int64_t row = 0; row < micro_batch_; ++row) {
-      pass_.samples.read(nth(pass_.wanted, place_of(step, row)), read);
+    const int64_t rows = std::ssize(of_row_);
+    for (int64_t row = 0; row < rows; ++row) {
+      pass_.samples.read(sample_at(step, row), read);
       numbers.insert(numbers.end(), read.begin(), read.begin() + each);
     }
-    fill_supervised(numbers, micro_batch_, pass_.place, batch);
+    fill_supervised(numbers, rows, pass_.place, batch);
     if (batch.has(batch_field::kReference)) {
       std::ranges::fill(batch.values<double>(batch_field::kReference), 0.0);
     }
   }
-  int64_t first_sample(int /*micro_step*/) const override { return place_of(0, 0); }
+  int64_t first_sample(int /*micro_step*/) const override { return 0; }  // nothing is dropped
 
  private:
   const ReferencePass& pass_;
-  const int64_t micro_batch_, ranks_;
+  const int64_t ranks_;
+  std::vector<std::vector<int64_t>> of_row_;  // of a micro-batch: the samples
 };
 
 struct WireScore {
-  int64_t place = 0;  // in the list of what is wanted
+  int64_t sample = 0;
   ReferenceScores::Pair pair{};
 };
 
@@ -65,8 +74,9 @@ class ScoreList final : public ScoreObserver {
     stream.synchronize();
     const int64_t width = sums.shape()[1];
     for (int64_t row = 0; row < sums.shape()[0]; ++row) {
+      if (!source_.is_wanted_at(batch_, row)) continue;
       const double* const of_row = numbers.data() + row * width;
-      list_.push_back({.place = source_.place_of(batch_, row), .pair = {of_row[0], of_row[1]}});
+      list_.push_back({.sample = source_.sample_at(batch_, row), .pair = {of_row[0], of_row[1]}});
     }
     ++batch_;
   }
@@ -90,14 +100,13 @@ void score_references(Engine& engine, const ReferencePass& pass, ReferenceScores
       source, batches, [&](int64_t done) { on_batch(done, batches); }, &own);
   for (const std::vector<WireScore>& of_rank : engine.host().gather_lists(own.take())) {
     for (const WireScore& score : of_rank) {
-      const int64_t sample = nth(pass.wanted, score.place);
       if (!std::isfinite(score.pair[0]) || !std::isfinite(score.pair[1])) {
         throw ValidationError(fmt::format(
             "reference: the log probabilities of {} are {} and {}, which are not both finite: its "
             "weights are no model's",
-            pass.samples.locate(sample), score.pair[0], score.pair[1]));
+            pass.samples.locate(score.sample), score.pair[0], score.pair[1]));
       }
-      scores.set(sample, score.pair);
+      scores.set(score.sample, score.pair);
     }
   }
 }

@@ -158,7 +158,12 @@ SupervisedReader::SupervisedReader(const DataSection& data, const ModelConfig& m
             .longest = dimensions(model).positions,
             .too_long = long_examples(data.supervised.too_long)} {
   require_supervised(model);
-  if (data.supervised.packing) form_.packing_window = data.supervised.packing_window;
+  // What pairs do not go with has been refused where the file was read.
+  if (data.supervised.has_pairs() && form_.too_long == LongExamples::kSplit) {
+    form_.too_long = LongExamples::kTruncate;
+  }
+  if (data.supervised.packing && !data.supervised.has_pairs())
+    form_.packing_window = data.supervised.packing_window;
   const int64_t vocabulary = dimensions(model).vocabulary;
   if (data.supervised.format != DataFormat::kTokenized) {
     tokenizer_ = make_tokenizer(files, data.tokenizer);

@@ -30,10 +30,12 @@ class BestEvaluation {
   const std::string& tag() const { return tag_; }
   void saved_as(std::string tag) { tag_ = std::move(tag); }
 
-  // What goes with a checkpoint; "" before the first evaluation.
-  std::string text() const;
-  // What came with one, or nothing. ValidationError for what is none.
-  void restore(const std::string& text);
+  // What goes with a checkpoint; "" before the first evaluation. measure: what was measured and
+  // how; losses of another measure are no less and no more.
+  std::string text(const std::string& measure) const;
+  // What came with one, or nothing. False, and nothing is known: it is of another measure.
+  // ValidationError for what is none.
+  bool restore(const std::string& text, const std::string& measure);
 
  private:
   const StoppingRule rule_;

@@ -19,6 +19,7 @@ class BestKeeper {
     bool keeps = false;  // a checkpoint, too
     StoppingRule stopping{};
     int64_t steps = 0;             // of the whole run
+    std::string measure{};         // see BestEvaluation::text()
     MemoryTier* memory = nullptr;  // null: not wanted
     std::function<void(const std::string& line)> report;
   };
@@ -40,6 +41,7 @@ class BestKeeper {
 
  private:
   void hand_on();
+  void restore_tag();
 
   Engine& engine_;
   Checkpointing& checkpoints_;

@@ -30,7 +30,14 @@ void TagSaver::before_exit(RunEnd end) {
   if (end != RunEnd::kDone) return;
   DS_FAILPOINT("train.before_export");
   progress("export");
-  insist([this] { checkpoints_.export_model(options_.model_folder, options_.frame); });
+  insist([this] {
+    const std::string damaged = checkpoints_.export_model(options_.model_folder, options_.frame);
+    if (damaged.empty()) return;
+    warn(
+        fmt::format("the checkpoint with the least validation loss is damaged, and final/ has the "
+                    "last state: {}",
+                    damaged));
+  });
   DS_FAILPOINT("train.exported");
 }
 

@@ -41,14 +41,14 @@ void fields(Visitor& v, PreferenceConfig& c) {
           {.meaning = "How fast loss_type discopop goes from one of its two losses to the other.",
            .effect = Effect::kUsed,
            .above = 0});
-  v.field(
-      "reference", c.reference,
-      {.meaning = "A folder with the weights of the reference, a model of the same kind and "
-                  "size. Its log probabilities are computed once, before training, so that it "
-                  "takes no memory then.",
-       .effect = Effect::kUsed,
-       .synonyms = {"ref_model", "model_ref"},
-       .unset_meaning = "the model as it is before training, with adapters that is their base"});
+  v.field("reference", c.reference,
+          {.meaning = "A folder with the weights of the reference, a model of the same kind and "
+                      "size. Its log probabilities are computed once, before training, so that it "
+                      "takes no memory then.",
+           .effect = Effect::kUsed,
+           .synonyms = {"ref_model", "model_ref"},
+           .unset_meaning =
+               "the model as it is before training, with adapters that is what they begin with"});
 }
 
 }  // namespace ds

@@ -49,7 +49,18 @@ expect_text out "ended early, after step $((best + 10)) of 40: 5 evaluations"
 # A best checkpoint that somebody has taken away is told of.
 rm -r "run/checkpoints/global_step$best"
 expect 0 tune.json --num-ranks 2 --run-dir run train.early_stopping_patience=0 train.steps=$((best + 12))
-expect_text out "note: global_step$best, which had the least validation loss, is not there any more"
+expect_text out "note: the state of step $best, which had the least validation loss, is not there any more: global_step$best"
+expect_text out "note: the best evaluation is looked for from here on"
+# One that is damaged costs nothing that is there: final/ gets the last state, and says so.
+printf xxxx | dd of="early/checkpoints/global_step$best/rank-00000.pieces" bs=1 seek=3000 conv=notrunc 2> /dev/null
+expect 0 tune.json --num-ranks 2 --run-dir early
+expect_text out "warning: the checkpoint with the least validation loss is damaged, and final/ has the last state: "
+[ -s early/final/model.safetensors ] || fail "a damaged checkpoint has taken final/ away"
+# Losses of other data are no less and no more; who keeps nothing any more gets the last state.
+expect 0 tune.json --num-ranks 2 --run-dir killed 'data.validation=["few.jsonl"]'
+expect_text out "note: validation data or losses are others than those of the checkpoint"
+expect 0 tune.json --num-ranks 2 --run-dir to_best train.steps=$((best + 2)) train.keep_best=false
+if grep -q "is kept" out; then fail "a run that keeps no best state tells of one"; fi
 
 expect 78 check tune.json 'data.validation=[]'
 expect_text out "train.keep_best: goes by validation losses, and there are none"

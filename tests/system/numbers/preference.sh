@@ -38,6 +38,12 @@ expect_text out "the reference is asked once more: "
 expect_text out "reference.bin: it is of another run, or is damaged"
 expect 0 pairs.json --num-ranks 2 --run-dir two train.steps=16
 cmp two/final/model.safetensors killed/final/model.safetensors || fail "a reference that is asked again says something else"
+# So it does on a rank alone, whatever else it is asked with.
+expect 0 pairs.json --num-ranks 1 --run-dir alone train.steps=8 train.eval_every=0
+expect 0 pairs.json --num-ranks 1 --run-dir again train.steps=4 train.eval_every=0
+rm again/reference.bin
+expect 0 pairs.json --num-ranks 1 --run-dir again train.steps=8 train.eval_every=0
+cmp alone/final/model.safetensors again/final/model.safetensors || fail "a reference that is asked in two parts says something else"
 # A rank that is killed while it is asked.
 DSL_FAILPOINTS="train.referenced@rank0@epoch1=1*kill" expect 0 pairs.json --num-ranks 2 --run-dir early train.steps=4
 expect 0 pairs.json --num-ranks 2 --run-dir late train.steps=4
@@ -49,6 +55,12 @@ awk "BEGIN { exit !($(last other loss) != $(last two loss)) }" || fail "another 
 expect 0 pairs.json --num-ranks 2 --run-dir adapted lora.r=4 train.steps=2
 [ -s adapted/final/adapter_model.safetensors ] || fail "no adapters are there"
 mkdir small && sed 's/"num_hidden_layers": [0-9]*/"num_hidden_layers": 1/' reference/config.json > small/config.json
+expect 78 check pairs.json preference.reference=adapted/final
+expect_text out "preference.reference: "
+expect_text out "dslaunch merge makes one of adapters"
+cp -r reference empty && rm empty/model.safetensors
+expect 78 check pairs.json preference.reference=empty
+expect_text out "preference.reference: "
 expect 78 check pairs.json preference.reference=small
 expect_text out "preference.reference: $PWD/small is another model than the one that is trained: num_hidden_layers"
 expect 78 pairs.json --num-ranks 2 --run-dir small_one preference.reference=small

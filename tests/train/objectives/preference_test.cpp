@@ -50,7 +50,8 @@ class Preferring {
          .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
   }
   // What the reference says, asked on so many ranks.
-  ReferenceScores scores(const Shares& share) {
+  ReferenceScores scores(const Shares& share, int64_t steps = 5) {
+    steps_ = steps;
     run_.config.train.steps = 0;
     train_folder(
         run_, share,
@@ -76,7 +77,7 @@ class Preferring {
     run.model = run_.folder;
     if (run_.config.preference) run.folder = run_.config.preference->reference;
     run.train = {.samples = &data_->train,
-                 .wanted = samples_of_steps(in_order(), 4, 0, 5, data_->train.size())};
+                 .wanted = samples_of_steps(in_order(), 4, 0, steps_, data_->train.size())};
     const FilledReferences filled = fill_references(engine, run_.files, run, 0, own);
     CHECK(filled.notices.empty());
     CHECK((filled.weights == WeightsAfter::kOther) == run.folder.has_value());
@@ -86,7 +87,7 @@ class Preferring {
   }
   void copy_folder(const std::string& name) {
     RealFileSystem disk;
-    run_.files.make_directories("/golden/" + name);
+    run_.files.make_directories(fmt::format("/golden/{}", name));
     for (const DirectoryEntry& entry : disk.list(kTrl + "/" + name)) {
       const auto from = disk.open(fmt::format("{}/{}/{}", kTrl, name, entry.name));
       std::vector<std::byte> bytes(to_size(from->size()));
@@ -98,6 +99,7 @@ class Preferring {
   GoldenFolder run_;
   ModelConfig model_;
   std::optional<TrainingData> data_;
+  int64_t steps_ = 5;  // about whose samples the reference is asked
   std::once_flag filled_;
   RunReferences references_ = unasked(0);
 };
@@ -166,6 +168,19 @@ TEST_CASE("a reference has TRL's log probabilities, on any mesh", "[train]") {
       }
     }
   }
+}
+
+TEST_CASE("what a reference says of a pair does not depend on what else it is asked", "[train]") {
+  Preferring all("pairs_chat"), some("pairs_chat");
+  const ReferenceScores of_all = all.scores({.micro_steps = 2});
+  const ReferenceScores of_some = some.scores({.micro_steps = 2}, 1);
+  int64_t known = 0;
+  for (int64_t i = 0; i < all.samples().size(); ++i) {
+    if (!of_some.knows(i)) continue;
+    ++known;
+    CHECK(of_some.of(i) == of_all.of(i));
+  }
+  CHECK(known == 4);
 }
 
 void check_steps(const Got& got, const rapidjson::Value& wanted) {

@@ -50,25 +50,28 @@ TEST_CASE("a run is over after so many evaluations that are no better", "[train]
 
 TEST_CASE("what is known of the best evaluation goes with a checkpoint", "[train]") {
   BestEvaluation best({.patience = 3});
-  CHECK(best.text().empty());
+  CHECK(best.text("m").empty());
   best.hear(2, 0.1);
   best.saved_as("global_step2");
   best.hear(4, 0.3);
   BestEvaluation again({.patience = 3});
-  again.restore(best.text());
-  CHECK(again.text() == best.text());
+  CHECK(again.restore(best.text("m"), "m"));
+  CHECK(again.text("m") == best.text("m"));
   CHECK(again.loss() == 0.1);
   CHECK(again.step() == 2);
   CHECK(again.worse() == 1);
   CHECK(again.tag() == "global_step2");
   CHECK_FALSE(again.hear(6, 0.1));
-  again.restore("");
+  CHECK_FALSE(again.restore(best.text("m"), "another"));
+  CHECK_FALSE(again.loss());
+  CHECK(again.restore("", "m"));
   CHECK_FALSE(again.loss());
   CHECK(again.hear(6, 0.5));
-  CHECK_THROWS_WITH(again.restore(R"({"step": 1, "worse": "x", "tag": ""})"),
+  CHECK_THROWS_WITH(again.restore(R"({"step": 1, "worse": "x", "tag": "", "measure": "m"})", "m"),
                     "the best evaluation of a checkpoint has no integer \"worse\"");
-  CHECK_THROWS_AS(again.restore(R"({"step": -1, "worse": 0, "tag": ""})"), ValidationError);
-  CHECK_THROWS_AS(again.restore("3"), ValidationError);
+  CHECK_THROWS_AS(again.restore(R"({"step": -1, "worse": 0, "tag": "", "measure": "m"})", "m"),
+                  ValidationError);
+  CHECK_THROWS_AS(again.restore("3", "m"), ValidationError);
 }
 
 }  // namespace
