@@ -88,7 +88,7 @@ class Preferring {
   void copy_folder(const std::string& name) {
     RealFileSystem disk;
     run_.files.make_directories(fmt::format("/golden/{}", name));
-    for (const DirectoryEntry& entry : disk.list(kTrl + "/" + name)) {
+    for (const DirectoryEntry& entry : disk.list(fmt::format("{}/{}", kTrl, name))) {
       const auto from = disk.open(fmt::format("{}/{}/{}", kTrl, name, entry.name));
       std::vector<std::byte> bytes(to_size(from->size()));
       from->read(0, bytes);
