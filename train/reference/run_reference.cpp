@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "config/families/hf_config.h"
@@ -68,9 +69,14 @@ void require_same_kind(const ModelConfig& model, FileSystem& files, const std::s
 
 std::vector<int64_t> samples_of_steps(const Sampler& sampler, int64_t global_batch, int64_t begin,
                                       int64_t end, int64_t samples) {
+  // An epoch may leave some out, and which they are may change from epoch to epoch.
+  if (end - begin > samples / global_batch) {
+    std::vector<int64_t> all(to_size(samples));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return all;
+  }
   std::set<int64_t> found;
   for (int64_t at = begin * global_batch; at < end * global_batch; ++at) {
-    if (std::ssize(found) == samples) break;
     found.insert(sampler.sample_at(at));
   }
   return {found.begin(), found.end()};

@@ -17,7 +17,8 @@ namespace ds {
 // A reference's weights go where the model's are. ConfigError for a folder of another model.
 void require_same_kind(const ModelConfig& model, FileSystem& files, const std::string& reference);
 
-// Samples of the steps [begin, end), each once, in their order.
+// Samples of the steps [begin, end), each once, in their order; all of them if the steps are more
+// than an epoch.
 std::vector<int64_t> samples_of_steps(const Sampler& sampler, int64_t global_batch, int64_t begin,
                                       int64_t end, int64_t samples);
 

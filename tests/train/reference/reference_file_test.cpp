@@ -65,6 +65,10 @@ TEST_CASE("a reference is asked about the samples of the steps to come, each onc
   CHECK(samples_of_steps(in_order, 2, 2, 3, 5) == Samples{0, 4});
   CHECK(samples_of_steps(in_order, 2, 0, 1'000'000'000, 5) == Samples{0, 1, 2, 3, 4});
   CHECK(samples_of_steps(in_order, 2, 3, 3, 5).empty());
+  // Epochs that leave some out; nobody looks through all of them.
+  const Sampler some(5, SampleOrder::kSequential, 0, 4);
+  CHECK(samples_of_steps(some, 2, 1, 3, 5) == Samples{0, 1, 2, 3});
+  CHECK(samples_of_steps(some, 2, 0, INT64_MAX / 4, 5) == Samples{0, 1, 2, 3, 4});
 }
 
 }  // namespace
