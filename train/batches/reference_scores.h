@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -21,7 +22,7 @@ class ReferenceScores {
   explicit ReferenceScores(int64_t samples) : pairs_(to_size(samples), kUnknown) {}
 
   int64_t samples() const { return std::ssize(pairs_); }
-  bool knows(int64_t sample) const { return nth(pairs_, sample)[0] <= 0; }
+  bool knows(int64_t sample) const { return !std::isnan(nth(pairs_, sample)[0]); }
   const Pair& of(int64_t sample) const {
     DS_CHECK(knows(sample), "reference: sample {} has no score", sample);
     return nth(pairs_, sample);
