@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "config/families/hf_config.h"
-#include "core/files/digest.h"
 #include "core/tasks/clock.h"
+#include "data/text/stream_digest.h"
 
 namespace ds {
 namespace {
@@ -96,6 +96,24 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
                           .bytes_per_token = data.validation_bytes_per_token});
 }
 
+namespace {
+
+// What makes answers of a reference those of another run, for rank 0.
+std::string facts_of_reference(const RunParts& parts, const BatchShape& batch,
+                               const RunReference& reference) {
+  const RunFacts facts = facts_of(parts, batch);
+  const auto& lora = parts.config.lora;
+  const auto& validation = parts.data.validation;
+  const std::optional<std::string>& folder = reference.folder ? reference.folder : reference.model;
+  std::string text = fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data, validation ? digest_of(*validation) : "",
+      lora ? lora->adapter.value_or("") : "", facts.sequence_length, facts.seed);
+  if (folder) text += "\n" + fingerprint_of_weights(parts.files, *folder);
+  return text;
+}
+
+}  // namespace
+
 RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunReports& reports,
                           int64_t step, int64_t steps) {
   const Config& config = parts.config;
@@ -117,16 +135,7 @@ RunReference reference_of(const RunParts& parts, const BatchShape& batch, RunRep
         .samples = &held,
         .wanted = samples_of_steps(in_order, shape.global_batch(), 0, batches, held.size())};
   }
-  const RunFacts facts = facts_of(parts, batch);
-  const std::string adapter = config.lora ? config.lora->adapter.value_or("") : "";
-  out.facts = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", facts.model, facts.data,
-                          data.validation ? digest_of(*data.validation) : "", adapter,
-                          facts.sequence_length, facts.seed);
-  if (parts.plan.rank == 0) {
-    for (const auto& folder : {out.folder ? out.folder : out.model}) {
-      if (folder) out.facts += "\n" + fingerprint_of_weights(parts.files, *folder);
-    }
-  }
+  if (parts.plan.rank == 0) out.facts = facts_of_reference(parts, batch, out);
   out.on_batch = [&reports, step](int64_t done, int64_t of) {
     reports.report_progress({.step = step, .micro_step = done, .phase = "reference", .total = of});
   };
@@ -185,11 +194,7 @@ std::string measure_of(const RunParts& parts) {
                                        config.train.eval_batches, parts.engine.options().length,
                                        static_cast<int>(c.loss_type), c.beta, c.label_smoothing,
                                        c.discopop_tau, c.reference.value_or(""));
-  std::string out;
-  for (const std::byte byte : xxh3_128(std::as_bytes(std::span(text)))) {
-    out += fmt::format("{:02x}", std::to_integer<int>(byte));
-  }
-  return out;
+  return hex(xxh3_128(std::as_bytes(std::span(text))));
 }
 
 }  // namespace

@@ -61,7 +61,6 @@ class Checkpointing {
   // Keeps a tag, of those that load() found or the last one saved, whatever comes after it, and
   // exports it in place of the last one. False, and nothing is kept: there is no such tag.
   bool keep_always(const std::string& tag);
-  void keep_none() { always_.reset(); }
   // All ranks together: rank 0 writes the tag that is kept always, or else the last saved one, as a
   // Hugging Face folder. `frame`: rank 0's counts. If the tag kept always is damaged, the result
   // says how, and the last one is written; "": it is not. IoError or ValidationError on every rank,

@@ -89,8 +89,7 @@ std::string data_text(const TrainingChoices& c) {
 std::string preference_text(const TrainingChoices& c) {
   if (!has_pairs(c)) return "";
   return "\n  // The loss of pairs of answers. The reference is the model before training, which "
-         "is "
-         "asked once.\n"
+         "is asked once.\n"
          "  \"preference\": {\"loss_type\": \"sigmoid\", \"beta\": 0.1},\n";
 }
 

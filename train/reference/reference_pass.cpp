@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "train/batches/supervised_source.h"
@@ -24,15 +25,11 @@ class WantedPairs final : public BatchSource {
     const auto longest = std::ranges::max_element(of_row_, {}, &std::vector<int64_t>::size);
     return (std::ssize(*longest) + ranks_ - 1) / ranks_;
   }
-  // The sample in a row of this rank's batch; where no more are wanted there, the first one of all.
-  int64_t sample_at(int64_t batch, int64_t row) const {
+  // The sample in a row of this rank's batch; nothing: no more are wanted there.
+  std::optional<int64_t> sample_at(int64_t batch, int64_t row) const {
     const std::vector<int64_t>& samples = nth(of_row_, row);
     const int64_t place = batch * ranks_ + pass_.place.rank;
-    return place < std::ssize(samples) ? nth(samples, place) : pass_.wanted.front();
-  }
-  // Whether that is the row that the sample has.
-  bool is_wanted_at(int64_t batch, int64_t row) const {
-    return batch * ranks_ + pass_.place.rank < std::ssize(nth(of_row_, row));
+    return place < std::ssize(samples) ? std::optional(nth(samples, place)) : std::nullopt;
   }
 
   void fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) override {
@@ -41,7 +38,7 @@ class WantedPairs final : public BatchSource {
     std::vector<int32_t> read(to_size(each + 1));  // a sample ends with the first of the next one
     const int64_t rows = std::ssize(of_row_);
     for (int64_t row = 0; row < rows; ++row) {
-      pass_.samples.read(sample_at(step, row), read);
+      pass_.samples.read(sample_at(step, row).value_or(pass_.wanted.front()), read);
       numbers.insert(numbers.end(), read.begin(), read.begin() + each);
     }
     fill_supervised(numbers, rows, pass_.place, batch);
@@ -74,9 +71,10 @@ class ScoreList final : public ScoreObserver {
     stream.synchronize();
     const int64_t width = sums.shape()[1];
     for (int64_t row = 0; row < sums.shape()[0]; ++row) {
-      if (!source_.is_wanted_at(batch_, row)) continue;
+      const std::optional<int64_t> sample = source_.sample_at(batch_, row);
+      if (!sample) continue;
       const double* const of_row = numbers.data() + row * width;
-      list_.push_back({.sample = source_.sample_at(batch_, row), .pair = {of_row[0], of_row[1]}});
+      list_.push_back({.sample = *sample, .pair = {of_row[0], of_row[1]}});
     }
     ++batch_;
   }

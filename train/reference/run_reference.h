@@ -30,7 +30,7 @@ struct ReferenceSet {
 
 struct RunReference {
   std::string path{};                   // of the file, which rank 0 reads and writes
-  std::string facts{};                  // see write_references()
+  std::string facts{};                  // rank 0's: see write_references()
   std::optional<std::string> model{};   // the folder with which the run begins
   std::optional<std::string> folder{};  // the reference's own; nothing: it is that model
   SamplePlace place{};

@@ -23,7 +23,6 @@ void BestKeeper::restore() {
 
 // The tag of the best evaluation, if one is to be kept.
 void BestKeeper::restore_tag() {
-  checkpoints_.keep_none();
   if (!options_.keeps) return best_.saved_as("");
   if (checkpoints_.keep_always(best_.tag())) return;
   options_.report(fmt::format(
