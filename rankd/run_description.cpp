@@ -18,8 +18,10 @@ std::string documents_text(int64_t count) {
 
 std::string frozen_text(const RunOutline& f) {
   if (f.frozen == 0) return "";
-  return fmt::format(" ({} train, {} are frozen)", count_text(f.parameters - f.frozen),
-                     count_text(f.frozen));
+  const std::string packed =
+      f.packed > 0 ? fmt::format(", {} of them {}", count_text(f.packed), f.code) : "";
+  return fmt::format(" ({} train, {} are frozen{})", count_text(f.parameters - f.frozen),
+                     count_text(f.frozen), packed);
 }
 
 }  // namespace

@@ -325,6 +325,8 @@ RunOutline outline_of(const Config& config, const ModelConfig& model, const Engi
   return {.family = std::string(family_name(model)),
           .parameters = run_plan.parameters(),
           .frozen = run_plan.frozen(),
+          .packed = run_plan.packed(),
+          .code = options.zero.base_code ? code_words(*options.zero.base_code) : "",
           .dtype = std::string(name_of(options.dtype)),
           .optimizer = std::string(EnumRef(optimizer).name()),
           .stage = narrow<int>(config.zero_optimization.stage),

@@ -19,7 +19,7 @@ void load_folder(Engine& engine, FileSystem& files, const std::string& folder) {
                                adapters ? adapters->folder : std::nullopt);
   std::optional<StartingMagnitudes> magnitudes;
   if (adapters && adapters->has_magnitudes && !adapters->folder) {
-    magnitudes.emplace(files, folder, engine.options().model);
+    magnitudes.emplace(files, folder, engine.options().model, engine.options().zero.base_code);
   }
   HostCopy through(engine.stream());
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {

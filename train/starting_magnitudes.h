@@ -3,19 +3,22 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/families/list.h"
 #include "core/files/file.h"
+#include "kernels/quantize/block_codes.h"
 #include "model/hf/weights.h"
 
 namespace ds {
 
 class StartingMagnitudes {
  public:
-  // Those of a model's folder. Throws as HfWeights does.
-  StartingMagnitudes(FileSystem& files, const std::string& folder, const ModelConfig& model);
+  // Those of a model's folder whose weights are kept as `code` says. Throws as HfWeights does.
+  StartingMagnitudes(FileSystem& files, const std::string& folder, const ModelConfig& model,
+                     std::optional<kernels::BlockCode> code);
 
   // Fills `range` (flat fp32, on CPU) with elements [begin, begin + range.numel()) of a magnitude
   // as it is here. Reads the whole weight when it is first asked for; not thread-safe.
@@ -27,6 +30,7 @@ class StartingMagnitudes {
   std::vector<ParamSpec> specs_;  // of the whole model
   HfWeights weights_;
   bool inputs_first_;
+  std::optional<kernels::BlockCode> code_;  // nothing: they are kept as they are
   std::map<std::string, std::vector<float>> lengths_;
 };
 

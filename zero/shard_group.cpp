@@ -9,7 +9,6 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/reduce/reduce.h"
 #include "model/pass/initializer.h"
-#include "zero/state/frozen_weights.h"
 #include "zero/zenflow/zenflow_state_store.h"
 
 namespace ds {
@@ -18,8 +17,8 @@ namespace {
 BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOptions& options,
                        const GroupKey& key, int group_size) {
   const ZeroPlusPlus& plus_plus = options.policy.plus_plus;
-  const bool codes =
-      group_size > 1 && (key.trains ? plus_plus.sends_codes() : plus_plus.quantized_weights);
+  const bool codes = group_size > 1 && !key.code &&
+                     (key.trains ? plus_plus.sends_codes() : plus_plus.quantized_weights);
   std::vector<LayoutParam> list;
   for (const ShardGroup::Param& param : params) {
     list.push_back(
@@ -29,10 +28,18 @@ BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOpti
                      options.optimizer->needs_whole_parameters(key.kind);
   return BucketLayout::build(list,
                              {.bucket_numel = options.bucket_numel,
-                              .persistence_numel = options.persistence_numel,
+                              .persistence_numel = key.code ? 0 : options.persistence_numel,
                               .group_size = group_size,
                               .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements,
-                              .most_per_run = codes ? std::optional(kMostPerScale) : std::nullopt});
+                              .most_per_run = codes ? std::optional(kMostPerScale) : std::nullopt,
+                              .alignment = key.code ? key.code->block
+                                                    : BucketLayout::kSliceAlignment});
+}
+
+// Codes travel as they are, and have no copies near.
+WeightGatherOptions gather_options(const ZeroPlusPlus& plus_plus, const GroupKey& key) {
+  if (key.code) return {};
+  return {.quantized = plus_plus.quantized_weights, .secondary = plus_plus.secondary_weights};
 }
 
 // Who is near, of those over whom a group's state is cut.
@@ -91,6 +98,7 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
   if (spec.trains && is_named) {
     key.wire = options.grad_wire_dtype;
   }
+  if (!spec.trains && spec.packs) key.code = options.base_code;
   if (spec.group == ParamGroup::kExpert) {
     if (policy.shard_over != Axis::kData) {
       throw Unsupported(
@@ -130,6 +138,7 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
     : options_(options),
       trains_(key.trains),
       dtype_(key.dtype),
+      code_(key.code),
       slot_specs_(slots_of(options, key)),
       sees_parameters_(sees_parameters(options.optimizer, key)),
       params_(std::move(params)),
@@ -140,9 +149,8 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
       host_(place.state.host),
       offloaded_(place.offloaded),
       layout_(layout_of(params_, options, key, comm_.size())),
-      gather_({.quantized = options.policy.plus_plus.quantized_weights,
-               .secondary = options.policy.plus_plus.secondary_weights},
-              comm_, near_of(options, key, place.mesh), streams_, slots_),
+      gather_(gather_options(options.policy.plus_plus, key), comm_,
+              near_of(options, key, place.mesh), streams_, slots_),
       weights_(layout_.buckets().size()) {
   Mesh& mesh = place.mesh;
   if (trains_ && options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
@@ -155,7 +163,7 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
   const int buckets = narrow<int>(weights_.size());
   for (int b = 0; b < buckets; ++b) make_weights(b);
   if (!trains_) {
-    state_ = make_frozen_weights(state_slices(), dtype_, streams_, slots_);
+    make_frozen();
     return;
   }
   make_gradients(key, mesh);
@@ -223,8 +231,13 @@ Tensor ShardGroup::shown_weights(const Shard& shard) const {
   return has_agreed_weights() ? shard.slots.back() : shard.master;
 }
 
+// Each rank makes the codes of its slice alone, also where all keep all of them.
 bool ShardGroup::has_whole_state() const {
-  return options_.policy.state.sharding == Sharding::kWhole || comm_.size() == 1;
+  return comm_.size() == 1 || (!code_ && options_.policy.state.sharding == Sharding::kWhole);
+}
+
+int64_t ShardGroup::kept_numel(int64_t weights) const {
+  return code_ ? code_->bytes(weights) : weights;
 }
 
 bool ShardGroup::shards_weights() const {
@@ -236,16 +249,19 @@ void ShardGroup::make_weights(int bucket) {
   const Bucket& layout = nth(layout_.buckets(), bucket);
   const Placement& params = options_.policy.params;
   const bool offloads = params.tier != Tier::kDevice;  // who is alone has its slices elsewhere, too
+  const DType kept_dtype = code_ ? DType::kU8 : dtype_;
   weights.sharded =
       params.sharding == Sharding::kSharded && !layout.persistent && (comm_.size() > 1 || offloads);
   if (weights.sharded && offloads) {
-    weights.offloaded = offloaded_->add(layout_.slice_numel(bucket), dtype_, weight_maker());
+    weights.offloaded = offloaded_->add(kept_numel(layout_.slice_numel(bucket)), kept_dtype,
+                                        weight_maker());
     return;
   }
-  const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
+  const int64_t slices = weights.sharded ? 1 : comm_.size();
+  const int64_t numel = slices * kept_numel(layout_.slice_numel(bucket));
   const MemoryScope scope(streams_.compute, slots_.memory());
-  weights.kept = Tensor::zeros({numel}, dtype_, streams_.compute, MemoryTag::kParameters);
-  if (weights.sharded) gather_.add(bucket, numel, dtype_);
+  weights.kept = Tensor::zeros({numel}, kept_dtype, streams_.compute, MemoryTag::kParameters);
+  if (weights.sharded) gather_.add(bucket, numel, kept_dtype);
 }
 
 WeightMaker ShardGroup::weight_maker() const {
@@ -266,11 +282,12 @@ void ShardGroup::gather(int bucket) {
   Weights& weights = nth(weights_, bucket);
   const bool offloaded = offloads_weights(bucket);
   Tensor slice = offloaded ? offloaded_->take(weights.offloaded) : weights.kept;
-  if (comm_.size() == 1) {
-    weights.gathered = std::move(slice);
+  Tensor& whole = code_ ? weights.codes : weights.gathered;
+  if (comm_.size() == 1 || !weights.sharded) {
+    whole = std::move(slice);
   } else {
-    weights.gathered = slots_.take(nth(layout_.buckets(), bucket).numel, dtype_, streams_.peers);
-    gather_.gather(bucket, slice, weights.gathered);
+    whole = slots_.take(comm_.size() * slice.numel(), slice.dtype(), streams_.peers);
+    gather_.gather(bucket, slice, whole);
     if (offloaded) slots_.give_back(slice, streams_.peers);
   }
   weights.gathered_at = streams_.mark_peers();
@@ -278,18 +295,42 @@ void ShardGroup::gather(int bucket) {
 
 void ShardGroup::release(int bucket) {
   gather_.release(bucket);
-  slots_.give_back(nth(weights_, bucket).gathered, streams_.compute);
+  Weights& weights = nth(weights_, bucket);
+  if (weights.codes.defined()) give_back_codes(weights);  // nobody has used them
+  if (weights.gathered.defined()) slots_.give_back(weights.gathered, streams_.compute);
+}
+
+// Codes that this rank keeps stay where they are.
+void ShardGroup::give_back_codes(Weights& weights) {
+  if (weights.sharded) slots_.give_back(weights.codes, streams_.compute);
+  weights.codes = Tensor();
+}
+
+// Makes weights of what has arrived, slice by slice.
+void ShardGroup::unpack(int bucket) {
+  Weights& weights = nth(weights_, bucket);
+  if (!weights.codes.defined()) return;
+  const int64_t slice = layout_.slice_numel(bucket), bytes = code_->bytes(slice);
+  weights.gathered = slots_.take(comm_.size() * slice, dtype_, streams_.compute);
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    Tensor part = weights.gathered.narrow(rank * slice, slice);
+    kernels::unpack_blocks(streams_.compute, weights.codes.narrow(rank * bytes, bytes), *code_,
+                           part);
+  }
+  give_back_codes(weights);
 }
 
 Tensor ShardGroup::weight(int param) {
   const int bucket = layout_.bucket_of(param);
   const Weights& weights = nth(weights_, bucket);
   const Shape& shape = nth(params_, param).spec->shape;
-  if (weights.sharded) {
+  const bool is_gathered = is_gathered_on_use(bucket);
+  if (is_gathered) {
     streams_.compute_after(weights.gathered_at);
     gather_.unpack(bucket, weights.gathered);
+    unpack(bucket);
   }
-  return (weights.sharded ? weights.gathered : weights.kept)
+  return (is_gathered ? weights.gathered : weights.kept)
       .narrow(layout_.offset_of(param), shape.numel())
       .reshape(shape);
 }
@@ -319,7 +360,7 @@ void ShardGroup::publish() {
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
     Weights& weights = nth(weights_, b);
     if (weights.sharded) continue;
-    const int64_t slice = layout_.slice_numel(b);
+    const int64_t slice = kept_numel(layout_.slice_numel(b));
     comm_.all_gather(weights.kept.narrow(comm_.rank() * slice, slice), weights.kept,
                      streams_.peers);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "comm/mesh.h"
+#include "kernels/quantize/block_codes.h"
 #include "model/pass/param.h"
 #include "optim/optimizer.h"
 #include "zero/layout/bucket_layout.h"
@@ -40,6 +41,7 @@ struct GroupKey {
   TouchedRows rows{};            // of tables of which only these travel
   int kind = 0;                  // of the optimizer's
   bool trains = true;            // else nothing is summed
+  std::optional<kernels::BlockCode> code{};  // as which frozen weights are kept; nothing: as such
   bool operator==(const GroupKey&) const = default;
 };
 // What updates change: fp32 masters of the weights, or these themselves, whatever their dtype is.
@@ -53,6 +55,8 @@ struct ZeroOptions {
   DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
   // These parameters do not train, nor do those whose specs say so.
   std::set<std::string> frozen = {};
+  // Frozen weights of linear layers are kept as these codes; nothing: as they are.
+  std::optional<kernels::BlockCode> base_code = std::nullopt;
   // In which dtype gradients travel, of all modules or of some; nothing: as they are written.
   std::optional<DType> grad_wire_dtype = std::nullopt;
   std::vector<ModuleKind> wire_modules = {};  // none: all
@@ -164,11 +168,14 @@ class ShardGroup {
   // A group that trains has one. Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
-  bool is_gathered_on_use(int bucket) const { return nth(weights_, bucket).sharded; }
+  bool is_gathered_on_use(int bucket) const {
+    return code_.has_value() || nth(weights_, bucket).sharded;
+  }
   bool shards_weights() const;
   bool offloads_weights(int bucket) const { return nth(weights_, bucket).offloaded >= 0; }
-  // These are for a bucket that is not whole on every rank: this rank's slice is brought to the
-  // device if it is offloaded, gathered, and released again.
+  // These are for a bucket that is gathered on use: this rank's slice is brought to the device if
+  // it is offloaded, gathered, and released again. Codes are made weights of when weight() is
+  // called first, by the stream that computes.
   void fetch(int bucket);
   void gather(int bucket);
   void release(int bucket);
@@ -205,13 +212,18 @@ class ShardGroup {
 
  private:
   struct Weights {
-    Tensor kept;         // whole bucket, or this rank's slice of it
+    Tensor kept;         // whole bucket, or this rank's slice of it; or the codes of either
+    Tensor codes;        // of the whole bucket, gathered, of which no weights were made yet
     int offloaded = -1;  // or the number of that slice, where it is not on the device
     Tensor gathered;     // whole bucket while live, where only a slice is kept
     PeerPoint gathered_at{};
     bool sharded = false;
   };
   void make_weights(int bucket);
+  void make_frozen();
+  int64_t kept_numel(int64_t weights) const;
+  void unpack(int bucket);
+  void give_back_codes(Weights& weights);
   WeightMaker weight_maker() const;
   std::vector<StateSlice> state_slices() const;
   void make_auxiliary();
@@ -247,6 +259,7 @@ class ShardGroup {
   const ZeroOptions& options_;
   const bool trains_;
   const DType dtype_;
+  const std::optional<kernels::BlockCode> code_;
   const std::vector<SlotSpec> slot_specs_;
   const bool sees_parameters_;  // the optimizer, which is why slices are not cut into parts
   const std::vector<Param> params_;

@@ -3,6 +3,7 @@
 
 #include "core/values/index.h"
 #include "zero/shard_group.h"
+#include "zero/state/frozen_weights.h"
 
 namespace ds {
 namespace {
@@ -17,6 +18,29 @@ int64_t largest_field(std::span<const StateSlice> slices) {
 }
 
 }  // namespace
+
+void ShardGroup::make_frozen() {
+  std::vector<FrozenSlice> slices;
+  const bool whole = has_whole_state();
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    const Weights& weights = nth(weights_, b);
+    FrozenSlice& made = slices.emplace_back();
+    made.numel = whole ? nth(layout_.buckets(), b).numel : layout_.slice_numel(b);
+    made.fields = fields_of(b, shard_rank());
+    const int64_t kept = kept_numel(made.numel);
+    if (offloads_weights(b)) {
+      made.elsewhere = {.keeper = offloaded_, .slice = weights.offloaded, .numel = kept};
+    } else {
+      made.kept = weights.sharded || whole ? weights.kept
+                                           : weights.kept.narrow(comm_.rank() * kept, kept);
+    }
+  }
+  state_ = make_frozen_weights(std::move(slices),
+                               {.dtype = dtype_,
+                                .code = code_,
+                                .name = [this](ParamId id) { return spec_of(id)->name; }},
+                               streams_, slots_);
+}
 
 std::vector<StateSlice> ShardGroup::state_slices() const {
   const bool whole_state = has_whole_state();
@@ -33,7 +57,7 @@ std::vector<StateSlice> ShardGroup::state_slices() const {
                          : weights.kept.narrow(comm_.rank() * slice, slice);
     }
     made.fields = fields_of(b, shard_rank());
-    if (!trains_ || options_.offloads_state()) continue;
+    if (options_.offloads_state()) continue;
     made.grad = whole_state ? grads_->whole(b) : grads_->slice(b);
     if (whole_state) made.own = {.begin = comm_.rank() * slice, .numel = slice};
   }

@@ -36,9 +36,33 @@ void adapter_rules(const RuleContext& r, const LoraConfig& lora) {
 
 }  // namespace
 
+void base_rules(const RuleContext& r, const LoraConfig& lora) {
+  const BaseFormat format = base_format_of(lora);
+  const ZeroConfig& zero = r.config.zero_optimization;
+  if (format == BaseFormat::kModel) {
+    if (lora.base_block) r.note("lora.base_block", "has no effect without a base_format");
+    if (!lora.double_quantization) {
+      r.note("lora.double_quantization", "has no effect without base_format nf4");
+    }
+    return;
+  }
+  if (!lora.double_quantization && format != BaseFormat::kNf4) {
+    r.note("lora.double_quantization", "has no effect on a base that is not nf4");
+  }
+  if (zero.zero_quantized_weights) {
+    r.note("zero_optimization.zero_quantized_weights",
+           "is for the other weights: those of lora.base_format travel as the codes that they are");
+  }
+  if (zero.zero_hpz_partition_size > 1) {
+    r.note("zero_optimization.zero_hpz_partition_size",
+           "is for the other weights: those of lora.base_format have no second copy");
+  }
+}
+
 void lora_rules(const RuleContext& r) {
   const Config& c = r.config;
   if (!c.lora) return;
+  base_rules(r, *c.lora);
   for (const LoraConflict& conflict : conflicts_of(*c.lora)) {
     r.refuse_early(fmt::format("lora.{}", conflict.key), conflict.why);
   }

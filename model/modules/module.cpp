@@ -17,6 +17,7 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
                  .dtype = build.dtype,
                  .init = init,
                  .module = module,
+                 .packs = part.packs,
                  .unit = build.unit};
   if (build.adapters != nullptr) spec.trains = build.adapters->trains(spec.name, part.has_adapter);
   const auto is_cut = [](const std::vector<Range>& of_axis) { return !of_axis.empty(); };
@@ -188,7 +189,8 @@ LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, Weigh
                             {.kept = {out_in ? cut.out : cut.in, out_in ? cut.in : cut.out},
                              .summed = cut.summed,
                              .stored = rows_among(stored, "weight"),
-                             .has_adapter = adapter.has_value()});
+                             .has_adapter = adapter.has_value(),
+                             .packs = true});
   if (bias == Bias::kZeros) {
     part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear,
                             {.kept = {cut.out},

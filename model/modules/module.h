@@ -21,6 +21,7 @@ struct ParamPart {
   std::vector<Axis> summed{};  // whose ranks have the same, and make a part of its gradient
   std::optional<StoredRows> stored{};
   bool has_adapter = false;  // its module has one
+  bool packs = false;        // as of a ParamSpec
 };
 
 struct BuildContext {

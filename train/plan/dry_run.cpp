@@ -200,7 +200,9 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
     const bool repeats = std::ranges::count(spec.replicas.same, Axis::kPipe) > 0;
     if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
     plan.parameters += spec.logical_shape().numel();
-    if (!spec.trains) plan.frozen += spec.logical_shape().numel();
+    if (spec.trains) continue;
+    plan.frozen += spec.logical_shape().numel();
+    if (spec.packs && options.zero.base_code) plan.packed += spec.logical_shape().numel();
   }
   plan.shapes = shapes;
   plan.ranks = std::move(ranks);

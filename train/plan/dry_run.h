@@ -37,6 +37,7 @@ struct RankPlan {
   WorkSeconds work{};           // of seconds_per_step, where there are stages
   int64_t parameters = 0;       // elements of the model that these ranks share out
   int64_t frozen = 0;           // of them, those that do not train
+  int64_t packed = 0;           // of these, those that are kept as codes
   // The shapes of steps, the longest first, which all else is said of; memory is the peak of all.
   std::vector<StepRules::FirstStep> shapes{};
 };
@@ -55,6 +56,7 @@ struct RunPlan {
   const RankPlan& of_rank(int rank) const;
   int64_t parameters() const { return sum_of(&RankPlan::parameters); }  // elements of the model
   int64_t frozen() const { return sum_of(&RankPlan::frozen); }          // those that do not train
+  int64_t packed() const { return sum_of(&RankPlan::packed); }          // as codes
   int64_t sum_of(int64_t RankPlan::*elements) const;
   double seconds_per_step() const;  // of the slowest, or of stages that wait for each other
 };

@@ -160,6 +160,8 @@ std::string plan_json(const RunPlan& plan) {
   out.Int64(plan.parameters());
   out.Key("frozen_parameters");
   out.Int64(plan.frozen());
+  out.Key("packed_parameters");
+  out.Int64(plan.packed());
   out.Key("ranks");
   out.StartArray();
   for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
@@ -307,11 +309,17 @@ std::string texts_text(const TextMemory& texts) {
   return text;
 }
 
-std::string frozen_text(const RunPlan& plan) {
+std::string frozen_text(const RunPlan& plan, const EngineOptions& options) {
   if (plan.frozen() == 0) return "";
-  return fmt::format(" ({:.2f} M train, {:.2f} M are frozen)",
-                     static_cast<double>(plan.parameters() - plan.frozen()) / 1e6,
-                     static_cast<double>(plan.frozen()) / 1e6);
+  const auto millions = [](int64_t count) { return static_cast<double>(count) / 1e6; };
+  std::string text = fmt::format(" ({:.2f} M train, {:.2f} M are frozen",
+                                 millions(plan.parameters() - plan.frozen()),
+                                 millions(plan.frozen()));
+  if (plan.packed() > 0) {
+    text += fmt::format(", {:.2f} M of them {}", millions(plan.packed()),
+                        code_words(*options.zero.base_code));
+  }
+  return text + ")";
 }
 
 }  // namespace
@@ -320,7 +328,7 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   std::string text = fmt::format(
       "model         {:.2f} M parameters{}, {}\n"
       "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks{}\n",
-      static_cast<double>(plan.parameters()) / 1e6, frozen_text(plan), name_of(options.dtype),
+      static_cast<double>(plan.parameters()) / 1e6, frozen_text(plan, options), name_of(options.dtype),
       options.micro_batch, options.length / plan.mesh.sequence, options.micro_steps(),
       plan.world_size(), plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
   if (plan.mesh.data != plan.world_size()) {

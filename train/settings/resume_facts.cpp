@@ -122,8 +122,15 @@ bool is_of_adapters(const Difference& one) {
   constexpr std::array kOther{"lora.adapter",         "lora.init_lora_weights",
                               "lora.offload",         "lora.offload_ratio",
                               "lora.delay_lora_init", "lora.base_weight_sharding"};
-  const auto is_none = [](const std::string& value) {
-    return value == "nothing" || value == "null";
+  // These came after the others; where a run did not say them, it was as they are by default.
+  static const std::map<std::string, std::string> kLater{{"lora.base_format", "\"model\""},
+                                                         {"lora.double_quantization", "true"},
+                                                         {"lora.load_in_4bit", "false"},
+                                                         {"lora.load_in_8bit", "false"}};
+  const auto is_none = [&](const std::string& value) {
+    const auto later = kLater.find(one.key);
+    return value == "nothing" || value == "null" ||
+           (later != kLater.end() && value == later->second);
   };
   if (is_none(one.before) && is_none(one.now)) return false;
   return one.key.starts_with("lora") && !is_dropout(one.key) &&

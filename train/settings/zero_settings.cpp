@@ -93,6 +93,26 @@ NvmeStateOptions rolling_options(const OffloadOptimizerConfig& offload) {
           .pinning = offload.pin_memory ? Pinning::kRequired : Pinning::kIfPossible};
 }
 
+std::optional<kernels::BlockCode> base_code(const std::optional<LoraConfig>& lora) {
+  if (!lora) return std::nullopt;
+  const auto code = [&](kernels::BlockTable table, kernels::BlockScale scale) {
+    return kernels::BlockCode{.table = table, .scale = scale, .block = base_block_of(*lora)};
+  };
+  switch (base_format_of(*lora)) {
+    case BaseFormat::kModel:
+      return std::nullopt;
+    case BaseFormat::kNf4:
+      return code(kernels::BlockTable::kNf4, lora->double_quantization
+                                                 ? kernels::BlockScale::kFp8
+                                                 : kernels::BlockScale::kFp32);
+    case BaseFormat::kInt8:
+      return code(kernels::BlockTable::kInt8, kernels::BlockScale::kFp32);
+    case BaseFormat::kFp8:
+      return code(kernels::BlockTable::kFp8, kernels::BlockScale::kFp32);
+  }
+  throw InternalError("unknown format of a base");
+}
+
 }  // namespace
 
 DType dtype_of_config(FloatType type) {
@@ -146,6 +166,14 @@ std::optional<ZenflowOptions> zenflow_options(const Config& config) {
                         .offloads_moments = zenflow->offload};
 }
 
+std::string code_words(const kernels::BlockCode& code) {
+  const double bits = 8.0 * static_cast<double>(code.bytes(code.block));
+  const std::string_view name = code.table == kernels::BlockTable::kNf4    ? "nf4"
+                                : code.table == kernels::BlockTable::kInt8 ? "int8"
+                                                                           : "fp8";
+  return fmt::format("{}, {:.4g} bits each", name, bits / static_cast<double>(code.block));
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -164,6 +192,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                               .live_numel = z.stage3_max_live_parameters,
                               .reuse_numel = z.stage3_max_reuse_distance},
                    .grad_slice_dtype = slice,
+                   .base_code = base_code(config.lora),
                    .micro_steps = static_cast<int>(micro_steps),
                    .slots = {},
                    .masters = has_masters ? Masters::kFp32 : Masters::kWeights,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "config/config.h"
 #include "zero/sharded_store.h"
@@ -16,6 +17,8 @@ std::optional<DType> autocast_dtype(const TorchAutocastConfig& autocast);
 OffloadOptimizerConfig offload_optimizer(const Config& config);
 bool updates_ahead(const OffloadOptimizerConfig& offload);
 std::optional<ZenflowOptions> zenflow_options(const Config& config);
+// "nf4, 4.125 bits each", of weights that are kept so.
+std::string code_words(const kernels::BlockCode& code);
 // dtype: of weights and gradients; micro_steps: of a step.
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps);
 

@@ -19,7 +19,7 @@ void BucketLayout::place_in_slices(Bucket& bucket, std::span<const LayoutParam> 
   for (const BucketParam& param : bucket.params) {
     const auto least = std::ranges::min_element(loads);
     nth(of_ranks, least - loads.begin()).push_back(param);
-    *least += round_up(param.numel, kSliceAlignment);
+    *least += round_up(param.numel, alignment_);
   }
   const int64_t slice = padded_slice(std::ranges::max(loads));
   bucket.params.clear();
@@ -31,18 +31,18 @@ void BucketLayout::place_in_slices(Bucket& bucket, std::span<const LayoutParam> 
     int64_t offset = rank * slice;
     for (BucketParam& at : mine) {
       at.offset = offset;
-      offset += round_up(at.numel, kSliceAlignment);
+      offset += round_up(at.numel, alignment_);
       bucket.params.push_back(at);
     }
   }
   bucket.numel = slice * group_size_;
 }
 
-// Pads by less than one part in (most_per_run / kSliceAlignment).
+// Pads by less than one part in (most_per_run / alignment_).
 int64_t BucketLayout::padded_slice(int64_t numel) const {
-  if (!most_per_run_) return round_up(numel, kSliceAlignment);
+  if (!most_per_run_) return round_up(numel, alignment_);
   const int64_t runs = std::max<int64_t>((numel + *most_per_run_ - 1) / *most_per_run_, 1);
-  return round_up(numel, runs * kSliceAlignment);
+  return round_up(numel, runs * alignment_);
 }
 
 // Whether slices of whole parameters would leave little empty.
@@ -64,7 +64,7 @@ void BucketLayout::close(Bucket& bucket, std::span<const LayoutParam> params) {
     int64_t offset = 0;
     for (BucketParam& at : bucket.params) {
       at.offset = offset;
-      offset += round_up(at.numel, kSliceAlignment);
+      offset += round_up(at.numel, alignment_);
     }
     bucket.numel = group_size_ * padded_slice((bucket.numel + group_size_ - 1) / group_size_);
   }
@@ -80,7 +80,10 @@ BucketLayout BucketLayout::build(std::span<const LayoutParam> params,
                                  const LayoutOptions& options) {
   DS_CHECK(options.group_size >= 1, "bucket layout: group of {}", options.group_size);
   BucketLayout layout;
+  DS_CHECK(options.alignment > 0 && options.alignment % kSliceAlignment == 0,
+           "bucket layout: parameters at multiples of {} elements", options.alignment);
   layout.group_size_ = options.group_size;
+  layout.alignment_ = options.alignment;
   layout.slicing_ = options.slicing;
   layout.most_per_run_ = options.most_per_run;
   layout.places_.resize(params.size());
@@ -98,7 +101,7 @@ BucketLayout BucketLayout::build(std::span<const LayoutParam> params,
     if (bucket.numel + param.numel > options.bucket_numel) layout.close(bucket, params);
     bucket.params.push_back(
         {.param = static_cast<int>(i), .offset = bucket.numel, .numel = param.numel});
-    bucket.numel += round_up(param.numel, kSliceAlignment);
+    bucket.numel += round_up(param.numel, options.alignment);
   }
   layout.close(large, params);
   layout.close(small, params);

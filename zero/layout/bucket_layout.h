@@ -38,6 +38,8 @@ struct LayoutOptions {
   // Slices are padded to equal runs of at most this many elements, a multiple of the alignment;
   // nothing: as they are.
   std::optional<int64_t> most_per_run = std::nullopt;
+  // Parameters and slices start at multiples of so many elements, itself one of kSliceAlignment.
+  int64_t alignment = 32;
 };
 
 struct BucketParam {
@@ -54,7 +56,8 @@ struct Bucket {
 
 class BucketLayout {
  public:
-  // Parameters and slices start at multiples of this many elements (64 bytes in 16-bit types).
+  // By default parameters and slices start at multiples of this many elements (64 bytes in 16-bit
+  // types).
   static constexpr int64_t kSliceAlignment = 32;
 
   static BucketLayout build(std::span<const LayoutParam> params, const LayoutOptions& options);
@@ -83,6 +86,7 @@ class BucketLayout {
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;
   int group_size_ = 1;
+  int64_t alignment_ = kSliceAlignment;
   Slicing slicing_ = Slicing::kElements;
   std::optional<int64_t> most_per_run_;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device/host_copy.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -10,16 +11,15 @@ namespace {
 
 class FrozenWeights final : public OptimizerStateStore {
  public:
-  FrozenWeights(std::span<const StateSlice> slices, DType dtype, const StoreStreams& streams,
+  FrozenWeights(std::vector<FrozenSlice> slices, FrozenForm form, const StoreStreams& streams,
                 BucketSlots& slots)
-      : dtype_(dtype), streams_(streams), slots_(slots) {
-    for (const StateSlice& slice : slices) {
-      parts_.push_back({.bucket = narrow<int>(parts_.size()), .begin = 0, .numel = slice.numel()});
+      : form_(std::move(form)), streams_(streams), slots_(slots), slices_(std::move(slices)) {
+    for (const FrozenSlice& slice : slices_) {
+      parts_.push_back({.bucket = narrow<int>(parts_.size()), .begin = 0, .numel = slice.numel});
       Shard& shard = shards_.emplace_back();
-      shard.master = slice.weights;
+      if (is_seen_in_place(slice)) shard.master = slice.kept;
       shard.fields = slice.fields;
-      elsewhere_.push_back(slice.elsewhere);
-      is_resident_ = is_resident_ && slice.weights.defined();
+      is_resident_ = is_resident_ && shard.master.defined();
     }
   }
 
@@ -33,8 +33,10 @@ class FrozenWeights final : public OptimizerStateStore {
       OpenPart open{.part = parts_[i], .shard = shard, .stream = streams_.compute};
       if (shard.master.defined()) {
         work(open);
+      } else if (form_.code) {
+        visit_codes(access, slices_[i], open, work);
       } else {
-        visit_elsewhere(access, elsewhere_[i], open, work);
+        visit_elsewhere(access, slices_[i], open, work);
       }
     }
   }
@@ -47,39 +49,106 @@ class FrozenWeights final : public OptimizerStateStore {
   }
 
  private:
-  void visit_elsewhere(PartAccess access, const OffloadedSlice& slice, OpenPart& open,
-                       const Work& work) {
-    // What is filled has no weights yet, nor has what is restored first.
-    const bool begins = access == PartAccess::kFill ||
-                        (access == PartAccess::kChange && !slice.keeper->is_there(slice.slice));
-    Tensor weights = begins ? slots_.take(slice.numel, dtype_, streams_.compute)
-                            : slice.keeper->take(slice.slice);
+  bool is_seen_in_place(const FrozenSlice& slice) const {
+    return slice.kept.defined() && !form_.code;
+  }
+  static bool is_elsewhere(const FrozenSlice& slice) { return slice.elsewhere.keeper != nullptr; }
+
+  // What is filled has no weights yet, nor has what is restored first.
+  static bool begins(PartAccess access, const FrozenSlice& slice) {
+    if (access == PartAccess::kFill) return true;
+    const OffloadedSlice& place = slice.elsewhere;
+    return is_elsewhere(slice) && access == PartAccess::kChange &&
+           !place.keeper->is_there(place.slice);
+  }
+
+  Tensor bring(const FrozenSlice& slice) {
+    Tensor brought = slice.elsewhere.keeper->take(slice.elsewhere.slice);
     streams_.compute.wait(streams_.peers.mark());  // which it has come for
+    return brought;
+  }
+
+  void keep(const FrozenSlice& slice, const Tensor& made) {
+    slice.elsewhere.keeper->store(slice.elsewhere.slice, 0, made);
+    slice.elsewhere.keeper->end_stores();
+  }
+
+  void visit_elsewhere(PartAccess access, const FrozenSlice& slice, OpenPart& open,
+                       const Work& work) {
+    Tensor weights = begins(access, slice)
+                         ? slots_.take(slice.numel, form_.dtype, streams_.compute)
+                         : bring(slice);
+    open.shard.master = weights;
+    work(open);
+    open.shard.master = Tensor();
+    if (makes_weights(access)) keep(slice, weights);
+    slots_.give_back(weights, streams_.compute);
+  }
+
+  void visit_codes(PartAccess access, const FrozenSlice& slice, OpenPart& open, const Work& work) {
+    const bool is_new = begins(access, slice);
+    Tensor codes = slice.kept;
+    if (is_elsewhere(slice)) {
+      codes = is_new ? slots_.take(form_.code->bytes(slice.numel), DType::kU8, streams_.compute)
+                     : bring(slice);
+    }
+    Tensor weights = slots_.take(slice.numel, DType::kF32, streams_.compute);
+    if (is_new) {
+      // Blocks may have padding.
+      streams_.compute.fill_bytes(weights.address(), 0, weights.bytes());
+    } else {
+      kernels::unpack_blocks(streams_.compute, codes, *form_.code, weights);
+    }
     open.shard.master = weights;
     work(open);
     open.shard.master = Tensor();
     if (makes_weights(access)) {
-      slice.keeper->store(slice.slice, 0, weights);
-      slice.keeper->end_stores();
+      pack(weights, codes, slice);
+      if (is_elsewhere(slice)) keep(slice, codes);
     }
     slots_.give_back(weights, streams_.compute);
+    if (is_elsewhere(slice)) slots_.give_back(codes, streams_.compute);
   }
 
-  const DType dtype_;
+  void pack(const Tensor& weights, const Tensor& codes, const FrozenSlice& slice) {
+    Stream& stream = streams_.compute;
+    const Tensor unfit = Tensor::zeros({1}, DType::kI32, stream, MemoryTag::kScratch);
+    kernels::pack_blocks(stream, weights, *form_.code, codes, unfit);
+    HostCopy through(stream);
+    through.down(unfit, [&](int64_t /*first*/, const Tensor& count) {
+      if (count.data<int32_t>()[0] == 0) return;
+      throw DataError(fmt::format(
+          "lora.base_format: {} has {} blocks of weights with a number that is not finite, or is "
+          "larger than what scales in 8 bits go up to; with the latter, say "
+          "\"double_quantization\": false",
+          names_of(slice), count.data<int32_t>()[0]));
+    });
+  }
+
+  std::string names_of(const FrozenSlice& slice) const {
+    if (slice.fields.empty() || !form_.name) return "the base";
+    const std::string first = form_.name(slice.fields.front().param);
+    return slice.fields.size() == 1
+               ? first
+               : fmt::format("one of {} and {} more", first, slice.fields.size() - 1);
+  }
+
+  const FrozenForm form_;
   const StoreStreams streams_;
   BucketSlots& slots_;
+  const std::vector<FrozenSlice> slices_;
   std::vector<StatePart> parts_;
-  std::vector<Shard> shards_;              // without a master where that lies elsewhere
-  std::vector<OffloadedSlice> elsewhere_;  // by part
+  std::vector<Shard> shards_;  // without a master where that lies elsewhere, or is made of codes
   bool is_resident_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<OptimizerStateStore> make_frozen_weights(std::span<const StateSlice> slices,
-                                                         DType dtype, const StoreStreams& streams,
+std::unique_ptr<OptimizerStateStore> make_frozen_weights(std::vector<FrozenSlice> slices,
+                                                         FrozenForm form,
+                                                         const StoreStreams& streams,
                                                          BucketSlots& slots) {
-  return std::make_unique<FrozenWeights>(slices, dtype, streams, slots);
+  return std::make_unique<FrozenWeights>(std::move(slices), std::move(form), streams, slots);
 }
 
 }  // namespace ds

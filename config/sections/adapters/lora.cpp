@@ -17,7 +17,47 @@ std::span<const EnumName> names_of(AdapterBias) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(BaseFormat) {
+  static constexpr EnumName kNames[] = {
+      {"model", static_cast<int>(BaseFormat::kModel)},
+      {"nf4", static_cast<int>(BaseFormat::kNf4)},
+      {"int8", static_cast<int>(BaseFormat::kInt8)},
+      {"fp8", static_cast<int>(BaseFormat::kFp8)},
+  };
+  return kNames;
+}
+
 namespace {
+
+void fields_of_base(Visitor& v, LoraConfig& c) {
+  v.field("base_format", c.base_format,
+          {.meaning = "As what the frozen weights of linear layers are kept, the head's excepted: "
+                      "as the model's others (model), or in blocks with a scale each, of 4 bits "
+                      "(nf4, as QLoRA has it), int8, or fp8 (e4m3).",
+           .effect = Effect::kUsed});
+  v.field("base_block", c.base_block,
+          {.meaning = "How many consecutive weights share a scale: a multiple of 32.",
+           .effect = Effect::kUsed,
+           .min = 32,
+           .max = 4096,
+           .synonyms = {"bnb_4bit_blocksize", "group_size"},
+           .unset_meaning = "64 of nf4, 256 of int8, 512 of fp8"});
+  v.field("double_quantization", c.double_quantization,
+          {.meaning = "Whether the scales of nf4 take 8 bits each instead of 32: 4.125 bits a "
+                      "weight with blocks of 64, instead of 4.5.",
+           .effect = Effect::kUsed,
+           .synonyms = {"bnb_4bit_use_double_quant"}});
+  v.field("load_in_4bit", c.load_in_4bit,
+          {.meaning = "bitsandbytes' word for base_format nf4.", .effect = Effect::kUsed});
+  v.field("load_in_8bit", c.load_in_8bit,
+          {.meaning = "bitsandbytes' word for base_format int8.", .effect = Effect::kUsed});
+  v.field("q_bits", c.q_bits,
+          {.meaning = "DeepSpeed's word for base_format fp8: 8, with mantissa_bits 3.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "none"});
+  v.field("mantissa_bits", c.mantissa_bits,
+          {.meaning = "Of those of q_bits: 3.", .effect = Effect::kUsed, .unset_meaning = "none"});
+}
 
 void fields_of_layers(Visitor& v, LoraConfig& c) {
   v.field("target_modules", c.target_modules,
@@ -116,6 +156,7 @@ void fields(Visitor& v, LoraConfig& c) {
           {.meaning = "How adapters begin: true, with zeros for B, so that the model is what it "
                       "was; \"gaussian\", the same with another A; or false, with a random B.",
            .effect = Effect::kUsed});
+  fields_of_base(v, c);
   deepspeed_fields(v, c);
   v.field("adapter", c.adapter,
           {.meaning = "A folder as peft writes it, with whose adapters training begins; what they "
@@ -142,10 +183,58 @@ void check_numbers(std::string_view key, const Value& patterns, bool are_whole,
   }
 }
 
+// Every word that is said of the base has to mean the same format.
+void check_base(const LoraConfig& c, std::vector<LoraConflict>& out) {
+  constexpr int64_t kBits = 8, kMantissa = 3, kWeightsPerStep = 32;
+  const BaseFormat format = base_format_of(c);
+  const auto check = [&](std::string_view key, bool is_said, BaseFormat means) {
+    if (!is_said || format == means) return;
+    out.push_back({std::string(key), "and another key of lora name different formats of the base; "
+                                     "remove one of them"});
+  };
+  check("load_in_4bit", c.load_in_4bit, BaseFormat::kNf4);
+  check("load_in_8bit", c.load_in_8bit, BaseFormat::kInt8);
+  check("q_bits", c.q_bits.has_value(), BaseFormat::kFp8);
+  if (c.q_bits.value_or(kBits) != kBits) {
+    out.push_back({"q_bits", fmt::format("{}, expected 8, which is fp8; of 4 bits there is "
+                                         "base_format nf4",
+                                         *c.q_bits)});
+  }
+  if (c.mantissa_bits.value_or(kMantissa) != kMantissa) {
+    out.push_back({"mantissa_bits", fmt::format("{}, expected 3", *c.mantissa_bits)});
+  }
+  if (c.mantissa_bits && !c.q_bits) out.push_back({"mantissa_bits", "needs q_bits"});
+  if (c.base_block.value_or(kWeightsPerStep) % kWeightsPerStep != 0) {
+    out.push_back({"base_block", fmt::format("{}, expected a multiple of {}", *c.base_block,
+                                             kWeightsPerStep)});
+  }
+}
+
 }  // namespace
+
+BaseFormat base_format_of(const LoraConfig& c) {
+  if (c.base_format != BaseFormat::kModel) return c.base_format;
+  if (c.load_in_4bit) return BaseFormat::kNf4;
+  if (c.load_in_8bit) return BaseFormat::kInt8;
+  return c.q_bits ? BaseFormat::kFp8 : BaseFormat::kModel;
+}
+
+int64_t base_block_of(const LoraConfig& c) {
+  switch (base_format_of(c)) {
+    case BaseFormat::kModel:
+    case BaseFormat::kNf4:
+      return c.base_block.value_or(64);
+    case BaseFormat::kInt8:
+      return c.base_block.value_or(256);
+    case BaseFormat::kFp8:
+      return c.base_block.value_or(512);
+  }
+  throw InternalError("unknown format of a base");
+}
 
 std::vector<LoraConflict> conflicts_of(const LoraConfig& c) {
   std::vector<LoraConflict> out;
+  check_base(c, out);
   check_numbers("rank_pattern", c.rank_pattern, true, out);
   check_numbers("alpha_pattern", c.alpha_pattern, false, out);
   const Value& start = c.init_lora_weights;

@@ -11,7 +11,16 @@
 
 namespace ds {
 
+// As what the frozen weights of linear layers are kept, the head's excepted.
+enum class BaseFormat : int {
+  kModel,  // as the model's others are
+  kNf4,    // 4 bits a weight (QLoRA, arXiv 2305.14314)
+  kInt8,
+  kFp8,
+};
+
 std::span<const EnumName> names_of(AdapterBias);
+std::span<const EnumName> names_of(BaseFormat);
 
 // The keys are those of peft's LoraConfig.
 struct LoraConfig {
@@ -28,6 +37,11 @@ struct LoraConfig {
   AdapterBias bias = AdapterBias::kNone;
   Value init_lora_weights = Value::boolean(true);  // or false, or "gaussian"
   std::optional<std::string> adapter;
+  BaseFormat base_format = BaseFormat::kModel;
+  std::optional<int64_t> base_block;
+  bool double_quantization = true;
+  bool load_in_4bit = false, load_in_8bit = false;
+  std::optional<int64_t> q_bits, mantissa_bits;
   int64_t base_weight_sharding = 1;
   bool offload = false;
   double offload_ratio = 0;
@@ -40,6 +54,10 @@ struct LoraConflict {
   std::string key, why;
 };
 std::vector<LoraConflict> conflicts_of(const LoraConfig& c);
+// As what one without conflicts says that the base is kept, in whichever words.
+BaseFormat base_format_of(const LoraConfig& c);
+// Consecutive weights that share a scale: those of base_block, or as many as the format usually has.
+int64_t base_block_of(const LoraConfig& c);
 // The adapters of one without conflicts.
 AdapterSpec adapter_spec(const LoraConfig& c);
 
