@@ -28,6 +28,7 @@
 #include "train/plan/dry_run.h"
 #include "train/plan/limits.h"
 #include "train/settings/observers.h"
+#include "train/settings/zero_settings.h"
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
 #include "train/step/swap.h"

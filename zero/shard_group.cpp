@@ -26,14 +26,13 @@ BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOpti
   }
   const bool whole = key.trains && options.optimizer != nullptr &&
                      options.optimizer->needs_whole_parameters(key.kind);
-  return BucketLayout::build(list,
-                             {.bucket_numel = options.bucket_numel,
-                              .persistence_numel = key.code ? 0 : options.persistence_numel,
-                              .group_size = group_size,
-                              .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements,
-                              .most_per_run = codes ? std::optional(kMostPerScale) : std::nullopt,
-                              .alignment = key.code ? key.code->block
-                                                    : BucketLayout::kSliceAlignment});
+  return BucketLayout::build(
+      list, {.bucket_numel = options.bucket_numel,
+             .persistence_numel = key.code ? 0 : options.persistence_numel,
+             .group_size = group_size,
+             .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements,
+             .most_per_run = codes ? std::optional(kMostPerScale) : std::nullopt,
+             .alignment = key.code ? key.code->block : BucketLayout::kSliceAlignment});
 }
 
 // Codes travel as they are, and have no copies near.
@@ -253,8 +252,8 @@ void ShardGroup::make_weights(int bucket) {
   weights.sharded =
       params.sharding == Sharding::kSharded && !layout.persistent && (comm_.size() > 1 || offloads);
   if (weights.sharded && offloads) {
-    weights.offloaded = offloaded_->add(kept_numel(layout_.slice_numel(bucket)), kept_dtype,
-                                        weight_maker());
+    weights.offloaded =
+        offloaded_->add(kept_numel(layout_.slice_numel(bucket)), kept_dtype, weight_maker());
     return;
   }
   const int64_t slices = weights.sharded ? 1 : comm_.size();

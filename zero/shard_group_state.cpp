@@ -31,15 +31,14 @@ void ShardGroup::make_frozen() {
     if (offloads_weights(b)) {
       made.elsewhere = {.keeper = offloaded_, .slice = weights.offloaded, .numel = kept};
     } else {
-      made.kept = weights.sharded || whole ? weights.kept
-                                           : weights.kept.narrow(comm_.rank() * kept, kept);
+      made.kept =
+          weights.sharded || whole ? weights.kept : weights.kept.narrow(comm_.rank() * kept, kept);
     }
   }
-  state_ = make_frozen_weights(std::move(slices),
-                               {.dtype = dtype_,
-                                .code = code_,
-                                .name = [this](ParamId id) { return spec_of(id)->name; }},
-                               streams_, slots_);
+  state_ = make_frozen_weights(
+      std::move(slices),
+      {.dtype = dtype_, .code = code_, .name = [this](int id) { return spec_of(id)->name; }},
+      streams_, slots_);
 }
 
 std::vector<StateSlice> ShardGroup::state_slices() const {

@@ -11,6 +11,7 @@
 #include "core/values/index.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/mesh_text.h"
+#include "train/settings/zero_settings.h"
 
 namespace ds {
 namespace {
@@ -312,9 +313,9 @@ std::string texts_text(const TextMemory& texts) {
 std::string frozen_text(const RunPlan& plan, const EngineOptions& options) {
   if (plan.frozen() == 0) return "";
   const auto millions = [](int64_t count) { return static_cast<double>(count) / 1e6; };
-  std::string text = fmt::format(" ({:.2f} M train, {:.2f} M are frozen",
-                                 millions(plan.parameters() - plan.frozen()),
-                                 millions(plan.frozen()));
+  std::string text =
+      fmt::format(" ({:.2f} M train, {:.2f} M are frozen",
+                  millions(plan.parameters() - plan.frozen()), millions(plan.frozen()));
   if (plan.packed() > 0) {
     text += fmt::format(", {:.2f} M of them {}", millions(plan.packed()),
                         code_words(*options.zero.base_code));
@@ -328,9 +329,10 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   std::string text = fmt::format(
       "model         {:.2f} M parameters{}, {}\n"
       "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks{}\n",
-      static_cast<double>(plan.parameters()) / 1e6, frozen_text(plan, options), name_of(options.dtype),
-      options.micro_batch, options.length / plan.mesh.sequence, options.micro_steps(),
-      plan.world_size(), plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
+      static_cast<double>(plan.parameters()) / 1e6, frozen_text(plan, options),
+      name_of(options.dtype), options.micro_batch, options.length / plan.mesh.sequence,
+      options.micro_steps(), plan.world_size(),
+      plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
   if (plan.mesh.data != plan.world_size()) {
     text += fmt::format("mesh          {}\n", mesh_words(plan.mesh));
   }

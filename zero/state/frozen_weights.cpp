@@ -75,9 +75,8 @@ class FrozenWeights final : public OptimizerStateStore {
 
   void visit_elsewhere(PartAccess access, const FrozenSlice& slice, OpenPart& open,
                        const Work& work) {
-    Tensor weights = begins(access, slice)
-                         ? slots_.take(slice.numel, form_.dtype, streams_.compute)
-                         : bring(slice);
+    Tensor weights = begins(access, slice) ? slots_.take(slice.numel, form_.dtype, streams_.compute)
+                                           : bring(slice);
     open.shard.master = weights;
     work(open);
     open.shard.master = Tensor();

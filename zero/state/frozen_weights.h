@@ -22,8 +22,8 @@ namespace ds {
 
 // A slice of frozen weights.
 struct FrozenSlice {
-  int64_t numel = 0;             // weights, padding included
-  Tensor kept = {};              // they, or their codes; undefined: these are elsewhere
+  int64_t numel = 0;  // weights, padding included
+  Tensor kept = {};   // they, or their codes; undefined: these are elsewhere
   OffloadedSlice elsewhere = {};
   std::vector<ShardField> fields = {};
 };
@@ -32,7 +32,7 @@ struct FrozenSlice {
 struct FrozenForm {
   DType dtype = DType::kF32;
   std::optional<kernels::BlockCode> code = std::nullopt;  // nothing: as they are
-  std::function<std::string(ParamId)> name = nullptr;     // of a parameter, for errors
+  std::function<std::string(int)> name = nullptr;         // of a parameter, for errors
 };
 
 // slots: where slices from another tier, and weights of codes, lie meanwhile. All of it outlives

@@ -189,8 +189,9 @@ void check_base(const LoraConfig& c, std::vector<LoraConflict>& out) {
   const BaseFormat format = base_format_of(c);
   const auto check = [&](std::string_view key, bool is_said, BaseFormat means) {
     if (!is_said || format == means) return;
-    out.push_back({std::string(key), "and another key of lora name different formats of the base; "
-                                     "remove one of them"});
+    out.push_back({std::string(key),
+                   "and another key of lora name different formats of the base; "
+                   "remove one of them"});
   };
   check("load_in_4bit", c.load_in_4bit, BaseFormat::kNf4);
   check("load_in_8bit", c.load_in_8bit, BaseFormat::kInt8);
@@ -205,8 +206,8 @@ void check_base(const LoraConfig& c, std::vector<LoraConflict>& out) {
   }
   if (c.mantissa_bits && !c.q_bits) out.push_back({"mantissa_bits", "needs q_bits"});
   if (c.base_block.value_or(kWeightsPerStep) % kWeightsPerStep != 0) {
-    out.push_back({"base_block", fmt::format("{}, expected a multiple of {}", *c.base_block,
-                                             kWeightsPerStep)});
+    out.push_back({"base_block",
+                   fmt::format("{}, expected a multiple of {}", *c.base_block, kWeightsPerStep)});
   }
 }
 
