@@ -1,0 +1,12 @@
+// The CUDA half of kernels/quantize/block_codes. Operands have been checked, and there are some.
+#pragma once
+
+#include "kernels/quantize/block_codes_operands.h"
+
+namespace ds::kernels::detail {
+
+void pack_blocks_cuda(Stream& stream, const Tensor& weights, const PackedBlocks& to,
+                      const Tensor& unfit);
+void unpack_blocks_cuda(Stream& stream, const PackedBlocks& from, const Tensor& weights);
+
+}  // namespace ds::kernels::detail
