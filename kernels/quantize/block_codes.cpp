@@ -29,12 +29,6 @@ detail::PackedBlocks checked(std::string_view op, const Stream& stream, const Te
           .how = how};
 }
 
-void report(Stream& stream, std::string_view op, double flops, double bytes) {
-  stream.report(op, {.flops = flops, .bytes = bytes});
-}
-
-double bytes_of(const Tensor& tensor) { return static_cast<double>(tensor.bytes()); }
-
 }  // namespace
 
 void BlockCode::check() const {
@@ -49,8 +43,8 @@ void pack_blocks(Stream& stream, const Tensor& weights, const BlockCode& how, co
   constexpr std::string_view kOp = "pack_blocks";
   const detail::PackedBlocks to = checked(kOp, stream, weights, how, packed);
   detail::require_like(kOp, "unfit", stream, unfit, 1, DType::kI32);
-  report(stream, kOp, 6 * static_cast<double>(weights.numel()),
-         2 * bytes_of(weights) + bytes_of(packed));
+  stream.report(kOp, {.flops = 6 * static_cast<double>(weights.numel()),
+                      .bytes = static_cast<double>(2 * weights.bytes() + packed.bytes())});
   if (weights.numel() == 0) return;
   on_device(
       stream, [&](Cpu) { detail::pack_blocks_cpu(stream, weights, to, unfit); },
@@ -60,7 +54,8 @@ void pack_blocks(Stream& stream, const Tensor& weights, const BlockCode& how, co
 void unpack_blocks(Stream& stream, const Tensor& packed, const BlockCode& how, Tensor& weights) {
   constexpr std::string_view kOp = "unpack_blocks";
   const detail::PackedBlocks from = checked(kOp, stream, weights, how, packed);
-  report(stream, kOp, static_cast<double>(weights.numel()), bytes_of(packed) + bytes_of(weights));
+  stream.report(kOp, {.flops = static_cast<double>(weights.numel()),
+                      .bytes = static_cast<double>(packed.bytes() + weights.bytes())});
   if (weights.numel() == 0) return;
   on_device(
       stream, [&](Cpu) { detail::unpack_blocks_cpu(stream, from, weights); },

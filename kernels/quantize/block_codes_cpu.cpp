@@ -41,8 +41,22 @@ HWY_INLINE void put_levels(const float* level, const uint8_t* codes, float scale
 // Numbers whose codes are taken out of half bytes at a time: few enough to stay where they are.
 constexpr int64_t kHalves = 256;
 
+// Two codes are one number of 16 bits, the first its low byte, except where vectors have one lane.
 HWY_INLINE void take_halves(const uint8_t* packed, int64_t count, uint8_t* codes) {
-  for (int64_t i = 0; i < count / 2; ++i) {
+  int64_t i = 0;  // bytes
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const hn::Repartition<uint8_t, decltype(d)> bytes;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + step <= count / 2; i += step) {
+    const auto byte = hn::PromoteTo(d, hn::LoadU(d8, packed + i));
+    const auto both =
+        hn::Or(hn::ShiftRight<4>(byte), hn::ShiftLeft<8>(hn::And(byte, hn::Set(d, 15))));
+    hn::StoreU(hn::BitCast(bytes, both), bytes, codes + 2 * i);
+  }
+#endif
+  for (; i < count / 2; ++i) {
     codes[2 * i] = static_cast<uint8_t>(packed[i] >> 4);
     codes[2 * i + 1] = static_cast<uint8_t>(packed[i] & 15);
   }
@@ -72,8 +86,7 @@ HWY_INLINE void unpack_typed(const detail::PackedBlocks& from, int64_t begin, in
 
 void unpack_range(const detail::PackedBlocks& from, const Tensor& weights, int64_t begin,
                   int64_t end) {
-  on_float(weights.dtype(),
-           [&]<class T>() { unpack_typed(from, begin, end, weights.data<T>()); });
+  on_float(weights.dtype(), [&]<class T>() { unpack_typed(from, begin, end, weights.data<T>()); });
 }
 
 }  // namespace ds::kernels::HWY_NAMESPACE
@@ -90,7 +103,7 @@ constexpr int64_t kChunk = 4096;  // even: a byte of two codes has both of its n
 void read(const Tensor& weights, int64_t first, std::span<float> to) {
   const auto* const from = static_cast<const std::byte*>(weights.address()) +
                            first * static_cast<int64_t>(size_of(weights.dtype()));
-  cast_span(from, weights.dtype(), to.data(), DType::kF32, narrow<int64_t>(to.size()));
+  detail::cast_span(from, weights.dtype(), to.data(), DType::kF32, narrow<int64_t>(to.size()));
 }
 
 // use(first, numbers) for the chunks of a block.
@@ -155,9 +168,10 @@ void pack_blocks_cpu(Stream& stream, const Tensor& weights, const PackedBlocks& 
 }
 
 void unpack_blocks_cpu(Stream& stream, const PackedBlocks& from, const Tensor& weights) {
-  stream.pool().parallel_for(
-      from.blocks, blocks_at_once(from.how),
-      [&](int64_t begin, int64_t end) { DS_SIMD(unpack_range)(from, weights, begin, end); });
+  stream.pool().parallel_for(from.blocks, blocks_at_once(from.how),
+                             [&](int64_t begin, int64_t end) {
+                               DS_SIMD(unpack_range)(from, weights, begin, end);
+                             });
 }
 
 }  // namespace detail

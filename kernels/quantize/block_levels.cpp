@@ -74,8 +74,7 @@ constexpr BlockLevels levels_of(BlockTable table) {
   }
   for (uint32_t rank = 0; rank < 255; ++rank) {
     const float low = levels.level[levels.code[rank]], high = levels.level[levels.code[rank + 1]];
-    levels.midpoint[rank] =
-        rank < last ? (low + high) / 2 : std::numeric_limits<float>::infinity();
+    levels.midpoint[rank] = rank < last ? (low + high) / 2 : std::numeric_limits<float>::infinity();
   }
   return levels;
 }
