@@ -21,6 +21,9 @@ class FrozenWeights final : public OptimizerStateStore {
       shard.fields = slice.fields;
       is_resident_ = is_resident_ && shard.master.defined();
     }
+    if (form_.code) {
+      unfit_ = Tensor::zeros({1}, DType::kI32, streams_.compute, MemoryTag::kScratch);
+    }
   }
 
   std::span<const StatePart> parts() const override { return parts_; }
@@ -111,10 +114,10 @@ class FrozenWeights final : public OptimizerStateStore {
 
   void pack(const Tensor& weights, const Tensor& codes, const FrozenSlice& slice) {
     Stream& stream = streams_.compute;
-    const Tensor unfit = Tensor::zeros({1}, DType::kI32, stream, MemoryTag::kScratch);
-    kernels::pack_blocks(stream, weights, *form_.code, codes, unfit);
+    stream.fill_bytes(unfit_.address(), 0, unfit_.bytes());
+    kernels::pack_blocks(stream, weights, *form_.code, codes, unfit_);
     HostCopy through(stream);
-    through.down(unfit, [&](int64_t /*first*/, const Tensor& count) {
+    through.down(unfit_, [&](int64_t /*first*/, const Tensor& count) {
       if (count.data<int32_t>()[0] == 0) return;
       throw DataError(fmt::format(
           "lora.base_format: {} has {} blocks of weights with a number that is not finite, or is "
@@ -138,6 +141,7 @@ class FrozenWeights final : public OptimizerStateStore {
   const std::vector<FrozenSlice> slices_;
   std::vector<StatePart> parts_;
   std::vector<Shard> shards_;  // without a master where that lies elsewhere, or is made of codes
+  Tensor unfit_;               // what codes cannot stand for, of the last slice; of codes alone
   bool is_resident_ = true;
 };
 

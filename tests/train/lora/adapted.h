@@ -112,8 +112,8 @@ inline void check_steps(Adapted& adapted, const std::string& name, const Got& go
   REQUIRE(got.losses.size() == wanted["losses"].Size());
   for (rapidjson::SizeType step = 0; step < wanted["losses"].Size(); ++step) {
     CAPTURE(step);
-    CHECK(got.losses[step] == Catch::Approx(wanted["losses"][step].GetDouble()).epsilon(1e-5));
-    CHECK(got.norms[step] == Catch::Approx(wanted["grad_norms"][step].GetDouble()).epsilon(2e-4));
+    CHECK(got.losses[step] == Approx(wanted["losses"][step].GetDouble()).epsilon(1e-5));
+    CHECK(got.norms[step] == Approx(wanted["grad_norms"][step].GetDouble()).epsilon(2e-4));
   }
 }
 
