@@ -21,6 +21,7 @@ class FrozenWeights final : public OptimizerStateStore {
       shard.fields = slice.fields;
       is_resident_ = is_resident_ && shard.master.defined();
     }
+    is_made_.resize(parts_.size());
     if (form_.code) {
       unfit_ = Tensor::zeros({1}, DType::kI32, streams_.compute, MemoryTag::kScratch);
     }
@@ -37,10 +38,11 @@ class FrozenWeights final : public OptimizerStateStore {
       if (shard.master.defined()) {
         work(open);
       } else if (form_.code) {
-        visit_codes(access, slices_[i], open, work);
+        visit_codes(access, i, open, work);
       } else {
-        visit_elsewhere(access, slices_[i], open, work);
+        visit_elsewhere(access, i, open, work);
       }
+      if (makes_weights(access)) is_made_[i] = true;
     }
   }
 
@@ -58,11 +60,8 @@ class FrozenWeights final : public OptimizerStateStore {
   static bool is_elsewhere(const FrozenSlice& slice) { return slice.elsewhere.keeper != nullptr; }
 
   // What is filled has no weights yet, nor has what is restored first.
-  static bool begins(PartAccess access, const FrozenSlice& slice) {
-    if (access == PartAccess::kFill) return true;
-    const OffloadedSlice& place = slice.elsewhere;
-    return is_elsewhere(slice) && access == PartAccess::kChange &&
-           !place.keeper->is_there(place.slice);
+  bool begins(PartAccess access, size_t i) const {
+    return access == PartAccess::kFill || (access == PartAccess::kChange && !is_made_[i]);
   }
 
   Tensor bring(const FrozenSlice& slice) {
@@ -76,10 +75,10 @@ class FrozenWeights final : public OptimizerStateStore {
     slice.elsewhere.keeper->end_stores();
   }
 
-  void visit_elsewhere(PartAccess access, const FrozenSlice& slice, OpenPart& open,
-                       const Work& work) {
-    Tensor weights = begins(access, slice) ? slots_.take(slice.numel, form_.dtype, streams_.compute)
-                                           : bring(slice);
+  void visit_elsewhere(PartAccess access, size_t i, OpenPart& open, const Work& work) {
+    const FrozenSlice& slice = slices_[i];
+    Tensor weights =
+        begins(access, i) ? slots_.take(slice.numel, form_.dtype, streams_.compute) : bring(slice);
     open.shard.master = weights;
     work(open);
     open.shard.master = Tensor();
@@ -87,8 +86,9 @@ class FrozenWeights final : public OptimizerStateStore {
     slots_.give_back(weights, streams_.compute);
   }
 
-  void visit_codes(PartAccess access, const FrozenSlice& slice, OpenPart& open, const Work& work) {
-    const bool is_new = begins(access, slice);
+  void visit_codes(PartAccess access, size_t i, OpenPart& open, const Work& work) {
+    const FrozenSlice& slice = slices_[i];
+    const bool is_new = begins(access, i);
     Tensor codes = slice.kept;
     if (is_elsewhere(slice)) {
       codes = is_new ? slots_.take(form_.code->bytes(slice.numel), DType::kU8, streams_.compute)
@@ -119,11 +119,13 @@ class FrozenWeights final : public OptimizerStateStore {
     HostCopy through(stream);
     through.down(unfit_, [&](int64_t /*first*/, const Tensor& count) {
       if (count.data<int32_t>()[0] == 0) return;
+      const bool is_short = form_.code->scale == kernels::BlockScale::kFp8;
       throw DataError(fmt::format(
-          "lora.base_format: {} has {} blocks of weights with a number that is not finite, or is "
-          "larger than what scales in 8 bits go up to; with the latter, say "
-          "\"double_quantization\": false",
-          names_of(slice), count.data<int32_t>()[0]));
+          "lora.base_format: {} has {} blocks of weights with a number that is not finite{}",
+          names_of(slice), count.data<int32_t>()[0],
+          is_short ? ", or is above 62, the largest scale of 8 bits (which "
+                     "\"double_quantization\": false goes without)"
+                   : ""));
     });
   }
 
@@ -141,7 +143,8 @@ class FrozenWeights final : public OptimizerStateStore {
   const std::vector<FrozenSlice> slices_;
   std::vector<StatePart> parts_;
   std::vector<Shard> shards_;  // without a master where that lies elsewhere, or is made of codes
-  Tensor unfit_;               // what codes cannot stand for, of the last slice; of codes alone
+  std::vector<bool> is_made_;  // by part: its weights have been given once
+  Tensor unfit_;               // what codes cannot stand for, of the last slice
   bool is_resident_ = true;
 };
 

@@ -107,11 +107,6 @@ void OffloadedWeights::seal() {
   lane_->open(swap_bytes_);
 }
 
-bool OffloadedWeights::is_there(int number) const {
-  const Slice& slice = nth(slices_, number);
-  return slice.key.empty() || slice.is_in_file;
-}
-
 // That of the copy or write that began first.
 void OffloadedWeights::release_oldest(Stream& by) {
   Busy oldest = std::move(busy_.front());

@@ -61,8 +61,6 @@ class OffloadedWeights {
   // Reserves the swap file and the buffers.
   void seal();
   bool uses_swap() const { return swap_bytes_ > 0; }
-  // Whether somebody has stored the slice, if it is one of the swap file.
-  bool is_there(int slice) const;
 
   // Begins to bring a slice; nothing if that has been begun. Slices of the swap file, begun and not
   // taken, are at most as many as there are buffers.
