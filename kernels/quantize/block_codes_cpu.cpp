@@ -1,5 +1,5 @@
-// Frozen weights in blocks on the CPU. Codes become levels by a table that stays in the first
-// cache, a vector of them at a time.
+// Frozen weights in blocks on the CPU: codes become levels by tables that stay in the first cache
+// or in registers, and weights become codes by the search of block_levels.h, a vector at a time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/quantize/block_codes_cpu.cpp"
 #include "kernels/quantize/block_codes_cpu.h"
@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <span>
 
 #include "core/device/dispatch.h"
@@ -37,8 +39,8 @@ HWY_INLINE void put_levels(const float* level, const uint8_t* codes, float scale
   for (; i < count; ++i) y[i] = static_cast<T>(level[codes[i]] * scale);
 }
 
-// y = level * scale, for the `count` half bytes of a block, an even number. The 16 products are made
-// first, and become a table for each of their bytes, of which instructions look up 16 at a time.
+// y = level * scale, for the `count` half bytes of a block, an even number. The 16 products become
+// a table for each of their bytes, in which instructions look up 16 at a time.
 template <class T>
 HWY_INLINE void put_halves(const float* level, const uint8_t* packed, float scale, int64_t count,
                            T* y) {
@@ -80,9 +82,9 @@ HWY_INLINE void put_halves(const float* level, const uint8_t* packed, float scal
 
 // Blocks [begin, end); y is where the first weight of all lies.
 template <class T>
-HWY_INLINE void unpack_typed(const detail::PackedBlocks& from, int64_t begin, int64_t end, T* y) {
-  const float* const level = block_levels(from.how.table).level;
-  const int64_t size = from.how.block;
+HWY_INLINE void unpack_typed(const PackedBlocks& from, int64_t begin, int64_t end, T* y) {
+  const float* const level = block_levels(from.table).level;
+  const int64_t size = from.block;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * size;
     const float scale = from.scale_of(block);
@@ -138,8 +140,7 @@ void codes_loop(const BlockLevels& levels, float reciprocal, std::span<const flo
   for (size_t i = 0; i < weights.size(); ++i) codes[i] = levels.code[codes[i]];
 }
 
-void unpack_range(const detail::PackedBlocks& from, const Tensor& weights, int64_t begin,
-                  int64_t end) {
+void unpack_range(const PackedBlocks& from, const Tensor& weights, int64_t begin, int64_t end) {
   on_float(weights.dtype(), [&]<class T>() { unpack_typed(from, begin, end, weights.data<T>()); });
 }
 
@@ -173,11 +174,11 @@ void for_chunks(const Tensor& weights, int64_t begin, int64_t end, const Use& us
   }
 }
 
-void write_codes(const detail::PackedBlocks& to, float absmax, int64_t first,
+void write_codes(const PackedBlocks& to, float absmax, int64_t first,
                  std::span<const float> weights) {
   std::array<uint8_t, kChunk> room;
   uint8_t* const codes = to.has_halves() ? room.data() : to.codes + first;
-  DS_SIMD(codes_loop)(block_levels(to.how.table), reciprocal_absmax(absmax), weights, codes);
+  DS_SIMD(codes_loop)(block_levels(to.table), reciprocal_absmax(absmax), weights, codes);
   if (!to.has_halves()) return;
   uint8_t* const halves = to.codes + first / 2;
   for (size_t i = 0; i < weights.size(); i += 2) {
@@ -186,8 +187,8 @@ void write_codes(const detail::PackedBlocks& to, float absmax, int64_t first,
 }
 
 // Returns whether its scale fits.
-bool pack_block(const Tensor& weights, const detail::PackedBlocks& to, int64_t block) {
-  const int64_t begin = block * to.how.block, end = begin + to.how.block;
+bool pack_block(const Tensor& weights, const PackedBlocks& to, int64_t block) {
+  const int64_t begin = block * to.block, end = begin + to.block;
   int32_t largest = 0;
   for_chunks(weights, begin, end, [&](int64_t, std::span<const float> chunk) {
     largest = std::max(largest, DS_SIMD(largest_bits_loop)(chunk));
@@ -197,10 +198,10 @@ bool pack_block(const Tensor& weights, const detail::PackedBlocks& to, int64_t b
     write_codes(to, absmax, first, chunk);
   });
   to.set_scale(block, absmax);
-  return scale_fits(to.how.scale, absmax);
+  return scale_fits(to.scale, absmax);
 }
 
-int64_t blocks_at_once(const BlockCode& how) { return std::max<int64_t>(kChunk / how.block, 1); }
+int64_t blocks_at_once(const PackedBlocks& all) { return std::max<int64_t>(kChunk / all.block, 1); }
 
 }  // namespace
 
@@ -209,7 +210,7 @@ namespace detail {
 void pack_blocks_cpu(Stream& stream, const Tensor& weights, const PackedBlocks& to,
                      const Tensor& unfit) {
   const std::atomic_ref<int32_t> count(*unfit.data<int32_t>());
-  stream.pool().parallel_for(to.blocks, blocks_at_once(to.how), [&](int64_t begin, int64_t end) {
+  stream.pool().parallel_for(to.blocks, blocks_at_once(to), [&](int64_t begin, int64_t end) {
     int32_t here = 0;
     for (int64_t block = begin; block < end; ++block) {
       if (!pack_block(weights, to, block)) ++here;
@@ -219,10 +220,9 @@ void pack_blocks_cpu(Stream& stream, const Tensor& weights, const PackedBlocks& 
 }
 
 void unpack_blocks_cpu(Stream& stream, const PackedBlocks& from, const Tensor& weights) {
-  stream.pool().parallel_for(from.blocks, blocks_at_once(from.how),
-                             [&](int64_t begin, int64_t end) {
-                               DS_SIMD(unpack_range)(from, weights, begin, end);
-                             });
+  stream.pool().parallel_for(from.blocks, blocks_at_once(from), [&](int64_t begin, int64_t end) {
+    DS_SIMD(unpack_range)(from, weights, begin, end);
+  });
 }
 
 }  // namespace detail

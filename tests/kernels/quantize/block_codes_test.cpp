@@ -220,7 +220,7 @@ struct Naive {
   Floats weights;
 };
 
-// By the formulas, without a search.
+// The formulas, without a search.
 Naive naive_of(const Floats& x, const BlockCode& how) {
   Naive naive;
   Bytes scales, ranks;
