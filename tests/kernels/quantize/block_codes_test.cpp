@@ -276,6 +276,28 @@ TEST_CASE("blocks of any size hold each weight's nearest level", "[kernels][devi
   }
 }
 
+TEST_CASE("weights that lie at midpoints have the lower level's code, in every place",
+          "[kernels][device]") {
+  TestStream s;
+  for (BlockCode how : all_codes()) {
+    how.block = 6;  // less than a vector
+    const BlockLevels& levels = block_levels(how.table);
+    const int count = how.table == BlockTable::kNf4 ? 15 : 252;
+    for (const bool is_wide : {false, true}) {
+      if (is_wide) how.block = 6 * ((count + 5) / 6);
+      Floats values;
+      for (int i = 0; i < count; ++i) {
+        if (i % 5 == 0) values.push_back(1);  // the absmax
+        values.push_back(levels.midpoint[i]);
+      }
+      while (static_cast<int64_t>(values.size()) % how.block != 0) values.push_back(1);
+      const Tensor packed = packed_of(numbers(values, DType::kF32, s.stream), how, s.stream);
+      CAPTURE(static_cast<int>(how.table), static_cast<int>(how.scale), how.block);
+      CHECK(octets_of(packed) == naive_of(values, how).packed);
+    }
+  }
+}
+
 TEST_CASE("blocks may begin anywhere", "[kernels][device]") {
   TestStream s;
   const int64_t numel = 64;
