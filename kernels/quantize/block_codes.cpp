@@ -5,15 +5,14 @@
 #include "core/status/error.h"
 #include "kernels/front/argument.h"
 #include "kernels/quantize/block_codes_cpu.h"
-#include "kernels/quantize/block_codes_cuda.h"
-#include "kernels/quantize/block_codes_operands.h"
+#include "kernels/quantize/cuda/block_codes_cuda.h"
 
 namespace ds::kernels {
 namespace {
 
 // Checks both operands, and says where codes and scales lie.
-detail::PackedBlocks checked(std::string_view op, const Stream& stream, const Tensor& weights,
-                             const BlockCode& how, const Tensor& packed) {
+PackedBlocks checked(std::string_view op, const Stream& stream, const Tensor& weights,
+                     const BlockCode& how, const Tensor& packed) {
   how.check();
   DS_CHECK(weights.defined(), "{}: weights is undefined", op);
   const int64_t numel = weights.numel();
@@ -26,7 +25,9 @@ detail::PackedBlocks checked(std::string_view op, const Stream& stream, const Te
   return {.codes = codes,
           .scales = codes == nullptr ? nullptr : codes + how.code_bytes(numel),
           .blocks = numel / how.block,
-          .how = how};
+          .block = how.block,
+          .table = how.table,
+          .scale = how.scale};
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ void BlockCode::check() const {
 void pack_blocks(Stream& stream, const Tensor& weights, const BlockCode& how, const Tensor& packed,
                  const Tensor& unfit) {
   constexpr std::string_view kOp = "pack_blocks";
-  const detail::PackedBlocks to = checked(kOp, stream, weights, how, packed);
+  const PackedBlocks to = checked(kOp, stream, weights, how, packed);
   detail::require_like(kOp, "unfit", stream, unfit, 1, DType::kI32);
   stream.report(kOp, {.flops = 6 * static_cast<double>(weights.numel()),
                       .bytes = static_cast<double>(2 * weights.bytes() + packed.bytes())});
@@ -53,7 +54,7 @@ void pack_blocks(Stream& stream, const Tensor& weights, const BlockCode& how, co
 
 void unpack_blocks(Stream& stream, const Tensor& packed, const BlockCode& how, Tensor& weights) {
   constexpr std::string_view kOp = "unpack_blocks";
-  const detail::PackedBlocks from = checked(kOp, stream, weights, how, packed);
+  const PackedBlocks from = checked(kOp, stream, weights, how, packed);
   stream.report(kOp, {.flops = static_cast<double>(weights.numel()),
                       .bytes = static_cast<double>(packed.bytes() + weights.bytes())});
   if (weights.numel() == 0) return;

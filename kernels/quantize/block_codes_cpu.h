@@ -1,7 +1,8 @@
 // The CPU half of kernels/quantize/block_codes. Operands have been checked, and there are some.
 #pragma once
 
-#include "kernels/quantize/block_codes_operands.h"
+#include "core/device/tensor.h"
+#include "kernels/quantize/block_levels.h"
 
 namespace ds::kernels::detail {
 

@@ -37,7 +37,7 @@ call_A() {
   # What stands on the others comes after them: memory, products, what a model calls, what its update calls.
   files kernels device_memory matmul product_finish softmax loss layer_norm activation attention attention_choice mask part sink
   files kernels rope step_graph step_scalars streaming dots scaling update rule_update moments random_shapes empty_and_alias
-  files kernels vocabulary_parts row_sums selection pooling value_loss preference signs pruning quantize fake_quantize newton_schulz refusals meta
+  files kernels vocabulary_parts row_sums selection pooling value_loss preference signs pruning quantize fake_quantize block_codes newton_schulz refusals meta
   files core host_copy
   files comm solo_comm staged_comm
   files checkpoint device_pieces

@@ -3,7 +3,7 @@
 // or over the pairs that share a byte of codes. Tables lie in shared memory.
 #include "core/device/dispatch.h"
 #include "kernels/cuda/elements.cuh"
-#include "kernels/quantize/block_codes_cuda.h"
+#include "kernels/quantize/cuda/block_codes_cuda.h"
 #include "kernels/quantize/groups.cuh"
 
 namespace ds::kernels::detail {
@@ -27,7 +27,7 @@ __global__ void pack_kernel(PackedBlocks to, BlockLevels levels, const T* weight
   __syncthreads();
   const cuda::NumberSource<T> source{weights};
   for (int64_t block = blockIdx.x; block < to.blocks; block += gridDim.x) {
-    const int64_t first = block * to.how.block, end = first + to.how.block;
+    const int64_t first = block * to.block, end = first + to.block;
     Range range;
     for (int64_t i = first + threadIdx.x; i < end; i += step) {
       const auto x = static_cast<float>(weights[i]);
@@ -37,7 +37,7 @@ __global__ void pack_kernel(PackedBlocks to, BlockLevels levels, const T* weight
     const float reciprocal = reciprocal_absmax(absmax);
     if (threadIdx.x == 0) {
       to.set_scale(block, absmax);
-      if (!scale_fits(to.how.scale, absmax)) atomicAdd(unfit, int32_t{1});
+      if (!scale_fits(to.scale, absmax)) atomicAdd(unfit, int32_t{1});
     }
     for (int64_t i = first + int64_t{threadIdx.x} * kPair; i < end; i += step * kPair) {
       float pair[kPair];
@@ -89,7 +89,7 @@ __global__ void unpack_kernel(PackedBlocks from, BlockLevels levels, int shift, 
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t numel = from.numel();
   for (int64_t first = begin * N; first < numel; first += threads * N) {
-    const float scale = from.scale_of(shift < 0 ? first / from.how.block : first >> shift);
+    const float scale = from.scale_of(shift < 0 ? first / from.block : first >> shift);
     int codes[N];
     read_codes<N>(from, first, codes);
     float numbers[N];
@@ -108,9 +108,8 @@ int shift_of(int64_t block) {
 void pack_blocks_cuda(Stream& stream, const Tensor& weights, const PackedBlocks& to,
                       const Tensor& unfit) {
   on_float(weights.dtype(), [&]<class T>() {
-    cuda::launch("pack_blocks", pack_kernel<T>,
-                 cuda::shape_for_rows(to.blocks, to.how.block / kPair), stream, to,
-                 block_levels(to.how.table), cuda::elements<const T>(weights),
+    cuda::launch("pack_blocks", pack_kernel<T>, cuda::shape_for_rows(to.blocks, to.block / kPair),
+                 stream, to, block_levels(to.table), cuda::elements<const T>(weights),
                  cuda::elements<int32_t>(unfit));
   });
 }
@@ -119,11 +118,11 @@ void unpack_blocks_cuda(Stream& stream, const PackedBlocks& from, const Tensor& 
   on_float(weights.dtype(), [&]<class T>() {
     auto* const to = cuda::elements<T>(weights);
     const bool wide =
-        from.how.block % kWide == 0 && codes_are_packs(from) && cuda::is_aligned<kWide>(to);
+        from.block % kWide == 0 && codes_are_packs(from) && cuda::is_aligned<kWide>(to);
     const int64_t each = wide ? kWide : kPair;
     const auto kernel = wide ? unpack_kernel<kWide, T> : unpack_kernel<kPair, T>;
     cuda::launch("unpack_blocks", kernel, cuda::shape_for(from.numel() / each), stream, from,
-                 block_levels(from.how.table), shift_of(from.how.block), to);
+                 block_levels(from.table), shift_of(from.block), to);
   });
 }
 
