@@ -55,7 +55,7 @@ call_B() {
   needs=64 bench 1558m 110 --model gpt2-1558m --batch 16 --steps 8
   files zero store_suite optimizer_state_store_suite sharded_store quantized masters optimizers
   files train offload_together device_meshes block_eigenvalues
-  files zero param_groups row_exchange onebit zenflow
+  files zero param_groups row_exchange onebit zenflow block_base
   files model frozen
   files offload io_handle
   if [ -d "$bundle/golden" ]; then

@@ -59,6 +59,28 @@ expect 0 tune.json --num-ranks 2 --run-dir tuned
 expect 0 merge tuned whole
 [ -e whole/model.safetensors ] || fail "nothing was merged"
 
+# A base in 4 bits: one rank and two have equal losses, a killed run goes on with equal bits, and what is left generates.
+base="lora.base_format=nf4 lora.lora_dropout=0"
+expect 0 plan lora.json --num-ranks 1 $base
+expect_text out "of them nf4, 4.125 bits each"
+expect 0 lora.json --num-ranks 1 --run-dir nf4_one $base
+expect_text out "of them nf4, 4.125 bits each"
+expect 0 lora.json --num-ranks 2 --run-dir nf4_two $base
+near "$(last nf4_two loss)" "$(last nf4_one loss)" "two ranks over nf4"
+DSL_FAILPOINTS="train.step_begin@rank1@epoch1=6*off->kill" expect 0 lora.json --num-ranks 2 --run-dir nf4_killed $base
+cmp nf4_two/final/adapter_model.safetensors nf4_killed/final/adapter_model.safetensors ||
+  fail "a run over nf4 that went on leaves other adapters"
+expect 77 lora.json --num-ranks 2 --run-dir nf4_two $base lora.base_format=int8 train.steps=14
+expect_text err 'lora.base_format was "nf4" and is "int8"'
+expect 0 generate nf4_two --prompt "hello" --max-tokens 8 --temperature 0
+expect 0 eval nf4_two --data plain.txt --json
+expect 0 merge nf4_two nf4_merged
+expect 0 generate nf4_merged --prompt "hello" --max-tokens 8 --temperature 0
+expect 78 check lora.json lora.load_in_4bit=true lora.base_format=int8
+expect_text out "lora.load_in_4bit: and another key of lora name different formats"
+expect 78 check lora.json lora.q_bits=6
+expect_text out "lora.q_bits: 6, expected 8"
+
 # What does not fit is named.
 expect 78 check lora.json lora.target_modules=query
 expect_text out "lora.target_modules: query fit no linear layer"
