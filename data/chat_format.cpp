@@ -283,7 +283,8 @@ RenderedChat ChatFormat::render(std::string_view conversation, const std::string
   }
   put(variables, rapidjson::Value("add_generation_prompt"), rapidjson::Value(replies), memory);
   try {
-    return chosen_for(!variables["tools"].IsNull()).render(variables, local_time);
+    const ChatClock clock = [this] { return time_ ? *time_ : local_time(); };
+    return chosen_for(!variables["tools"].IsNull()).render(variables, clock);
   } catch (const DataError& error) {
     throw DataError(fmt::format("{}: {}", place, error.what()));
   }

@@ -2,7 +2,9 @@
 // Hugging Face's transformers finds it, with the tokens of its roles.
 #pragma once
 
+#include <ctime>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,9 @@ class ChatFormat {
   // `option`: what chooses, as messages name it.
   static ChatFormat read(FileSystem& files, const std::string& tokenizer, const std::string& chosen,
                          const std::string& option = "--chat-template");
+
+  // From now on templates that ask for the time are told this one, and not that of the clock.
+  void write_time(const std::tm& time) { time_ = time; }
 
   // Whether there is a template beside the tokenizer.
   static bool exists(FileSystem& files, const std::string& tokenizer);
@@ -44,6 +49,7 @@ class ChatFormat {
 
   std::map<std::string, ChatTemplate> templates_;
   std::map<std::string, std::string> tokens_;  // "bos_token" -> "<s>"
+  std::optional<std::tm> time_;                // nothing: now
 };
 
 }  // namespace ds

@@ -198,14 +198,12 @@ void ShardGroup::make_auxiliary() {
   if (options_.optimizer == nullptr) return;
   std::vector<AuxiliarySpec> specs =
       options_.optimizer->auxiliary_of(state_->resident(), comm_.size());
-  if (state_->zenflow() != nullptr)
-    std::ranges::copy(state_->zenflow()->auxiliary(), std::back_inserter(specs));
+  std::ranges::copy(state_->auxiliary(), std::back_inserter(specs));
   auxiliary_ = AuxiliaryState(std::move(specs), comm_.rank(), comm_.size(), streams_.compute);
 }
 
 void ShardGroup::visit_auxiliary(Visit what, const std::function<void(AuxiliaryPart&)>& visitor) {
-  if (state_->zenflow() != nullptr && what == Visit::kSave)
-    state_->zenflow()->write_auxiliary(zenflow_auxiliary());
+  if (what == Visit::kSave) state_->write_back(auxiliary_of_state());
   auxiliary_.visit(what, comm_.rank() == 0 && answers_, visitor);
   if (!quantized_reduce_) return;
   for (const QuantizedReduce::Kept& kept : quantized_reduce_->kept()) {
@@ -397,26 +395,12 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
                         const UpdateNumber& number) {
   UpdateGroup group = update_group(places);
   group.number = number;
-  if (!options_.offloads_state()) {
-    return optimizer.step(shards(), scalars, group, streams_.compute);
-  }
-  DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
-  if (state_->zenflow() != nullptr) {
-    return state_->zenflow()->update(
-        {.optimizer = optimizer, .group = group, .scalars = scalars, .host = *host});
-  }
-  const Tensor sums = optimizer.sums_per_param() > 0 ? sums_of(optimizer, group, *host) : Tensor();
-  state_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
-    if (open.is_ahead) return refresh_copy(open.shard, open.stream);
-    const bool on_device = &open.stream == &streams_.compute;
-    const std::span<Shard> part(&open.shard, 1);
-    if (sums.defined()) {
-      optimizer.move_weights(part, *host, group, sums, open.stream);
-    } else {
-      optimizer.step(part, on_device ? scalars : *host, group, open.stream);
-    }
-    DS_FAILPOINT("offload.part_updated");
-  });
+  state_->update({.optimizer = optimizer,
+                  .group = group,
+                  .compute = streams_.compute,
+                  .scalars = scalars,
+                  .host = host,
+                  .sums = [&] { return sums_of(optimizer, group, *host); }});
 }
 
 void ShardGroup::begin_ahead(const Optimizer& optimizer, std::span<const ParamPlace> places,
@@ -484,8 +468,7 @@ void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visito
   if (!visits(what)) return;
   const bool writes = what == Visit::kRestore;
   // What is restored goes on with the columns that there are, unless these are restored, too.
-  if (writes && state_->zenflow() != nullptr)
-    state_->zenflow()->write_auxiliary(zenflow_auxiliary());
+  if (writes) state_->write_back(auxiliary_of_state());
   state_->visit(writes ? PartAccess::kChange : PartAccess::kRead, [&](OpenPart& open) {
     show(open, what, visitor);
     if (writes) refresh_copy(open.shard, open.stream);
@@ -564,7 +547,7 @@ void ShardGroup::restore_from_owned() {
       refresh_copy(shard, streams_.compute);
     }
   }
-  if (state_->zenflow() != nullptr) state_->zenflow()->read_extras(zenflow_auxiliary());
+  state_->take_back(auxiliary_of_state());
   settle_restored();
   publish();
 }

@@ -237,7 +237,7 @@ class ShardGroup {
   std::unique_ptr<OptimizerStateStore> make_zenflow_state(const StateOptions& state,
                                                           std::span<const StateSlice> slices,
                                                           const HostPlace& host) const;
-  std::span<const Tensor> zenflow_auxiliary() const;
+  std::span<const Tensor> auxiliary_of_state() const;
   int seen_slot() const;
   Tensor sums_of(const Optimizer& optimizer, const UpdateGroup& group, const StepScalars& host);
   static void refresh_copy(const Shard& shard, Stream& stream);
@@ -275,7 +275,7 @@ class ShardGroup {
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;  // null: the group does not train
   std::unique_ptr<OptimizerStateStore> state_;
-  AuxiliaryState auxiliary_;  // ZenFlow's come last
+  AuxiliaryState auxiliary_;  // the optimizer's, then those of state_
 };
 
 }  // namespace ds

@@ -41,6 +41,10 @@ void ShardGroup::make_frozen() {
       streams_, slots_);
 }
 
+std::span<const Tensor> ShardGroup::auxiliary_of_state() const {
+  return auxiliary_.values().last(state_->auxiliary().size());
+}
+
 std::vector<StateSlice> ShardGroup::state_slices() const {
   const bool whole_state = has_whole_state();
   std::vector<StateSlice> slices;

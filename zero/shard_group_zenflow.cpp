@@ -45,8 +45,4 @@ int ShardGroup::seen_slot() const {
   return has_one ? narrow<int>(slot_specs_.size()) - 1 : -1;
 }
 
-std::span<const Tensor> ShardGroup::zenflow_auxiliary() const {
-  return auxiliary_.values().last(state_->zenflow()->auxiliary().size());
-}
-
 }  // namespace ds

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "config/rules.h"
+#include "core/text/date.h"
 
 namespace ds::detail {
 
@@ -34,6 +35,9 @@ void section_rules(const RuleContext& r, const SupervisedData& data) {
     refuse({"prompt_completion", data.prompt_completion.has_value()}, "prompt_completion");
   }
   if (!data.has_pairs()) refuse({"preference", data.preference.has_value()}, "preference");
+  if (!data.writes_chats()) {
+    refuse({"date", data.date.has_value()}, "chat, prompt_completion or preference");
+  }
   if (data.is_used()) return;
   const SupervisedData usual;
   refuse({"too_long", data.too_long != usual.too_long},
@@ -75,6 +79,11 @@ void supervised_rules(const RuleContext& r) {
   const Config& c = r.config;
   const SupervisedData& data = c.data.supervised;
   section_rules(r, data);
+  if (data.date && !parse_date(*data.date)) {
+    r.refuse_early("data.date", fmt::format("\"{}\" is no date, expected one such as "
+                                            "\"2026-11-30\"",
+                                            *data.date));
+  }
   if (!data.is_used()) return;
   const std::string format = fmt::format("data.format {}", enum_name(data.format));
   text_rules(r, c.data, format);

@@ -121,6 +121,11 @@ void fields_of_supervised(Visitor& v, SupervisedData& c) {
                   "not see each other, positions begin anew with each, and every token that is "
                   "learnt weighs the same: losses are those of examples that are padded.",
        .effect = Effect::kUsed});
+  v.field("date", c.date,
+          {.meaning = "The day that chat templates write where they ask for the time "
+                      "(strftime_now), as Llama 3's do: \"2026-11-30\".",
+           .effect = Effect::kUsed,
+           .unset_meaning = "that on which the run began"});
   v.field("packing_window", c.packing_window,
           {.meaning = "Examples among which packing looks for those that fit together.",
            .effect = Effect::kUsed,

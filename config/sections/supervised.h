@@ -50,7 +50,10 @@ struct SupervisedData {
   TooLong too_long = TooLong::kTruncate;
   bool packing = false;
   int64_t packing_window = 8192;  // examples
+  std::optional<std::string> date;
   bool is_used() const { return format != DataFormat::kText; }
+  // Whether records may be conversations, which a chat template writes.
+  bool writes_chats() const { return is_used() && format != DataFormat::kTokenized; }
   bool has_pairs() const { return format == DataFormat::kPreference; }
 };
 // Within the section "data".

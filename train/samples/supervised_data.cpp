@@ -7,6 +7,7 @@
 
 #include "config/families/spec/transformer_spec.h"
 #include "core/status/error.h"
+#include "core/text/date.h"
 #include "data/tokenizer/special_tokens.h"
 #include "data/tokenizer/tokenizer_frame.h"
 
@@ -71,9 +72,12 @@ ChatSupervision supervision_of(const DataSection& data, FileSystem& files) {
   for (const auto& [token, id] : special_tokens(files, data.tokenizer)) {
     rules.special_tokens.push_back(token);
   }
-  return {ChatFormat::read(files, data.tokenizer, chat.chat_template.value_or(""),
-                           "data.chat.template"),
-          std::move(rules)};
+  ChatFormat format = ChatFormat::read(files, data.tokenizer, chat.chat_template.value_or(""),
+                                       "data.chat.template");
+  if (const std::optional<std::string>& date = data.supervised.date) {
+    format.write_time(parse_date(*date).value());
+  }
+  return {std::move(format), std::move(rules)};
 }
 
 // The token behind a completion; nothing: the tokenizer has none.

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "core/device/across.h"
+#include "core/status/failpoint.h"
 #include "core/values/index.h"
+#include "kernels/elementwise/elementwise.h"
 #include "zero/state/state_slots.h"
 #include "zero/state/state_work.h"
 #include "zero/state/weight_upload.h"
@@ -111,6 +113,12 @@ class DeviceStateStore final : public OptimizerStateStore {
   std::span<Shard> resident() override { return all_.shards(); }
   void each_on_device(const Look& look) override {
     for (size_t i = 0; i < all_.parts().size(); ++i) look(all_.parts()[i], all_.shards()[i]);
+  }
+
+  // All at once: rules may need more than one part.
+  void update(const StateUpdate& update) override {
+    compute_.wait(all_.moved());
+    update.optimizer.step(all_.shards(), update.scalars, update.group, compute_);
   }
 
   void visit(PartAccess access, const Work& work) override {
@@ -261,6 +269,29 @@ class SplitStateStore final : public OptimizerStateStore {
 };
 
 }  // namespace
+
+// Part by part; of a split state some are on the device.
+void OptimizerStateStore::update(const StateUpdate& update) {
+  DS_CHECK(update.host != nullptr,
+           "state store: state is offloaded, and no scalars are on the host");
+  const Optimizer& optimizer = update.optimizer;
+  const Tensor sums = optimizer.sums_per_param() > 0 ? update.sums() : Tensor();
+  visit(PartAccess::kUpdate, [&](OpenPart& open) {
+    if (open.is_ahead) {
+      Tensor copy = open.shard.copy;
+      if (copy.defined()) kernels::cast(open.stream, open.shard.master, copy);
+      return;
+    }
+    const bool on_device = &open.stream == &update.compute;
+    const std::span<Shard> part(&open.shard, 1);
+    if (sums.defined()) {
+      optimizer.move_weights(part, *update.host, update.group, sums, open.stream);
+    } else {
+      optimizer.step(part, on_device ? update.scalars : *update.host, update.group, open.stream);
+    }
+    DS_FAILPOINT("offload.part_updated");
+  });
+}
 
 std::unique_ptr<OptimizerStateStore> make_device_state(const StateOptions& options,
                                                        std::span<const StateSlice> slices,

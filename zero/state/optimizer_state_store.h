@@ -32,7 +32,16 @@
 
 namespace ds {
 
-class ZenflowStateStore;
+// What an update is made with.
+struct StateUpdate {
+  const Optimizer& optimizer;
+  const UpdateGroup& group;
+  const Stream& compute;              // of the device
+  const StepScalars& scalars;         // there
+  const StepScalars* host = nullptr;  // the same ones; null: no state lies beside the device
+  // Returns what the optimizer adds up of all parts of all ranks, in memory of the host; collective.
+  std::function<Tensor()> sums = nullptr;
+};
 
 class OptimizerStateStore {
  public:
@@ -44,8 +53,14 @@ class OptimizerStateStore {
   // stream.
   using Work = PartWork;
   virtual void visit(PartAccess access, const Work& work) = 0;
-  // Itself, where it is one, which says itself what an update of it is.
-  virtual ZenflowStateStore* zenflow() { return nullptr; }
+  // Updates all parts with the gradients that were stored last, each where it lies.
+  virtual void update(const StateUpdate& update);
+  // What it keeps beside the optimizer's own state that is no number per weight, of which there is
+  // none by default: the same on all ranks. write_back() has it, and the slots, show what is;
+  // take_back() goes on from what was restored.
+  virtual std::vector<AuxiliarySpec> auxiliary() const { return {}; }
+  virtual void write_back(std::span<const Tensor> /*auxiliary*/) const {}
+  virtual void take_back(std::span<const Tensor> /*auxiliary*/) {}
   // All parts at once, for rules that need more than one; empty where they are not open at once.
   virtual std::span<Shard> resident() { return {}; }
   // The parts on the device, which need no visit; none where all lie beside it.

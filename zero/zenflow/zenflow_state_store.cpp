@@ -143,7 +143,7 @@ void ZenflowStateStore::store_final_gradient(int bucket, const Tensor& slice, St
   }
 }
 
-void ZenflowStateStore::update(const ZenflowUpdate& update) {
+void ZenflowStateStore::update(const StateUpdate& update) {
   columns_->begin_update(update.group.number.update);
   host_.wait(moved_);
   if (columns_->warms_up()) {
@@ -165,18 +165,19 @@ void ZenflowStateStore::update(const ZenflowUpdate& update) {
 }
 
 // As without ZenFlow.
-void ZenflowStateStore::update_all(const ZenflowUpdate& update) {
+void ZenflowStateStore::update_all(const StateUpdate& update) {
   settle_late();
-  if (columns_->has_columns()) write_back();  // a warm-up is longer than it was in the run before
+  if (columns_->has_columns())
+    write_back_columns();  // a warm-up is longer than it was in the run before
   columns_->forget();
   for (size_t i = 0; i < slices_.size(); ++i) {
-    update_part(i, "part", slices_[i].all.grad, update.host, update);
+    update_part(i, "part", slices_[i].all.grad, *update.host, update);
   }
 }
 
 // All weights of the part are on the device then.
 void ZenflowStateStore::update_part(size_t i, std::string_view what, const Tensor& grad,
-                                    const StepScalars& by, const ZenflowUpdate& update) {
+                                    const StepScalars& by, const StateUpdate& update) {
   Slice& slice = slices_[i];
   Shard part = slice.all;
   part.grad = grad;
@@ -192,19 +193,19 @@ void ZenflowStateStore::update_part(size_t i, std::string_view what, const Tenso
 
 // What waits is settled with the columns that were chosen when it came; then all weights are shown
 // as they are, because those of columns that are no longer important stay so for a while.
-void ZenflowStateStore::select(const ZenflowUpdate& update, std::span<const double> squares) {
+void ZenflowStateStore::select(const StateUpdate& update, std::span<const double> squares) {
   settle_late();
   const bool waits = columns_->waiting() > 0;
   if (waits) {
     set_mean(update);
     update_rest(update);
   }
-  if (columns_->has_columns()) write_back();
+  if (columns_->has_columns()) write_back_columns();
   if (is_late() || waits) show_masters();
   columns_->choose(sums_, squares);
   choose_places();
   DS_FAILPOINT("zenflow.columns_chosen");
-  take_back();
+  take_back_columns();
   for (const Slice& slice : slices_) slice.important->take_host_gradient(slice.all.grad, room_);
 }
 
@@ -212,8 +213,8 @@ void ZenflowStateStore::choose_places() {
   for (const Slice& slice : slices_) columns_->place(*slice.important);
 }
 
-void ZenflowStateStore::add_rest(const ZenflowUpdate& update, std::span<const double> squares) {
-  const float scale = update.host.host_outcome().grad_scale;
+void ZenflowStateStore::add_rest(const StateUpdate& update, std::span<const double> squares) {
+  const float scale = update.host->host_outcome().grad_scale;
   for (Slice& slice : slices_) {
     if (slice.has_rest()) kernels::add_scaled(host_, scale, slice.all.grad, slice.sum);
   }
@@ -221,7 +222,7 @@ void ZenflowStateStore::add_rest(const ZenflowUpdate& update, std::span<const do
   DS_FAILPOINT("zenflow.rest_added");
 }
 
-void ZenflowStateStore::end_interval(const ZenflowUpdate& update) {
+void ZenflowStateStore::end_interval(const StateUpdate& update) {
   if (is_late()) {  // what was updated last is seen from now on
     settle_late();
     show_masters();
@@ -231,15 +232,15 @@ void ZenflowStateStore::end_interval(const ZenflowUpdate& update) {
 }
 
 // With the rate and the corrections of the update that ends the interval.
-void ZenflowStateStore::set_mean(const ZenflowUpdate& update) {
+void ZenflowStateStore::set_mean(const StateUpdate& update) {
   spdlog::debug("zenflow: the rest's update after update {} is of {} gradients", columns_->next(),
                 columns_->waiting());
-  mean_.upload(update.host.host_inputs(), 0);
+  mean_.upload(update.host->host_inputs(), 0);
   mean_.write({.grad_scale = 1.0F / static_cast<float>(columns_->waiting())});
   columns_->end_interval();
 }
 
-void ZenflowStateStore::update_rest(const ZenflowUpdate& update) {
+void ZenflowStateStore::update_rest(const StateUpdate& update) {
   for (size_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = slices_[i];
     if (!slice.has_rest()) continue;
@@ -249,7 +250,7 @@ void ZenflowStateStore::update_rest(const ZenflowUpdate& update) {
   }
 }
 
-void ZenflowStateStore::begin_late(const ZenflowUpdate& update) {
+void ZenflowStateStore::begin_late(const StateUpdate& update) {
   for (Slice& slice : slices_) {
     if (!slice.has_rest()) continue;
     std::swap(slice.sum, slice.taken);
@@ -290,20 +291,20 @@ void ZenflowStateStore::show_masters() {
   DS_FAILPOINT("zenflow.masters_shown");
 }
 
-void ZenflowStateStore::write_back() {
+void ZenflowStateStore::write_back_columns() {
   for (Slice& slice : slices_) {
     slice.important->write_back(slice.all, slice.shown, room_);
   }
 }
 
-void ZenflowStateStore::take_back() {
+void ZenflowStateStore::take_back_columns() {
   for (const Slice& slice : slices_) slice.important->take_state(slice.all, room_);
 }
 
 void ZenflowStateStore::visit(PartAccess access, const Work& work) {
   DS_CHECK(!takes_gradients(access), "zenflow: gradients are for its own update");
   settle_late();
-  if (columns_->has_columns()) write_back();
+  if (columns_->has_columns()) write_back_columns();
   for (size_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = slices_[i];
     Shard shard = slice.all;
@@ -320,13 +321,13 @@ void ZenflowStateStore::visit(PartAccess access, const Work& work) {
     if (is_late()) kernels::cast(host_, slice.shown, shard.copy);
     out_.send(parts_[i], host_);
   }
-  if (makes_weights(access) && columns_->has_columns()) take_back();
+  if (makes_weights(access) && columns_->has_columns()) take_back_columns();
 }
 
-void ZenflowStateStore::read_extras(std::span<const Tensor> auxiliary) {
+void ZenflowStateStore::take_back(std::span<const Tensor> auxiliary) {
   if (!columns_->read(auxiliary, compute_)) return;
   choose_places();
-  take_back();
+  take_back_columns();
   for (const Slice& slice : slices_) slice.important->show();
 }
 

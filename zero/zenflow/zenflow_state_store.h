@@ -24,14 +24,6 @@
 
 namespace ds {
 
-// What an update is made with.
-struct ZenflowUpdate {
-  const Optimizer& optimizer;
-  const UpdateGroup& group;
-  const StepScalars& scalars;  // on the device
-  const StepScalars& host;     // the same ones
-};
-
 class ZenflowStateStore final : public OptimizerStateStore {
  public:
   // Slots beside the optimizer's, after them.
@@ -51,7 +43,6 @@ class ZenflowStateStore final : public OptimizerStateStore {
                     const Place& place);
 
   std::span<const StatePart> parts() const override { return parts_; }
-  ZenflowStateStore* zenflow() override { return this; }
   // Not with kUpdate and kSums: see update().
   void visit(PartAccess access, const Work& work) override;
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override;
@@ -59,14 +50,16 @@ class ZenflowStateStore final : public OptimizerStateStore {
   void store_final_gradient(int bucket, const Tensor& slice, Stream& stream) override;
 
   // Collective where columns are chosen, and where their gradients say when the interval ends.
-  void update(const ZenflowUpdate& update);
+  void update(const StateUpdate& update) override;
 
   // Returns the extra of each matrix, which is the same on all ranks.
-  std::vector<AuxiliarySpec> auxiliary() const { return columns_->auxiliary(kColumnsState); }
-  void write_auxiliary(std::span<const Tensor> auxiliary) const {
+  std::vector<AuxiliarySpec> auxiliary() const override {
+    return columns_->auxiliary(kColumnsState);
+  }
+  void write_back(std::span<const Tensor> auxiliary) const override {
     columns_->write(auxiliary, compute_);
   }
-  void read_extras(std::span<const Tensor> auxiliary);
+  void take_back(std::span<const Tensor> auxiliary) override;
 
  private:
   struct Slice {
@@ -81,19 +74,19 @@ class ZenflowStateStore final : public OptimizerStateStore {
   void make_room(const HostPlace& host);
   void choose_places();
 
-  void update_all(const ZenflowUpdate& update);
+  void update_all(const StateUpdate& update);
   void update_part(size_t i, std::string_view what, const Tensor& grad, const StepScalars& by,
-                   const ZenflowUpdate& update);
-  void select(const ZenflowUpdate& update, std::span<const double> squares);
-  void add_rest(const ZenflowUpdate& update, std::span<const double> squares);
-  void end_interval(const ZenflowUpdate& update);
-  void set_mean(const ZenflowUpdate& update);
-  void update_rest(const ZenflowUpdate& update);
-  void begin_late(const ZenflowUpdate& update);
+                   const StateUpdate& update);
+  void select(const StateUpdate& update, std::span<const double> squares);
+  void add_rest(const StateUpdate& update, std::span<const double> squares);
+  void end_interval(const StateUpdate& update);
+  void set_mean(const StateUpdate& update);
+  void update_rest(const StateUpdate& update);
+  void begin_late(const StateUpdate& update);
   void settle_late();
   void show_masters();
-  void write_back();
-  void take_back();
+  void write_back_columns();
+  void take_back_columns();
 
   const ZenflowOptions options_;
   Stream& compute_;
