@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 
 #include "core/status/error.h"
 #include "core/tasks/host.h"
 #include "core/values/index.h"
 #include "launcher/report/status_text.h"
-#include "launcher/run/data_date.h"
 #include "proto/step_metrics.h"
 
 namespace ds {
@@ -65,7 +63,6 @@ Supervisor::Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter
       console_(console),
       log_(&records.log()),
       started_(now()),
-      config_text_(dated(job.config.canonical_text, directory_.path(), std::time(nullptr))),
       core_(core_options(job, directory_), started_),
       authority_(job.authority),
       shown_{.policy = PrintPolicy(job.config.steps_per_print)} {
@@ -80,7 +77,7 @@ RunRecord Supervisor::run() {
     console_.line(fmt::format("metrics at http://{}/metrics", *job_.metrics_listen));
   }
   carry_out_next();  // claims the first epoch
-  records_.replace("config.json", config_text_ + "\n");
+  records_.replace("config.json", job_.config.canonical_text + "\n");
   open_control_socket();
   announce_deadline();
   carry_out_all();

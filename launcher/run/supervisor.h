@@ -148,7 +148,6 @@ class Supervisor {
   Console& console_;
   spdlog::logger* const log_;  // of records_
   const Time started_;
-  const std::string config_text_;  // of the job, with the date that its texts have
   RunCore core_;
   std::shared_ptr<const JobAuthority> authority_;  // once ranks of other hosts dial us
   std::optional<WorldPlan> prepared_;  // of the next epoch, whose number is being claimed

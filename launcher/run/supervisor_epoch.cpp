@@ -132,7 +132,7 @@ control::JobPlan Supervisor::job_plan() const {
   plan.set_claim(world.claim);
   plan.set_threads(job_.shape.threads);
   *plan.mutable_device() = to_proto(job_.device);
-  plan.set_config_text(config_text_);
+  plan.set_config_text(job_.config.canonical_text);
   plan.set_config_dir(job_.config.directory.string());
   plan.set_run_dir(directory_.path().string());
   plan.set_resume(resume_mode());

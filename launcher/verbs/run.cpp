@@ -25,6 +25,7 @@
 #include "launcher/process/run_lease.h"
 #include "launcher/report/progress.h"
 #include "launcher/report/run_records.h"
+#include "launcher/run/data_date.h"
 #include "launcher/run/job_backend.h"
 #include "launcher/run/job_config.h"
 #include "launcher/run/job_devices.h"
@@ -307,6 +308,8 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, RunServices 
 }
 
 void learn_past(TrainingJob& job, const RunDirectory& directory, Console& console) {
+  std::string& config = job.config.canonical_text;
+  config = dated(config, directory.path(), std::time(nullptr));
   job.past = past_progress(directory.path());
   if (job.past.unsaved_step > 0 && job.resume == ResumeMode::kAuto) {
     console.line(fmt::format(

@@ -136,6 +136,20 @@ void play_update(Engine& engine, int64_t number, const StepShape& shape,
   engine.next_result(Wait::kYes);
 }
 
+// Those of the model that are this rank's, which whoever else has them does not count.
+void count_parameters(Engine& engine, RankPlan& plan) {
+  const bool packs = engine.options().zero.base_code.has_value();
+  for (ParamId id = 0; id < engine.store().count(); ++id) {
+    const ParamSpec& spec = engine.store().spec(id);
+    const bool repeats = std::ranges::count(spec.replicas.same, Axis::kPipe) > 0;
+    if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
+    plan.parameters += spec.logical_shape().numel();
+    if (spec.trains) continue;
+    plan.frozen += spec.logical_shape().numel();
+    if (spec.packs && packs) plan.packed += spec.logical_shape().numel();
+  }
+}
+
 // Second pass: what a step and an evaluation come to when they follow the plan.
 RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<int> ranks,
               const DeviceCeilings& ceilings) {
@@ -195,15 +209,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   if (options.eigenvalues) rehearse_eigenvalues(engine, nothing);
   plan.memory = workspace.usage();
   plan.blocks = workspace.planned_blocks();
-  for (ParamId id = 0; id < engine.store().count(); ++id) {
-    const ParamSpec& spec = engine.store().spec(id);
-    const bool repeats = std::ranges::count(spec.replicas.same, Axis::kPipe) > 0;
-    if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
-    plan.parameters += spec.logical_shape().numel();
-    if (spec.trains) continue;
-    plan.frozen += spec.logical_shape().numel();
-    if (spec.packs && options.zero.base_code) plan.packed += spec.logical_shape().numel();
-  }
+  count_parameters(engine, plan);
   plan.shapes = shapes;
   plan.ranks = std::move(ranks);
   return plan;

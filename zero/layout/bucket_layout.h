@@ -56,7 +56,7 @@ struct Bucket {
 
 class BucketLayout {
  public:
-  // By default parameters and slices start at multiples of this many elements (64 bytes in 16-bit
+  // Parameters and slices start at multiples of this many elements by default (64 bytes in 16-bit
   // types).
   static constexpr int64_t kSliceAlignment = 32;
 

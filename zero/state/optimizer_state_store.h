@@ -39,7 +39,7 @@ struct StateUpdate {
   const Stream& compute;              // of the device
   const StepScalars& scalars;         // there
   const StepScalars* host = nullptr;  // the same ones; null: no state lies beside the device
-  // Returns what the optimizer adds up of all parts of all ranks, in memory of the host; collective.
+  // Returns what the optimizer adds up of all parts of all ranks, in the host's memory; collective.
   std::function<Tensor()> sums = nullptr;
 };
 

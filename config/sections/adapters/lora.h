@@ -56,7 +56,7 @@ struct LoraConflict {
 std::vector<LoraConflict> conflicts_of(const LoraConfig& c);
 // As what one without conflicts says that the base is kept, in whichever words.
 BaseFormat base_format_of(const LoraConfig& c);
-// Consecutive weights that share a scale: those of base_block, or as many as the format usually has.
+// Consecutive weights that share a scale: base_block, or as many as the format usually has.
 int64_t base_block_of(const LoraConfig& c);
 // The adapters of one without conflicts.
 AdapterSpec adapter_spec(const LoraConfig& c);
