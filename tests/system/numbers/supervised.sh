@@ -41,6 +41,18 @@ expect_text err "--sample 12: there are 12 samples, counted from 0"
 expect 78 look-at-data chat.json data.sequence_length=4096
 expect_text err "data.sequence_length"
 
+# A template that asks for the date is told the day on which the run began, also when that was another one.
+{ echo "{{- strftime_now('%d %b %Y') }}"; cat model/chat_template.jinja; } > dated.jinja
+expect 0 look-at-data chat.json --count 1 data.chat.template=dated.jinja data.date=2024-07-26
+expect_text out "26 Jul 2024"
+expect 0 chat.json --num-ranks 1 --run-dir dated data.chat.template=dated.jinja train.steps=2
+grep -q "\"date\": \"$(date +%Y)-" dated/config.json || fail "config.json has no date"
+expect 0 chat.json --num-ranks 1 --run-dir past data.chat.template=dated.jinja data.date=2020-01-02 train.steps=2
+expect 0 chat.json --num-ranks 1 --run-dir past data.chat.template=dated.jinja train.steps=4
+grep -q '"date": "2020-01-02"' past/config.json || fail "a run that goes on has another date than it began with"
+expect 78 check chat.json data.date=30.11.2026
+expect_text out 'data.date: "30.11.2026" is no date'
+
 # A first configuration for such data is written, and trains.
 expect 0 init --finetune model --data chat.jsonl --steps 2 --output tune.json
 expect 0 check tune.json
