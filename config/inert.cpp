@@ -28,6 +28,7 @@ class Rules {
   void offload();
   void precision();
   void reduction();
+  void preference();
   void insight();
   void sections_off(const std::vector<SectionOff>& off);
 
@@ -176,11 +177,20 @@ void Rules::reduction() {
       notes("pipeline", {"pipe_partitioned", "grad_partitioned"}, "without tensor parallelism");
     }
   }
+  preference();
   if (!c_.train.sample_prompt) note("train.sample_length", "without sample_prompt");
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
     if (!c_.train.sample_prompt) note("train.eval_every", "without validation data");
     note("train.eval_batches", "without validation data");
   }
+}
+
+void Rules::preference() {
+  if (!c_.preference) return;
+  const PreferenceLossType type = c_.preference->loss_type;
+  const std::string why = fmt::format("with loss_type {}", enum_name(type));
+  if (!learns_likelihood(type)) note("preference.cpo_alpha", why);
+  if (type != PreferenceLossType::kSimpo) note("preference.simpo_gamma", why);
 }
 
 void Rules::insight() {

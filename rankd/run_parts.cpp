@@ -190,10 +190,11 @@ std::string measure_of(const RunParts& parts) {
   const Config& config = parts.config;
   if (!parts.data.validation) return "";
   const PreferenceConfig c = config.preference.value_or(PreferenceConfig());
-  const std::string text = fmt::format("{} {} {} {} {} {} {} {}", digest_of(*parts.data.validation),
-                                       config.train.eval_batches, parts.engine.options().length,
-                                       static_cast<int>(c.loss_type), c.beta, c.label_smoothing,
-                                       c.discopop_tau, c.reference.value_or(""));
+  std::string text = fmt::format("{} {} {} {} {} {} {} {}", digest_of(*parts.data.validation),
+                                 config.train.eval_batches, parts.engine.options().length,
+                                 static_cast<int>(c.loss_type), c.beta, c.label_smoothing,
+                                 c.discopop_tau, c.reference.value_or(""));
+  if (!has_reference(c.loss_type)) text += fmt::format(" {} {}", c.cpo_alpha, c.simpo_gamma);
   return hex(xxh3_128(std::as_bytes(std::span(text))));
 }
 

@@ -28,6 +28,7 @@
 #include "train/plan/dry_run.h"
 #include "train/plan/limits.h"
 #include "train/settings/observers.h"
+#include "train/settings/preference_settings.h"
 #include "train/settings/zero_settings.h"
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
@@ -431,7 +432,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   require_within(run_plan, memory_limits(config));
   DS_FAILPOINT("train.planned");
-  const OpenedData opened = open_training_data(plan, control, config.data, model, inputs, files);
+  OpenedData opened = open_training_data(plan, control, config.data, model, inputs, files);
+  if (!asks_reference(config)) opened.data.references.reset();
   const TrainingData& data = opened.data;
   count_epochs(options, config, data.train, plan.world_size);
   const FolderFrame frame = frame_of(plan, config, model, files);

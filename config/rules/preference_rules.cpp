@@ -8,8 +8,6 @@ namespace ds::detail {
 namespace {
 
 void loss_rules(const RuleContext& r, const PreferenceConfig& c) {
-  const bool smooths =
-      c.loss_type == PreferenceLossType::kRobust || c.loss_type == PreferenceLossType::kExoPair;
   const std::string key = "preference.label_smoothing";
   if (c.loss_type == PreferenceLossType::kExoPair && c.label_smoothing == 0) {
     r.refuse_early(key, "is 0, of which loss_type exo_pair takes the logarithm; give, say, 0.001");
@@ -19,9 +17,9 @@ void loss_rules(const RuleContext& r, const PreferenceConfig& c) {
                                     "pairs are the wrong way round",
                                     c.label_smoothing));
   }
-  if (!smooths && c.label_smoothing != 0) {
-    r.refuse_early(key, fmt::format("is for loss_type robust and exo_pair, and that is {}; take "
-                                    "one of them, or remove this",
+  if (!smooths_labels(c.loss_type) && c.label_smoothing != 0) {
+    r.refuse_early(key, fmt::format("is for loss_type robust, exo_pair, cpo and simpo, and that is "
+                                    "{}; take one of them, or remove this",
                                     enum_name(c.loss_type)));
   }
   if (c.loss_type != PreferenceLossType::kDiscopop &&
@@ -29,6 +27,20 @@ void loss_rules(const RuleContext& r, const PreferenceConfig& c) {
     r.refuse_early("preference.discopop_tau",
                    fmt::format("is for loss_type discopop, and that is {}; remove it",
                                enum_name(c.loss_type)));
+  }
+}
+
+void reference_rules(const RuleContext& r, const PreferenceConfig& c) {
+  if (!c.reference) return;
+  const std::string key = "preference.reference";
+  if (!has_reference(c.loss_type)) {
+    r.refuse_early(key, fmt::format("excludes loss_type {}, which asks no reference; remove it, or "
+                                    "take another loss",
+                                    enum_name(c.loss_type)));
+  } else if (r.config.lora) {
+    r.refuse_early(key,
+                   "excludes lora, whose reference is the model without what its adapters learn; "
+                   "remove it");
   }
 }
 
@@ -46,12 +58,9 @@ void preference_rules(const RuleContext& r) {
     }
     return;
   }
-  if (c.preference) loss_rules(r, *c.preference);
-  if (c.lora && c.preference && c.preference->reference) {
-    r.refuse_early("preference.reference",
-                   "excludes lora, whose reference is the model without what its adapters learn; "
-                   "remove it");
-  }
+  const PreferenceConfig preference = c.preference.value_or(PreferenceConfig());
+  loss_rules(r, preference);
+  reference_rules(r, preference);
   if (data.packing) {
     r.refuse_early("data.packing",
                    "excludes data.format preference: a pair has a sample of its own, and both "
@@ -62,7 +71,7 @@ void preference_rules(const RuleContext& r) {
                    "split: half of an answer is neither better nor worse than another; take "
                    "truncate or drop");
   }
-  if (c.train.resume_from) {
+  if (c.train.resume_from && has_reference(preference.loss_type)) {
     r.refuse_early("train.resume_from",
                    "excludes data.format preference: the reference is the model before training, "
                    "which a checkpoint of DeepSpeed does not hold; take its weights as "

@@ -12,6 +12,7 @@
 #include "data/text/byte_stream.h"
 #include "data/text/path_pattern.h"
 #include "data/text/record_objects.h"
+#include "kernels/preference/preference_operands.h"
 
 namespace ds {
 namespace {
@@ -226,18 +227,22 @@ void write_supervised(std::span<const int32_t> numbers, const SupervisedFields& 
     return t + 1 < length && position(t + 1) == position(t) + 1;
   };
   if (!fields.tokens.empty()) std::ranges::copy(tokens, fields.tokens.begin());
-  const auto has_target = [&](size_t t) { return goes_on(t) && marks[t + 1] % 2 == 1; };
+  size_t told = 0;  // the rows from here on have no prompts
+  if (fields.prompts == SupervisedFields::Prompts::kOfFirst) {
+    while (told + 1 < length && goes_on(told)) ++told;
+  }
+  const auto is_learnt = [&](size_t t) { return goes_on(t) && marks[t + 1] % 2 == 1; };
   for (size_t t = 0; t < fields.targets.size(); ++t) {
-    fields.targets[t] = has_target(t) ? tokens[t + 1] : kNoTarget;
+    fields.targets[t] = is_learnt(t) || t < told ? tokens[t + 1] : kNoTarget;
   }
   for (size_t t = 0; t < fields.positions.size(); ++t) fields.positions[t] = position(t);
   int example = -1;
   for (size_t t = 0; t < fields.sides.size(); ++t) {
     if (position(t) == 0) ++example;
-    const bool is_learnt = has_target(t);
-    DS_CHECK(!is_learnt || example < 2, "sides: example {} of a sample, expected a pair",
+    const bool has_side = is_learnt(t);
+    DS_CHECK(!has_side || example < 2, "sides: example {} of a sample, expected a pair",
              example + 1);
-    fields.sides[t] = !is_learnt ? 0 : example == 0 ? 1 : -1;
+    fields.sides[t] = has_side ? (example == 0 ? 1 : -1) : t < told ? kernels::kPromptSide : 0;
   }
   if (fields.key_ranges.empty()) return;
   size_t end = length;

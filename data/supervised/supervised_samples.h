@@ -36,6 +36,10 @@ constexpr int64_t numbers_of_supervised(int64_t length) { return 2 * length; }
 struct SupervisedFields {
   std::span<int32_t> tokens, targets, positions, key_ranges;
   std::span<int32_t> sides{};  // of a pair
+  // Whether tokens of the first example that are not learnt are targets, too, of
+  // kernels::kPromptSide.
+  enum class Prompts : uint8_t { kUntold, kOfFirst };
+  Prompts prompts = Prompts::kUntold;
 };
 // The target of a token is the next one of its example where that is learnt, or else -1, and a
 // token sees those of its example. Its side is 1 where it has a target and is of the first example

@@ -44,6 +44,12 @@ void check_rule(std::string_view op, const PreferenceRule& rule) {
     DS_CHECK(rule.discopop_tau > 0, "{}: discopop_tau is {}, expected more than 0", op,
              rule.discopop_tau);
   }
+  if (rule.loss == PreferenceLoss::kCpo || rule.loss == PreferenceLoss::kSimpo) {
+    DS_CHECK(smoothing >= 0 && smoothing < 1,
+             "{}: label_smoothing of cpo and simpo is {}, expected 0 <= label_smoothing < 1", op,
+             smoothing);
+    DS_CHECK(rule.cpo_alpha >= 0, "{}: cpo_alpha is {}, expected 0 or more", op, rule.cpo_alpha);
+  }
 }
 
 }  // namespace
@@ -70,7 +76,11 @@ void preference_loss(Stream& stream, const PreferenceLossArgs& args) {
   const int64_t samples = samples_of(kOp, stream, args.sums);
   const int64_t rows = args.targets.defined() ? args.targets.numel() : 0;
   check_rows(kOp, stream, samples, rows, args.targets, args.sides);
-  detail::require_like(kOp, "reference", stream, args.reference, 2 * samples, DType::kF64);
+  if (has_reference(args.rule.loss)) {
+    detail::require_like(kOp, "reference", stream, args.reference, 2 * samples, DType::kF64);
+  } else {
+    DS_CHECK(!args.reference.defined(), "{}: a reference for a loss that has none", kOp);
+  }
   detail::require_like(kOp, "losses", stream, args.losses, samples, DType::kF32);
   if (args.figures.defined()) {
     detail::require_like(kOp, "figures", stream, args.figures, detail::kPreferenceFigures * samples,

@@ -45,12 +45,23 @@ struct Results {
   float* weights;
 };
 
+// All blocks find the same of their micro-batch, since counts are whole numbers.
+__device__ double block_likely_tokens(const double* sums, int64_t samples) {
+  double own = 0;
+  for (int64_t sample = threadIdx.x; sample < samples; sample += blockDim.x) {
+    own += likely_tokens(sums + sample * kPreferenceSums);
+  }
+  return cuda::block_sum(own);
+}
+
 // All threads of a block work out the loss of its sample, so none waits for another.
 __global__ void preference_loss_kernel(PreferenceRule rule, Rows rows, const double* sums,
                                        const double* reference, Results to) {
+  const double likelihood =
+      likelihood_of_token(rule, rows.samples, block_likely_tokens(sums, rows.samples));
   for (int64_t sample = blockIdx.x; sample < rows.samples; sample += gridDim.x) {
-    const SampleLoss one =
-        sample_loss(rule, sums + sample * kPreferenceSums, reference + sample * 2);
+    const double* const of_pair = reference == nullptr ? nullptr : reference + sample * 2;
+    const SampleLoss one = sample_loss(rule, sums + sample * kPreferenceSums, of_pair, likelihood);
     if (threadIdx.x == 0) write_sample(one, sample, rows.samples, to.losses, to.figures);
     if (to.weights == nullptr) continue;
     const int64_t end = (sample + 1) * rows.length;

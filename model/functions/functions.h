@@ -183,9 +183,11 @@ Tensor value_losses(Context& context, Var scores, kernels::ValueLoss loss, const
 // Each sample is two texts, of which the first is to be preferred.
 struct PreferencePairs {
   kernels::PreferenceRule rule{};
-  Tensor targets;    // int32 [N]; negative: no loss
-  Tensor sides;      // int32 [N]: > 0 a token of the better text, < 0 of the other one
-  Tensor reference;  // fp64 [samples, 2]: log probabilities of both by the reference
+  Tensor targets;  // int32 [N]; negative: no loss
+  Tensor sides;    // int32 [N]: see kernels::PreferenceSumsArgs
+  Tensor
+      reference;  // fp64 [samples, 2]: log probabilities of both by the reference, if it is asked
+  int64_t samples = 0;
 };
 // Losses fp32 [samples] of the log probabilities that logits of x give the two texts of each
 // sample; ranks with parts of the same samples have shares of them. The logits are made twice where

@@ -27,8 +27,8 @@ std::vector<std::string_view> preference_figures() { return {kFigures.begin(), k
 Tensor preference_losses(Context& context, Var x, const LogitsSpec& spec,
                          const PreferencePairs& pairs, float grad_scale) {
   Stream& stream = context.stream;
-  const int64_t samples = pairs.reference.shape()[0], rows = pairs.targets.numel();
-  Tensor sums = Tensor::empty({samples, 4}, DType::kF64, stream);
+  const int64_t samples = pairs.samples, rows = pairs.targets.numel();
+  Tensor sums = Tensor::empty({samples, 6}, DType::kF64, stream);
   {
     Context scoring = context.with(*context.store, nullptr);
     const Tensor of_tokens = linear_cross_entropy(scoring, x, spec, pairs.targets, grad_scale);

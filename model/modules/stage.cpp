@@ -69,6 +69,10 @@ namespace {
 
 constexpr std::string_view kTokenLoss = "loss_masked_lm", kPairLoss = "loss_next_sentence";
 
+std::string_view sides_of(const kernels::PreferenceRule& rule) {
+  return kernels::learns_prompt(rule.loss) ? batch_field::kPromptedSides : batch_field::kSides;
+}
+
 }  // namespace
 
 std::vector<std::string_view> loss_parts(const ModelConfig& config) {
@@ -157,8 +161,10 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
     }
     if (parts_.pair_head) add(kPairTargets, DType::kI32, {rows});
     if (preference_) {
-      add(kSides, DType::kI32, {rows});
-      add(kReference, DType::kF64, {extents.samples, 2});
+      add(sides_of(*preference_), DType::kI32, {rows});
+      if (kernels::has_reference(preference_->loss)) {
+        add(kReference, DType::kF64, {extents.samples, 2});
+      }
     }
     if (content.is_uneven) {
       add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
@@ -324,7 +330,8 @@ Tensor Stage::losses_of_pairs(Context& context, const Var& y, const Tensor& targ
 }
 
 // Losses of what the head's product of logits reads.
-Tensor Stage::losses_of(Context& context, Var y, const MicroBatch& batch, float grad_scale) const {
+Tensor Stage::losses_of(Context& context, Var y, const MicroBatch& batch, const SequenceRows& rows,
+                        float grad_scale) const {
   const Tensor& targets = batch.tensor(batch_field::kTargets);
   const Tensor values = batch.find(batch_field::kValues);
   if (head().classes > 0 && context.pass.mode == RunMode::kEval) {
@@ -340,8 +347,9 @@ Tensor Stage::losses_of(Context& context, Var y, const MicroBatch& batch, float 
   if (preference_) {
     const PreferencePairs pairs{.rule = *preference_,
                                 .targets = targets,
-                                .sides = batch.tensor(batch_field::kSides),
-                                .reference = batch.tensor(batch_field::kReference)};
+                                .sides = batch.tensor(sides_of(*preference_)),
+                                .reference = batch.find(batch_field::kReference),
+                                .samples = rows.batch};
     return preference_losses(context, std::move(y), head().logits, pairs, grad_scale);
   }
   return linear_cross_entropy(context, std::move(y), head().logits, targets, grad_scale,
@@ -361,7 +369,7 @@ Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const
     pairs = losses_of_pairs(context, y, targets, rows, grad_scale);
   }
   y = head_input(context, head(), std::move(y), rows);
-  Tensor losses = losses_of(context, std::move(y), batch, grad_scale);
+  Tensor losses = losses_of(context, std::move(y), batch, rows, grad_scale);
   if (!parts_.pair_head) return losses;
   context.report_loss(kTokenLoss, losses);
   kernels::add(context.stream, losses, pairs, losses);

@@ -142,7 +142,8 @@ class Stage final : public PipelineStage {
   Tensor logits_of(Context& context, const Head& head, const Tensor& y) const;
   Tensor losses_of_values(Context& context, const Var& y, const Tensor& values,
                           const Tensor& targets, float grad_scale) const;
-  Tensor losses_of(Context& context, Var y, const MicroBatch& batch, float grad_scale) const;
+  Tensor losses_of(Context& context, Var y, const MicroBatch& batch, const SequenceRows& rows,
+                   float grad_scale) const;
   Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
                        Residual in) const;
 

@@ -41,6 +41,9 @@ inline constexpr std::string_view kValues = "values";
 // int32 [N]: 1 where the target is a token of the first of the sample's two texts, -1 of the second
 // one, 0 where there is no target.
 inline constexpr std::string_view kSides = "sides";
+// The same with kernels::kPromptSide where the target is a token of the prompt of the first text:
+// these have targets then, too.
+inline constexpr std::string_view kPromptedSides = "prompted_sides";
 // fp64 [samples, 2]: log probabilities of the two texts by the model that another is kept near.
 inline constexpr std::string_view kReference = "reference";
 // int32 [N], none below 0: which of several texts in a sample a token is of.

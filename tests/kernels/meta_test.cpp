@@ -106,7 +106,7 @@ void run_parts(Stream& s, const AttentionShape& shape, const Tensor& qkv) {
 // The sums and the loss of two samples.
 void run_preferences(Stream& s) {
   const auto made = [&](const Shape& of, DType dtype) { return Tensor::zeros(of, dtype, s); };
-  const Tensor targets = made({10}, DType::kI32), sums = made({2, 4}, DType::kF64);
+  const Tensor targets = made({10}, DType::kI32), sums = made({2, 6}, DType::kF64);
   preference_sums(
       s, {.losses = made({10}, DType::kF32), .targets = targets, .sides = targets, .sums = sums});
   preference_loss(s, {.sums = sums,

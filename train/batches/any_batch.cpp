@@ -43,8 +43,9 @@ void AnyBatch::fill(int64_t step, int /*micro_step*/, const MicroBatch& batch) {
   if (batch.has(batch_field::kReference)) {
     std::ranges::fill(batch.values<double>(batch_field::kReference), 0.0);
   }
-  if (batch.has(batch_field::kSides)) {
-    const std::span<int32_t> sides = batch.values<int32_t>(batch_field::kSides);
+  for (const std::string_view name : {batch_field::kSides, batch_field::kPromptedSides}) {
+    if (!batch.has(name)) continue;
+    const std::span<int32_t> sides = batch.values<int32_t>(name);
     for (size_t i = 0; i < sides.size(); ++i) sides[i] = i % 2 == 0 ? 1 : -1;
   }
   if (!batch.has(batch_field::kKeyRanges)) return;

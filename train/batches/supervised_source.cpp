@@ -19,8 +19,11 @@ void fill_supervised(std::span<const int32_t> numbers, int64_t samples, const Sa
   const auto room_for = [&](std::string_view name) {
     return std::vector<int32_t>(batch.has(name) ? to_size(samples * length) : 0);
   };
+  const bool is_prompted = batch.has(kPromptedSides);
+  const std::string_view name_of_sides = is_prompted ? kPromptedSides : kSides;
+  using Prompts = SupervisedFields::Prompts;
   std::vector<int32_t> tokens = room_for(kTokens), targets = room_for(kTargets),
-                       positions = room_for(kPositions), sides = room_for(kSides);
+                       positions = room_for(kPositions), sides = room_for(name_of_sides);
   for (int64_t sample = 0; sample < samples; ++sample) {
     const auto row_of = [&](std::span<int32_t> all) {
       const size_t of_each = all.size() / to_size(samples);
@@ -31,7 +34,8 @@ void fill_supervised(std::span<const int32_t> numbers, int64_t samples, const Sa
                       .targets = row_of(targets),
                       .positions = row_of(positions),
                       .key_ranges = row_of(ranges),
-                      .sides = row_of(sides)});
+                      .sides = row_of(sides),
+                      .prompts = is_prompted ? Prompts::kOfFirst : Prompts::kUntold});
   }
   const auto give = [&](std::string_view name, std::span<const int32_t> whole) {
     if (!whole.empty()) take_part(whole, length, place, batch.values<int32_t>(name));
@@ -39,7 +43,7 @@ void fill_supervised(std::span<const int32_t> numbers, int64_t samples, const Sa
   give(kTokens, tokens);
   give(kTargets, targets);
   give(kPositions, positions);
-  give(kSides, sides);
+  give(name_of_sides, sides);
   if (batch.has(kSegments)) std::ranges::fill(batch.values<int32_t>(kSegments), 0);
   DS_CHECK(!batch.has(kWeights), "batch: samples of supervised fine-tuning have no weights");
 }

@@ -33,6 +33,12 @@ PreferenceLoss loss_of(PreferenceLossType type) {
       return PreferenceLoss::kApoDown;
     case PreferenceLossType::kDiscopop:
       return PreferenceLoss::kDiscopop;
+    case PreferenceLossType::kOrpo:
+      return PreferenceLoss::kOrpo;
+    case PreferenceLossType::kSimpo:
+      return PreferenceLoss::kSimpo;
+    case PreferenceLossType::kCpo:
+      return PreferenceLoss::kCpo;
   }
   throw InternalError("preference.loss_type");
 }
@@ -45,7 +51,14 @@ std::optional<kernels::PreferenceRule> preference_rule(const Config& config) {
   return kernels::PreferenceRule{.loss = loss_of(c.loss_type),
                                  .beta = c.beta,
                                  .label_smoothing = c.label_smoothing,
-                                 .discopop_tau = c.discopop_tau};
+                                 .discopop_tau = c.discopop_tau,
+                                 .cpo_alpha = c.cpo_alpha,
+                                 .simpo_gamma = c.simpo_gamma};
+}
+
+bool asks_reference(const Config& config) {
+  const std::optional<kernels::PreferenceRule> rule = preference_rule(config);
+  return rule && kernels::has_reference(rule->loss);
 }
 
 }  // namespace ds

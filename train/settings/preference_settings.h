@@ -10,5 +10,7 @@ namespace ds {
 
 // Nothing: samples are no pairs.
 std::optional<kernels::PreferenceRule> preference_rule(const Config& config);
+// Whether samples are pairs that a reference is asked about.
+bool asks_reference(const Config& config);
 
 }  // namespace ds

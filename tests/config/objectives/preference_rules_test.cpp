@@ -42,7 +42,21 @@ TEST_CASE("preference training is refused by the key that is wrong", "[config]")
       {pairs, R"(, "preference": {"loss_type": "robust", "label_smoothing": 0.5})",
        "preference.label_smoothing: 0.5, expected less than 0.5"},
       {pairs, R"(, "preference": {"label_smoothing": 0.1})",
-       "preference.label_smoothing: is for loss_type robust and exo_pair, and that is sigmoid"},
+       "preference.label_smoothing: is for loss_type robust, exo_pair, cpo and simpo, and that is "
+       "sigmoid"},
+      {pairs, R"(, "preference": {"loss_type": "orpo", "label_smoothing": 0.1})",
+       "preference.label_smoothing: is for loss_type robust"},
+      {pairs, R"(, "preference": {"loss_type": "cpo", "cpo_alpha": -1})",
+       "preference.cpo_alpha: got -1"},
+      {pairs, R"(, "preference": {"loss_type": "simpo", "simpo_gamma": -1})",
+       "preference.simpo_gamma: got -1"},
+      {pairs, R"(, "preference": {"loss_type": "orpo", "reference": "a"})",
+       "preference.reference: excludes loss_type orpo, which asks no reference"},
+      {pairs, R"(, "preference": {"loss_type": "simpo", "reference": "a"}, "lora": {})",
+       "preference.reference: excludes loss_type simpo"},
+      {pairs, R"(, "preference": {"loss_type": "cpo", "ref_model": "a"})",
+       "preference.reference: excludes loss_type cpo"},
+      {pairs, R"(, "preference": {"loss_type": "kto"})", "discopop, orpo, simpo, cpo"},
       {pairs, R"(, "preference": {"discopop_tau": 0.1})",
        "preference.discopop_tau: is for loss_type discopop"},
       {pairs, R"(, "preference": {"reference": "a"}, "lora": {})",
@@ -72,6 +86,39 @@ TEST_CASE("pairs are trained on with DPO's loss, or another by its name", "[conf
     CHECK(c.data.supervised.has_pairs());
   }
   CHECK_FALSE(parse_config(to_config_text(parse_config("{}"))).preference);
+}
+
+TEST_CASE("losses without a reference have keys of their own", "[config]") {
+  const std::string pairs = R"("format": "preference")";
+  const Config simple =
+      parse_config(text_of(pairs, R"(, "preference": {"loss_type": "simpo", "beta": 2})"));
+  CHECK(simple.preference->cpo_alpha == 1);
+  CHECK(simple.preference->simpo_gamma == 0.5);
+  CHECK_NOTHROW(parse_config(
+      text_of(pairs, R"(, "preference": {"loss_type": "cpo", "label_smoothing": 0.6})")));
+  // What a checkpoint of DeepSpeed does not hold, they do not need.
+  CHECK_NOTHROW(parse_config(
+      text_of(pairs, R"(, "preference": {"loss_type": "orpo"}, "train": {"resume_from": "a"})")));
+}
+
+TEST_CASE("keys of other losses of pairs are noted", "[config]") {
+  const auto notes = [](const std::string& rule) {
+    const ReadConfig read = read_config_text(
+        text_of(R"("format": "preference")", fmt::format(R"(, "preference": {{{}}})", rule)),
+        "train.json");
+    std::string all;
+    for (const Problem& problem : read.problems.all()) {
+      all += fmt::format("{}: {}\n", problem.path, problem.message);
+    }
+    return all;
+  };
+  const std::string both = R"(, "cpo_alpha": 0.5, "simpo_gamma": 1)";
+  const auto alpha = Catch::Contains("preference.cpo_alpha: has no effect with loss_type");
+  const auto gamma = Catch::Contains("preference.simpo_gamma: has no effect with loss_type");
+  CHECK_THAT(notes(R"("loss_type": "orpo")" + both), alpha && gamma);
+  CHECK_THAT(notes(R"("loss_type": "sigmoid")" + both), alpha && gamma);
+  CHECK_THAT(notes(R"("loss_type": "cpo")" + both), !alpha && gamma);
+  CHECK_THAT(notes(R"("loss_type": "simpo")" + both), !alpha && !gamma);
 }
 
 }  // namespace

@@ -150,6 +150,34 @@ TEST_CASE("only the examples of a pair have sides", "[data]") {
   CHECK(row_of(two).sides == Numbers{1, 0, -1, 0, 0, 0});
 }
 
+TEST_CASE("the prompt of the chosen sequence has targets where somebody asks", "[data]") {
+  const Opened got = open(pair_of(3, "a", "bc") + pair_of(1, "", "d"), {.length = 12});
+  const auto told = [](std::span<const int32_t> numbers) {
+    const size_t length = numbers.size() / 2;
+    std::pair<Numbers, Numbers> out{Numbers(length), Numbers(length)};
+    write_supervised(numbers, {.tokens = {},
+                               .targets = out.first,
+                               .positions = {},
+                               .key_ranges = {},
+                               .sides = out.second,
+                               .prompts = SupervisedFields::Prompts::kOfFirst});
+    return out;
+  };
+  const auto of_sample = [&](int64_t sample) {
+    Numbers numbers(static_cast<size_t>(got.set.sequence_length()) + 1);
+    got.set.read(sample, numbers);
+    numbers.pop_back();
+    return told(numbers);
+  };
+  const auto [targets, sides] = of_sample(0);  // "pppa$pppbc$."
+  CHECK(targets == Numbers{'p', 'p', 'a', '$', -1, -1, -1, 'b', 'c', '$', -1, -1});
+  CHECK(sides == Numbers{2, 2, 1, 1, 0, 0, 0, -1, -1, -1, 0, 0});
+  CHECK(of_sample(1).first == Numbers{'$', -1, 'd', '$', -1, -1, -1, -1, -1, -1, -1, -1});
+  CHECK(of_sample(1).second == Numbers{1, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0});
+  // A sample that the first example fills.
+  CHECK(told(Numbers{1, 2, 3, 0, 2, 5}).second == Numbers{2, 1, 0});
+}
+
 TEST_CASE("pairs are read from lists and tables, too", "[data]") {
   MemoryFileSystem files;
   files.write_text_atomically("/a.json",

@@ -1,5 +1,5 @@
-"""Makes what lies beside this file: pairs of a chosen and a rejected completion, and what TRL's DPOTrainer makes of them over
-../supervised/model:
+"""Makes what lies beside this file: pairs of a chosen and a rejected completion, and what TRL's DPOTrainer, ORPOTrainer and
+CPOTrainer make of them over ../supervised/model:
 
 pairs_text.jsonl, pairs_chat.jsonl: prompt, chosen and rejected, as texts and as messages.
 pairs_implicit_text.jsonl, pairs_implicit.jsonl: chosen and rejected with the prompt in both; the latter are pairs_chat's.
@@ -9,6 +9,10 @@ expected.json: of each file the tokens and the masks of completions (samples), a
 by a max_length (truncated); of each model and file the sums of the completions' log-probabilities (references); and five steps
 of AdamW of each loss and of some other ways (runs). The model's initial state is the reference unless a run names another. A
 loop written by hand has to give the numbers again from the same tokens, and gives those named _fp64.
+
+ORPOTrainer and CPOTrainer have no reference. They put an eos behind a chat's template, too, and where a token joins a prompt and
+one of its completions they begin that one alone earlier; here they are given the tokens of DPOTrainer, and all else of them is as
+it is.
 
 usage: make_preference.py
 Made with trl 1.16.0, peft 0.21.2, transformers 5.24.0, tokenizers 0.23.3, torch 2.15.0, datasets 5.2.0, accelerate 1.15.0,
@@ -34,6 +38,8 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 import trl  # noqa: E402
 from torch.nn.functional import logsigmoid  # noqa: E402
+from trl.experimental.cpo import CPOConfig, CPOTrainer  # noqa: E402
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 MODEL, REFERENCE, ADAPTER = "../supervised/model", "reference", "adapter"
@@ -150,8 +156,8 @@ def make_reference():
     model.save_pretrained(REFERENCE)
 
 
-class Trainer(trl.DPOTrainer):
-    """Keeps what DPOTrainer logs before it is rounded, and the losses, which it logs as they are added up in fp32."""
+class Told:
+    """Keeps what a trainer logs before it is rounded, and the losses, which it logs as they are added up in fp32."""
 
     def __init__(self, **options):
         self.micro, self.told = [], {name: [] for name in ["loss", "grad_norm", *LOGGED]}
@@ -169,19 +175,69 @@ class Trainer(trl.DPOTrainer):
             assert len(self.micro) == self.args.gradient_accumulation_steps and abs(self.told["loss"][-1] - logs["loss"]) < 1e-5
             self.micro.clear()
             for name in LOGGED:
-                values = self._metrics["train"][name]
+                values = self.logged()[name]
                 self.told[name].append(sum(values) / len(values))
         super().log(logs, start_time)
 
 
-def trainer_of(records, loss="sigmoid", micro=BATCH, reference=None, lora=False, max_length=None):
-    settings = trl.DPOConfig(
-        output_dir=os.environ["HF_HOME"], loss_type=[loss], beta=BETA, label_smoothing=SMOOTHING if loss in SMOOTHED else 0.0,
-        discopop_tau=TAU, max_length=max_length, per_device_train_batch_size=micro,
+class Trainer(Told, trl.DPOTrainer):
+    def logged(self):
+        return self._metrics["train"]
+
+
+class FreeTrainer(Told):
+    """One without a reference, of samples that are tokens already."""
+
+    def __init__(self, samples, **options):
+        self.samples = samples
+        super().__init__(**options)
+
+    def tokenize_row(self, feature, model=None):
+        row = {}
+        for side, one in self.samples[feature["index"]].items():
+            ids, mask = one["ids"], one["mask"]
+            row |= {f"{side}_input_ids": ids, f"{side}_attention_mask": [1] * len(ids),
+                    f"{side}_labels": [i if m else -100 for i, m in zip(ids, mask, strict=True)]}
+        prompt = one["ids"][:one["mask"].index(1)]
+        return row | {"prompt_input_ids": prompt, "prompt_attention_mask": [1] * len(prompt)}
+
+    def logged(self):
+        return self._stored_metrics["train"]
+
+
+class Orpo(FreeTrainer, ORPOTrainer):
+    pass
+
+
+class Cpo(FreeTrainer, CPOTrainer):
+    pass
+
+
+def settings_of(config, micro, **options):
+    return config(
+        output_dir=os.environ["HF_HOME"], per_device_train_batch_size=micro,
         gradient_accumulation_steps=BATCH // micro, train_sampling_strategy="sequential", max_steps=STEPS, learning_rate=RATE,
         lr_scheduler_type="constant", warmup_steps=0, optim="adamw_torch", adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8,
         weight_decay=0.0, max_grad_norm=0.0, seed=0, bf16=False, fp16=False, use_cpu=True, gradient_checkpointing=False,
-        logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, dataloader_pin_memory=False)
+        logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, dataloader_pin_memory=False, **options)
+
+
+def free_trainer_of(records, samples, loss, micro=BATCH, lora=False, **options):
+    kind, config = (Orpo, ORPOConfig) if loss == "orpo" else (Cpo, CPOConfig)
+    if loss != "orpo":
+        options["loss_type"] = "sigmoid" if loss == "cpo" else loss
+    model = model_of(MODEL)
+    trainer = kind(samples=samples, args=settings_of(config, micro, max_length=1024, **options),
+                   model=peft.PeftModel.from_pretrained(model, ADAPTER, is_trainable=True) if lora else model,
+                   train_dataset=datasets.Dataset.from_list([{**record, "index": i} for i, record in enumerate(records)]),
+                   processing_class=transformers.AutoTokenizer.from_pretrained(MODEL))
+    trainer.remove_callback(transformers.trainer_callback.PrinterCallback)
+    return trainer
+
+
+def trainer_of(records, loss="sigmoid", micro=BATCH, reference=None, lora=False, max_length=None):
+    settings = settings_of(trl.DPOConfig, micro, loss_type=[loss], beta=BETA, discopop_tau=TAU, max_length=max_length,
+                           label_smoothing=SMOOTHING if loss in SMOOTHED else 0.0)
     data = datasets.Dataset.from_list([{**record, "index": i} for i, record in enumerate(records)])
     trainer = Trainer(model=model_of(MODEL), ref_model=model_of(reference) if reference else None, args=settings,
                       train_dataset=data, processing_class=transformers.AutoTokenizer.from_pretrained(MODEL),
@@ -234,6 +290,50 @@ def references_of(folder, trainer, samples):
     return told
 
 
+def free_losses(loss, sums, counts, beta, cpo_alpha=1.0, simpo_gamma=0.5, label_smoothing=0.0):
+    """What each pair loses, and the rewards: of (chosen, rejected) sums, and tokens, of log-probabilities."""
+    means = sums if loss == "cpo" else sums / counts
+    c, r = means.chunk(2)
+    if loss == "orpo":
+        value = -beta * logsigmoid(c - r - torch.log(-torch.expm1(c)) + torch.log(-torch.expm1(r)))
+    else:
+        z = beta * (c - r) - (simpo_gamma if loss == "simpo" else 0.0)
+        value = -(1 - label_smoothing) * logsigmoid(z) - label_smoothing * logsigmoid(-z)
+    return value, beta * c, beta * r, means
+
+
+def free_by_hand(samples, dtype, loss, micro=BATCH, lora=False, beta=BETA, **options):
+    model = model_of(MODEL, dtype)
+    if lora:
+        model = peft.PeftModel.from_pretrained(model, ADAPTER, is_trainable=True).to(dtype)
+    learnt = [value for value in model.parameters() if value.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+    told = {name: [] for name in ["loss", "grad_norm", *LOGGED, "closest"]}
+    for step in range(STEPS):
+        parts, figures = [], []
+        for first in range(step * BATCH, (step + 1) * BATCH, micro):
+            pairs = [samples[i % len(samples)] for i in range(first, first + micro)]
+            rows = [one["chosen"] for one in pairs] + [one["rejected"] for one in pairs]
+            value, c, r, means = free_losses(loss, *sums_of(model, rows), beta, **options)
+            # The likelihood is a mean over all tokens of the chosen texts, with orpo over their prompts, too.
+            likely = [{"ids": one["ids"], "mask": [1] * len(one["ids"]) if loss == "orpo" else one["mask"]} for one in rows[:micro]]
+            of_likely, _ = sums_of(model, likely)
+            nll = -of_likely.sum() / sum(sum(one["mask"][1:]) for one in likely)
+            part = value.mean() + (1.0 if loss == "orpo" else options.get("cpo_alpha", 1.0)) * nll
+            (part * micro / BATCH).backward()
+            parts.append(part.item())
+            figures.append([one.detach() for one in (c, r, (c > r).to(dtype), c - r, *means.chunk(2))])
+        told["loss"].append(sum(parts) / len(parts))
+        told["grad_norm"].append(torch.nn.utils.get_total_norm([one.grad for one in learnt]).item())
+        of_step = [torch.cat(one) for one in zip(*figures, strict=True)]
+        for name, figure in zip(LOGGED, of_step, strict=True):
+            told[name].append(figure.mean().item())
+        told["closest"].append(of_step[3].abs().min().item())
+        optimizer.step()
+        optimizer.zero_grad()
+    return told
+
+
 def by_hand(samples, dtype, loss="sigmoid", micro=BATCH, reference=None, lora=False):
     model, base = model_of(MODEL, dtype), model_of(reference or MODEL, dtype)
     if lora:
@@ -271,6 +371,15 @@ def run_of(name, file, records, samples, **options):
         trainer.model.save_pretrained(ADAPTER)
         trainer.model.peft_config["default"].base_model_name_or_path = MODEL
         (pathlib.Path(ADAPTER) / "README.md").unlink()
+    told = checked(name, trainer, by_hand, samples, options)
+    loss = options.get("loss", "sigmoid")
+    how = {"file": f"{file}.jsonl", "loss_type": loss, "label_smoothing": SMOOTHING if loss in SMOOTHED else 0.0,
+           "micro_batch": options.get("micro", BATCH), "reference": options.get("reference", MODEL),
+           "adapter": ADAPTER if options.get("lora") else None}
+    return {"options": how, **told}
+
+
+def checked(name, trainer, by_hand, samples, options):
     trainer.train()
     told = trainer.told
     hand, double = (by_hand(samples, dtype, **options) for dtype in (torch.float32, torch.float64))
@@ -278,11 +387,26 @@ def run_of(name, file, records, samples, **options):
     print(f"{name}: {told['loss']}\n  apart by hand {far[0]:.2g}, in fp64 {far[1]:.2g}; norms {told['grad_norm']}; "
           f"closest margins {double['closest']}", flush=True)
     assert max(far) < 5e-5 and min(double["closest"][1:]) > 1e-5
-    loss = options.get("loss", "sigmoid")
-    how = {"file": f"{file}.jsonl", "loss_type": loss, "label_smoothing": SMOOTHING if loss in SMOOTHED else 0.0,
-           "micro_batch": options.get("micro", BATCH), "reference": options.get("reference", MODEL),
-           "adapter": ADAPTER if options.get("lora") else None}
-    return {"options": how, **told, "loss_fp64": double["loss"], "grad_norm_fp64": double["grad_norm"]}
+    return {**told, "loss_fp64": double["loss"], "grad_norm_fp64": double["grad_norm"]}
+
+
+def free_runs_of(records, samples):
+    def run(name, file="pairs_chat", **options):
+        trainer = free_trainer_of(records[file], samples[file], **options)
+        told = checked(name, trainer, free_by_hand, samples[file], options)
+        return {"options": {"file": f"{file}.jsonl", **options}, **told}
+
+    runs = {}
+    for loss in ["orpo", "simpo", "cpo"]:
+        runs[loss] = run(loss, loss=loss)
+        runs[f"{loss}_text"] = run(f"{loss}_text", "pairs_text", loss=loss)
+        for micro in (2, 1):  # the likelihood is a mean of their means
+            runs[f"{loss}_by_{micro}"] = run(f"{loss}_by_{micro}", loss=loss, micro=micro)
+    runs["orpo_lora"] = run("orpo_lora", loss="orpo", lora=True)
+    runs["orpo_beta"] = run("orpo_beta", loss="orpo", beta=0.5)
+    runs["simpo_alone"] = run("simpo_alone", loss="simpo", beta=2.0, cpo_alpha=0.0, simpo_gamma=1.0)
+    runs["cpo_smoothed"] = run("cpo_smoothed", loss="cpo", cpo_alpha=0.25, label_smoothing=SMOOTHING)
+    return runs
 
 
 def runs_of(records, samples):
@@ -344,7 +468,7 @@ def main():
                 "beta": BETA, "discopop_tau": TAU}
     truncated = truncated_of(records["pairs_chat"], samples["pairs_chat"])
     expected = {"settings": settings, "samples": samples, "truncated": truncated, "references": references,
-                "runs": runs_of(records, samples)}
+                "runs": runs_of(records, samples) | free_runs_of(records, samples)}
     path = pathlib.Path("expected.json")
     path.write_text(text_of(expected) + "\n")
     assert json.loads(path.read_text()) == expected

@@ -23,6 +23,8 @@ constexpr std::array kLosses{
     PreferenceLoss::kIpo,     PreferenceLoss::kExoPair,     PreferenceLoss::kNcaPair,
     PreferenceLoss::kRobust,  PreferenceLoss::kBcoPair,     PreferenceLoss::kSppoHard,
     PreferenceLoss::kApoZero, PreferenceLoss::kApoDown,     PreferenceLoss::kDiscopop};
+constexpr std::array kFreeLosses{PreferenceLoss::kOrpo, PreferenceLoss::kCpo,
+                                 PreferenceLoss::kSimpo};
 
 constexpr int32_t kIgnored = -100;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -32,11 +34,23 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 Wide likely(Wide z) { return 1 / (1 + std::exp(-z)); }
 Wide log_likely(Wide z) { return z < 0 ? z - std::log1p(std::exp(z)) : -std::log1p(std::exp(-z)); }
 
-// One sample: log p of its texts over those of the reference model, and how many tokens they have.
+// One sample: log p of its texts over those of the reference model, or alone, and how many tokens
+// they have; the same of the prompt.
 struct Pair {
   Wide x = 0, y = 0;
   Wide chosen_tokens = 1, rejected_tokens = 1;
+  Wide prompt = 0, prompt_tokens = 0;
 };
+
+// What a loss without a reference is beside the likelihood, of rewards per beta.
+Wide free_formula(const PreferenceRule& rule, Wide x, Wide y) {
+  const Wide e = rule.label_smoothing;
+  const Wide odds = x - y - std::log1p(-std::exp(x)) + std::log1p(-std::exp(y));
+  if (rule.loss == PreferenceLoss::kOrpo) return -rule.beta * log_likely(odds);
+  const Wide z =
+      rule.beta * (x - y) - (rule.loss == PreferenceLoss::kSimpo ? rule.simpo_gamma : Wide{0});
+  return -(1 - e) * log_likely(z) - e * log_likely(-z);
+}
 
 Wide formula(const PreferenceRule& rule, const Pair& pair) {
   const Wide beta = rule.beta, e = rule.label_smoothing, x = pair.x, y = pair.y;
@@ -70,6 +84,11 @@ Wide formula(const PreferenceRule& rule, const Pair& pair) {
       return likely(beta * x) + likely(-z);
     case PreferenceLoss::kDiscopop:
       return -log_likely(z) * (1 - mixed) + std::exp(-z) * mixed;
+    case PreferenceLoss::kOrpo:
+    case PreferenceLoss::kSimpo:
+      return free_formula(rule, x / pair.chosen_tokens, y / pair.rejected_tokens);
+    case PreferenceLoss::kCpo:
+      return free_formula(rule, x, y);
   }
   return 0;
 }
@@ -99,18 +118,19 @@ std::vector<double> doubles_of(const Tensor& tensor) {
 void check_sums(TestStream& s, int64_t samples, int64_t length) {
   const Rows rows(samples, length, 7);
   const Shape all{samples * length};
-  const Tensor sums = Tensor::empty({samples, 4}, DType::kF64, s.stream);
+  const Tensor sums = Tensor::empty({samples, 6}, DType::kF64, s.stream);
   preference_sums(s.stream, {.losses = testing::upload(rows.losses, all, s.stream),
                              .targets = testing::upload(rows.targets, all, s.stream),
                              .sides = testing::upload(rows.sides, all, s.stream),
                              .sums = sums});
-  std::vector<double> expected(static_cast<size_t>(4 * samples), 0.0);
+  std::vector<double> expected(static_cast<size_t>(6 * samples), 0.0);
   for (size_t row = 0; row < rows.losses.size(); ++row) {
     if (rows.targets[row] < 0 || rows.sides[row] == 0) continue;
-    double* const own = expected.data() + row / static_cast<size_t>(length) * 4;
-    const int text = rows.sides[row] > 0 ? 0 : 1;
-    own[text] -= static_cast<double>(rows.losses[row]);
-    own[2 + text] += 1;
+    double* const own = expected.data() + row / static_cast<size_t>(length) * 6;
+    const int side = rows.sides[row];
+    const int likely = side == kPromptSide ? 4 : side > 0 ? 0 : 1;
+    own[likely] -= static_cast<double>(rows.losses[row]);
+    own[likely + (side == kPromptSide ? 1 : 2)] += 1;
   }
   const std::vector<double> got = doubles_of(sums);
   for (size_t i = 0; i < got.size(); ++i) {
@@ -131,8 +151,9 @@ TEST_CASE("texts that are compared have the sums of their own tokens", "[kernels
 
 // ---- losses
 
-// What preference_loss() makes of pairs, whose samples have four rows: of the chosen text, of the
-// rejected one, of neither, and one without loss.
+// What preference_loss() makes of pairs, whose samples have five rows: of the chosen text, of the
+// rejected one, of neither, one without loss, and one of the prompt.
+constexpr size_t kRows = 5;
 struct Outcome {
   Values losses, figures, weights;
 };
@@ -140,26 +161,31 @@ struct Outcome {
 Outcome outcome_of(TestStream& s, const PreferenceRule& rule, const std::vector<Pair>& pairs) {
   const auto samples = static_cast<int64_t>(pairs.size());
   const Rng rng(3, "reference model");
+  const double told = has_reference(rule.loss) ? 16 : 0;
   std::vector<double> sums, reference;
   std::vector<int32_t> targets, sides;
   for (const Pair& pair : pairs) {
     const uint64_t at = reference.size();
-    reference.insert(reference.end(), {16 * rng.normal(at), 16 * rng.normal(at + 1)});
-    sums.insert(sums.end(), {static_cast<double>(reference[at] + pair.x),
-                             static_cast<double>(reference[at + 1] + pair.y),
-                             static_cast<double>(pair.chosen_tokens),
-                             static_cast<double>(pair.rejected_tokens)});
-    targets.insert(targets.end(), {5, 0, 1, kIgnored});
-    sides.insert(sides.end(), {2, -1, 0, 1});
+    reference.insert(reference.end(), {told * rng.normal(at), told * rng.normal(at + 1)});
+    sums.insert(sums.end(),
+                {static_cast<double>(reference[at] + pair.x),
+                 static_cast<double>(reference[at + 1] + pair.y),
+                 static_cast<double>(pair.chosen_tokens), static_cast<double>(pair.rejected_tokens),
+                 static_cast<double>(pair.prompt), static_cast<double>(pair.prompt_tokens)});
+    targets.insert(targets.end(), {5, 0, 1, kIgnored, 7});
+    sides.insert(sides.end(), {1, -1, 0, 1, kPromptSide});
   }
-  const PreferenceLossArgs args{.rule = rule,
-                                .sums = testing::upload(sums, {samples, 4}, s.stream),
-                                .reference = testing::upload(reference, {samples, 2}, s.stream),
-                                .targets = testing::upload(targets, {4 * samples}, s.stream),
-                                .sides = testing::upload(sides, {4 * samples}, s.stream),
-                                .losses = Tensor::empty({samples}, DType::kF32, s.stream),
-                                .figures = Tensor::empty({4, samples}, DType::kF32, s.stream),
-                                .row_weights = Tensor::empty({4 * samples}, DType::kF32, s.stream)};
+  PreferenceLossArgs args{
+      .rule = rule,
+      .sums = testing::upload(sums, {samples, 6}, s.stream),
+      .targets = testing::upload(targets, {static_cast<int64_t>(kRows) * samples}, s.stream),
+      .sides = testing::upload(sides, {static_cast<int64_t>(kRows) * samples}, s.stream),
+      .losses = Tensor::empty({samples}, DType::kF32, s.stream),
+      .figures = Tensor::empty({4, samples}, DType::kF32, s.stream),
+      .row_weights = Tensor::empty({static_cast<int64_t>(kRows) * samples}, DType::kF32, s.stream)};
+  if (has_reference(rule.loss)) {
+    args.reference = testing::upload(reference, {samples, 2}, s.stream);
+  }
   preference_loss(s.stream, args);
   PreferenceLossArgs alone = args;
   alone.figures = alone.row_weights = Tensor();
@@ -191,10 +217,10 @@ void check_pairs(TestStream& s, const PreferenceRule& rule, const std::vector<Pa
     CAPTURE(static_cast<int>(rule.loss), rule.beta, static_cast<double>(pair.x),
             static_cast<double>(pair.y));
     CHECK(is_near(got.losses[i], formula(rule, pair)));
-    CHECK(is_near(got.weights[4 * i], -slope_of(rule, pair, &Pair::x)));
-    CHECK(is_near(got.weights[4 * i + 1], -slope_of(rule, pair, &Pair::y)));
-    CHECK(got.weights[4 * i + 2] == 0);
-    CHECK(got.weights[4 * i + 3] == 0);
+    CHECK(is_near(got.weights[kRows * i], -slope_of(rule, pair, &Pair::x)));
+    CHECK(is_near(got.weights[kRows * i + 1], -slope_of(rule, pair, &Pair::y)));
+    CHECK(got.weights[kRows * i + 2] == 0);
+    CHECK(got.weights[kRows * i + 3] == 0);
     CHECK(is_near(got.figures[i], rule.beta * pair.x));
     CHECK(is_near(got.figures[samples + i], rule.beta * pair.y));
     CHECK(got.figures[2 * samples + i] == (pair.x > pair.y ? 1 : 0));
@@ -226,6 +252,101 @@ TEST_CASE("losses of preferences are what their formulas say, and gradients thei
       }
     }
   }
+}
+
+// The mean over the tokens of the chosen texts of a micro-batch, and of their prompts, by sums.
+Wide mean_of_likely(const std::vector<Pair>& pairs) {
+  Wide sum = 0, tokens = 0;
+  for (const Pair& pair : pairs) {
+    sum -= pair.x + pair.prompt;
+    tokens += pair.chosen_tokens + pair.prompt_tokens;
+  }
+  return sum / std::max(tokens, Wide{1});
+}
+
+std::vector<Pair> likely_pairs(size_t count, double spread, uint64_t seed) {
+  std::vector<Pair> pairs = random_pairs(count, spread, seed);
+  for (size_t i = 0; i < count; ++i) {
+    Pair& pair = pairs[i];
+    pair.chosen_tokens += 1;
+    pair.rejected_tokens += 1;
+    pair.x = -std::abs(pair.x) * pair.chosen_tokens - 0.1L;
+    pair.y = -std::abs(pair.y) * pair.rejected_tokens - 0.1L;
+    if (i % 3 != 0) pair.prompt = -static_cast<Wide>(i), pair.prompt_tokens = 1 + (i % 7);
+  }
+  return pairs;
+}
+
+void check_free_pairs(TestStream& s, const PreferenceRule& rule, const std::vector<Pair>& pairs) {
+  const Outcome got = outcome_of(s, rule, pairs);
+  const auto samples = static_cast<double>(pairs.size());
+  const double factor = rule.loss == PreferenceLoss::kOrpo ? 1 : rule.cpo_alpha;
+  Wide tokens = 0, mean = 0, preferred = 0;
+  for (const Pair& pair : pairs) tokens += pair.chosen_tokens + pair.prompt_tokens;
+  const Wide likelihood = factor * samples / tokens;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const Pair& pair = pairs[i];
+    CAPTURE(static_cast<int>(rule.loss), rule.beta, i, static_cast<double>(pair.x),
+            static_cast<double>(pair.y));
+    const Wide by_itself = formula(rule, pair);
+    CHECK(is_near(got.losses[i], by_itself - likelihood * (pair.x + pair.prompt)));
+    CHECK(is_near(got.weights[kRows * i], likelihood - slope_of(rule, pair, &Pair::x)));
+    CHECK(is_near(got.weights[kRows * i + 1], -slope_of(rule, pair, &Pair::y)));
+    CHECK(got.weights[kRows * i + 2] == 0);
+    CHECK(got.weights[kRows * i + 3] == 0);
+    CHECK(is_near(got.weights[kRows * i + 4], likelihood));
+    const bool is_sum = rule.loss == PreferenceLoss::kCpo;
+    const Wide chosen = rule.beta * pair.x / (is_sum ? 1 : pair.chosen_tokens);
+    const Wide rejected = rule.beta * pair.y / (is_sum ? 1 : pair.rejected_tokens);
+    CHECK(is_near(got.figures[i], chosen));
+    CHECK(is_near(got.figures[pairs.size() + i], rejected));
+    CHECK(got.figures[2 * pairs.size() + i] == (chosen > rejected ? 1 : 0));
+    CHECK(is_near(got.figures[3 * pairs.size() + i], chosen - rejected));
+    mean += got.losses[i] / samples;
+    preferred += by_itself / samples;
+  }
+  CHECK(std::abs(mean - preferred - factor * mean_of_likely(pairs)) <= 1e-6L * std::abs(mean));
+}
+
+TEST_CASE("losses without a reference are of preferences and of one mean over likely tokens",
+          "[kernels][device]") {
+  TestStream s;
+  for (const PreferenceLoss loss : kFreeLosses) {
+    for (const double beta : {0.1, 0.5, 2.0}) {
+      const PreferenceRule rule{.loss = loss, .beta = beta};
+      for (const size_t samples : {1, 3, 50, 300}) {
+        check_free_pairs(s, rule, likely_pairs(samples, 2, samples));
+      }
+    }
+    if (loss == PreferenceLoss::kOrpo) continue;
+    check_free_pairs(s, {.loss = loss, .label_smoothing = 0.3, .cpo_alpha = 0.25, .simpo_gamma = 2},
+                     likely_pairs(50, 3, 5));
+    check_free_pairs(s, {.loss = loss, .cpo_alpha = 0}, likely_pairs(50, 3, 6));
+  }
+}
+
+TEST_CASE("texts without a reference that are certain, or out of the question, have finite losses",
+          "[kernels][device]") {
+  TestStream s;
+  std::vector<Pair> pairs;
+  for (const double x : {-5e4, -1.0, -1e-9, 0.0}) {
+    for (const double y : {-5e4, -1.0, -1e-9, 0.0}) pairs.push_back({.x = x, .y = y});
+  }
+  pairs.push_back({.x = 0, .y = 0, .chosen_tokens = 0, .rejected_tokens = 0});
+  for (const PreferenceLoss loss : kFreeLosses) {
+    const Outcome got = outcome_of(s, {.loss = loss}, pairs);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      CAPTURE(static_cast<int>(loss), i);
+      CHECK(std::isfinite(got.losses[i]));
+      CHECK(std::isfinite(got.weights[kRows * i]));
+      CHECK(std::isfinite(got.weights[kRows * i + 1]));
+    }
+  }
+  // The gradient of a text that is certain goes on: that of its odds grows as their weight falls.
+  const Outcome certain =
+      outcome_of(s, {.loss = PreferenceLoss::kOrpo, .beta = 1}, {{.x = 0, .y = -1}});
+  const double odds = std::exp(-1.0) / (1 - std::exp(-1.0));
+  CHECK(certain.weights[0] == Approx(1 + odds).epsilon(1e-5));
 }
 
 TEST_CASE("a loss of preferences that is told nothing smooths nothing", "[kernels][device]") {
@@ -263,8 +384,8 @@ TEST_CASE("preferences far from even have finite losses and gradients", "[kernel
     for (size_t i = 0; i < pairs.size(); ++i) {
       CAPTURE(static_cast<int>(loss), i);
       CHECK(std::isfinite(got.losses[i]));
-      CHECK(std::isfinite(got.weights[4 * i]));
-      CHECK(std::isfinite(got.weights[4 * i + 1]));
+      CHECK(std::isfinite(got.weights[kRows * i]));
+      CHECK(std::isfinite(got.weights[kRows * i + 1]));
       CHECK(is_near(got.losses[i], formula(rule, pairs[i])));
     }
   }
@@ -290,7 +411,7 @@ TEST_CASE("sums of preferences want whole samples", "[kernels]") {
   const PreferenceSumsArgs right{.losses = made({6}, DType::kF32),
                                  .targets = made({6}, DType::kI32),
                                  .sides = made({6}, DType::kI32),
-                                 .sums = made({2, 4}, DType::kF64)};
+                                 .sums = made({2, 6}, DType::kF64)};
   const auto refused = [&](Tensor PreferenceSumsArgs::*operand, const Tensor& wrong) {
     PreferenceSumsArgs args = right;
     args.*operand = wrong;
@@ -303,14 +424,14 @@ TEST_CASE("sums of preferences want whole samples", "[kernels]") {
   refused(&PreferenceSumsArgs::targets, made({4}, DType::kI32));
   refused(&PreferenceSumsArgs::sides, made({2}, DType::kI32));
   refused(&PreferenceSumsArgs::sums, {});
-  refused(&PreferenceSumsArgs::sums, made({2, 4}, DType::kF32));
-  refused(&PreferenceSumsArgs::sums, made({4, 2}, DType::kF64));
-  refused(&PreferenceSumsArgs::sums, made({5, 4}, DType::kF64));
-  refused(&PreferenceSumsArgs::sums, made({0, 4}, DType::kF64));
+  refused(&PreferenceSumsArgs::sums, made({2, 6}, DType::kF32));
+  refused(&PreferenceSumsArgs::sums, made({6, 2}, DType::kF64));
+  refused(&PreferenceSumsArgs::sums, made({5, 6}, DType::kF64));
+  refused(&PreferenceSumsArgs::sums, made({0, 6}, DType::kF64));
   const PreferenceSumsArgs none{.losses = made({0}, DType::kF32),
                                 .targets = made({0}, DType::kI32),
                                 .sides = made({0}, DType::kI32),
-                                .sums = made({0, 4}, DType::kF64)};
+                                .sums = made({0, 6}, DType::kF64)};
   CHECK_NOTHROW(preference_sums(s.stream, none));
 }
 
@@ -319,7 +440,7 @@ TEST_CASE("losses of preferences want operands of their samples", "[kernels]") {
   const auto made = [&](const Shape& shape, DType dtype) {
     return Tensor::zeros(shape, dtype, s.stream);
   };
-  const PreferenceLossArgs right{.sums = made({2, 4}, DType::kF64),
+  const PreferenceLossArgs right{.sums = made({2, 6}, DType::kF64),
                                  .reference = made({2, 2}, DType::kF64),
                                  .targets = made({6}, DType::kI32),
                                  .sides = made({6}, DType::kI32),
@@ -352,6 +473,14 @@ TEST_CASE("losses of preferences want operands of their samples", "[kernels]") {
           "robust is 0.5, expected 0 <=");
   refuses({.loss = PreferenceLoss::kRobust, .label_smoothing = -0.1}, "robust is -0.1");
   refuses({.loss = PreferenceLoss::kDiscopop, .discopop_tau = 0}, "discopop_tau is 0");
+  refuses({.loss = PreferenceLoss::kOrpo}, "a reference for a loss that has none");
+  refuses({.loss = PreferenceLoss::kCpo, .label_smoothing = 1}, "cpo and simpo is 1");
+  refuses({.loss = PreferenceLoss::kSimpo, .cpo_alpha = -1}, "cpo_alpha is -1");
+  PreferenceLossArgs without = right;
+  without.reference = {};
+  CHECK_THROWS_AS(preference_loss(s.stream, without), InternalError);
+  without.rule.loss = PreferenceLoss::kCpo;
+  CHECK_NOTHROW(preference_loss(s.stream, without));
 }
 
 }  // namespace

@@ -65,6 +65,26 @@ expect 78 check pairs.json preference.reference=small
 expect_text out "preference.reference: $PWD/small is another model than the one that is trained: num_hidden_layers"
 expect 78 pairs.json --num-ranks 2 --run-dir small_one preference.reference=small
 
+# A loss without a reference: none is asked, nothing of it is kept, and a run goes on with equal bits. Its likelihood is a mean over
+# the pairs of a micro-batch, so that ranks are compared by micro-batches of one size.
+free="preference.loss_type=orpo train_micro_batch_size_per_gpu=1 train.steps=6 train.save_every=2 train.eval_every=3"
+expect 0 pairs.json --num-ranks 1 --run-dir free_one $free
+expect 0 pairs.json --num-ranks 2 --run-dir free_two $free
+near "$(last free_two loss)" "$(last free_one loss)" "two ranks without a reference"
+near "$(last free_two reward_margin)" "$(last free_one reward_margin)" "rewards without a reference"
+near "$(last free_two validation_loss)" "$(last free_one validation_loss)" "an evaluation without a reference"
+DSL_FAILPOINTS="train.step_begin@rank1@epoch1=4*off->kill" expect 0 pairs.json --num-ranks 2 --run-dir free_killed $free
+cmp free_two/final/model.safetensors free_killed/final/model.safetensors || fail "a run without a reference goes on otherwise"
+DSL_FAILPOINTS="train.referenced@rank0=kill" expect 0 pairs.json --num-ranks 2 --run-dir free_unasked $free train.steps=1
+[ -z "$(ls -d free_*/reference.bin 2> /dev/null)" ] || fail "a reference is kept that nobody asked"
+expect 0 check pairs.json $free preference.cpo_alpha=0.5
+expect_text out "preference.cpo_alpha: has no effect with loss_type orpo"
+expect 78 check pairs.json $free preference.reference=reference
+expect_text out "preference.reference: excludes loss_type orpo, which asks no reference"
+for loss in simpo cpo; do
+  expect 0 pairs.json --num-ranks 2 --run-dir free_$loss preference.loss_type=$loss lora.r=4 train.steps=2
+done
+
 # Pairs are shown.
 expect 0 look-at-data pairs.json --count 1
 expect_text out "chosen: "

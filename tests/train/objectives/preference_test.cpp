@@ -1,11 +1,12 @@
 // Preference training: from pairs of answers to the tokens, log probabilities, losses and rewards
-// that TRL's DPOTrainer has of them (tests/golden/preference).
+// that TRL's DPOTrainer, ORPOTrainer and CPOTrainer have of them (tests/golden/preference).
 #include <mutex>
 
 #include "tests/train/objectives/golden_folder.h"
 #include "train/beginning.h"
 #include "train/reference/run_reference.h"
 #include "train/samples/supervised_data.h"
+#include "train/settings/preference_settings.h"
 
 namespace ds {
 namespace {
@@ -48,6 +49,20 @@ class Preferring {
                                          {.rules = data_->rules, .reference = &references_.train});
              },
          .prepare = [&](Engine& engine, const SamplePlace& place) { ask(engine, place); }});
+  }
+  // With a loss that has no reference, of which nobody is to be asked.
+  Got train_alone(const Shares& share) {
+    return train_folder(run_, share,
+                        {.source =
+                             [&](const SamplePlace& place, const BatchShape& batch) {
+                               return make_sample_source(data_->train, in_order(), batch, place,
+                                                         {.rules = data_->rules});
+                             },
+                         .prepare =
+                             [&](Engine& engine, const SamplePlace&) {
+                               CHECK_FALSE(asks_reference(run_.config));
+                               CHECK_FALSE(engine.batches().largest().has(batch_field::kReference));
+                             }});
   }
   // What the reference says, asked on so many ranks.
   ReferenceScores scores(const Shares& share, int64_t steps = 5) {
@@ -219,6 +234,49 @@ TEST_CASE("each loss of pairs trains as TRL's", "[train]") {
                  fmt::format(R"(, "preference": {{"loss_type": "{}", "label_smoothing": {}}})",
                              name, smooths ? 0.1 : 0.0));
   check_steps(run.train({.ranks = 2, .stage = 2}), run.wanted("runs", name));
+}
+
+// The likelihood is a mean over the tokens of a micro-batch, as TRL has it: what a run loses
+// depends on how many pairs share one.
+std::string run_of_micro_batch(const std::string& loss, const Shares& share) {
+  const MeshSizes& sizes = share.sizes;
+  const int64_t data = share.ranks / (sizes.tensor * sizes.sequence * sizes.pipe);
+  const int64_t pairs = 4 / (data * share.micro_steps);
+  return pairs == 4 ? loss : fmt::format("{}_by_{}", loss, pairs);
+}
+
+TEST_CASE("pairs train without a reference as TRL's trainers train them, on any mesh", "[train]") {
+  const std::string loss = GENERATE(as<std::string>(), "orpo", "simpo", "cpo");
+  const std::string rule = fmt::format(R"(, "preference": {{"loss_type": "{}"}})", loss);
+  for (const Shares& share : kMeshes) {
+    const std::string name = run_of_micro_batch(loss, share);
+    CAPTURE(name, share.ranks, share.stage, share.micro_steps, share.sizes.tensor,
+            share.sizes.sequence, share.sizes.ring, share.sizes.pipe);
+    Preferring run("pairs_chat", rule);
+    check_steps(run.train_alone(share), run.wanted("runs", name));
+  }
+  Preferring texts("pairs_text", rule);
+  check_steps(texts.train_alone({}), texts.wanted("runs", loss + "_text"));
+}
+
+TEST_CASE("what is said of losses without a reference is what TRL makes of it", "[train]") {
+  const auto [name, rule] = GENERATE(table<std::string, std::string>({
+      {"orpo_beta", R"("loss_type": "orpo", "beta": 0.5)"},
+      {"simpo_alone", R"("loss_type": "simpo", "beta": 2, "cpo_alpha": 0, "simpo_gamma": 1)"},
+      {"cpo_smoothed", R"("loss_type": "cpo", "cpo_alpha": 0.25, "label_smoothing": 0.1)"},
+  }));
+  CAPTURE(name);
+  Preferring run("pairs_chat", fmt::format(R"(, "preference": {{{}}})", rule));
+  check_steps(run.train_alone({.ranks = 2, .sizes = {.tensor = 2}}), run.wanted("runs", name));
+}
+
+TEST_CASE("adapters learn from pairs without a reference", "[train]") {
+  for (const Shares& share : {Shares{}, Shares{.ranks = 2, .sizes = {.sequence = 2}}}) {
+    Preferring run(
+        "pairs_chat",
+        R"(, "preference": {"loss_type": "orpo"}, "lora": {"adapter": "/golden/adapter"})");
+    check_steps(run.train_alone(share), run.wanted("runs", "orpo_lora"));
+  }
 }
 
 TEST_CASE("adapters learn from pairs, and their base is the reference", "[train]") {
