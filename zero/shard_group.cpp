@@ -293,13 +293,13 @@ void ShardGroup::gather(int bucket) {
 void ShardGroup::release(int bucket) {
   gather_.release(bucket);
   Weights& weights = nth(weights_, bucket);
-  if (weights.codes.defined()) give_back_codes(weights);  // nobody has used them
+  if (weights.codes.defined()) give_back_codes(weights, streams_.peers);  // nobody has used them
   if (weights.gathered.defined()) slots_.give_back(weights.gathered, streams_.compute);
 }
 
 // Codes that this rank keeps stay where they are.
-void ShardGroup::give_back_codes(Weights& weights) {
-  if (weights.sharded) slots_.give_back(weights.codes, streams_.compute);
+void ShardGroup::give_back_codes(Weights& weights, Stream& by) {
+  if (weights.sharded) slots_.give_back(weights.codes, by);
   weights.codes = Tensor();
 }
 
@@ -314,7 +314,7 @@ void ShardGroup::unpack(int bucket) {
     kernels::unpack_blocks(streams_.compute, weights.codes.narrow(rank * bytes, bytes), *code_,
                            part);
   }
-  give_back_codes(weights);
+  give_back_codes(weights, streams_.compute);
 }
 
 Tensor ShardGroup::weight(int param) {

@@ -162,6 +162,7 @@ class ShardGroup {
   // All that this rank updates, where it is open at once: on the device.
   std::span<Shard> shards() { return state_->resident(); }
   bool trains() const { return trains_; }
+  bool is_coded() const { return code_.has_value(); }
   // Slots that checkpoints know as such.
   std::span<const SlotSpec> slot_specs() const;
   OptimizerStateStore& state() { return *state_; }
@@ -223,7 +224,7 @@ class ShardGroup {
   void make_frozen();
   int64_t kept_numel(int64_t weights) const;
   void unpack(int bucket);
-  void give_back_codes(Weights& weights);
+  void give_back_codes(Weights& weights, Stream& by);
   WeightMaker weight_maker() const;
   std::vector<StateSlice> state_slices() const;
   void make_auxiliary();

@@ -375,6 +375,12 @@ std::vector<bool> ShardedStore::offloaded_buckets() const {
   return offloaded;
 }
 
+std::vector<bool> ShardedStore::coded_buckets() const {
+  std::vector<bool> coded;
+  for (const BucketPlace& place : buckets_) coded.push_back(place.group->is_coded());
+  return coded;
+}
+
 std::vector<int64_t> ShardedStore::bucket_numel() const {
   std::vector<int64_t> numel;
   for (const BucketPlace& place : buckets_) {

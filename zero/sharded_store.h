@@ -109,6 +109,7 @@ class ShardedStore final : public ParameterStore {
   // the real store follows.
   std::vector<int64_t> bucket_numel() const;
   std::vector<bool> offloaded_buckets() const;  // empty: none is
+  std::vector<bool> coded_buckets() const;      // whose weights are made of codes
   const std::vector<GatherEvent>& recorded_events() const { return recorded_; }
   void follow(GatherPlan plan) { plan_ = std::move(plan); }
   // The places of buckets are planned in the same way; a micro-step is one of their rounds.

@@ -46,6 +46,12 @@ void base_rules(const RuleContext& r, const LoraConfig& lora) {
     }
     return;
   }
+  if (lora.has_magnitudes && tensor_split(r.config).ranks > 1) {
+    r.refuse_early(
+        "lora.use_dora",
+        "excludes lora.base_format beside tensor parallelism: ranks have blocks of their "
+        "own, and magnitudes begin as the lengths of whole weights; remove one of them");
+  }
   if (!lora.double_quantization && format != BaseFormat::kNf4) {
     r.note("lora.double_quantization", "has no effect on a base that is not nf4");
   }

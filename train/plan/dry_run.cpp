@@ -48,7 +48,8 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   engine.evaluate(nothing, 1);
   plan.evaluate = plan_step_arena(evaluation.record(), engine.evaluation().instructions);
   plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
-                              options.zero.gather, engine.store().offloaded_buckets());
+                              options.zero.gather, engine.store().offloaded_buckets(),
+                              engine.store().coded_buckets());
   plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
   engine.store().follow(plan.gathers);
   engine.recorded_micro_steps(nothing, shapes.front().shape);

@@ -6,11 +6,14 @@
 #include <span>
 
 #include "checkpoint/format.h"
+#include "config/elastic_options.h"
 #include "config/families/hf_config.h"
+#include "config/load.h"
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
 #include "core/status/error.h"
 #include "core/values/index.h"
+#include "train/settings/zero_settings.h"
 
 namespace ds {
 namespace {
@@ -122,15 +125,8 @@ bool is_of_adapters(const Difference& one) {
   constexpr std::array kOther{"lora.adapter",         "lora.init_lora_weights",
                               "lora.offload",         "lora.offload_ratio",
                               "lora.delay_lora_init", "lora.base_weight_sharding"};
-  // These came after the others; where a run did not say them, it was as they are by default.
-  static const std::map<std::string, std::string> kLater{{"lora.base_format", "\"model\""},
-                                                         {"lora.double_quantization", "true"},
-                                                         {"lora.load_in_4bit", "false"},
-                                                         {"lora.load_in_8bit", "false"}};
-  const auto is_none = [&](const std::string& value) {
-    const auto later = kLater.find(one.key);
-    return value == "nothing" || value == "null" ||
-           (later != kLater.end() && value == later->second);
+  const auto is_none = [](const std::string& value) {
+    return value == "nothing" || value == "null";
   };
   if (is_none(one.before) && is_none(one.now)) return false;
   return one.key.starts_with("lora") && !is_dropout(one.key) &&
@@ -144,7 +140,16 @@ bool is_compared_already(const std::string& key) {
                              "data.sequence_length",
                              "train_batch_size",
                              "train_micro_batch_size_per_gpu",
-                             "gradient_accumulation_steps"};
+                             "gradient_accumulation_steps",
+                             "lora.base_format",
+                             "lora.base_block",
+                             "lora.double_quantization",
+                             "lora.load_in_4bit",
+                             "lora.load_in_8bit",
+                             "lora.q_bits",
+                             "lora.mantissa_bits",
+                             "lora.bnb_4bit_quant_type",
+                             "lora.bnb_4bit_compute_dtype"};
   return key.starts_with("model.") || std::ranges::find(kKeys, key) != kKeys.end();
 }
 
@@ -175,6 +180,29 @@ RunFacts parse_facts(const std::string& text) {
           .saved_at = integer_in(in, "saved_at")};
 }
 
+namespace {
+
+// As what the base of adapters is kept, in whichever words a configuration says it. Blocks are
+// those of what a rank has of a layer.
+void compare_bases(const std::string& before, const std::string& now, FactChanges& out) {
+  const auto words = [](const std::optional<kernels::BlockCode>& code) {
+    return code ? code_words(*code) : "as the model's others are";
+  };
+  const Config saved = parse_config(before), present = parse_config(now);
+  const auto was = base_code(saved.lora), is = base_code(present.lora);
+  if (was != is) {
+    out.model.push_back(fmt::format("lora.base_format: the base was kept {}, and is kept {}",
+                                    words(was), words(is)));
+  } else if (is && tensor_split(saved).ranks != tensor_split(present).ranks) {
+    out.exact.push_back(fmt::format(
+        "blocks of lora.base_format are those of tensor-parallel ranks, and these were {} and are "
+        "{}",
+        tensor_split(saved).ranks, tensor_split(present).ranks));
+  }
+}
+
+}  // namespace
+
 void compare_models(const std::string& before, const std::string& now, FactChanges& out) {
   const auto [saved, present] = in_like_keys(before, now);
   for (const Difference& one : differences(saved, present, "the model of a checkpoint")) {
@@ -198,6 +226,10 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
         fmt::format("the order of samples was {} and is {}", saved.order, now.order));
   }
   if (saved.data != now.data) out.exact.emplace_back("the training data are others");
+  try {
+    compare_bases(saved.config, now.config, out);
+  } catch (const Error&) {  // another release wrote it, which had no such bases
+  }
   for (const Difference& one :
        differences(saved.config, now.config, "the configuration of a checkpoint")) {
     if (is_compared_already(one.key)) continue;

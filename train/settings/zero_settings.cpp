@@ -93,26 +93,6 @@ NvmeStateOptions rolling_options(const OffloadOptimizerConfig& offload) {
           .pinning = offload.pin_memory ? Pinning::kRequired : Pinning::kIfPossible};
 }
 
-std::optional<kernels::BlockCode> base_code(const std::optional<LoraConfig>& lora) {
-  if (!lora) return std::nullopt;
-  const auto code = [&](kernels::BlockTable table, kernels::BlockScale scale) {
-    return kernels::BlockCode{.table = table, .scale = scale, .block = base_block_of(*lora)};
-  };
-  switch (base_format_of(*lora)) {
-    case BaseFormat::kModel:
-      return std::nullopt;
-    case BaseFormat::kNf4:
-      return code(kernels::BlockTable::kNf4, lora->double_quantization
-                                                 ? kernels::BlockScale::kFp8
-                                                 : kernels::BlockScale::kFp32);
-    case BaseFormat::kInt8:
-      return code(kernels::BlockTable::kInt8, kernels::BlockScale::kFp32);
-    case BaseFormat::kFp8:
-      return code(kernels::BlockTable::kFp8, kernels::BlockScale::kFp32);
-  }
-  throw InternalError("unknown format of a base");
-}
-
 }  // namespace
 
 DType dtype_of_config(FloatType type) {
@@ -164,6 +144,26 @@ std::optional<ZenflowOptions> zenflow_options(const Config& config) {
                         .warm_up = zenflow->full_warm_up_rounds,
                         .overlaps = zenflow->overlap_step,
                         .offloads_moments = zenflow->offload};
+}
+
+std::optional<kernels::BlockCode> base_code(const std::optional<LoraConfig>& lora) {
+  if (!lora) return std::nullopt;
+  const auto code = [&](kernels::BlockTable table, kernels::BlockScale scale) {
+    return kernels::BlockCode{.table = table, .scale = scale, .block = base_block_of(*lora)};
+  };
+  switch (base_format_of(*lora)) {
+    case BaseFormat::kModel:
+      return std::nullopt;
+    case BaseFormat::kNf4:
+      return code(kernels::BlockTable::kNf4, lora->double_quantization
+                                                 ? kernels::BlockScale::kFp8
+                                                 : kernels::BlockScale::kFp32);
+    case BaseFormat::kInt8:
+      return code(kernels::BlockTable::kInt8, kernels::BlockScale::kFp32);
+    case BaseFormat::kFp8:
+      return code(kernels::BlockTable::kFp8, kernels::BlockScale::kFp32);
+  }
+  throw InternalError("unknown format of a base");
 }
 
 std::string code_words(const kernels::BlockCode& code) {

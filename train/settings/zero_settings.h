@@ -17,6 +17,8 @@ std::optional<DType> autocast_dtype(const TorchAutocastConfig& autocast);
 OffloadOptimizerConfig offload_optimizer(const Config& config);
 bool updates_ahead(const OffloadOptimizerConfig& offload);
 std::optional<ZenflowOptions> zenflow_options(const Config& config);
+// As what frozen weights of linear layers are kept; nothing: as they are.
+std::optional<kernels::BlockCode> base_code(const std::optional<LoraConfig>& lora);
 // "nf4, 4.125 bits each", of weights that are kept so.
 std::string code_words(const kernels::BlockCode& code);
 // dtype: of weights and gradients; micro_steps: of a step.

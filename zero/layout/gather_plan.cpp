@@ -18,8 +18,9 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 class Planner {
  public:
   Planner(std::span<const GatherEvent> events, std::span<const int64_t> numel,
-          const GatherLimits& limits, const std::vector<bool>& elsewhere)
-      : events_(events), numel_(numel), limits_(limits), elsewhere_(elsewhere) {}
+          const GatherLimits& limits, const std::vector<bool>& elsewhere,
+          const std::vector<bool>& brief)
+      : events_(events), numel_(numel), limits_(limits), elsewhere_(elsewhere), brief_(brief) {}
 
   GatherPlan run() {
     plan_.events.assign(events_.begin(), events_.end());
@@ -106,8 +107,9 @@ class Planner {
     const int bucket = events_[at].bucket;
     live_[bucket] = 0;
     const int64_t next = distance(bucket, at);
-    const bool keep =
-        next != kNever && next <= limits_.reuse_numel && live_numel_ <= limits_.live_numel;
+    const bool is_brief = !brief_.empty() && nth(brief_, bucket);
+    const bool keep = !is_brief && next != kNever && next <= limits_.reuse_numel &&
+                      live_numel_ <= limits_.live_numel;
     if (!keep) release(bucket, plan_.actions[at]);
   }
 
@@ -163,6 +165,7 @@ class Planner {
   const std::span<const int64_t> numel_;
   const GatherLimits limits_;
   const std::vector<bool>& elsewhere_;
+  const std::vector<bool>& brief_;
   GatherPlan plan_;
   std::map<int, int> live_;  // bucket -> 1 while leased, 0 while idle
   int64_t live_numel_ = 0;
@@ -171,8 +174,9 @@ class Planner {
 }  // namespace
 
 GatherPlan plan_gathers(std::span<const GatherEvent> events, std::span<const int64_t> bucket_numel,
-                        const GatherLimits& limits, const std::vector<bool>& elsewhere) {
-  return Planner(events, bucket_numel, limits, elsewhere).run();
+                        const GatherLimits& limits, const std::vector<bool>& elsewhere,
+                        const std::vector<bool>& brief) {
+  return Planner(events, bucket_numel, limits, elsewhere, brief).run();
 }
 
 std::string GatherPlan::to_string() const {

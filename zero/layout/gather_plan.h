@@ -48,10 +48,12 @@ struct GatherPlan {
   std::string to_string() const;
 };
 
-// bucket_numel[b]: elements of bucket b; elsewhere[b]: its slices have to be fetched (empty: none).
+// bucket_numel[b]: elements of bucket b; elsewhere[b]: its slices have to be fetched; brief[b]: it
+// is released whenever it is idle, since what it is made of takes less room (empty: none).
 // Every bucket that is live after the last event is released
 // by that event's action, so that a micro-step starts and ends with nothing gathered.
 GatherPlan plan_gathers(std::span<const GatherEvent> events, std::span<const int64_t> bucket_numel,
-                        const GatherLimits& limits, const std::vector<bool>& elsewhere = {});
+                        const GatherLimits& limits, const std::vector<bool>& elsewhere = {},
+                        const std::vector<bool>& brief = {});
 
 }  // namespace ds

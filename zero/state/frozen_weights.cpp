@@ -1,5 +1,7 @@
 #include "zero/state/frozen_weights.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -117,24 +119,34 @@ class FrozenWeights final : public OptimizerStateStore {
     stream.fill_bytes(unfit_.address(), 0, unfit_.bytes());
     kernels::pack_blocks(stream, weights, *form_.code, codes, unfit_);
     HostCopy through(stream);
+    bool fits = true;
     through.down(unfit_, [&](int64_t /*first*/, const Tensor& count) {
-      if (count.data<int32_t>()[0] == 0) return;
-      const bool is_short = form_.code->scale == kernels::BlockScale::kFp8;
-      throw DataError(fmt::format(
-          "lora.base_format: {} has {} blocks of weights with a number that is not finite{}",
-          names_of(slice), count.data<int32_t>()[0],
-          is_short ? ", or is above 62, the largest scale of 8 bits (which "
-                     "\"double_quantization\": false goes without)"
-                   : ""));
+      fits = count.data<int32_t>()[0] == 0;
     });
+    if (!fits) refuse(weights, slice, through);
   }
 
-  std::string names_of(const FrozenSlice& slice) const {
-    if (slice.fields.empty() || !form_.name) return "the base";
-    const std::string first = form_.name(slice.fields.front().param);
-    return slice.fields.size() == 1
-               ? first
-               : fmt::format("one of {} and {} more", first, slice.fields.size() - 1);
+  // The first weight that a scale does not stand for, by its parameter and its place in it.
+  [[noreturn]] void refuse(const Tensor& weights, const FrozenSlice& slice, HostCopy& through) {
+    const bool is_short = form_.code->scale == kernels::BlockScale::kFp8;
+    int64_t place = -1;
+    float value = 0;
+    through.down(weights, [&](int64_t first, const Tensor& part) {
+      for (int64_t i = 0; place < 0 && i < part.numel(); ++i) {
+        value = part.data<float>()[i];
+        if (!kernels::scale_fits(form_.code->scale, std::abs(value))) place = first + i;
+      }
+    });
+    const auto of = std::ranges::find_if(slice.fields, [&](const ShardField& field) {
+      return place >= field.offset && place < field.offset + field.numel;
+    });
+    DS_CHECK(of != slice.fields.end() && form_.name, "frozen weights: a block that fits nowhere");
+    throw DataError(fmt::format(
+        "lora.base_format: element {} of {} is {}, expected a number{}",
+        of->param_begin + place - of->offset, form_.name(of->param), value,
+        is_short ? " of at most 62, the largest scale of 8 bits; \"double_quantization\": false "
+                   "keeps scales in fp32"
+                 : ""));
   }
 
   const FrozenForm form_;

@@ -51,6 +51,15 @@ void fields_of_base(Visitor& v, LoraConfig& c) {
           {.meaning = "bitsandbytes' word for base_format nf4.", .effect = Effect::kUsed});
   v.field("load_in_8bit", c.load_in_8bit,
           {.meaning = "bitsandbytes' word for base_format int8.", .effect = Effect::kUsed});
+  v.field("bnb_4bit_quant_type", c.bnb_4bit_quant_type,
+          {.meaning = "bitsandbytes' word for the levels of load_in_4bit: nf4; others are refused.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "nf4"});
+  v.field("bnb_4bit_compute_dtype", c.bnb_4bit_compute_dtype,
+          {.meaning = "In which type bitsandbytes computes with what its codes stand for.",
+           .effect = Effect::kAlwaysSo,
+           .here = "it is the type that the model computes with (bf16, fp16)",
+           .unset_meaning = "none"});
   v.field("q_bits", c.q_bits,
           {.meaning = "DeepSpeed's word for base_format fp8: 8, with mantissa_bits 3.",
            .effect = Effect::kUsed,
@@ -203,6 +212,10 @@ void check_base(const LoraConfig& c, std::vector<LoraConflict>& out) {
   }
   if (c.mantissa_bits.value_or(kMantissa) != kMantissa) {
     out.push_back({"mantissa_bits", fmt::format("{}, expected 3", *c.mantissa_bits)});
+  }
+  if (c.bnb_4bit_quant_type.value_or("nf4") != "nf4") {
+    out.push_back(
+        {"bnb_4bit_quant_type", fmt::format("\"{}\", expected \"nf4\"", *c.bnb_4bit_quant_type)});
   }
   if (c.mantissa_bits && !c.q_bits) out.push_back({"mantissa_bits", "needs q_bits"});
   if (c.base_block.value_or(kWeightsPerStep) % kWeightsPerStep != 0) {

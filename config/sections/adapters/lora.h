@@ -42,6 +42,7 @@ struct LoraConfig {
   bool double_quantization = true;
   bool load_in_4bit = false, load_in_8bit = false;
   std::optional<int64_t> q_bits, mantissa_bits;
+  std::optional<std::string> bnb_4bit_quant_type, bnb_4bit_compute_dtype;
   int64_t base_weight_sharding = 1;
   bool offload = false;
   double offload_ratio = 0;

@@ -71,7 +71,10 @@ DSL_FAILPOINTS="train.step_begin@rank1@epoch1=6*off->kill" expect 0 lora.json --
 cmp nf4_two/final/adapter_model.safetensors nf4_killed/final/adapter_model.safetensors ||
   fail "a run over nf4 that went on leaves other adapters"
 expect 77 lora.json --num-ranks 2 --run-dir nf4_two $base lora.base_format=int8 train.steps=14
-expect_text err 'lora.base_format was "nf4" and is "int8"'
+expect_text err "lora.base_format: the base was kept nf4, 4.125 bits each, and is kept int8, 8.125 bits each"
+expect 0 lora.json --num-ranks 2 --run-dir nf4_two lora.load_in_4bit=true lora.bnb_4bit_quant_type=nf4 lora.lora_dropout=0
+expect 77 lora.json --num-ranks 2 --run-dir nf4_two $base tensor_parallel.autotp_size=2 zero_optimization.stage=1 train.steps=14
+expect_text err "blocks of lora.base_format are those of tensor-parallel ranks, and these were 1 and are 2"
 expect 0 generate nf4_two --prompt "hello" --max-tokens 8 --temperature 0
 expect 0 eval nf4_two --data plain.txt --json
 expect 0 merge nf4_two nf4_merged
