@@ -132,6 +132,43 @@ TEST_CASE("other adapters are another model", "[rankd]") {
   CHECK(compare(older, now).model.empty());
 }
 
+TEST_CASE("a base is the same that is kept in the same codes, in whichever words", "[rankd]") {
+  const auto changes = [](const std::string& saved, const std::string& present) {
+    RunFacts before = facts(), now = facts();
+    before.config = fmt::format(R"({{"lora": {}}})", saved);
+    now.config = fmt::format(R"({{"lora": {}}})", present);
+    return compare(before, now);
+  };
+  const std::string nf4 = R"({"base_format": "nf4"})";
+  for (const char* const same :
+       {R"({"load_in_4bit": true})", R"({"base_format": "nf4", "base_block": 64})",
+        R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4", "double_quantization": true})"}) {
+    CAPTURE(same);
+    CHECK(changes(nf4, same).model.empty());
+    CHECK(changes(same, nf4).exact.empty());
+  }
+  // A release that knew no such bases, and what has no effect.
+  CHECK(changes("{}", R"({"base_format": "model", "double_quantization": false})").model.empty());
+  CHECK(changes("{}", nf4).model ==
+        Words{"lora.base_format: the base was kept as the model's others are, and is kept nf4, "
+              "4.125 bits each"});
+  CHECK(changes(R"({"base_format": "nf4", "base_block": 128})", nf4).model.size() == 1);
+  CHECK(changes(R"({"base_format": "nf4", "double_quantization": false})", nf4).model.size() == 1);
+  CHECK(changes(R"({"base_format": "int8"})", R"({"base_format": "fp8"})").model.size() == 1);
+}
+
+TEST_CASE("blocks of a base are those of tensor-parallel ranks", "[rankd]") {
+  RunFacts before = facts(), now = facts();
+  before.config = R"({"lora": {"base_format": "nf4"}})";
+  now.config = R"({"lora": {"base_format": "nf4"}, "tensor_parallel": {"autotp_size": 2}})";
+  CHECK(compare(before, now).exact ==
+        Words{"blocks of lora.base_format are those of tensor-parallel ranks, and these were 1 and "
+              "are 2"});
+  before.config = now.config = R"({"lora": {}})";
+  now.config = R"({"lora": {}, "tensor_parallel": {"autotp_size": 2}})";
+  CHECK(compare(before, now).exact.empty());
+}
+
 TEST_CASE("data are told apart by size, length of samples and every token", "[rankd]") {
   const std::string one = digest(1000, 10);
   CHECK(digest(1000, 10) == one);

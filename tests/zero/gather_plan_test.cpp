@@ -38,5 +38,19 @@ TEST_CASE("gathers and releases follow the limits as the golden file says", "[ze
   testing::run_golden("zero/gather_plan.txt", answer);
 }
 
+TEST_CASE("what is made of codes is let go of whenever it is idle", "[zero]") {
+  using Kind = GatherEvent::Kind;
+  const std::vector<GatherEvent> events{
+      {Kind::kAcquire, 0}, {Kind::kIdle, 0}, {Kind::kAcquire, 1}, {Kind::kIdle, 1},
+      {Kind::kAcquire, 1}, {Kind::kIdle, 1}, {Kind::kAcquire, 0}, {Kind::kIdle, 0}};
+  const std::vector<int64_t> numel{10, 20};
+  const GatherLimits limits{.live_numel = 100, .reuse_numel = 100};
+  CHECK(plan_gathers(events, numel, limits).numel_gathered == 30);
+  CHECK(plan_gathers(events, numel, limits, {}, {true, false}).numel_gathered == 40);
+  const GatherPlan brief = plan_gathers(events, numel, limits, {}, {true, true});
+  CHECK(brief.numel_gathered == 60);
+  CHECK(brief.live_numel_peak == 20);
+}
+
 }  // namespace
 }  // namespace ds

@@ -123,6 +123,20 @@ TEST_CASE("a section of adapters is refused by the key that is wrong", "[config]
       {R"({"lora_dropout": 0.1})", R"(, "tensor_parallel": {"autotp_size": 2})",
        "lora.lora_dropout: needs whole inputs"},
       {R"({})", R"(, "eigenvalue": {"enabled": true})", "eigenvalue.enabled: excludes lora"},
+      {R"({"base_format": "int4"})", "", "lora.base_format: "},
+      {R"({"base_block": 48})", "", "lora.base_block: 48, expected a multiple of 32"},
+      {R"({"load_in_4bit": true, "base_format": "int8"})", "",
+       "lora.load_in_4bit: and another key of lora name different formats"},
+      {R"({"load_in_8bit": true, "load_in_4bit": true})", "", "lora.load_in_8bit: "},
+      {R"({"q_bits": 8, "base_format": "nf4"})", "", "lora.q_bits: and another key"},
+      {R"({"q_bits": 6})", "", "lora.q_bits: 6, expected 8"},
+      {R"({"q_bits": 8, "mantissa_bits": 2})", "", "lora.mantissa_bits: 2, expected 3"},
+      {R"({"mantissa_bits": 3})", "", "lora.mantissa_bits: needs q_bits"},
+      {R"({"load_in_4bit": true, "bnb_4bit_quant_type": "fp4"})", "",
+       "lora.bnb_4bit_quant_type: \"fp4\", expected \"nf4\""},
+      {R"({"use_dora": true, "base_format": "nf4"})",
+       R"(, "model": {"folder": "f"}, "tensor_parallel": {"autotp_size": 2})",
+       "lora.use_dora: excludes lora.base_format beside tensor parallelism"},
   }));
   CAPTURE(lora);
   CHECK_THAT(why(lora, rest), Catch::Contains(message));
@@ -135,6 +149,24 @@ TEST_CASE("names of others for the same keys are taken", "[config]") {
   CHECK(config.lora->alpha == 3);
   CHECK(config.lora->dropout == 0.1);
   CHECK(config.lora->target_modules == std::vector<std::string>{"q_proj"});
+}
+
+TEST_CASE("the format of a base is said in several words", "[config]") {
+  const auto base = [](const std::string& lora) {
+    const LoraConfig config = *parse_config(fmt::format(R"({{"lora": {}}})", lora)).lora;
+    return std::pair(base_format_of(config), base_block_of(config));
+  };
+  CHECK(base("{}").first == BaseFormat::kModel);
+  CHECK(base(R"({"base_format": "nf4"})") == std::pair(BaseFormat::kNf4, int64_t{64}));
+  CHECK(
+      base(R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4", "bnb_4bit_blocksize": 128})") ==
+      std::pair(BaseFormat::kNf4, int64_t{128}));
+  CHECK(base(R"({"load_in_8bit": true})") == std::pair(BaseFormat::kInt8, int64_t{256}));
+  CHECK(base(R"({"q_bits": 8, "mantissa_bits": 3, "group_size": 256})") ==
+        std::pair(BaseFormat::kFp8, int64_t{256}));
+  CHECK(base(R"({"base_format": "fp8"})").second == 512);
+  CHECK_FALSE(
+      parse_config(R"({"lora": {"bnb_4bit_use_double_quant": false}})").lora->double_quantization);
 }
 
 TEST_CASE("a section says the same once it is written as ranks have it", "[config]") {

@@ -27,6 +27,8 @@ TEST_CASE("preference training is refused by the key that is wrong", "[config]")
       {R"("format": "chat")", R"(, "preference": {})",
        "preference: is for data.format preference, and that is chat"},
       {"", R"(, "preference": {"beta": 1})", "preference: is for data.format preference"},
+      {R"("format": "chat", "date": "2026-02-30")", "", "data.date: \"2026-02-30\" is no date"},
+      {R"("format": "tokenized", "date": "2026-01-30")", "", "data.date: is for data.format chat"},
       {R"("format": "chat", "preference": {"chosen": "a"})", "",
        "data.preference: is for data.format preference"},
       {pairs + R"(, "prompt_completion": {})", "", "data.prompt_completion: is for data.format"},
