@@ -12,8 +12,8 @@
 namespace ds {
 
 // The canonical text with a date, if its texts may have one: that which it says, or that of the
-// configuration of the run's launch before, or today. What is no
-// configuration stays as it is (pure).
+// configuration of the run's launch before, or today. What is no configuration stays as it is
+// (pure).
 std::string with_date(const std::string& canonical, const std::optional<std::string>& before,
                       std::string_view today);
 

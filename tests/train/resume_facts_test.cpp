@@ -149,6 +149,10 @@ TEST_CASE("a base is the same that is kept in the same codes, in whichever words
   }
   // A release that knew no such bases, and what has no effect.
   CHECK(changes("{}", R"({"base_format": "model", "double_quantization": false})").model.empty());
+  RunFacts foreign = facts(), now = facts();
+  foreign.config = R"({"lora": {"r": "of another release"}})";
+  now.config = fmt::format(R"({{"lora": {}}})", nf4);
+  CHECK_FALSE(compare(foreign, now).model.empty());
   CHECK(changes("{}", nf4).model ==
         Words{"lora.base_format: the base was kept as the model's others are, and is kept nf4, "
               "4.125 bits each"});

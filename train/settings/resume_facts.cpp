@@ -182,22 +182,36 @@ RunFacts parse_facts(const std::string& text) {
 
 namespace {
 
+struct BaseOfRun {
+  std::optional<kernels::BlockCode> code{};  // nothing: it is kept as the model's other weights
+  int ranks = 1;                             // that share a layer
+};
+
+// What this release does not read is of one that had no codes.
+BaseOfRun base_in(const std::string& text) {
+  try {
+    const Config config = parse_config(text);
+    return {.code = base_code(config.lora), .ranks = tensor_split(config).ranks};
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
 // As what the base of adapters is kept, in whichever words a configuration says it. Blocks are
 // those of what a rank has of a layer.
 void compare_bases(const std::string& before, const std::string& now, FactChanges& out) {
   const auto words = [](const std::optional<kernels::BlockCode>& code) {
     return code ? code_words(*code) : "as the model's others are";
   };
-  const Config saved = parse_config(before), present = parse_config(now);
-  const auto was = base_code(saved.lora), is = base_code(present.lora);
-  if (was != is) {
+  const BaseOfRun was = base_in(before), is = base_in(now);
+  if (was.code != is.code) {
     out.model.push_back(fmt::format("lora.base_format: the base was kept {}, and is kept {}",
-                                    words(was), words(is)));
-  } else if (is && tensor_split(saved).ranks != tensor_split(present).ranks) {
+                                    words(was.code), words(is.code)));
+  } else if (is.code && was.ranks != is.ranks) {
     out.exact.push_back(fmt::format(
         "blocks of lora.base_format are those of tensor-parallel ranks, and these were {} and are "
         "{}",
-        tensor_split(saved).ranks, tensor_split(present).ranks));
+        was.ranks, is.ranks));
   }
 }
 
@@ -226,10 +240,7 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
         fmt::format("the order of samples was {} and is {}", saved.order, now.order));
   }
   if (saved.data != now.data) out.exact.emplace_back("the training data are others");
-  try {
-    compare_bases(saved.config, now.config, out);
-  } catch (const Error&) {  // another release wrote it, which had no such bases
-  }
+  compare_bases(saved.config, now.config, out);
   for (const Difference& one :
        differences(saved.config, now.config, "the configuration of a checkpoint")) {
     if (is_compared_already(one.key)) continue;
