@@ -185,8 +185,7 @@ struct PreferencePairs {
   kernels::PreferenceRule rule{};
   Tensor targets;  // int32 [N]; negative: no loss
   Tensor sides;    // int32 [N]: see kernels::PreferenceSumsArgs
-  Tensor
-      reference;  // fp64 [samples, 2]: log probabilities of both by the reference, if it is asked
+  Tensor reference;  // fp64 [samples, 2]: log p of both by the reference, if that is asked
   int64_t samples = 0;
 };
 // Losses fp32 [samples] of the log probabilities that logits of x give the two texts of each
