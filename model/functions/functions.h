@@ -183,8 +183,8 @@ Tensor value_losses(Context& context, Var scores, kernels::ValueLoss loss, const
 // Each sample is two texts, of which the first is to be preferred.
 struct PreferencePairs {
   kernels::PreferenceRule rule{};
-  Tensor targets;  // int32 [N]; negative: no loss
-  Tensor sides;    // int32 [N]: see kernels::PreferenceSumsArgs
+  Tensor targets;    // int32 [N]; negative: no loss
+  Tensor sides;      // int32 [N]: see kernels::PreferenceSumsArgs
   Tensor reference;  // fp64 [samples, 2]: log p of both by the reference, if that is asked
   int64_t samples = 0;
 };
