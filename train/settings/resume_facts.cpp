@@ -184,7 +184,7 @@ namespace {
 
 struct BaseOfRun {
   std::optional<kernels::BlockCode> code{};  // nothing: it is kept as the model's other weights
-  int ranks = 1;                             // that share a layer
+  int64_t ranks = 1;                         // that share a layer
 };
 
 // What this release does not read is of one that had no codes.
