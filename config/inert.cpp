@@ -177,7 +177,6 @@ void Rules::reduction() {
       notes("pipeline", {"pipe_partitioned", "grad_partitioned"}, "without tensor parallelism");
     }
   }
-  preference();
   if (!c_.train.sample_prompt) note("train.sample_length", "without sample_prompt");
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
     if (!c_.train.sample_prompt) note("train.eval_every", "without validation data");
@@ -248,6 +247,7 @@ std::vector<InertKeys> inert_keys(const Config& config, const Effects& effects) 
   rules.offload();
   rules.precision();
   rules.reduction();
+  rules.preference();
   rules.insight();
   rules.sections_off(effects.off);
   return rules.take();

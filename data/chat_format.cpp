@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/status/error.h"
+#include "core/text/date.h"
 #include "core/values/index.h"
 #include "data/tokenizer/forms/forms.h"
 #include "data/tokenizer/forms/json_object.h"
@@ -26,14 +27,6 @@ constexpr std::array kRoles{"bos_token", "eos_token", "unk_token", "sep_token",
 
 std::string text_of(const rapidjson::Value& value) {
   return {value.GetString(), value.GetStringLength()};
-}
-
-// The time by the clock on the wall, as Python's datetime.now().
-std::tm local_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm out{};
-  localtime_r(&now, &out);
-  return out;
 }
 
 // Whether an integer has more than 64 bits with a sign: the parser makes it a number with a
@@ -283,7 +276,8 @@ RenderedChat ChatFormat::render(std::string_view conversation, const std::string
   }
   put(variables, rapidjson::Value("add_generation_prompt"), rapidjson::Value(replies), memory);
   try {
-    const ChatClock clock = [this] { return time_ ? *time_ : local_time(); };
+    // Otherwise it is the time by the clock on the wall, as Python's datetime.now().
+    const ChatClock clock = [this] { return time_.value_or(local_time(std::time(nullptr))); };
     return chosen_for(!variables["tools"].IsNull()).render(variables, clock);
   } catch (const DataError& error) {
     throw DataError(fmt::format("{}: {}", place, error.what()));

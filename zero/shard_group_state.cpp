@@ -29,7 +29,7 @@ void ShardGroup::make_frozen() {
     made.fields = fields_of(b, shard_rank());
     const int64_t kept = kept_numel(made.numel);
     if (offloads_weights(b)) {
-      made.elsewhere = {.keeper = offloaded_, .slice = weights.offloaded, .numel = kept};
+      made.elsewhere = {.keeper = offloaded_, .slice = weights.offloaded};
     } else {
       made.kept =
           weights.sharded || whole ? weights.kept : weights.kept.narrow(comm_.rank() * kept, kept);

@@ -34,8 +34,6 @@ void adapter_rules(const RuleContext& r, const LoraConfig& lora) {
   }
 }
 
-}  // namespace
-
 void base_rules(const RuleContext& r, const LoraConfig& lora) {
   const BaseFormat format = base_format_of(lora);
   const ZeroConfig& zero = r.config.zero_optimization;
@@ -64,6 +62,8 @@ void base_rules(const RuleContext& r, const LoraConfig& lora) {
            "is for the other weights: those of lora.base_format have no second copy");
   }
 }
+
+}  // namespace
 
 void lora_rules(const RuleContext& r) {
   const Config& c = r.config;

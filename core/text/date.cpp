@@ -3,24 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 
 namespace ds {
-namespace {
-
-constexpr bool is_leap(int year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
-
-constexpr int days_of(int year, int month) {
-  constexpr std::array kDays{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  return kDays.at(static_cast<size_t>(month - 1)) + (month == 2 && is_leap(year) ? 1 : 0);
-}
-
-// Days from the first of January of the year 1, which was a Monday, to that of another year.
-constexpr int days_before(int year) {
-  const int past = year - 1;
-  return past * 365 + past / 4 - past / 100 + past / 400;
-}
-
-}  // namespace
 
 std::optional<std::tm> parse_date(std::string_view text) {
   constexpr std::string_view kForm = "dddd-dd-dd";
@@ -36,23 +21,29 @@ std::optional<std::tm> parse_date(std::string_view text) {
       numbers.at(number) = numbers.at(number) * 10 + (text[at] - '0');
     }
   }
-  const auto [year, month, day] = numbers;
-  if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_of(year, month)) {
-    return std::nullopt;
-  }
+  const std::chrono::year year(numbers[0]);
+  const std::chrono::year_month_day date(year,
+                                         std::chrono::month(static_cast<unsigned>(numbers[1])),
+                                         std::chrono::day(static_cast<unsigned>(numbers[2])));
+  if (numbers[0] < 1 || !date.ok()) return std::nullopt;
+  const std::chrono::sys_days day(date), new_year(year / 1 / 1);
   std::tm out{};
-  out.tm_year = year - 1900;
-  out.tm_mon = month - 1;
-  out.tm_mday = day;
-  for (int before = 1; before < month; ++before) out.tm_yday += days_of(year, before);
-  out.tm_yday += day - 1;
-  out.tm_wday = (days_before(year) + out.tm_yday + 1) % 7;
+  out.tm_year = numbers[0] - 1900;
+  out.tm_mon = numbers[1] - 1;
+  out.tm_mday = numbers[2];
+  out.tm_yday = static_cast<int>((day - new_year).count());
+  out.tm_wday = static_cast<int>(std::chrono::weekday(day).c_encoding());
+  return out;
+}
+
+std::tm local_time(std::time_t time) {
+  std::tm out{};
+  localtime_r(&time, &out);
   return out;
 }
 
 std::string date_of(std::time_t time) {
-  std::tm day{};
-  localtime_r(&time, &day);
+  const std::tm day = local_time(time);
   return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
 }
 

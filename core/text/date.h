@@ -12,7 +12,9 @@ namespace ds {
 // of the years 1 to 9999, written in ten characters.
 std::optional<std::tm> parse_date(std::string_view text);
 
-// The day in which the time lies, where this machine's clock is set.
+// The time in this machine's zone.
+std::tm local_time(std::time_t time);
+// The day in which it lies there.
 std::string date_of(std::time_t time);
 
 }  // namespace ds

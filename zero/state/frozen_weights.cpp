@@ -118,19 +118,20 @@ class FrozenWeights final : public OptimizerStateStore {
     Stream& stream = streams_.compute;
     stream.fill_bytes(unfit_.address(), 0, unfit_.bytes());
     kernels::pack_blocks(stream, weights, *form_.code, codes, unfit_);
-    HostCopy through(stream);
+    HostCopy through(stream, sizeof(double));  // the smallest parts that there are
     bool fits = true;
     through.down(unfit_, [&](int64_t /*first*/, const Tensor& count) {
       fits = count.data<int32_t>()[0] == 0;
     });
-    if (!fits) refuse(weights, slice, through);
+    if (!fits) refuse(weights, slice);
   }
 
   // The first weight that a scale does not stand for, by its parameter and its place in it.
-  [[noreturn]] void refuse(const Tensor& weights, const FrozenSlice& slice, HostCopy& through) {
+  [[noreturn]] void refuse(const Tensor& weights, const FrozenSlice& slice) {
     const bool is_short = form_.code->scale == kernels::BlockScale::kFp8;
     int64_t place = -1;
     float value = 0;
+    HostCopy through(streams_.compute);
     through.down(weights, [&](int64_t first, const Tensor& part) {
       for (int64_t i = 0; place < 0 && i < part.numel(); ++i) {
         value = part.data<float>()[i];
