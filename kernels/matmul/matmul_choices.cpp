@@ -9,6 +9,7 @@
 
 #include "core/files/digest.h"
 #include "core/status/error.h"
+#include "core/text/hex.h"
 
 namespace ds::kernels {
 namespace {
@@ -18,11 +19,7 @@ constexpr std::string_view kDigest = "xxh3 ";
 constexpr int64_t kMostBytes = int64_t{1} << 20;
 
 std::string digest_of(std::string_view text) {
-  std::string out;
-  for (const std::byte byte : xxh3_128(std::as_bytes(std::span(text)))) {
-    out += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  }
-  return out;
+  return hex(xxh3_128(std::as_bytes(std::span(text))));
 }
 
 // The line at the front of `rest`, which loses it; a last one without its end is none.

@@ -9,10 +9,11 @@
 #include "core/memory/rounding.h"
 #include "core/values/index.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/front/argument.h"
 #include "kernels/front/costs.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/softmax/distillation.h"
+#include "kernels/softmax/softmax_check.h"
 #include "kernels/softmax/softmax_cpu.h"
 #include "kernels/softmax/softmax_cuda.h"
 
@@ -27,18 +28,6 @@ struct Extents {
   int64_t rows, width, vocabulary;
 };
 
-// What a loss has of each row, in the arguments of either form.
-template <class Args>
-void check_rows(std::string_view op, const Stream& stream, const Args& args, int64_t rows) {
-  detail::require_numel(op, "targets", stream, args.targets, rows);
-  detail::require_dtype(op, "targets", args.targets, DType::kI32);
-  if (args.row_weights.defined()) {
-    detail::require_like(op, "row_weights", stream, args.row_weights, rows, DType::kF32);
-  }
-  detail::require_numel(op, "losses", stream, args.losses, rows);
-  detail::require_dtype(op, "losses", args.losses, DType::kF32);
-}
-
 Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   DS_CHECK(args.weight.defined() && args.weight.shape().rank() == 2,
            "{}: weight is not a matrix [V, C]", kLossOp);
@@ -49,7 +38,7 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   detail::require_float(kLossOp, "x", args.x);
   detail::require_numel(kLossOp, "weight", stream, args.weight, vocabulary * width);
   detail::require_dtype(kLossOp, "weight", args.weight, args.x.dtype());
-  check_rows(kLossOp, stream, args, rows);
+  detail::check_loss_rows(kLossOp, stream, args, rows);
   if (args.bias.defined()) {
     detail::require_numel(kLossOp, "bias", stream, args.bias, vocabulary);
     detail::require_float(kLossOp, "bias", args.bias);
@@ -69,34 +58,12 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
              "{}: dweight is {}, expected fp32 or {}", kLossOp, name_of(args.dweight.dtype()),
              name_of(args.x.dtype()));
   }
+  if (args.teacher != nullptr) {
+    detail::check_teacher(kLossOp, stream, *args.teacher, rows, vocabulary);
+    DS_CHECK(args.shared == nullptr || args.shared->distilled != nullptr,
+             "{}: ranks that share a vocabulary have no loss with a teacher", kLossOp);
+  }
   return {rows, width, vocabulary};
-}
-
-void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
-  constexpr std::string_view kPass = "softmax_cross_entropy";
-  detail::require_view(kPass, "logits", stream, args.logits);
-  DS_CHECK(args.logits.columns > 0, "{}: logits of a vocabulary of nothing", kPass);
-  const int64_t rows = args.logits.rows;
-  check_rows(kPass, stream, args, rows);
-  DS_CHECK(args.softcap >= 0, "{}: logits capped at {}", kPass, args.softcap);
-  if (!args.gradients) return;
-  const DType logits = args.logits.tensor.dtype(), gradients = *args.gradients;
-  const bool is_half = gradients == DType::kBF16 || gradients == DType::kF16;
-  DS_CHECK(gradients == logits || (logits == DType::kF32 && is_half),
-           "{}: gradients of {} logits are {}, expected {} or 16 bits over fp32", kPass,
-           name_of(logits), name_of(gradients), name_of(logits));
-}
-
-int64_t check(std::string_view op, const Stream& stream, const SoftmaxCrossEntropyArgs& args,
-              const VocabularyPart& part, const Tensor& numbers) {
-  check(stream, args);
-  const int64_t columns = args.logits.columns;
-  DS_CHECK(part.first >= 0 && part.first + columns <= part.vocabulary,
-           "{}: columns [{}, {}) of a vocabulary of {}", op, part.first, part.first + columns,
-           part.vocabulary);
-  detail::require_dtype(op, "numbers", numbers, DType::kF32);
-  const int64_t of_rank = args.logits.rows * kNumbersOfPart;
-  return of_rank == 0 ? 1 : numbers.numel() / of_rank;
 }
 
 MatrixView rows_of_matrix(const Tensor& tensor, int64_t first, int64_t count, int64_t width) {
@@ -123,24 +90,74 @@ SoftmaxCrossEntropyArgs softmax_of_block(const LinearCrossEntropyArgs& args,
           .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt};
 }
 
-// The rows from `first` on whose logits these become.
-void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixView& logits,
-               int64_t first) {
-  const int64_t width = args.weight.shape()[1];
-  const MatrixView x = rows_of_matrix(args.x, first, logits.rows, width);
-  const MatrixView weight = matrix(args.weight, logits.columns, width);
-  matmul(stream,
-         {.a = x, .b = weight, .c = logits, .transpose_b = Transpose::kYes, .bias = args.bias});
-  if (args.softcap > 0) {
+// What logits are made of.
+struct Head {
+  const Tensor& x;
+  const Tensor& weight;
+  const Tensor& bias;
+  float softcap;
+};
+
+// The rows of x from `first` on, whose logits these become.
+void make_logits(Stream& stream, const Head& head, const MatrixView& logits, int64_t first) {
+  const int64_t width = head.weight.shape()[1];
+  matmul(stream, {.a = rows_of_matrix(head.x, first, logits.rows, width),
+                  .b = matrix(head.weight, logits.columns, width),
+                  .c = logits,
+                  .transpose_b = Transpose::kYes,
+                  .bias = head.bias});
+  if (head.softcap > 0) {
     Tensor rows = logits.tensor.narrow(0, logits.rows * logits.row_stride);
-    softcap(stream, args.softcap, rows);
+    softcap(stream, head.softcap, rows);
   }
-  const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits, first);
-  args.shared != nullptr ? args.shared->softmax(block) : softmax_cross_entropy(stream, block);
+}
+
+// The logits of a block, and the teacher's, if there is one; memory for a block, which each takes.
+struct BlockLogits {
+  MatrixView student;
+  MatrixView teacher{};
+
+  BlockLogits of_rows(int64_t rows) const {
+    BlockLogits block = *this;
+    block.student.rows = block.teacher.rows = rows;
+    return block;
+  }
+};
+
+// Losses of a block, and gradients over its logits.
+void run_losses(Stream& stream, const LinearCrossEntropyArgs& args, const BlockLogits& logits,
+                int64_t first) {
+  const SoftmaxCrossEntropyArgs block = softmax_of_block(args, logits.student, first);
+  const SharedVocabulary* const shared = args.shared;
+  if (args.teacher == nullptr) {
+    shared != nullptr ? shared->softmax(block) : softmax_cross_entropy(stream, block);
+    return;
+  }
+  const TeacherHead& teacher = *args.teacher;
+  make_logits(stream, {teacher.x, teacher.weight, teacher.bias, teacher.softcap}, logits.teacher,
+              first);
+  const DistilledCrossEntropyArgs distilled{
+      .student = block,
+      .teacher = logits.teacher,
+      .rule = teacher.rule,
+      .divergences = teacher.divergences.defined()
+                         ? teacher.divergences.narrow(first, logits.teacher.rows)
+                         : Tensor()};
+  shared != nullptr ? shared->distilled(distilled) : distilled_cross_entropy(stream, distilled);
+}
+
+// The rows from `first` on.
+void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const BlockLogits& block,
+               int64_t first) {
+  const MatrixView& logits = block.student;
+  const int64_t width = args.weight.shape()[1];
+  make_logits(stream, {args.x, args.weight, args.bias, args.softcap}, logits, first);
+  run_losses(stream, args, block, first);
   if (!args.dx.defined()) return;
   const MatrixView dlogits = gradient_view(logits, args.x.dtype());
-  matmul(stream,
-         {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, logits.rows, width)});
+  matmul(stream, {.a = dlogits,
+                  .b = matrix(args.weight, logits.columns, width),
+                  .c = rows_of_matrix(args.dx, first, logits.rows, width)});
   const Write write_bias = first == 0 ? args.write_dbias : Write::kAccumulate;
   if (!args.dweight.defined()) {
     Tensor bias = args.dbias;
@@ -148,7 +165,7 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, const MatrixV
     return;
   }
   matmul(stream, {.a = dlogits,
-                  .b = x,
+                  .b = rows_of_matrix(args.x, first, logits.rows, width),
                   .c = matrix(args.dweight, logits.columns, width),
                   .transpose_a = Transpose::kYes,
                   .write = first == 0 ? args.write_dweight : Write::kAccumulate,
@@ -164,9 +181,9 @@ void clear(Stream& stream, Tensor gradient, Write write) {
 }  // namespace
 
 void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
-  check(stream, args);
-  stream.report("softmax_cross_entropy",
-                {.flops = 20 * numel_of(args.logits), .bytes = 3 * bytes_of(args.logits)});
+  constexpr std::string_view kOp = "softmax_cross_entropy";
+  detail::check_logits(kOp, stream, args);
+  stream.report(kOp, {.flops = 20 * numel_of(args.logits), .bytes = 3 * bytes_of(args.logits)});
   on_device(
       stream, [&](Cpu) { detail::softmax_cross_entropy_cpu(stream, args); },
       [&](Cuda) { detail::softmax_cross_entropy_cuda(stream, args); });
@@ -175,7 +192,8 @@ void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) 
 void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const VocabularyPart& part,
                   Tensor& numbers) {
   constexpr std::string_view kOp = "softmax_part";
-  check(kOp, stream, args, part, numbers);
+  detail::check_logits(kOp, stream, args);
+  detail::check_part(kOp, args, part, numbers, kNumbersOfPart);
   detail::require_numel(kOp, "numbers", stream, numbers, args.logits.rows * kNumbersOfPart);
   stream.report(kOp, {.flops = 10 * numel_of(args.logits), .bytes = bytes_of(args.logits)});
   on_device(
@@ -186,7 +204,8 @@ void softmax_part(Stream& stream, const SoftmaxCrossEntropyArgs& args, const Voc
 void softmax_cross_entropy_of_parts(Stream& stream, const SoftmaxCrossEntropyArgs& args,
                                     const VocabularyPart& part, const Tensor& numbers) {
   constexpr std::string_view kOp = "softmax_cross_entropy_of_parts";
-  const int64_t ranks = check(kOp, stream, args, part, numbers);
+  detail::check_logits(kOp, stream, args);
+  const int64_t ranks = detail::check_part(kOp, args, part, numbers, kNumbersOfPart);
   detail::require_numel(kOp, "numbers", stream, numbers, ranks * args.logits.rows * kNumbersOfPart);
   const bool backward = args.gradients.has_value();
   stream.report(kOp, {.flops = backward ? 10 * numel_of(args.logits) : 0.0,
@@ -232,11 +251,18 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   // Alike on all ranks, some of which have a row of the vocabulary more.
   const int64_t share = shared != nullptr ? (all + shared->ranks - 1) / shared->ranks : vocabulary;
   const int64_t block = std::min(rows, linear_cross_entropy_rows(device, dtype, share));
-  const int64_t stride = logits_stride(device, vocabulary);
-  const Tensor room =
-      Tensor::empty({block, stride}, logits_dtype(device, dtype), stream, MemoryTag::kScratch);
+  const auto room_of = [&](int64_t words, DType x) {
+    const int64_t stride = logits_stride(device, words);
+    return MatrixView{
+        Tensor::empty({block, stride}, logits_dtype(device, x), stream, MemoryTag::kScratch), block,
+        words, stride, 0};
+  };
+  BlockLogits room{.student = room_of(vocabulary, dtype)};
+  if (args.teacher != nullptr) {
+    room.teacher = room_of(args.teacher->weight.shape()[0], args.teacher->x.dtype());
+  }
   for (int64_t first = 0; first < rows; first += block) {
-    run_block(stream, args, {room, std::min(block, rows - first), vocabulary, stride, 0}, first);
+    run_block(stream, args, room.of_rows(std::min(block, rows - first)), first);
   }
 }
 

@@ -3,59 +3,19 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include "core/device/tensor.h"
-#include "kernels/front/loss_scale.h"
-#include "kernels/front/matrix_view.h"
 #include "kernels/front/write.h"
+#include "kernels/softmax/distillation_operands.h"
+#include "kernels/softmax/softmax_operands.h"
 
 namespace ds::kernels {
 
-namespace detail {
-
-// The weight of a row; one that is ignored has none.
-constexpr float row_weight(int32_t target, const float* row_weights, int64_t row) {
-  if (target < 0) return 0.0F;
-  return row_weights == nullptr ? 1.0F : row_weights[row];
-}
-
-}  // namespace detail
-
-// losses[i] = log(sum over v of e^(logits[i, v])) - logits[i, targets[i]], natural log. Over the
-// logits, when asked for, d(total)/d(logits[i, v]), which is grad_scale * loss_scale times
-// (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands that do not
-// fit throw InternalError.
-struct SoftmaxCrossEntropyArgs {
-  MatrixView logits;  // [n, V], fp32, bf16 or fp16; V at least 1
-  Tensor targets;     // int32 [n]; negative = ignored row: its loss and its gradients are 0
-  // fp32 [n], none below 0: losses and gradients are multiplied by them, and a row of weight 0 is
-  // ignored. Undefined: all are 1.
-  Tensor row_weights{};
-  Tensor losses;            // fp32 [n]
-  float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
-  // Multiplies it, in memory of the stream's device, read when the kernel runs; null: nothing does.
-  const double* loss_scale = nullptr;
-  // Logits that are given were capped at c (softcap() of elementwise.h), and gradients are those of
-  // what they were before, which is 1 - (logit / c)^2 times as much. 0: nobody capped them.
-  float softcap = 0;
-  // The dtype of the gradients, which are written over the logits: theirs, or one of 16 bits over
-  // fp32, whose rows begin where those of the logits do (what is left of a row is undefined).
-  // Without one, logits stay as they are.
-  std::optional<DType> gradients = {};
-};
-// A target of V or more: on the CPU, DataError with its row, before anything is written; on a CUDA
-// device nothing is read for it, its loss and its gradients become NaN, and
-// DeviceFlag::kTargetOutsideVocabulary is set (core/device/device_flags.h).
+// See softmax_operands.h. A target of V or more: on the CPU, DataError with its row, before
+// anything is written; on a CUDA device nothing is read for it, its loss and its gradients become
+// NaN, and DeviceFlag::kTargetOutsideVocabulary is set (core/device/device_flags.h).
 void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args);
 
-// If a vocabulary is cut, each rank of a group has some columns of the logits: those of [first,
-// first + columns). Ranks tell each other three numbers of each row, and no logits.
-struct VocabularyPart {
-  int64_t first = 0;
-  int64_t vocabulary = 0;  // of all ranks
-};
-inline constexpr int64_t kNumbersOfPart = 3;
 // numbers, fp32 [n, 3]: the largest logit that is here, the sum of e^(logit - largest), and the
 // logit of the target, or 0 where another rank has it. Reads logits and targets of `args`; a target
 // outside of the vocabulary is found as above.
@@ -74,6 +34,8 @@ struct SharedVocabulary {
   // In place of softmax_cross_entropy(), whose operands it is given: of all ranks together, block
   // by block, for which it meets the others.
   std::function<void(const SoftmaxCrossEntropyArgs& block)> softmax;
+  // In place of distilled_cross_entropy(), where there is a teacher.
+  std::function<void(const DistilledCrossEntropyArgs& block)> distilled{};
 };
 
 struct LinearCrossEntropyArgs {
@@ -98,6 +60,9 @@ struct LinearCrossEntropyArgs {
   Write write_dbias = Write::kOverwrite;
   float softcap = 0;  // c > 0: logits become c tanh(logit / c) before they are looked at
   const SharedVocabulary* shared = nullptr;  // where `weight` has some rows of a vocabulary
+  // Losses are those of distilled_cross_entropy() where there is one. Where `shared` is, too, its
+  // weight has the same rows of the teacher's.
+  const TeacherHead* teacher = nullptr;
 };
 // Bytes of logits that a block of rows may have. More means fewer passes over dweight, which every
 // block reads and writes whole, and more scratch; what that is worth depends on the device. A GPU
@@ -112,8 +77,8 @@ DType logits_dtype(Device device, DType x);
 // of odd size do not: there a row has room for the next multiple of 64 elements. What lies behind
 // its V logits is undefined, and nobody reads it.
 int64_t logits_stride(Device device, int64_t vocabulary);
-// Rows that a block holds; its logits are scratch, allocated here from the stream under
-// MemoryTag::kScratch.
+// Rows that a block holds; its logits, and as many rows of a teacher's, are scratch, allocated here
+// from the stream under MemoryTag::kScratch.
 int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary);
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
 

@@ -11,49 +11,13 @@
 
 #include "core/device/dispatch.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd.inl"
+#include "kernels/front/loss_scale.h"
+#include "kernels/front/row_weight.h"
+#include "kernels/softmax/softmax_rows.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
-
-template <class T>
-float row_max(const T* x, int64_t n) {
-  const Lanes d;
-  auto best = hn::Set(d, static_cast<float>(x[0]));
-  int64_t i = 0;
-  for (; i + lane_count() <= n; i += lane_count()) best = hn::Max(best, load(d, x + i));
-  float result = max_lanes(d, best);
-  for (; i < n; ++i) result = std::max(result, static_cast<float>(x[i]));
-  return result;
-}
-
-// Sum of e^((x - shift) factor).
-template <class T>
-float row_exp_sum(const T* x, float shift, float factor, int64_t n) {
-  const Lanes d;
-  const auto offset = hn::Set(d, shift);
-  const auto scale = hn::Set(d, factor);
-  auto total = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + lane_count() <= n; i += lane_count()) {
-    total = hn::Add(total, exp(d, hn::Mul(hn::Sub(load(d, x + i), offset), scale)));
-  }
-  if (i < n) {
-    const int64_t count = n - i;
-    const auto e = exp(d, hn::Mul(hn::Sub(load_n(d, x + i, count), offset), scale));
-    total = hn::Add(total, hn::IfThenElseZero(hn::FirstN(d, to_size(count)), e));
-  }
-  return sum_lanes(d, total);
-}
-
-// What gradients of logits capped at c are multiplied by. A cap that 16 bits cannot hold may have
-// been rounded to above itself.
-inline float slope_of_cap(float logit, float c) {
-  if (c == 0) return 1.0F;
-  const float t = logit / c;
-  return std::max(1.0F - t * t, 0.0F);
-}
 
 // y = e^((x - shift) factor) scale, and, with a cap c, times 1 - (x / c)^2; y, of elements no
 // wider, may lie over x from its first byte on.
@@ -68,21 +32,9 @@ void row_exp(const T* x, float shift, float factor, float scale, float c, Y* y, 
     const int64_t count = at_most_lanes(n - i);
     const auto v = get(d, x + i, count);
     auto e = hn::Mul(exp(d, hn::Mul(hn::Sub(v, offset), slope)), gain);
-    if (c > 0) {
-      const auto t = hn::Mul(v, inverse);
-      e = hn::Mul(e, hn::Max(hn::NegMulAdd(t, t, hn::Set(d, 1.0F)), hn::Zero(d)));
-    }
+    if (c > 0) e = hn::Mul(e, slope_of_cap(d, v, inverse));
     put(e, d, y + i, count);
   }
-}
-
-template <class T>
-T* row_of(const MatrixView& logits, int64_t row) {
-  return logits.tensor.data<T>() + logits.offset + row * logits.row_stride;
-}
-
-const float* row_weights_of(const SoftmaxCrossEntropyArgs& args) {
-  return args.row_weights.defined() ? args.row_weights.data<float>() : nullptr;
 }
 
 // The loss of a row of logits.

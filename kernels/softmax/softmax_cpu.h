@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "kernels/softmax/softmax.h"
+#include "kernels/softmax/softmax_operands.h"
 
 namespace ds::kernels::detail {
 

@@ -1,7 +1,7 @@
 // The CUDA half of kernels/softmax. Operands have been checked, but for the numbers in `targets`.
 #pragma once
 
-#include "kernels/softmax/softmax.h"
+#include "kernels/softmax/softmax_operands.h"
 
 namespace ds::kernels::detail {
 

@@ -18,10 +18,13 @@ struct Choices {
   std::vector<int32_t> expert;     // [k, tokens]; -1 for tokens that do not take part
 };
 
+// Exponentials are rounded once from fp64: the libraries of all devices agree on these bits.
 void softmax(std::span<const float> logits, std::span<float> out) {
   const float top = *std::max_element(logits.begin(), logits.end());
   float sum = 0;
-  for (size_t e = 0; e < logits.size(); ++e) sum += out[e] = std::exp(logits[e] - top);
+  for (size_t e = 0; e < logits.size(); ++e) {
+    sum += out[e] = static_cast<float>(std::exp(static_cast<double>(logits[e] - top)));
+  }
   for (float& value : out) value /= sum;
 }
 

@@ -38,15 +38,14 @@ std::vector<Case> cases() {
 }
 
 EngineOptions options_of(const Case& c) {
-  return {
-      .model = c.model,
-      .dtype = c.dtype,
-      .zero = {.policy = zero_policy(0), .gather = {}, .grad_slice_dtype = c.dtype, .slots = {}},
-      .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
-      .schedule = {},
-      .gradient_clipping = 1.0,
-      .micro_batch = c.batch,
-      .length = c.length};
+  return {.model = c.model,
+          .dtype = c.dtype,
+          .zero = {.placement = {.policy = zero_policy(0)}, .wire = {.slice_dtype = c.dtype}},
+          .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
+          .schedule = {},
+          .gradient_clipping = 1.0,
+          .micro_batch = c.batch,
+          .length = c.length};
 }
 
 void compare(const Case& c, int threads, int rounds) {

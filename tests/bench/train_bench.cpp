@@ -65,19 +65,19 @@ EngineOptions options_of(const Args& args) {
   const DType dtype = parse_dtype(args.dtype);
   EngineOptions options{.model = bench::shape_named(args.model),
                         .dtype = dtype,
-                        .zero = {.policy = zero_policy(args.stage),
-                                 .gather = {.prefetch_numel = 50'000'000,
-                                            .live_numel = 1'000'000'000,
-                                            .reuse_numel = 1'000'000'000},
-                                 .grad_slice_dtype = dtype,
-                                 .slots = {}},
+                        .zero = {.layout = {.gather = {.prefetch_numel = 50'000'000,
+                                                       .live_numel = 1'000'000'000,
+                                                       .reuse_numel = 1'000'000'000}},
+                                 .placement = {.policy = zero_policy(args.stage)},
+                                 .wire = {.slice_dtype = dtype}},
                         .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1},
                                       .moment_dtype = moments_named(args.moments)},
                         .schedule = {},
                         .gradient_clipping = 1.0,
                         .micro_batch = args.batch / mesh_of(args).data,
                         .length = args.length};
-  options.attention.deterministic = !args.any_order;  // for the plan, too: it decides on scratch
+  options.gpu.attention.deterministic =
+      !args.any_order;  // for the plan, too: it decides on scratch
   if (args.recomputed > 0)
     options.recomputed = {.recompute = {.part = RecomputedPart::kBlock},
                           .per_segment = args.recomputed};
@@ -138,10 +138,11 @@ class BenchRank {
                                  .pinned = planned.pinned + kUnplannedBytes});
   }
   EngineOptions with_rules(EngineOptions options, const Args& args) {
-    options.cuda_graphs = args.graphs;
-    options.matmul.allow_tf32 = args.tf32;
+    options.gpu.graphs = args.graphs;
+    options.gpu.matmul.allow_tf32 = args.tf32;
     const auto place = kernels::matmul_place(device_);
-    if (args.tune && place) options.matmul.choices = &choices_.emplace(files_, *args.tune, *place);
+    if (args.tune && place)
+      options.gpu.matmul.choices = &choices_.emplace(files_, *args.tune, *place);
     return options;
   }
   // Null: the world carries tensors, too.

@@ -33,7 +33,7 @@ inline EngineOptions options_of(const StepArgs& args) {
                              .resid_pdrop = 0,
                              .embd_pdrop = 0,
                              .attn_pdrop = 0};
-  options.zero.policy = zero_policy(2);
+  options.zero.placement.policy = zero_policy(2);
   options.optimizer.adam.lr = 1e-4;
   options.gradient_clipping = 1.0;
   options.micro_batch = args.batch / kRanks;

@@ -12,7 +12,9 @@
 #include "kernels/optimizer/update.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/rotary/rope.h"
+#include "kernels/softmax/distillation.h"
 #include "kernels/softmax/softmax.h"
+#include "kernels/value_loss/hidden_loss.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_numbers.h"
@@ -99,6 +101,39 @@ TEST_CASE("the loss of no rows has no gradient, or what was there", "[kernels][d
   };
   CHECK(run(Write::kAccumulate) == Values(30, 3.0));
   CHECK(run(Write::kOverwrite) == Values(30, 0.0));
+}
+
+TEST_CASE("distillation of no rows does nothing, and of ignored ones writes zeros",
+          "[kernels][device]") {
+  TestStream s;
+  for (const int64_t rows : {0, 2}) {
+    const auto filled = [&](int64_t columns) {
+      return tensor_of(Values(to_size(rows * columns), 3.0), {rows, columns}, DType::kF32,
+                       s.stream);
+    };
+    const Tensor logits = filled(5), losses = filled(1), divergences = filled(1);
+    const Tensor targets = tokens_of(std::vector<int32_t>(to_size(rows), -100), s.stream);
+    const DistilledCrossEntropyArgs args{.student = {.logits = matrix(logits, rows, 5),
+                                                     .targets = targets,
+                                                     .losses = losses,
+                                                     .gradients = DType::kF32},
+                                         .teacher = matrix(filled(5), rows, 5),
+                                         .divergences = divergences};
+    Tensor numbers = filled(kNumbersOfDistilledPart);
+    distillation_part(s.stream, args, {.first = 0, .vocabulary = 5}, numbers);
+    distilled_cross_entropy_of_parts(s.stream, args, {.first = 0, .vocabulary = 5}, numbers);
+    distilled_cross_entropy(s.stream, args);
+    const Tensor dstudent = filled(5);
+    hidden_loss(s.stream, {.student = filled(5),
+                           .teacher = filled(5),
+                           .targets = targets,
+                           .losses = losses,
+                           .dstudent = dstudent});
+    CHECK(values_of(losses) == Values(to_size(rows), 0.0));
+    CHECK(values_of(divergences) == Values(to_size(rows), 0.0));
+    CHECK(values_of(logits) == Values(to_size(rows * 5), 0.0));
+    CHECK(values_of(dstudent) == Values(to_size(rows * 5), 0.0));
+  }
 }
 
 TEST_CASE("a product of no rows or no columns touches nothing", "[kernels][device]") {

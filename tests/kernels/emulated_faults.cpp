@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/device/tensor.h"
-#include "kernels/attention/cuda/async_copy.cuh"
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "tests/support/device_stream.h"

@@ -11,6 +11,12 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/front/cuda_halves.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/moe/capacity.h"
+#include "kernels/moe/expert_order.h"
+#include "kernels/moe/expert_rows.h"
+#include "kernels/moe/grouped_matmul.h"
+#include "kernels/moe/route.h"
+#include "kernels/moe/router_loss.h"
 #include "kernels/norm/layer_norm.h"
 #include "kernels/optimizer/rule_update.h"
 #include "kernels/optimizer/update.h"
@@ -21,7 +27,9 @@
 #include "kernels/reduce/dots.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/rotary/rope.h"
+#include "kernels/softmax/distillation.h"
 #include "kernels/softmax/softmax.h"
+#include "kernels/value_loss/hidden_loss.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 
@@ -118,6 +126,94 @@ void run_preferences(Stream& s) {
                       .row_weights = made({10}, DType::kF32)});
 }
 
+// A student's hidden states x [10, 16] and its vocabulary of 40 words, beside those of a teacher.
+void run_distillation(Stream& s, const Tensor& x, const Tensor& table) {
+  const auto made = [&](const Shape& of, DType dtype) { return Tensor::zeros(of, dtype, s); };
+  const Tensor targets = made({10}, DType::kI32), losses = made({10}, DType::kF32);
+  const TeacherHead teacher{.x = made({10, 24}, DType::kBF16),
+                            .weight = made({30, 24}, DType::kBF16),
+                            .softcap = 30,
+                            .divergences = losses};
+  linear_cross_entropy(s, {.x = x,
+                           .weight = table,
+                           .targets = targets,
+                           .losses = losses,
+                           .dx = made({10, 16}, x.dtype()),
+                           .teacher = &teacher});
+  const DistilledCrossEntropyArgs part{
+      .student = {.logits = matrix(made({10, 20}, x.dtype()), 10, 20),
+                  .targets = targets,
+                  .losses = losses,
+                  .gradients = x.dtype()},
+      .teacher = matrix(made({10, 20}, DType::kF32), 10, 20)};
+  Tensor numbers = made({10, kNumbersOfDistilledPart}, DType::kF32);
+  distillation_part(s, part, {.first = 0, .vocabulary = 20}, numbers);
+  distilled_cross_entropy_of_parts(s, part, {.first = 0, .vocabulary = 20}, numbers);
+  hidden_loss(s, {.student = x,
+                  .teacher = made({10, 16}, DType::kF32),
+                  .targets = targets,
+                  .losses = losses,
+                  .dstudent = made({10, 16}, x.dtype())});
+}
+
+// The choices of 10 tokens among 4 experts.
+ExpertOrder run_routing(Stream& s) {
+  const auto made = [&](const Shape& of, DType dtype) { return Tensor::zeros(of, dtype, s); };
+  const RouteRule rule{.experts = 4, .choices = 2};
+  const Tensor logits = made({10, 4}, DType::kF32), scores = made({10, 4}, DType::kF32);
+  const Tensor experts = made({20}, DType::kI32);
+  Tensor weights = made({20}, DType::kF32), slopes = made({10, 4}, DType::kF32);
+  route(s,
+        {.rule = rule, .logits = logits, .experts = experts, .weights = weights, .scores = scores});
+  ExpertOrder order{.counts = made({4}, DType::kI32),
+                    .offsets = made({5}, DType::kI32),
+                    .order = made({20}, DType::kI32),
+                    .place = made({20}, DType::kI32)};
+  sort_by_expert(s, experts, 2, ChoiceOrder::kByToken, order);
+  count_choices(s, experts, {.choices = 2, .counted = 1}, order.counts);
+  drop_over_capacity(
+      s, {.offsets = order.offsets, .order = order.order, .capacity = 3, .experts = experts});
+  route_weights(s, rule, scores, experts, weights);
+  Tensor loss = made({1}, DType::kF64);
+  balance_loss(s, {.scores = scores, .counts = order.counts}, loss);
+  balance_loss_backward(s, {.scores = scores, .counts = order.counts}, {}, slopes);
+  z_loss(s, logits, 4, loss);
+  z_loss_backward(s, logits, 4, {.write = Write::kAccumulate}, slopes);
+  route_backward(s, {.rule = rule,
+                     .scores = scores,
+                     .experts = experts,
+                     .dweights = weights,
+                     .dscores = slopes,
+                     .dlogits = slopes});
+  sort_by_expert(s, experts, 2, ChoiceOrder::kByChoice, order);
+  return order;
+}
+
+// What experts do to the rows of x [10, 16].
+void run_experts(Stream& s, const Tensor& x) {
+  const auto made = [&](const Shape& of, DType dtype) { return Tensor::zeros(of, dtype, s); };
+  const ExpertOrder order = run_routing(s);
+  const RowsOfTokens shape{.choices = 2, .columns = 16};
+  const Tensor rows = made({20, 16}, x.dtype()), out = made({20, 24}, x.dtype());
+  const Tensor weights = made({4, 16, 24}, x.dtype()), sums = made({4, 16, 24}, DType::kF32);
+  gather_expert_rows(s, {.shape = shape, .x = x, .order = order.order, .rows = rows});
+  grouped_matmul(
+      s, {.rows = rows, .weights = weights, .offsets = order.offsets, .depth = 16, .out = out});
+  grouped_matmul_weights(s, {.a = rows,
+                             .b = out,
+                             .offsets = order.offsets,
+                             .out = sums,
+                             .a_columns = 16,
+                             .b_columns = 24});
+  const RowsBack back{.shape = shape,
+                      .rows = rows,
+                      .place = order.place,
+                      .weights = made({20}, DType::kF32),
+                      .y = x};
+  return_expert_rows(s, back);
+  expert_row_dots(s, back);
+}
+
 // One pass over everything a layer of a model calls.
 void run_everything(Stream& s, DType dtype) {
   const auto made = [&](const Shape& shape, DType of) { return Tensor::zeros(shape, of, s); };
@@ -170,9 +266,33 @@ void run_everything(Stream& s, DType dtype) {
   run_quantizers(s, x);
   run_magnitudes(s, x);
   run_preferences(s);
+  run_distillation(s, x, table);
+  run_experts(s, x);
 }
 
 }  // namespace
+
+TEST_CASE("plans count what a teacher's logits cost", "[kernels]") {
+  Recorder with, without;
+  MetaMemory nothing;
+  for (Recorder* to : {&with, &without}) {
+    Stream meta({.device = Device::meta(), .memory = &nothing, .trace = to});
+    const auto made = [&](const Shape& of, DType dtype) { return Tensor::empty(of, dtype, meta); };
+    const TeacherHead teacher{.x = made({10, 24}, DType::kF32),
+                              .weight = made({30, 24}, DType::kF32)};
+    linear_cross_entropy(meta, {.x = made({10, 16}, DType::kF32),
+                                .weight = made({40, 16}, DType::kF32),
+                                .targets = made({10}, DType::kI32),
+                                .losses = made({10}, DType::kF32),
+                                .teacher = to == &with ? &teacher : nullptr});
+  }
+  REQUIRE(without.log.size() == 2);
+  REQUIRE(with.log.size() == 3);
+  CHECK(with.log[0] == without.log[0]);
+  CHECK(with.log[1].starts_with(fmt::format("matmul {}", 2.0 * 10 * 30 * 24)));
+  CHECK(with.log[2] == fmt::format("distilled_cross_entropy {} {}", 40.0 * 10 * (40 + 30),
+                                   4.0 * 10 * (3 * 40 + 2 * 30)));
+}
 
 TEST_CASE("kernels on meta report and allocate exactly what they do on the CPU", "[kernels]") {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {

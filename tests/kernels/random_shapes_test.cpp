@@ -9,6 +9,9 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/rotary/rope.h"
+#include "kernels/softmax/distillation.h"
+#include "kernels/value_loss/hidden_loss.h"
+#include "tests/kernels/distillation/distilled_reference.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_numbers.h"
@@ -277,6 +280,82 @@ TEST_CASE("a gated unit of any width follows its formula", "[kernels][device]") 
         REQUIRE(error_of(y, expected) < tolerance_of(dtype));
       }
     }
+  }
+}
+
+Values numbers_of(const MatrixView& view, const Values& values) {
+  Values out;
+  for (int64_t row = 0; row < view.rows; ++row) {
+    const auto begin = values.begin() + view.offset + row * view.row_stride;
+    out.insert(out.end(), begin, begin + view.columns);
+  }
+  return out;
+}
+
+TEST_CASE("distillation of any views matches the formulas and writes nothing beside the gradients",
+          "[kernels][device]") {
+  TestStream s(3);
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Draws draw(seed);
+    const DType dtype = float_dtypes()[seed % 3];
+    const DType of_teacher = float_dtypes()[to_size(draw(0, 2))];
+    const int64_t rows = draw(1, 9), columns = draw(1, 300);
+    const MatrixView logits = random_view(rows, columns, dtype, 1, draw, s.stream);
+    const MatrixView teacher = random_view(rows, draw(1, columns), of_teacher, 2, draw, s.stream);
+    const std::vector<int32_t> targets = distilled_targets(rows, columns);
+    DistilledCrossEntropyArgs args =
+        distilled_args(logits.tensor.narrow(0, rows), teacher.tensor.narrow(0, rows), targets,
+                       {.temperature = 0.5 * static_cast<double>(draw(1, 8))}, s.stream);
+    args.student.logits = logits;
+    args.student.gradients = dtype;
+    args.teacher = teacher;
+    Values before = values_of(logits.tensor);
+    const Distilled expected = distilled({.student = numbers_of(logits, before),
+                                          .teacher = numbers_of(teacher, values_of(teacher.tensor)),
+                                          .columns = columns,
+                                          .teacher_columns = teacher.columns,
+                                          .targets = targets,
+                                          .grad_scale = double{args.student.grad_scale}},
+                                         args.rule);
+    distilled_cross_entropy(s.stream, args);
+    CAPTURE(seed, name_of(dtype), name_of(of_teacher), rows, columns, teacher.columns);
+    const Values after = values_of(logits.tensor);
+    const Values gradients = numbers_of(logits, after);
+    REQUIRE(error_of(args.student.losses, expected.losses) < 5e-6);
+    REQUIRE(error_of(tensor_of(gradients, {rows, columns}, dtype, s.stream), expected.gradients) <
+            tolerance_of(dtype));
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto at = logits.offset + row * logits.row_stride;
+      std::copy_n(after.begin() + at, columns, before.begin() + at);
+    }
+    REQUIRE(after == before);
+  }
+}
+
+TEST_CASE("losses of hidden states of any width follow their formula", "[kernels][device]") {
+  TestStream s(3);
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Draws draw(seed);
+    const DType dtype = float_dtypes()[seed % 3];
+    const DType of_teacher = float_dtypes()[to_size(draw(0, 2))];
+    const int64_t rows = draw(1, 20), width = draw(1, 400);
+    const HiddenLossArgs args{
+        .student = random_tensor({rows, width}, dtype, 1, s.stream),
+        .teacher = random_tensor({rows, width}, of_teacher, 2, s.stream),
+        .targets = tokens_of(std::vector<int32_t>(to_size(rows), 1), s.stream),
+        .losses = Tensor::empty({rows}, DType::kF32, s.stream),
+        .dstudent = Tensor::empty({rows, width}, dtype, s.stream)};
+    hidden_loss(s.stream, args);
+    const Values student = values_of(args.student), teacher = values_of(args.teacher);
+    Values losses(to_size(rows)), slopes(student.size());
+    for (size_t i = 0; i < student.size(); ++i) {
+      const double apart = student[i] - teacher[i];
+      losses[i / to_size(width)] += apart * apart / static_cast<double>(width);
+      slopes[i] = 2 * apart / static_cast<double>(width);
+    }
+    CAPTURE(seed, name_of(dtype), name_of(of_teacher), rows, width);
+    REQUIRE(error_of(args.losses, losses) < 1e-6);
+    REQUIRE(error_of(args.dstudent, slopes) < tolerance_of(dtype));
   }
 }
 

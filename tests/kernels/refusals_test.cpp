@@ -1,6 +1,8 @@
 // Every front function refuses operands that do not fit before it does anything, and says which
 // operand, what it has and what was expected. One table per family; each case is a call that is
 // right but for one operand.
+#include "tests/support/refusals.h"
+
 #include <functional>
 #include <limits>
 #include <string>
@@ -27,28 +29,7 @@ namespace ds::kernels {
 namespace {
 
 using namespace reference;
-
-struct Case {
-  const char* message;  // what the error holds
-  std::function<void()> call;
-};
-
-void check_refused(const std::vector<Case>& cases) {
-  for (const Case& one : cases) {
-    CAPTURE(one.message);
-    CHECK_THROWS_AS(one.call(), InternalError);
-    CHECK_THROWS_WITH(one.call(), Catch::Contains(one.message));
-  }
-}
-
-// Tensors by shape and dtype, all zeros.
-struct Maker {
-  TestStream own;
-  Stream& stream = own.stream;
-  Tensor operator()(const Shape& shape, DType dtype = DType::kF32) {
-    return Tensor::zeros(shape, dtype, stream);
-  }
-};
+using refusals::check_refused, refusals::Maker;
 
 TEST_CASE("activations refuse operands that do not fit", "[kernels]") {
   Maker make;

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "kernels/attention/attention_operands.h"
-#include "kernels/attention/cuda/async_copy.cuh"
 #include "kernels/attention/cuda/dropping.cuh"
-#include "kernels/attention/cuda/mma.cuh"
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/block_reduce.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/pack.cuh"
 
 namespace ds::kernels::detail {

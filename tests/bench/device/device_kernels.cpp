@@ -17,6 +17,7 @@
 #include "kernels/reduce/dots.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/rotary/rope.h"
+#include "kernels/softmax/distillation.h"
 #include "kernels/softmax/softmax.h"
 #include "tests/bench/device/bench_device.h"
 #include "tests/support/step_numbers.h"
@@ -241,6 +242,11 @@ void head(const KernelBench& bench, const Sizes& sizes) {
                                               .losses = room(s, {rows}, DType::kF32),
                                               .gradients = DType::kBF16};
   bench("softmax with gradients", [&] { kernels::softmax_cross_entropy(s, loss); });
+  const kernels::DistilledCrossEntropyArgs distilled{
+      .student = loss,
+      .teacher = {random_numbers(s, {rows, stride}), rows, words, stride, 0},
+      .rule = {.temperature = 2}};
+  bench("distillation with gradients", [&] { kernels::distilled_cross_entropy(s, distilled); });
 }
 
 void updates(const KernelBench& bench, const Sizes& sizes) {

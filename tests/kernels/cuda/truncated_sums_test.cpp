@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/cuda/mma.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/on_host_mma.h"
 #include "tests/support/catch.h"
 #include "tests/support/device_stream.h"

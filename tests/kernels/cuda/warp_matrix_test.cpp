@@ -4,9 +4,9 @@
 
 #include "core/device/tensor.h"
 #include "core/fibre/sanitizers.h"
-#include "kernels/attention/cuda/async_copy.cuh"
-#include "kernels/attention/cuda/mma.cuh"
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/block_reduce.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "tests/support/catch.h"
 #include "tests/support/device_stream.h"
 

@@ -63,6 +63,11 @@ struct HalfMma {
     const int lane = lane_of_warp();
     return load_matrices<false>(tile + lane % 16 * stride + lane / 16 * 8);
   }
+  // A whose columns lie as rows: A[m][k] at tile[k * stride + m].
+  static __device__ A load_a_columns(const T* tile, int stride) {
+    const int lane = lane_of_warp();
+    return load_matrices<true>(tile + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8);
+  }
   // Two B side by side, 16 columns, which lie as rows: B[k][n] at tile[n * stride + k].
   static __device__ std::array<B, 2> load_b(const T* tile, int stride) {
     const int lane = lane_of_warp();
@@ -132,6 +137,11 @@ struct FloatMma {
     const float* const upper = tile + group() * stride + 2 * in_group();
     const float* const lower = upper + 8 * stride;
     return {split(upper[0]), split(lower[0]), split(upper[1]), split(lower[1])};
+  }
+  static __device__ A load_a_columns(const float* tile, int stride) {
+    const float* const even = tile + 2 * in_group() * stride + group();
+    const float* const odd = even + stride;
+    return {split(even[0]), split(even[8]), split(odd[0]), split(odd[8])};
   }
   static __device__ std::array<B, 2> load_b(const float* tile, int stride) {
     const float* const first = tile + group() * stride + 2 * in_group();

@@ -1,58 +1,26 @@
 // Mixture-of-experts gating, by tests/golden/moe_gate.txt and by properties.
 #include "model/parallel/moe_gate.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "core/status/error.h"
-#include "tests/support/arguments.h"
+#include "tests/model/parallel/gate_commands.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
 using namespace ds;
-using ds::testing::Arguments;
 
 namespace {
 
 std::string answer(const std::string& command) {
-  const Arguments args(command);
-  const std::vector<float> logits = args.list<float>("logits");
-  const int64_t experts = args.integer("experts");
-  const std::vector<uint8_t> used = args.list<uint8_t>("used");
-  try {
-    const Gate result =
-        gate(logits, static_cast<int64_t>(logits.size()) / experts, experts,
-             {.rule = args.verb == "top1"   ? GateRule::kTop1
-                      : args.verb == "top2" ? GateRule::kTop2
-                                            : GateRule::kTopK,
-              .k = static_cast<int>(args.integer("k", 1)),
-              .capacity_factor = args.number("factor", 1.0),
-              .min_capacity = args.integer("min", 0),
-              .drop = args.has("keep_all") ? TokenDrop::kNever : TokenDrop::kOverCapacity,
-              .policy = args.has("position") ? DropPolicy::kPosition : DropPolicy::kProbability,
-              .used_tokens = used});
-    std::string out = fmt::format("loss {:.4f}, capacity {}, counts {}\n", result.aux_loss,
-                                  result.capacity, fmt::join(result.expert_counts, " "));
-    for (int64_t t = 0; t < result.tokens; ++t) {
-      out += fmt::format("token {}:", t);
-      for (int j = 0; j < result.k; ++j) {
-        const size_t at = static_cast<size_t>(j * result.tokens + t);
-        out += result.expert[at] < 0 ? " dropped"
-                                     : fmt::format(" expert {} slot {} x {:.3f}", result.expert[at],
-                                                   result.slot[at], result.weight[at]);
-      }
-      out += '\n';
-    }
-    return out;
-  } catch (const ConfigError& error) {
-    return fmt::format("error: {}\n", error.what());
-  }
+  return ds::testing::gate_answer(command, [](const ds::testing::GateCommand& asked) {
+    return gate(asked.logits, asked.tokens(), asked.experts, asked.options);
+  });
 }
 
 }  // namespace
 
-TEST_CASE("gates follow the golden file", "[model]") {
+TEST_CASE("gates follow the golden files", "[model]") {
   ds::testing::run_golden("moe_gate.txt", answer);
+  ds::testing::run_golden("moe_gate_conformance.txt", answer);
 }
 
 TEST_CASE("what is encoded decodes to the weighted sum of its experts", "[model]") {
@@ -73,7 +41,7 @@ TEST_CASE("what is encoded decodes to the weighted sum of its experts", "[model]
 
 TEST_CASE("no expert gets more than its capacity and no slot is used twice", "[model]") {
   const Rng rng(2, "moe");
-  std::vector<float> logits(64 * 8);
+  std::vector<float> logits(512);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = rng.normal(i) * 2;
   for (const GateRule rule : {GateRule::kTop1, GateRule::kTop2, GateRule::kTopK}) {
     const Gate result = gate(logits, 64, 8,

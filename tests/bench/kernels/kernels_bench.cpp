@@ -4,12 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <vector>
 
-#include "core/memory/resource.h"
 #include "core/values/index.h"
 #include "core/values/rng.h"
 #include "kernels/attention/attention.h"
@@ -21,52 +18,14 @@
 #include "kernels/norm/layer_norm.h"
 #include "kernels/optimizer/update.h"
 #include "kernels/softmax/softmax.h"
-#include "tests/bench/median.h"
+#include "tests/bench/kernels/rounds.h"
 
 namespace ds::kernels {
 namespace {
 
-using ds::bench::median;
-using Work = std::function<void()>;
-
-struct Bench {
-  HostMemory memory;
-  ThreadPool pool;
-  Stream stream;
-  int rounds;
-
-  Bench(int threads, int round_count)
-      : pool(threads), stream({.memory = &memory, .pool = &pool}), rounds(round_count) {}
-};
-
-double seconds_of(const Work& work) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  int runs = 0;
-  double elapsed = 0;
-  while (runs < 2 || elapsed < 0.03) {
-    work();
-    ++runs;
-    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-  }
-  return elapsed / runs;
-}
-
-// `units` of work per call (FLOPs or bytes, in 1e9) of both; prints rates and baseline time / time.
-void compare(const Bench& bench, const std::string& name, double units, const char* unit,
-             const Work& work, double baseline_units, const char* baseline_name,
-             const Work& baseline) {
-  std::vector<double> rates, baseline_rates, ratios;
-  work();
-  baseline();
-  for (int round = 0; round < bench.rounds; ++round) {
-    rates.push_back(units / seconds_of(work));
-    baseline_rates.push_back(baseline_units / seconds_of(baseline));
-    ratios.push_back(rates.back() / baseline_rates.back());
-  }
-  fmt::print("{:48} {:8.1f} {}   {} {:8.1f}   ratio {:.2f}\n", name, median(rates), unit,
-             baseline_name, median(baseline_rates), median(ratios));
-}
+using ds::bench::compare;
+using ds::bench::Rounds;
+using ds::bench::Work;
 
 struct Product {
   Tensor a, b, c;
@@ -90,7 +49,7 @@ Product product(Stream& s, DType dtype, int64_t m, int64_t n, int64_t k, Transpo
   return p;
 }
 
-void bench_products(Bench& bench, DType dtype) {
+void bench_products(Rounds& bench, DType dtype) {
   struct Case {
     const char* what;
     int64_t m, n, k;
@@ -113,7 +72,7 @@ void bench_products(Bench& bench, DType dtype) {
   }
 }
 
-void bench_attention(Bench& bench, DType dtype, int64_t batch, int64_t length) {
+void bench_attention(Rounds& bench, DType dtype, int64_t batch, int64_t length) {
   Stream& s = bench.stream;
   const AttentionShape shape{batch, length, 12, 12, 64};
   const int64_t rows = batch * length;
@@ -137,7 +96,7 @@ void bench_attention(Bench& bench, DType dtype, int64_t batch, int64_t length) {
 
 // Attention by the CPU's bf16 products beside that by fp32 products, on random numbers: where the
 // scores are equal no sum is ever rescaled.
-void bench_attention_products(Bench& bench, int64_t batch, int64_t length) {
+void bench_attention_products(Rounds& bench, int64_t batch, int64_t length) {
   if (!has_bf16_dots()) return;
   Stream& s = bench.stream;
   const AttentionShape shape{batch, length, 12, 12, 64};
@@ -188,7 +147,7 @@ Work streaming(Stream& s, const AdamArgs& a) {
   };
 }
 
-void bench_streams(Bench& bench) {
+void bench_streams(Rounds& bench) {
   Stream& s = bench.stream;
   const int64_t n = int64_t{32} << 20;
   AdamArgs args{.master = Tensor::zeros({n}, DType::kF32, s),
@@ -220,7 +179,7 @@ void bench_streams(Bench& bench) {
 }
 
 void run(int threads, int rounds) {
-  Bench bench(threads, rounds);
+  Rounds bench(threads, rounds);
   fmt::print("{} threads, {} rounds; medians\n", threads, rounds);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     bench_products(bench, dtype);

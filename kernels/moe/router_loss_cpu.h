@@ -1,0 +1,15 @@
+// The CPU half of kernels/moe/router_loss. Operands have been checked.
+#pragma once
+
+#include "kernels/moe/router_loss_operands.h"
+
+namespace ds::kernels::detail {
+
+void balance_loss_cpu(Stream& stream, const BalanceLoss& args, Tensor& loss);
+void balance_loss_backward_cpu(Stream& stream, const BalanceLoss& args,
+                               const LossGradient& gradient, Tensor& dscores);
+void z_loss_cpu(Stream& stream, const Tensor& logits, int64_t experts, Tensor& loss);
+void z_loss_backward_cpu(Stream& stream, const Tensor& logits, int64_t experts,
+                         const LossGradient& gradient, Tensor& dlogits);
+
+}  // namespace ds::kernels::detail
