@@ -9,6 +9,7 @@
 
 #include "core/files/digest.h"
 #include "core/status/error.h"
+#include "core/text/hex.h"
 
 namespace ds {
 namespace {
@@ -221,19 +222,9 @@ uint64_t get_little_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-std::string hex_of(std::span<const std::byte> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (const std::byte byte : bytes) {
-    out.push_back(kDigits[std::to_integer<size_t>(byte >> 4)]);
-    out.push_back(kDigits[std::to_integer<size_t>(byte & std::byte{15})]);
-  }
-  return out;
-}
-
 }  // namespace
 
-std::string digest_of(std::span<const std::byte> bytes) { return hex_of(xxh3_128(bytes)); }
+std::string digest_of(std::span<const std::byte> bytes) { return hex(xxh3_128(bytes)); }
 
 std::string pieces_file_name(int rank) { return fmt::format("rank-{:05}.pieces", rank); }
 
@@ -308,7 +299,8 @@ FileIndex parse_index(const std::string& path, const std::string& text) {
 
 namespace {
 
-std::vector<Ancestor> ancestors_in(const std::string& path, rapidjson::Value::ConstArray list) {
+std::vector<Ancestor> ancestors_in(const std::string& path,
+                                   const rapidjson::Value::ConstArray& list) {
   std::vector<Ancestor> out;
   for (const rapidjson::Value& value : list) {
     const Fields ancestor(path, value);
@@ -446,7 +438,7 @@ Trailer parse_trailer(const std::string& path, std::span<const std::byte> bytes,
     refuse(path, fmt::format("corrupt: index of {} bytes at byte {} of a file of {}", size, offset,
                              file_bytes));
   }
-  return {static_cast<int64_t>(offset), static_cast<int64_t>(size), hex_of(bytes.subspan(24, 16))};
+  return {static_cast<int64_t>(offset), static_cast<int64_t>(size), hex(bytes.subspan(24, 16))};
 }
 
 }  // namespace ds

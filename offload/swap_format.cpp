@@ -6,6 +6,7 @@
 
 #include "core/files/digest.h"
 #include "core/memory/rounding.h"
+#include "core/text/hex.h"
 #include "core/values/index.h"
 
 namespace ds {
@@ -86,12 +87,6 @@ class Reader {
   std::span<const std::byte> in_;
 };
 
-std::string hex_of(const SwapDigest& digest) {
-  std::string text;
-  for (const std::byte byte : digest) text += fmt::format("{:02x}", std::to_integer<int>(byte));
-  return text;
-}
-
 // Magic, version and a place for the digest, which seal() fills in when the rest is written.
 void begin(Writer& writer, std::string_view magic) {
   writer.bytes(std::as_bytes(std::span(magic)));
@@ -124,7 +119,7 @@ std::vector<Complaint> complaints_of_seal(std::span<const std::byte> header,
     const size_t shown = std::min<size_t>(8, header.size());
     std::copy_n(header.begin(), shown, start.begin());
     return {{.what = "magic",
-             .found = hex_of(start).substr(0, 2 * shown),
+             .found = hex(start).substr(0, 2 * shown),
              .expected = std::string(magic),
              .hint = "never written, or written over"}};
   }
@@ -139,8 +134,8 @@ std::vector<Complaint> complaints_of_seal(std::span<const std::byte> header,
   const SwapDigest found = xxh3_128(header.subspan(kCoveredAt));
   if (found == said) return {};
   return {{.what = "digest of the header",
-           .found = hex_of(found),
-           .expected = hex_of(said),
+           .found = hex(found),
+           .expected = hex(said),
            .hint = "bytes changed on the disk or on the way"}};
 }
 
@@ -291,11 +286,11 @@ std::vector<Complaint> complaints_of_blocks(std::span<const std::byte> header,
     const std::string name = fmt::format("block {} ({} bytes, {} behind the extent's start)", block,
                                          bytes.size(), data_at + at);
     if (said != wanted) {
-      return {{fmt::format("header's digest of {}", name), hex_of(said), hex_of(wanted),
+      return {{fmt::format("header's digest of {}", name), hex(said), hex(wanted),
                "written by somebody else"}};
     }
     if (const SwapDigest found = xxh3_128(bytes); found != wanted) {
-      return {{fmt::format("digest of {}", name), hex_of(found), hex_of(wanted),
+      return {{fmt::format("digest of {}", name), hex(found), hex(wanted),
                "bytes changed on the disk or on the way, or a write that never arrived"}};
     }
   }

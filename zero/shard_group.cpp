@@ -7,7 +7,6 @@
 #include "core/device/host_copy.h"
 #include "core/status/failpoint.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/reduce/reduce.h"
 #include "model/pass/initializer.h"
 #include "zero/zenflow/zenflow_state_store.h"
 
@@ -16,7 +15,7 @@ namespace {
 
 BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOptions& options,
                        const GroupKey& key, int group_size) {
-  const ZeroPlusPlus& plus_plus = options.policy.plus_plus;
+  const ZeroPlusPlus& plus_plus = options.placement.policy.plus_plus;
   const bool codes = group_size > 1 && !key.code &&
                      (key.trains ? plus_plus.sends_codes() : plus_plus.quantized_weights);
   std::vector<LayoutParam> list;
@@ -24,11 +23,11 @@ BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOpti
     list.push_back(
         {.numel = param.spec->shape.numel(), .unit = param.spec->unit, .group = param.options});
   }
-  const bool whole = key.trains && options.optimizer != nullptr &&
-                     options.optimizer->needs_whole_parameters(key.kind);
+  const bool whole = key.trains && options.state.optimizer != nullptr &&
+                     options.state.optimizer->needs_whole_parameters(key.kind);
   return BucketLayout::build(
-      list, {.bucket_numel = options.bucket_numel,
-             .persistence_numel = key.code ? 0 : options.persistence_numel,
+      list, {.bucket_numel = options.layout.bucket_numel,
+             .persistence_numel = key.code ? 0 : options.layout.persistence_numel,
              .group_size = group_size,
              .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements,
              .most_per_run = codes ? std::optional(kMostPerScale) : std::nullopt,
@@ -43,7 +42,7 @@ WeightGatherOptions gather_options(const ZeroPlusPlus& plus_plus, const GroupKey
 
 // Who is near, of those over whom a group's state is cut.
 Communicator& near_of(const ZeroOptions& options, const GroupKey& key, Mesh& mesh) {
-  const ZeroPolicy& policy = options.policy;
+  const ZeroPolicy& policy = options.placement.policy;
   if (!policy.plus_plus.is_on()) return mesh.group(key.shard);
   if (policy.params.sharding != Sharding::kSharded) {
     throw Unsupported("zero: ZeRO++ (qwZ, qgZ, hpZ) works at stage 3");
@@ -71,10 +70,11 @@ bool sees_parameters(const Optimizer* optimizer, const GroupKey& key) {
 
 std::vector<SlotSpec> slots_of(const ZeroOptions& options, const GroupKey& key) {
   if (!key.trains) return {};
-  std::vector<SlotSpec> slots =
-      options.optimizer != nullptr ? options.optimizer->slots_of(key.kind) : options.slots;
-  if (options.zenflow)
-    std::ranges::copy(ZenflowStateStore::slots(*options.zenflow), std::back_inserter(slots));
+  std::vector<SlotSpec> slots = options.state.optimizer != nullptr
+                                    ? options.state.optimizer->slots_of(key.kind)
+                                    : options.state.slots;
+  if (options.state.zenflow)
+    std::ranges::copy(ZenflowStateStore::slots(*options.state.zenflow), std::back_inserter(slots));
   return slots;
 }
 
@@ -86,18 +86,19 @@ bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
 }  // namespace
 
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
-  const ZeroPolicy& policy = options.policy;
+  const ZeroPolicy& policy = options.placement.policy;
   GroupKey key{.dtype = spec.dtype,
                .shard = policy.shard_over,
                .summed = spec.replicas.summed,
                .repeated = spec.replicas.same,
-               .trains = spec.trains};
-  const std::vector<ModuleKind>& modules = options.wire_modules;
+               .trains = spec.trains,
+               .second_model = spec.second_model};
+  const std::vector<ModuleKind>& modules = options.wire.modules;
   const bool is_named = modules.empty() || std::ranges::find(modules, spec.module) != modules.end();
   if (spec.trains && is_named) {
-    key.wire = options.grad_wire_dtype;
+    key.wire = options.wire.dtype;
   }
-  if (!spec.trains && spec.packs) key.code = options.base_code;
+  if (!spec.trains && spec.packs) key.code = options.layout.base_code;
   if (spec.group == ParamGroup::kExpert) {
     if (policy.shard_over != Axis::kData) {
       throw Unsupported(
@@ -114,20 +115,20 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
 // Not of a table that is the head's weight, too: that use touches every row.
 TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
                          const ZeroOptions& options, int ranks) {
-  const bool may = key.trains && options.sparse_tokens > 0 && spec.looked_up && uses == 1 &&
-                   ranks > 1 && options.policy.state.sharding == Sharding::kWhole &&
-                   options.reduce == Reduce::kEachMicroStep && key.summed.empty() &&
+  const bool may = key.trains && options.wire.sparse_tokens > 0 && spec.looked_up && uses == 1 &&
+                   ranks > 1 && options.placement.policy.state.sharding == Sharding::kWhole &&
+                   options.wire.reduce == Reduce::kEachMicroStep && key.summed.empty() &&
                    spec.cut.is_whole();
   if (!may) return {};
   const TouchedRows touched{.columns = spec.shape[1],
-                            .at_most = std::min(options.sparse_tokens, spec.shape[0])};
+                            .at_most = std::min(options.wire.sparse_tokens, spec.shape[0])};
   const DType sent = key.wire.value_or(spec.dtype);
   const TableTraffic traffic{.rows = spec.shape[0],
                              .ranks = ranks,
-                             .micro_steps = options.micro_steps,
+                             .micro_steps = options.wire.micro_steps,
                              .sent_bytes = size_of(sent),
                              .sum_bytes = std::min(key.wire ? size_of(sent) : sizeof(double),
-                                                   size_of(options.grad_slice_dtype))};
+                                                   size_of(options.wire.slice_dtype))};
   const bool is_less = bytes_by_rows(touched, traffic) < bytes_as_whole(touched, traffic);
   return is_less ? touched : TouchedRows{};
 }
@@ -135,11 +136,9 @@ TouchedRows touched_rows(const ParamSpec& spec, int uses, const GroupKey& key,
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
                        const GroupPlace& place, std::string name)
     : options_(options),
-      trains_(key.trains),
-      dtype_(key.dtype),
-      code_(key.code),
+      key_(key),
       slot_specs_(slots_of(options, key)),
-      sees_parameters_(sees_parameters(options.optimizer, key)),
+      sees_parameters_(sees_parameters(options.state.optimizer, key)),
       params_(std::move(params)),
       comm_(place.mesh.group(key.shard)),
       answers_(is_first_of_all(key, place.mesh)),
@@ -148,56 +147,61 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
       host_(place.state.host),
       offloaded_(place.offloaded),
       layout_(layout_of(params_, options, key, comm_.size())),
-      gather_(gather_options(options.policy.plus_plus, key), comm_,
+      gather_(gather_options(options.placement.policy.plus_plus, key), comm_,
               near_of(options, key, place.mesh), streams_, slots_),
       weights_(layout_.buckets().size()) {
   Mesh& mesh = place.mesh;
-  if (trains_ && options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
+  if (key_.trains && options.placement.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
     quantized_reduce_.emplace(near_of(options, key, mesh), mesh.group(Axis::kReplica),
-                              options.policy.plus_plus.feedback, streams_, slots_);
+                              options.placement.policy.plus_plus.feedback, streams_, slots_);
     for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
       quantized_reduce_->add(fmt::format("{}/{}", name, b), layout_.slice_numel(b));
     }
   }
   const int buckets = narrow<int>(weights_.size());
   for (int b = 0; b < buckets; ++b) make_weights(b);
-  if (!trains_) {
+  if (!key_.trains) {
     make_frozen();
     return;
   }
-  make_gradients(key, mesh);
-  state_ = make_state(place.state, std::move(name));
-  if (options.offloads_state()) grads_->keep_in(*state_);
+  // State beside the device keeps sums of gradients, and state on the device reads those that are.
+  if (options.offloads_state()) {
+    state_ = make_state(place.state, std::move(name));
+    make_gradients(key, mesh, state_.get());
+  } else {
+    make_gradients(key, mesh, nullptr);
+    state_ = make_state(place.state, std::move(name));
+  }
   make_auxiliary();
 }
 
-void ShardGroup::make_gradients(const GroupKey& key, Mesh& mesh) {
+void ShardGroup::make_gradients(const GroupKey& key, Mesh& mesh, OptimizerStateStore* keeper) {
   std::vector<int> uses;
   for (const Param& param : params_) uses.push_back(param.uses);
   std::vector<Communicator*> summed;
   for (const Axis axis : key.summed) summed.push_back(&mesh.group(axis));
-  grads_ = std::make_unique<GradReducer>(
-      GradOptions{.sharding = options_.policy.grads.sharding,
-                  .state = options_.policy.state.sharding,
+  grads_ = make_gradient_sink(
+      GradOptions{.sharding = options_.placement.policy.grads.sharding,
+                  .state = options_.placement.policy.state.sharding,
                   .dtype = key.dtype,
-                  .slice_dtype = options_.grad_slice_dtype,
+                  .slice_dtype = options_.wire.slice_dtype,
                   .wire_dtype = key.wire,
-                  .reduce = options_.reduce,
-                  .micro_steps = options_.micro_steps,
-                  .offloaded = options_.offloads_state(),
+                  .reduce = options_.wire.reduce,
+                  .micro_steps = options_.wire.micro_steps,
                   .rows = key.rows},
       layout_, std::move(uses),
       GradPlace{.peers = {.shard = comm_,
                           .summed = std::move(summed),
                           .quantized = quantized_reduce_ ? &*quantized_reduce_ : nullptr},
                 .streams = streams_,
-                .slots = slots_});
+                .slots = slots_,
+                .keeper = keeper});
 }
 
 void ShardGroup::make_auxiliary() {
-  if (options_.optimizer == nullptr) return;
+  if (options_.state.optimizer == nullptr) return;
   std::vector<AuxiliarySpec> specs =
-      options_.optimizer->auxiliary_of(state_->resident(), comm_.size());
+      options_.state.optimizer->auxiliary_of(state_->resident(), comm_.size());
   std::ranges::copy(state_->auxiliary(), std::back_inserter(specs));
   auxiliary_ = AuxiliaryState(std::move(specs), comm_.rank(), comm_.size(), streams_.compute);
 }
@@ -217,7 +221,8 @@ void ShardGroup::visit_auxiliary(Visit what, const std::function<void(AuxiliaryP
 }
 
 bool ShardGroup::has_agreed_weights() const {
-  return trains_ && options_.optimizer != nullptr && options_.optimizer->has_agreed_weights();
+  return key_.trains && options_.state.optimizer != nullptr &&
+         options_.state.optimizer->has_agreed_weights();
 }
 
 std::span<const SlotSpec> ShardGroup::slot_specs() const {
@@ -230,11 +235,12 @@ Tensor ShardGroup::shown_weights(const Shard& shard) const {
 
 // Each rank makes the codes of its slice alone, also where all keep all of them.
 bool ShardGroup::has_whole_state() const {
-  return comm_.size() == 1 || (!code_ && options_.policy.state.sharding == Sharding::kWhole);
+  return comm_.size() == 1 ||
+         (!key_.code && options_.placement.policy.state.sharding == Sharding::kWhole);
 }
 
 int64_t ShardGroup::kept_numel(int64_t weights) const {
-  return code_ ? code_->bytes(weights) : weights;
+  return key_.code ? key_.code->bytes(weights) : weights;
 }
 
 bool ShardGroup::shards_weights() const {
@@ -244,9 +250,9 @@ bool ShardGroup::shards_weights() const {
 void ShardGroup::make_weights(int bucket) {
   Weights& weights = nth(weights_, bucket);
   const Bucket& layout = nth(layout_.buckets(), bucket);
-  const Placement& params = options_.policy.params;
+  const Placement& params = options_.placement.policy.params;
   const bool offloads = params.tier != Tier::kDevice;  // who is alone has its slices elsewhere, too
-  const DType kept_dtype = code_ ? DType::kU8 : dtype_;
+  const DType kept_dtype = key_.code ? DType::kU8 : key_.dtype;
   weights.sharded =
       params.sharding == Sharding::kSharded && !layout.persistent && (comm_.size() > 1 || offloads);
   if (weights.sharded && offloads) {
@@ -262,9 +268,9 @@ void ShardGroup::make_weights(int bucket) {
 }
 
 WeightMaker ShardGroup::weight_maker() const {
-  if (!trains_) return WeightMaker::kNobody;
+  if (!key_.trains) return WeightMaker::kNobody;
   if (!options_.offloads_state()) return WeightMaker::kDevice;
-  return options_.offload_ratio < 1 ? WeightMaker::kBoth : WeightMaker::kHost;
+  return options_.state.offload_ratio < 1 ? WeightMaker::kBoth : WeightMaker::kHost;
 }
 
 std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
@@ -279,7 +285,7 @@ void ShardGroup::gather(int bucket) {
   Weights& weights = nth(weights_, bucket);
   const bool offloaded = offloads_weights(bucket);
   Tensor slice = offloaded ? offloaded_->take(weights.offloaded) : weights.kept;
-  Tensor& whole = code_ ? weights.codes : weights.gathered;
+  Tensor& whole = key_.code ? weights.codes : weights.gathered;
   if (comm_.size() == 1 || !weights.sharded) {
     whole = std::move(slice);
   } else {
@@ -307,11 +313,11 @@ void ShardGroup::give_back_codes(Weights& weights, Stream& by) {
 void ShardGroup::unpack(int bucket) {
   Weights& weights = nth(weights_, bucket);
   if (!weights.codes.defined()) return;
-  const int64_t slice = layout_.slice_numel(bucket), bytes = code_->bytes(slice);
-  weights.gathered = slots_.take(comm_.size() * slice, dtype_, streams_.compute);
+  const int64_t slice = layout_.slice_numel(bucket), bytes = key_.code->bytes(slice);
+  weights.gathered = slots_.take(comm_.size() * slice, key_.dtype, streams_.compute);
   for (int rank = 0; rank < comm_.size(); ++rank) {
     Tensor part = weights.gathered.narrow(rank * slice, slice);
-    kernels::unpack_blocks(streams_.compute, weights.codes.narrow(rank * bytes, bytes), *code_,
+    kernels::unpack_blocks(streams_.compute, weights.codes.narrow(rank * bytes, bytes), *key_.code,
                            part);
   }
   give_back_codes(weights, streams_.compute);
@@ -334,20 +340,11 @@ Tensor ShardGroup::weight(int param) {
 
 void ShardGroup::forget_events() {
   for (Weights& weights : weights_) weights.gathered_at = {};
-  if (trains_) grads_->forget_events();
+  if (key_.trains) grads_->forget_events();
 }
 
 void ShardGroup::add_sum_of_squares(const Tensor& total) {
-  if (!answers_) return;
-  if (options_.offloads_state()) {
-    return kernels::add_in_order(streams_.compute, grads_->squares(), total);
-  }
-  // If gradients are not summed over ranks, each rank counts its own.
-  const bool apart = grads_->gradients() == GradientsOf::kOwnRank;
-  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
-    kernels::sum_of_squares_into(streams_.compute, apart ? grads_->whole(b) : grads_->slice(b),
-                                 kernels::Write::kAccumulate, total);
-  }
+  if (answers_) grads_->add_sum_of_squares(total);
 }
 
 void ShardGroup::publish() {
@@ -386,7 +383,7 @@ void ShardGroup::end_step(const StepScalars& scalars) {
 UpdateGroup ShardGroup::update_group(std::span<const ParamPlace> places) const {
   UpdateGroup group(comm_, places);
   group.auxiliary = auxiliary_.values();
-  group.rounding_seed = options_.rounding_seed;
+  group.rounding_seed = options_.state.rounding_seed;
   return group;
 }
 
@@ -553,14 +550,14 @@ void ShardGroup::restore_from_owned() {
 }
 
 void ShardGroup::settle_restored() {
-  if (!trains_ || options_.optimizer == nullptr || options_.offloads_state()) return;
+  if (!key_.trains || options_.state.optimizer == nullptr || options_.offloads_state()) return;
   auxiliary_.begin_lost(shards());
   if (!has_agreed_weights()) return;
   const UpdateGroup group = update_group();
   for (Shard& shard : shards()) {
     kernels::cast(streams_.compute, shown_weights(shard), shard.master);
   }
-  options_.optimizer->own_weights(shards(), group, streams_.compute);
+  options_.state.optimizer->own_weights(shards(), group, streams_.compute);
   for (const Shard& shard : shards()) refresh_copy(shard, streams_.compute);
 }
 

@@ -7,10 +7,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "comm/mesh.h"
@@ -19,15 +17,10 @@
 #include "optim/optimizer.h"
 #include "zero/layout/bucket_layout.h"
 #include "zero/layout/bucket_slots.h"
-#include "zero/layout/gather_plan.h"
-#include "zero/layout/policy.h"
-#include "zero/reduce/grad_reducer.h"
 #include "zero/reduce/quantized_reduce.h"
 #include "zero/state/auxiliary_state.h"
-#include "zero/state/offloaded_weights.h"
-#include "zero/state/optimizer_state_store.h"
 #include "zero/weight_gather.h"
-#include "zero/zenflow/schedule.h"
+#include "zero/zero_options.h"
 
 namespace ds {
 
@@ -41,63 +34,10 @@ struct GroupKey {
   TouchedRows rows{};            // of tables of which only these travel
   int kind = 0;                  // of the optimizer's
   bool trains = true;            // else nothing is summed
+  bool second_model = false;     // see ParamSpec
   std::optional<kernels::BlockCode> code{};  // as which frozen weights are kept; nothing: as such
   bool operator==(const GroupKey&) const = default;
 };
-// What updates change: fp32 masters of the weights, or these themselves, whatever their dtype is.
-enum class Masters : uint8_t { kFp32, kWeights };
-
-struct ZeroOptions {
-  ZeroPolicy policy;
-  int64_t bucket_numel = 500'000'000;
-  int64_t persistence_numel = 100'000;
-  GatherLimits gather;
-  DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
-  // These parameters do not train, nor do those whose specs say so.
-  std::set<std::string> frozen = {};
-  // Frozen weights of linear layers are kept as these codes; nothing: as they are.
-  std::optional<kernels::BlockCode> base_code = std::nullopt;
-  // In which dtype gradients travel, of all modules or of some; nothing: as they are written.
-  std::optional<DType> grad_wire_dtype = std::nullopt;
-  std::vector<ModuleKind> wire_modules = {};  // none: all
-  // Other ranks are sent only the rows of a looked-up table that so many tokens of a micro-batch
-  // touch, if that is less than the whole table; 0: they are always sent the whole.
-  int64_t sparse_tokens = 0;
-  Reduce reduce = Reduce::kEachMicroStep;
-  int micro_steps = 1;
-  WeightOffload offload{};         // where policy.params is on another tier
-  std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
-  Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
-  Masters masters = Masters::kFp32;
-  // This seeds the random numbers that round weights in bf16 which are masters; nothing: they are
-  // rounded to nearest.
-  std::optional<uint64_t> rounding_seed = std::nullopt;
-  // Elements of offloaded state that are updated, and handed to checkpoints, in one piece; 0: as
-  // many as the rank has of its largest parameter. On the device a rank's slice of a bucket is one:
-  // there is nothing that cutting it would save.
-  int64_t sub_group_numel = INT64_MAX;
-  // If policy.state is not on the device, its update begins as soon as gradients are final, before
-  // their norm is known, and is undone if the norm asks for another update.
-  bool update_ahead = false;
-  // If policy.state is on the host, important weights are updated on the device, and the others now
-  // and then.
-  std::optional<ZenflowOptions> zenflow = std::nullopt;
-  // If policy.state is not on the device, these say which share of each slice is offloaded, and
-  // how.
-  double offload_ratio = 1;
-  bool pin_memory = false;
-  NvmeStateOptions rolling{};
-
-  bool offloads_state() const { return policy.state.tier != Tier::kDevice; }
-  // What a thread that talks to peers (zero/peers) cannot go with; empty: nothing.
-  std::string_view why_no_peer_thread() const {
-    if (policy.params.tier != Tier::kDevice || offloads_state()) {
-      return "weights or state are offloaded";
-    }
-    return sparse_tokens > 0 ? "gradients go by rows" : "";
-  }
-};
-
 // This says where state lies that is not on the device. What it names outlives the store.
 struct OffloadPlace {
   Stream* host = nullptr;            // null: nothing is offloaded here
@@ -154,23 +94,23 @@ class ShardGroup {
   // The options outlive the group. `name` is its own among the groups of the rank.
   ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
              const GroupPlace& place, std::string name = "0");
-  ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
+  ShardGroup(const ShardGroup&) = delete;  // its sink refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 
   const BucketLayout& layout() const { return layout_; }
   Communicator& comm() const { return comm_; }
   // All that this rank updates, where it is open at once: on the device.
   std::span<Shard> shards() { return state_->resident(); }
-  bool trains() const { return trains_; }
-  bool is_coded() const { return code_.has_value(); }
+  bool trains() const { return key_.trains; }
+  const GroupKey& key() const { return key_; }
   // Slots that checkpoints know as such.
   std::span<const SlotSpec> slot_specs() const;
   OptimizerStateStore& state() { return *state_; }
   // A group that trains has one. Parameters are counted within the group here, buckets everywhere.
-  GradReducer& grads() { return *grads_; }
+  GradientSink& grads() { return *grads_; }
 
   bool is_gathered_on_use(int bucket) const {
-    return code_.has_value() || nth(weights_, bucket).sharded;
+    return key_.code.has_value() || nth(weights_, bucket).sharded;
   }
   bool shards_weights() const;
   bool offloads_weights(int bucket) const { return nth(weights_, bucket).offloaded >= 0; }
@@ -230,7 +170,7 @@ class ShardGroup {
   void make_auxiliary();
   void settle_restored();
   bool has_agreed_weights() const;
-  void make_gradients(const GroupKey& key, Mesh& mesh);
+  void make_gradients(const GroupKey& key, Mesh& mesh, OptimizerStateStore* keeper);
   UpdateGroup update_group(std::span<const ParamPlace> places = {}) const;
   Tensor shown_weights(const Shard& shard) const;
   std::unique_ptr<OptimizerStateStore> make_state(const OffloadPlace& offload,
@@ -258,9 +198,7 @@ class ShardGroup {
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
   const ZeroOptions& options_;
-  const bool trains_;
-  const DType dtype_;
-  const std::optional<kernels::BlockCode> code_;
+  const GroupKey key_;
   const std::vector<SlotSpec> slot_specs_;
   const bool sees_parameters_;  // the optimizer, which is why slices are not cut into parts
   const std::vector<Param> params_;
@@ -274,7 +212,7 @@ class ShardGroup {
   WeightGather gather_;
   std::optional<QuantizedReduce> quantized_reduce_;
   std::vector<Weights> weights_;
-  std::unique_ptr<GradReducer> grads_;  // null: the group does not train
+  std::unique_ptr<GradientSink> grads_;  // null: the group does not train
   std::unique_ptr<OptimizerStateStore> state_;
   AuxiliaryState auxiliary_;  // the optimizer's, then those of state_
 };

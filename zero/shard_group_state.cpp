@@ -35,10 +35,11 @@ void ShardGroup::make_frozen() {
           weights.sharded || whole ? weights.kept : weights.kept.narrow(comm_.rank() * kept, kept);
     }
   }
-  state_ = make_frozen_weights(
-      std::move(slices),
-      {.dtype = dtype_, .code = code_, .name = [this](int id) { return spec_of(id)->name; }},
-      streams_, slots_);
+  state_ = make_frozen_weights(std::move(slices),
+                               {.dtype = key_.dtype,
+                                .code = key_.code,
+                                .name = [this](int id) { return spec_of(id)->name; }},
+                               streams_, slots_);
 }
 
 std::span<const Tensor> ShardGroup::auxiliary_of_state() const {
@@ -61,7 +62,7 @@ std::vector<StateSlice> ShardGroup::state_slices() const {
     }
     made.fields = fields_of(b, shard_rank());
     if (options_.offloads_state()) continue;
-    made.grad = whole_state ? grads_->whole(b) : grads_->slice(b);
+    made.grad = grads_->gradient(b);
     if (whole_state) made.own = {.begin = comm_.rank() * slice, .numel = slice};
   }
   return slices;
@@ -69,31 +70,32 @@ std::vector<StateSlice> ShardGroup::state_slices() const {
 
 std::unique_ptr<OptimizerStateStore> ShardGroup::make_state(const OffloadPlace& offload,
                                                             std::string name) const {
-  StateOptions state{.slots = slot_specs_,
-                     .grad_dtype = options_.grad_slice_dtype,
-                     .master_dtype = options_.masters == Masters::kWeights ? dtype_ : DType::kF32,
-                     .weight_dtype = dtype_,
-                     .name = std::move(name)};
+  StateOptions state{
+      .slots = slot_specs_,
+      .grad_dtype = options_.wire.slice_dtype,
+      .master_dtype = options_.state.masters == Masters::kWeights ? key_.dtype : DType::kF32,
+      .weight_dtype = key_.dtype,
+      .name = std::move(name)};
   const std::vector<StateSlice> slices = state_slices();
   if (!options_.offloads_state()) return make_device_state(state, slices, streams_.compute);
-  const bool swaps = options_.policy.state.tier == Tier::kNvme;
-  DS_CHECK(!options_.update_ahead || (!sees_parameters_ && offload.updater != nullptr),
+  const bool swaps = options_.placement.policy.state.tier == Tier::kNvme;
+  DS_CHECK(!options_.state.update_ahead || (!sees_parameters_ && offload.updater != nullptr),
            "zero: an update ahead of the norm is element by element, by an updater");
   DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
   DS_CHECK(
-      options_.offload_ratio >= 1 || !sees_parameters_,
+      options_.state.offload_ratio >= 1 || !sees_parameters_,
       "zero: {} of the state of an optimizer that sees whole parameters is offloaded, expected "
       "all of it",
-      options_.offload_ratio);
+      options_.state.offload_ratio);
   if (!sees_parameters_) {
     state.part_numel =
-        options_.sub_group_numel > 0 ? options_.sub_group_numel : largest_field(slices);
+        options_.state.sub_group_numel > 0 ? options_.state.sub_group_numel : largest_field(slices);
   }
   const HostPlace host{
       .stream = *offload.host,
-      .pinned = options_.pin_memory ? offload.pinned : nullptr,
-      .updater = options_.update_ahead || options_.zenflow ? offload.updater : nullptr};
-  if (options_.zenflow) return make_zenflow_state(state, slices, host);
+      .pinned = options_.state.pin_memory ? offload.pinned : nullptr,
+      .updater = options_.state.update_ahead || options_.state.zenflow ? offload.updater : nullptr};
+  if (options_.state.zenflow) return make_zenflow_state(state, slices, host);
   const auto beside = [&](const StateOptions& of) {
     if (!swaps) {
       return make_host_state(of, slices, streams_.compute, host);
@@ -102,12 +104,12 @@ std::unique_ptr<OptimizerStateStore> ShardGroup::make_state(const OffloadPlace& 
     return make_nvme_state(
         of, slices, streams_.compute, host,
         {.open = offload.open_swap, .account = *offload.nvme, .disk = offload.disk},
-        options_.rolling);
+        options_.state.rolling);
   };
-  if (options_.offload_ratio >= 1) return beside(state);
+  if (options_.state.offload_ratio >= 1) return beside(state);
   StateOptions first = state;
-  first.share = {.first = 0, .last = options_.offload_ratio};
-  state.share = {.first = options_.offload_ratio, .last = 1};
+  first.share = {.first = 0, .last = options_.state.offload_ratio};
+  state.share = {.first = options_.state.offload_ratio, .last = 1};
   return make_split_state(beside(first), make_device_state(state, slices, streams_.compute));
 }
 

@@ -30,18 +30,19 @@ std::vector<ZenflowMatrix> matrices_of(std::span<const ShardGroup::Param> params
 
 std::unique_ptr<OptimizerStateStore> ShardGroup::make_zenflow_state(
     const StateOptions& state, std::span<const StateSlice> slices, const HostPlace& host) const {
-  DS_CHECK(!sees_parameters_ && !options_.update_ahead && options_.offload_ratio >= 1 &&
-               options_.policy.state.tier == Tier::kHost,
+  DS_CHECK(!sees_parameters_ && !options_.state.update_ahead && options_.state.offload_ratio >= 1 &&
+               options_.placement.policy.state.tier == Tier::kHost,
            "zero: ZenFlow is of state that is all on the host, element by element, and not updated "
            "ahead");
   return std::make_unique<ZenflowStateStore>(
-      state, *options_.zenflow, slices, matrices_of(params_, options_.zenflow->topk_ratio),
+      state, *options_.state.zenflow, slices,
+      matrices_of(params_, options_.state.zenflow->topk_ratio),
       ZenflowStateStore::Place{comm_, streams_.compute, host});
 }
 
 // ZenFlow's are the last.
 int ShardGroup::seen_slot() const {
-  const bool has_one = trains_ && options_.zenflow && options_.zenflow->overlaps;
+  const bool has_one = key_.trains && options_.state.zenflow && options_.state.zenflow->overlaps;
   return has_one ? narrow<int>(slot_specs_.size()) - 1 : -1;
 }
 

@@ -13,6 +13,7 @@
 
 #include "comm/shm/group.h"
 #include "comm/shm/process_world.h"
+#include "core/text/hex.h"
 #include "core/text/secrecy.h"
 #include "core/values/index.h"
 
@@ -278,9 +279,7 @@ std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, 
 std::string random_shm_name() {
   std::array<std::byte, 16> bytes{};
   fill_random(bytes);
-  std::string name = "dslaunch-";
-  for (const std::byte byte : bytes) name += fmt::format("{:02x}", std::to_integer<int>(byte));
-  return name;
+  return "dslaunch-" + hex(bytes);
 }
 
 }  // namespace ds

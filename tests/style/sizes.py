@@ -1,6 +1,6 @@
 """Checks the size limits: a file has at most 600 lines, a function at most 70, a folder at most 35 files of its own, a
-constructor at most 5 arguments, a class at most 20 members and a struct 25, and no file is named after nothing (utils,
-helpers, common, misc, manager).
+constructor at most 5 arguments, a class at most 20 members and a struct 25, a class at most 20 public methods, and no file is
+named after nothing (utils, helpers, common, misc, manager). Classes that have more methods are listed; their numbers only fall.
 
 usage: sizes.py SOURCE_DIR
 
@@ -18,13 +18,15 @@ from sources import FOLDERS, SUFFIXES
 
 MAX_FILE, MAX_FUNCTION, MAX_FILES, MAX_ARGUMENTS = 600, 70, 35, 5
 MAX_MEMBERS = {"class": 20, "struct": 25}
+MAX_METHODS = 20
+METHODS_TODAY = {"ds::Engine": 32, "ds::ShardGroup": 29, "ds::Value": 30, "ds::chat::Value": 23}
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|\.|$)")
 
 
 def tags(root, ctags):
     """Functions, prototypes and members of all sources, as Universal Ctags finds them."""
     folders = [folder for folder in FOLDERS if (root / folder).is_dir()]
-    ran = subprocess.run([ctags, "--languages=C++", "--langmap=C++:+.cu.cuh.inl", "--c++-kinds=fpm", "--fields=+neSsk",
+    ran = subprocess.run([ctags, "--languages=C++", "--langmap=C++:+.cu.cuh.inl", "--c++-kinds=fpm", "--fields=+neSska",
                           "--output-format=json", "-f", "-", "--recurse", *folders], cwd=root, capture_output=True,
                          text=True, check=True)
     return list(map(json.loads, ran.stdout.splitlines()))
@@ -66,6 +68,28 @@ def large_types(found):
             yield f"{path}: {owner.split('::')[-1]} has {count} members, at most {most}"
 
 
+def method_counts(found):
+    """Public methods by class, without those that make, end and copy it; overloads count one by one."""
+    counts = collections.Counter()
+    for tag in found:
+        owner, name = tag.get("scope", ""), tag["name"]
+        makes = name.lstrip("~ ") == owner.split("::")[-1] or name == "operator ="
+        is_own = tag["kind"] in ("function", "prototype") and tag.get("scopeKind") == "class" and not makes
+        if is_own and tag.get("access") == "public" and not tag["path"].startswith("tests/"):
+            counts[owner] += 1
+    return counts
+
+
+def wide_classes(counts):
+    for owner, count in sorted(counts.items()):
+        most = METHODS_TODAY.get(owner, MAX_METHODS)
+        if count > most:
+            yield f"{owner} has {count} public methods, at most {most}"
+    for owner, listed in METHODS_TODAY.items():
+        if counts[owner] < listed:
+            yield f"tests/style/sizes.py: {owner} has {counts[owner]} public methods now, and {listed} in the list"
+
+
 def violations(root):
     for folder in FOLDERS:
         for path in [root / folder, *sorted((root / folder).rglob("*"))]:
@@ -91,7 +115,8 @@ def main():
     found = list(violations(root))
     if ctags:
         known = tags(root, ctags)
-        found += [*long_functions(known), *long_constructors(known), *large_types(known)]
+        found += [*long_functions(known), *long_constructors(known), *large_types(known),
+                  *wide_classes(method_counts(known))]
     print("\n".join(found) or "sizes: no violation" + ("" if ctags else "; no Universal Ctags, so no function was looked at"))
     return 1 if found else 0 if ctags else 77
 

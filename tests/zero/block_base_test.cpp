@@ -39,12 +39,9 @@ ParamSpec spec_of(size_t i, DType dtype) {
 }
 
 ZeroOptions options_of(int stage, const kernels::BlockCode& code) {
-  return {.policy = zero_policy(stage),
-          .bucket_numel = 100'000,
-          .persistence_numel = 1000,
-          .gather = {},
-          .base_code = code,
-          .slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}};
+  return {.layout = {.bucket_numel = 100'000, .persistence_numel = 1000, .base_code = code},
+          .placement = {.policy = zero_policy(stage)},
+          .state = {.slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}}};
 }
 
 // Calls work with a store of these on each rank.
@@ -75,8 +72,8 @@ Weights begun(int ranks, int stage, const kernels::BlockCode& code, DType dtype)
   std::mutex mutex;
   on_ranks(ranks, options_of(stage, code), dtype,
            [&](ShardedStore& store, Stream& stream, int rank) {
-             store.initialize(7);
-             store.begin_step();
+             store.state().initialize(7);
+             store.step().begin();
              store.begin_micro_step();
              Weights weights = weights_of(store);
              const ParamId last = store.count() - 1;
@@ -151,25 +148,25 @@ TEST_CASE("a base in codes is shown and restored in fp32, and stays as it is", "
     for (const int stage : {0, 1, 3}) {
       on_ranks(2, options_of(stage, code), DType::kBF16,
                [&](ShardedStore& store, Stream& stream, int) {
-                 store.initialize(3);
+                 store.state().initialize(3);
                  const Weights before = weights_of(store);
                  std::vector<std::vector<float>> shown;
-                 store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
+                 store.state().visit_owned(Visit::kSave, [&](OwnedPart& part) {
                    shown.push_back(testing::floats_of(part.master));
                  });
-                 store.initialize(4);
+                 store.state().initialize(4);
                  test::require(weights_of(store) != before, "other seeds give equal weights");
                  size_t next = 0;
-                 store.visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+                 store.state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
                    const std::vector<float>& values = shown.at(next++);
                    kernels::cast(stream,
                                  testing::upload(values, {narrow<int64_t>(values.size())}, stream),
                                  part.master);
                  });
-                 store.restore_from_owned();
+                 store.state().restore_from_owned();
                  test::require(weights_of(store) == before, "a restored base is another one");
                  next = 0;
-                 store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
+                 store.state().visit_owned(Visit::kSave, [&](OwnedPart& part) {
                    test::require(testing::floats_of(part.master) == shown.at(next++),
                                  "a restored base is shown as another one");
                  });
@@ -183,9 +180,9 @@ TEST_CASE("numbers that codes cannot stand for are refused, by the names of para
   for (const float bad : {std::numeric_limits<float>::infinity(), 100.0F}) {
     on_ranks(1, options_of(0, kCodes.front()), DType::kF32,
              [&](ShardedStore& store, Stream& stream, int) {
-               store.initialize(3);
+               store.state().initialize(3);
                const auto spoil = [&] {
-                 store.visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+                 store.state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
                    std::vector<float> values = testing::floats_of(part.master);
                    values[5] = bad;
                    kernels::cast(stream, testing::upload(values, part.master.shape(), stream),

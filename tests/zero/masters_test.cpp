@@ -54,15 +54,12 @@ class Rank {
       : optimizer_(make_optimizer(run.optimizer)),
         own_(world),
         mesh_(Mesh::over(own_.comm(), {.data = world.size()})),
-        store_({.policy = zero_policy(run.stage),
-                .bucket_numel = 130,
-                .persistence_numel = 10,
-                .gather = {},
-                .grad_slice_dtype = run.dtype,
-                .slots = {},
-                .optimizer = optimizer_.get(),
-                .masters = Masters::kWeights,
-                .rounding_seed = run.rounding_seed},
+        store_({.layout = {.bucket_numel = 130, .persistence_numel = 10},
+                .placement = {.policy = zero_policy(run.stage)},
+                .state = {.optimizer = optimizer_.get(),
+                          .masters = Masters::kWeights,
+                          .rounding_seed = run.rounding_seed},
+                .wire = {.slice_dtype = run.dtype}},
                mesh_, {own_.stream(), own_.stream()}, own_.comm().memory()) {
     for (size_t p = 0; p < params().size(); ++p) {
       store_.add({.name = params()[p].first,
@@ -78,14 +75,14 @@ class Rank {
 
   void train(int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; ++step) {
-      store_.begin_step();
+      store_.step().begin();
       store_.begin_micro_step();
       for (ParamId id = store_.count() - 1; id >= 0; --id) contribute(id, step);
       store_.end_micro_step();
       store_.reduce_gradients();
-      store_.update(*optimizer_,
-                    testing::scalars_of(own_.stream(), optimizer_->inputs({.lr = kRate}, step)));
-      store_.publish();
+      store_.step().update(
+          *optimizer_, testing::scalars_of(own_.stream(), optimizer_->inputs({.lr = kRate}, step)));
+      store_.step().publish();
     }
   }
 
@@ -124,7 +121,7 @@ class Rank {
   }
   template <class Each>
   void exchange(Visit what, const Each& each) {
-    store_.visit_owned(what, [&](OwnedPart& part) {
+    store_.state().visit_owned(what, [&](OwnedPart& part) {
       for (int slot = -1; slot < narrow<int>(part.slots.size()); ++slot) {
         Tensor& tensor = slot < 0 ? part.master : nth(part.slots, slot);
         Floats values = testing::floats_of(tensor);
@@ -138,7 +135,7 @@ class Rank {
         own_.stream().synchronize();
       }
     });
-    if (what == Visit::kRestore) store_.restore_from_owned();
+    if (what == Visit::kRestore) store_.state().restore_from_owned();
   }
 
   const std::unique_ptr<Optimizer> optimizer_;

@@ -78,19 +78,17 @@ class Rank {
       : optimizer_(make_optimizer(config)),
         own_(world),
         mesh_(Mesh::over(own_.comm(), {.data = world.size()})),
-        store_({.policy = zero_policy(0),
-                .bucket_numel = 130,
-                .gather = {},
-                .reduce = Reduce::kIfAsked,
-                .slots = {},
-                .optimizer = optimizer_.get()},
+        store_({.layout = {.bucket_numel = 130},
+                .placement = {.policy = zero_policy(0)},
+                .state = {.optimizer = optimizer_.get()},
+                .wire = {.reduce = Reduce::kIfAsked}},
                mesh_, {own_.stream(), own_.stream()}, own_.comm().memory()) {
     const std::vector<int64_t>& sizes = testing::onebit_sizes();
     for (size_t p = 0; p < sizes.size(); ++p) {
       store_.add({.name = fmt::format("p{}", p), .shape = {sizes[p]}, .unit = narrow<int>(p) / 2});
     }
     store_.seal();
-    store_.visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+    store_.state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
       Floats values = testing::floats_of(part.master);
       for (const ShardField& field : part.fields) {
         for (int64_t i = 0; i < field.numel; ++i) {
@@ -100,25 +98,25 @@ class Rank {
       own_.stream().copy(values.data(), part.master.address(), part.master.bytes());
       own_.stream().synchronize();
     });
-    store_.restore_from_owned();
+    store_.state().restore_from_owned();
   }
 
   void step(int64_t number, uint32_t skip = 0) {
     const GradientsOf gradients = optimizer_->gradients_at(number);
-    store_.begin_step(gradients);
+    store_.step().begin(gradients);
     store_.begin_micro_step();
     for (ParamId id = store_.count() - 1; id >= 0; --id) contribute(id, number);
     store_.end_micro_step();
     store_.reduce_gradients();
     const float scale =
         gradients == GradientsOf::kOwnRank ? static_cast<float>(own_.comm().size()) : 1.0F;
-    store_.update(
+    store_.step().update(
         *optimizer_,
         testing::scalars_of(own_.stream(),
                             optimizer_->inputs({.lr = testing::onebit_rate(number)}, number),
                             {.grad_scale = scale, .skip = skip}),
         {.update = number, .rate = testing::onebit_rate});
-    store_.publish();
+    store_.step().publish();
   }
 
   std::vector<Floats> weights() {
@@ -136,7 +134,8 @@ class Rank {
         for (const Tensor& slot : shard.slots) append(all, slot);
       }
     }
-    store_.visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) { append(all, part.values); });
+    store_.state().visit_auxiliary(Visit::kRestore,
+                                   [&](AuxiliaryPart& part) { append(all, part.values); });
     return all;
   }
 

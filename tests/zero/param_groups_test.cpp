@@ -48,21 +48,19 @@ class Rank {
       : job_(job),
         own_(world),
         mesh_(Mesh::over(own_.comm(), job.sizes)),
-        store_({.policy = policy_of(job),
-                .bucket_numel = 150,
-                .persistence_numel = 10,
-                .gather = {},
-                .slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}},
+        store_({.layout = {.bucket_numel = 150, .persistence_numel = 10},
+                .placement = {.policy = policy_of(job)},
+                .state = {.slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}}},
                mesh_, {own_.stream(), own_.stream()}, own_.comm().memory()) {
     for (const ParamSpec& spec : job.params(mesh_)) store_.add(spec);
     store_.seal();
-    store_.initialize(99);
+    store_.state().initialize(99);
   }
 
   void train(int steps) {
     const auto adam = make_adam({.weight_decay = 0.1});
     for (int step = 1; step <= steps; ++step) {
-      store_.begin_step();
+      store_.step().begin();
       store_.begin_micro_step();
       for (ParamId id = store_.count() - 1; id >= 0; --id) {
         if (store_.spec(id).trains) contribute(id, step);
@@ -71,10 +69,10 @@ class Rank {
       store_.reduce_gradients();
       const StepScalars scalars =
           testing::scalars_of(own_.stream(), adam->inputs({.lr = 0.01}, step), {});
-      store_.add_sum_of_squares(scalars.squares());
+      store_.step().add_sum_of_squares(scalars.squares());
       squares_ += *testing::host_copy(scalars.squares()).data<double>();
-      store_.update(*adam, scalars);
-      store_.publish();
+      store_.step().update(*adam, scalars);
+      store_.step().publish();
     }
   }
 
@@ -114,9 +112,9 @@ class Rank {
   }
 
   void count(Visit what, std::map<std::string, std::vector<int>>& counts) {
-    const auto announced = store_.owned_fields(what);
+    const auto announced = store_.state().owned_fields(what);
     size_t next = 0;
-    store_.visit_owned(what, [&](OwnedPart& part) {
+    store_.state().visit_owned(what, [&](OwnedPart& part) {
       require(announced.at(next++) == part.fields, "other fields than announced");
       for (const ShardField& field : part.fields) {
         const ParamSpec& spec = store_.spec(field.param);
@@ -388,9 +386,9 @@ TEST_CASE("what is frozen shares no group with what trains, and sends no gradien
   ParamSpec frozen = table;
   frozen.trains = false;
   ZeroOptions options;
-  options.policy = zero_policy(0);
-  options.grad_wire_dtype = DType::kBF16;
-  options.sparse_tokens = 4;
+  options.placement.policy = zero_policy(0);
+  options.wire.dtype = DType::kBF16;
+  options.wire.sparse_tokens = 4;
   const GroupKey of_table = group_key(table, options), of_frozen = group_key(frozen, options);
   CHECK_FALSE(of_table == of_frozen);
   CHECK(of_table.wire == DType::kBF16);
@@ -410,7 +408,7 @@ TEST_CASE("a store refuses a gradient of what does not train", "[zero]") {
                       },
                   .sample = own_sample};
     Rank rank(job, world);
-    rank.store().begin_step();
+    rank.store().step().begin();
     rank.store().begin_micro_step();
     std::string why;
     try {
@@ -426,8 +424,8 @@ TEST_CASE("an expert is not sharded over neighbours", "[zero]") {
   ParamSpec expert = spec_of("moe", {4});
   expert.group = ParamGroup::kExpert;
   ZeroOptions options;
-  options.policy = zero_policy(1);
-  options.policy.shard_over = Axis::kShard;
+  options.placement.policy = zero_policy(1);
+  options.placement.policy.shard_over = Axis::kShard;
   CHECK_THROWS_AS(group_key(expert, options), Unsupported);
   CHECK_THROWS_WITH(group_key(expert, options), Catch::Contains("moe is an expert's"));
   CHECK(group_key(spec_of("dense", {4}), options).summed == std::vector{Axis::kReplica});
@@ -438,12 +436,12 @@ TEST_CASE("gradients of the named kinds of modules travel in another dtype", "[z
   linear.module = ModuleKind::kLinear;
   table.module = ModuleKind::kEmbedding;
   ZeroOptions options;
-  options.policy = zero_policy(1);
+  options.placement.policy = zero_policy(1);
   CHECK(group_key(linear, options) == group_key(table, options));
-  options.grad_wire_dtype = DType::kBF16;
+  options.wire.dtype = DType::kBF16;
   CHECK(group_key(linear, options).wire == DType::kBF16);
   CHECK(group_key(linear, options) == group_key(table, options));
-  options.wire_modules = {ModuleKind::kLinear};
+  options.wire.modules = {ModuleKind::kLinear};
   CHECK(group_key(linear, options).wire == DType::kBF16);
   CHECK(group_key(table, options).wire == std::nullopt);
 }

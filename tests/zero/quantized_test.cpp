@@ -127,11 +127,9 @@ Seen micro_step(Communicator& world, const ZeroPlusPlus& how, int near, DType dt
   Mesh mesh = traced_mesh(own.comm(), {.data = world.size(), .shard = cuts ? near : 1}, volume);
   ZeroPolicy policy = zero_policy(3);
   policy.plus_plus = how;
-  ShardedStore store({.policy = policy,
-                      .bucket_numel = kSlice * world.size(),
-                      .persistence_numel = 10,
-                      .gather = {},
-                      .slots = {{.name = "exp_avg"}}},
+  ShardedStore store({.layout = {.bucket_numel = kSlice * world.size(), .persistence_numel = 10},
+                      .placement = {.policy = policy},
+                      .state = {.slots = {{.name = "exp_avg"}}}},
                      mesh, {own.stream(), own.stream()}, own.comm().memory());
   const auto add = [&](const char* name, const Shape& shape, int unit) {
     return store.add({.name = name,
@@ -144,14 +142,14 @@ Seen micro_step(Communicator& world, const ZeroPlusPlus& how, int near, DType dt
                                     add("b", Shape({kSlice, world.size()}), 1),
                                     add("small", Shape({8}), 1)};
   store.seal();
-  store.initialize(7);
+  store.state().initialize(7);
   Seen seen;
   const auto see = [&](ParamId id, auto& into) {
     const Lease lease = store.acquire(id);
     into[store.spec(id).name] = testing::floats_of(lease.weight());
   };
   volume.reset();
-  store.begin_step();
+  store.step().begin();
   store.begin_micro_step();
   for (const ParamId id : params) see(id, seen.forward);
   for (const ParamId id : {params[2], params[1], params[0]}) {
@@ -164,7 +162,7 @@ Seen micro_step(Communicator& world, const ZeroPlusPlus& how, int near, DType dt
   store.reduce_gradients();
   seen.traffic = volume.totals();
   for (const ParamId id : params) see(id, seen.evaluated);
-  store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
+  store.state().visit_owned(Visit::kSave, [&](OwnedPart& part) {
     const std::vector<float> values = testing::floats_of(part.master);
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = store.spec(field.param);
@@ -270,8 +268,8 @@ TEST_CASE("ZeRO++ is refused where it has no meaning", "[zero]") {
   const auto seal = [](Communicator& world, ZeroPolicy policy) {
     test::RankStream own(world);
     Mesh mesh = Mesh::over(world, {.data = 2, .shard = 2});
-    ShardedStore store({.policy = policy, .gather = {}, .slots = {}}, mesh,
-                       {own.stream, own.stream}, world.memory());
+    ShardedStore store({.placement = {.policy = policy}}, mesh, {own.stream, own.stream},
+                       world.memory());
     store.add({.name = "a", .shape = Shape({64})});
     store.seal();
   };

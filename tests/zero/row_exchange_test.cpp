@@ -72,14 +72,12 @@ Seen two_steps(Communicator& world, const Case& c, int64_t tokens) {
     return std::make_unique<TracedComm>(group, std::string(to_string(axis)),
                                         TracedComm::Sinks{.volume = &volume});
   });
-  ShardedStore store({.policy = zero_policy(0),
-                      .bucket_numel = 500,
-                      .gather = {},
-                      .grad_slice_dtype = c.slice,
-                      .grad_wire_dtype = c.wire,
-                      .sparse_tokens = tokens,
-                      .micro_steps = c.micro_steps,
-                      .slots = {}},
+  ShardedStore store({.layout = {.bucket_numel = 500},
+                      .placement = {.policy = zero_policy(0)},
+                      .wire = {.slice_dtype = c.slice,
+                               .dtype = c.wire,
+                               .sparse_tokens = tokens,
+                               .micro_steps = c.micro_steps}},
                      mesh, {own.stream(), own.stream()}, own.comm().memory());
   const ParamId table = store.add({.name = "table",
                                    .shape = Shape({kVocabulary, kWidth}),
@@ -89,7 +87,7 @@ Seen two_steps(Communicator& world, const Case& c, int64_t tokens) {
   store.seal();
   for (int step = 0; step < 2; ++step) {
     volume.reset();
-    store.begin_step();
+    store.step().begin();
     for (int micro = 0; micro < c.micro_steps; ++micro) {
       store.begin_micro_step();
       const int number = 10 * step + micro;
@@ -165,7 +163,7 @@ TEST_CASE("a row travels with its number, as many as a micro-batch has tokens", 
 
 TEST_CASE("where rows would be more than the whole, the whole travels", "[zero]") {
   const ParamSpec table{.name = "t", .shape = Shape({100, 8}), .looked_up = true};
-  ZeroOptions options{.policy = zero_policy(0), .gather = {}, .sparse_tokens = 50, .slots = {}};
+  ZeroOptions options{.placement = {.policy = zero_policy(0)}, .wire = {.sparse_tokens = 50}};
   const auto touched = [&](int ranks) {
     return touched_rows(table, 1, group_key(table, options), options, ranks);
   };
@@ -173,18 +171,18 @@ TEST_CASE("where rows would be more than the whole, the whole travels", "[zero]"
   CHECK(touched(3) == TouchedRows{.columns = 8, .at_most = 50});
   CHECK_FALSE(touched(4).any());
   CHECK_FALSE(touched(1).any());
-  options.sparse_tokens = 1000;
+  options.wire.sparse_tokens = 1000;
   CHECK_FALSE(touched(2).any());
-  options.sparse_tokens = 5;
+  options.wire.sparse_tokens = 5;
   CHECK(touched(4) == TouchedRows{.columns = 8, .at_most = 5});
   CHECK_FALSE(touched_rows(table, 2, group_key(table, options), options, 4).any());  // tied
   ParamSpec other = table;
   other.looked_up = false;
   CHECK_FALSE(touched_rows(other, 1, group_key(other, options), options, 4).any());
-  options.policy = zero_policy(1);
+  options.placement.policy = zero_policy(1);
   CHECK_FALSE(touched(4).any());
-  options.policy = zero_policy(0);
-  options.reduce = Reduce::kStepEnd;
+  options.placement.policy = zero_policy(0);
+  options.wire.reduce = Reduce::kStepEnd;
   CHECK_FALSE(touched(4).any());
 }
 
@@ -194,11 +192,11 @@ TEST_CASE("a table of which nobody says the rows is named", "[zero]") {
   test::run_ranks(2, [&](Communicator& world) {
     test::RankStream own(world);
     Mesh mesh = Mesh::over(world, {.data = 2});
-    ShardedStore store({.policy = zero_policy(0), .gather = {}, .sparse_tokens = 2, .slots = {}},
+    ShardedStore store({.placement = {.policy = zero_policy(0)}, .wire = {.sparse_tokens = 2}},
                        mesh, {own.stream, own.stream}, world.memory());
     const ParamId table = store.add({.name = "t", .shape = Shape({100, 8}), .looked_up = true});
     store.seal();
-    store.begin_step();
+    store.step().begin();
     store.begin_micro_step();
     GradSlot slot = store.grad_slot(table);
     kernels::fill(own.stream, slot.grad, 1.0F);

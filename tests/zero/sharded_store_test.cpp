@@ -31,13 +31,11 @@ const std::vector<std::pair<Shape, int>> kParams{
     {Shape{37, 5}, 0}, {Shape{64}, 1}, {Shape{3}, 1}, {Shape{200}, 1}, {Shape{11, 11}, 2}};
 
 ZeroOptions options_of(const Case& c) {
-  return {.policy = zero_policy(c.stage),
-          .bucket_numel = 150,
-          .persistence_numel = c.persistence_numel,
-          .gather = c.gather,
-          .grad_slice_dtype = DType::kF32,
-          .micro_steps = c.micro_steps,
-          .slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}};
+  return {
+      .layout = {.bucket_numel = 150, .persistence_numel = c.persistence_numel, .gather = c.gather},
+      .placement = {.policy = zero_policy(c.stage)},
+      .state = {.slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}},
+      .wire = {.slice_dtype = DType::kF32, .micro_steps = c.micro_steps}};
 }
 
 void add_params(ShardedStore& store, DType dtype) {
@@ -108,24 +106,24 @@ Outcome train(const Case& c, int steps) {
     Mesh mesh = Mesh::over(comm, {.data = comm.size()});
     ShardedStore store(options_of(c), mesh, {stream, stream}, comm.memory());
     add_params(store, c.dtype);
-    store.initialize(99);
+    store.state().initialize(99);
     const auto adam = make_adam({.weight_decay = 0.1});
     std::vector<double> norms;
     for (int step = 1; step <= steps; ++step) {
-      store.begin_step();
+      store.step().begin();
       for (int micro = 0; micro < c.micro_steps; ++micro) {
         micro_step(store, stream, (step * c.micro_steps + micro) * c.ranks + comm.rank());
         if (c.gather.live_numel > 0 && step == 1 && micro == 0) {
-          store.follow(plan_gathers(store.recorded_events(), store.bucket_numel(), c.gather));
+          store.gathers().follow(store.gathers().plan(c.gather));
         }
       }
       store.reduce_gradients();
       const StepScalars scalars =
           testing::scalars_of(stream, adam->inputs({.lr = 0.01}, step), {.grad_scale = 0.5F});
-      store.add_sum_of_squares(scalars.squares());
+      store.step().add_sum_of_squares(scalars.squares());
       norms.push_back(*testing::host_copy(scalars.squares()).data<double>());
-      store.update(*adam, scalars);
-      store.publish();
+      store.step().update(*adam, scalars);
+      store.step().publish();
     }
     Weights weights = weights_of(store);
     const std::lock_guard lock(outcome_mutex);
@@ -158,7 +156,7 @@ TEST_CASE("each slot of the optimizer has the dtype that was asked for, and is s
       Stream& stream = rank.stream();
       Mesh mesh = Mesh::over(comm, {.data = comm.size()});
       ZeroOptions options = options_of({.stage = stage});
-      options.slots = {{.name = "first", .dtype = DType::kBF16}, {.name = "second"}};
+      options.state.slots = {{.name = "first", .dtype = DType::kBF16}, {.name = "second"}};
       ShardedStore store(options, mesh, {stream, stream}, comm.memory());
       add_params(store, DType::kF32);
       const auto check_slots = [](const Tensor& master, const std::vector<Tensor>& slots,
@@ -171,10 +169,10 @@ TEST_CASE("each slot of the optimizer has the dtype that was asked for, and is s
       for (const Shard& shard : store.groups().front()->shards()) {
         check_slots(shard.master, shard.slots, DType::kBF16);
       }
-      store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
+      store.state().visit_owned(Visit::kSave, [&](OwnedPart& part) {
         check_slots(part.master, part.slots, DType::kF32);  // as checkpoints have them
       });
-      store.restore_from_owned();
+      store.state().restore_from_owned();
     });
   }
 }
@@ -259,7 +257,7 @@ TEST_CASE("initial weights have the same bits with one thread and with eight", "
                    .init = {.kind = Initializer::Kind::kNormal, .extent = 0.5F}});
       }
       store.seal();
-      store.initialize(99);
+      store.state().initialize(99);
       weights = weights_of(store);
     });
     return weights;
@@ -286,10 +284,11 @@ TEST_CASE("every element is visited once by one rank, and the parts are known be
       Mesh mesh = Mesh::over(comm, {.data = comm.size()});
       ShardedStore store(options_of({.stage = stage}), mesh, {stream, stream}, comm.memory());
       add_params(store, DType::kBF16);
-      const std::vector<std::vector<ShardField>> announced = store.owned_fields(Visit::kSave);
+      const std::vector<std::vector<ShardField>> announced =
+          store.state().owned_fields(Visit::kSave);
       std::vector<std::vector<ShardField>> met;
       const std::lock_guard lock(mutex);
-      store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
+      store.state().visit_owned(Visit::kSave, [&](OwnedPart& part) {
         met.push_back(part.fields);
         if (part.slots.size() != 2) throw InternalError("a part without its slots");
         for (const ShardField& field : part.fields) {
@@ -319,15 +318,16 @@ TEST_CASE("state written out by slices and read back gives the same continuation
       ShardedStore b(options_of({.stage = stage}), mesh, {stream, stream}, comm.memory());
       add_params(a, DType::kF32);
       add_params(b, DType::kF32);
-      a.initialize(1);
-      b.initialize(2);
+      a.state().initialize(1);
+      b.state().initialize(2);
       std::vector<Tensor> from;
-      a.visit_owned(Visit::kSave, [&](OwnedPart& part) { from.push_back(part.master); });
+      a.state().visit_owned(Visit::kSave, [&](OwnedPart& part) { from.push_back(part.master); });
       size_t next = 0;
-      b.visit_owned(Visit::kRestore,
-                    [&](OwnedPart& part) { kernels::cast(stream, from.at(next++), part.master); });
+      b.state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+        kernels::cast(stream, from.at(next++), part.master);
+      });
       if (next != from.size()) throw InternalError("the stores have different parts");
-      b.restore_from_owned();
+      b.state().restore_from_owned();
       if (weights_of(a) != weights_of(b)) {
         throw InternalError(fmt::format("stage {}: weights differ after restore", stage));
       }
@@ -343,11 +343,65 @@ TEST_CASE("a parameter that gets too few or too many contributions is an error",
     Mesh mesh = Mesh::over(comm, {.data = comm.size()});
     ShardedStore store(options_of({}), mesh, {stream, stream}, comm.memory());
     add_params(store, DType::kF32);
-    store.initialize(1);
+    store.state().initialize(1);
+    store.step().begin();
     store.begin_micro_step();
     contribute(store, stream, 0, 0);
     CHECK_THROWS_WITH(store.end_micro_step(), Catch::Contains("parameter 1: 0 contributions"));
     CHECK_THROWS_WITH(store.add({.name = "late", .shape = {1}}), Catch::Contains("after seal"));
+  });
+}
+
+TEST_CASE("what comes too early in a step is named", "[zero]") {
+  test::run_ranks(1, [&](Communicator& comm) {
+    test::RankStream own(comm);
+    Mesh mesh = Mesh::over(comm, {.data = 1});
+    ShardedStore store({.placement = {.policy = zero_policy(1)},
+                        .state = {.slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}}},
+                       mesh, {own.stream, own.stream}, comm.memory());
+    store.add({.name = "w", .shape = Shape({8})});
+    store.seal();
+    store.state().initialize(1);
+    const auto adam = make_adam({});
+    const StepScalars scalars(1, own.stream);
+    StoreStep& step = store.step();
+    const auto refused = [&](std::string_view why, const std::function<void()>& call) {
+      try {
+        call();
+      } catch (const InternalError& error) {
+        return test::require(std::string_view(error.what()).find(why) != std::string_view::npos,
+                             "said '{}' instead of '{}'", error.what(), why);
+      }
+      throw InternalError(fmt::format("it went through: {}", why));
+    };
+    const auto contribute = [&] {
+      store.begin_micro_step();
+      GradSlot slot = store.grad_slot(0);
+      kernels::fill(own.stream, slot.grad, 1.0F);
+      store.grad_ready(0);
+      store.end_micro_step();
+    };
+    refused("a micro-step is due when a step has begun, and no step has begun",
+            [&] { store.begin_micro_step(); });
+    step.begin();
+    refused("the norm of gradients is due when gradients were reduced, and a step has begun",
+            [&] { step.add_sum_of_squares(scalars.squares()); });
+    contribute();
+    refused("the update is due when gradients were reduced", [&] { step.update(*adam, scalars); });
+    store.reduce_gradients();
+    refused(
+        "a micro-step that is repeated is due when a step has begun, and gradients were reduced",
+        [&] { step.repeat_micro_step(); });
+    refused("the reduction of gradients is due when a step has begun",
+            [&] { store.reduce_gradients(); });
+    refused("what publishes weights is due when weights were updated", [&] { step.publish(); });
+    step.begin();  // a step may be left at any place
+    contribute();
+    store.reduce_gradients();
+    step.update(*adam, testing::scalars_of(own.stream, adam->inputs({.lr = 0.01}, 1), {}));
+    step.publish();
+    refused("what publishes weights is due when weights were updated, and no step has begun",
+            [&] { step.publish(); });
   });
 }
 

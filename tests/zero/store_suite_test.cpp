@@ -44,8 +44,8 @@ Subject plain(Stream& stream) {
 Subject sharded(int stage, Mesh& mesh, Stream& stream, MemoryResource* host = nullptr) {
   ZeroPolicy policy = zero_policy(stage);
   if (host != nullptr) policy.params.tier = Tier::kHost;
-  ZeroOptions options{
-      .policy = policy, .bucket_numel = 150, .persistence_numel = 10, .gather = {}, .slots = {}};
+  ZeroOptions options{.layout = {.bucket_numel = 150, .persistence_numel = 10},
+                      .placement = {.policy = policy}};
   auto store = std::make_unique<ShardedStore>(options, mesh, StoreStreams{stream, stream},
                                               mesh.group(Axis::kData).memory(),
                                               OffloadPlaces{.weights = {.host = host}});
@@ -54,7 +54,7 @@ Subject sharded(int stage, Mesh& mesh, Stream& stream, MemoryResource* host = nu
           .store = std::move(store),
           .begin =
               [&zero] {
-                zero.begin_step();
+                zero.step().begin();
                 zero.begin_micro_step();
               },
           .end =
@@ -62,7 +62,7 @@ Subject sharded(int stage, Mesh& mesh, Stream& stream, MemoryResource* host = nu
                 zero.end_micro_step();
                 zero.reduce_gradients();
               },
-          .initialize = [&zero](uint64_t seed) { zero.initialize(seed); },
+          .initialize = [&zero](uint64_t seed) { zero.state().initialize(seed); },
           .gradient =
               [&zero](ParamId id) {
                 Floats out(static_cast<size_t>(zero.spec(id).shape.numel()));

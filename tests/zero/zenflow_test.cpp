@@ -64,28 +64,28 @@ class Rank {
       store_.add({.name = fmt::format("{}", p), .shape = shapes()[p], .unit = narrow<int>(p) / 2});
     }
     store_.seal();
-    store_.initialize(1);
+    store_.state().initialize(1);
     exchange(Visit::kRestore, [&](ParamId p, int slot, int64_t at, float& value) {
       // Masters, and last of all what is seen for now.
       const bool is_weight = slot < 0 || (run.zenflow.overlaps && slot == 3);
       value = is_weight ? static_cast<float>(start(p, at)) : value;
     });
-    store_.restore_from_owned();
+    store_.state().restore_from_owned();
   }
 
   void train(int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; ++step) make_step(step, {});
   }
   void make_step(int64_t step, const testing::Verdict& verdict) {
-    store_.begin_step();
+    store_.step().begin();
     store_.begin_micro_step();
     for (ParamId id = store_.count() - 1; id >= 0; --id) contribute(id, step);
     store_.end_micro_step();
     store_.reduce_gradients();
-    store_.update(
+    store_.step().update(
         *optimizer_,
         testing::scalars_of(own_.stream(), optimizer_->inputs({.lr = kAdam.lr}, step), verdict));
-    store_.publish();
+    store_.step().publish();
   }
 
   void save(Values& to, std::mutex& mutex) {
@@ -95,7 +95,7 @@ class Rank {
       all.resize(to_size(store_.spec(p).shape.numel()));
       nth(all, at) = value;
     });
-    store_.visit_auxiliary(Visit::kSave, [&](AuxiliaryPart& part) {
+    store_.state().visit_auxiliary(Visit::kSave, [&](AuxiliaryPart& part) {
       to[fmt::format("{}/{}", part.spec.param, part.spec.name)] = testing::floats_of(part.values);
     });
   }
@@ -103,12 +103,12 @@ class Rank {
     exchange(Visit::kRestore, [&](ParamId p, int slot, int64_t at, float& value) {
       value = nth(from.at(fmt::format("{}/{}", p, slot)), at);
     });
-    store_.visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
+    store_.state().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
       const Floats& saved = from.at(fmt::format("{}/{}", part.spec.param, part.spec.name));
       own_.stream().copy(saved.data(), part.values.address(), part.values.bytes());
       own_.stream().synchronize();
     });
-    store_.restore_from_owned();
+    store_.state().restore_from_owned();
   }
 
   // Those that are computed with.
@@ -125,13 +125,9 @@ class Rank {
   ZeroOptions options_of(const Run& run) const {
     ZeroPolicy policy = zero_policy(run.stage);
     policy.state.tier = policy.grads.tier = Tier::kHost;
-    return {.policy = policy,
-            .bucket_numel = 130,
-            .persistence_numel = 10,
-            .gather = {},
-            .slots = {},
-            .optimizer = optimizer_.get(),
-            .zenflow = run.zenflow};
+    return {.layout = {.bucket_numel = 130, .persistence_numel = 10},
+            .placement = {.policy = policy},
+            .state = {.optimizer = optimizer_.get(), .zenflow = run.zenflow}};
   }
   void contribute(ParamId id, int64_t step) {
     GradSlot slot = store_.grad_slot(id);
@@ -149,7 +145,7 @@ class Rank {
   }
   template <class Each>
   void exchange(Visit what, const Each& each) {
-    store_.visit_owned(what, [&](OwnedPart& part) {
+    store_.state().visit_owned(what, [&](OwnedPart& part) {
       for (int slot = -1; slot < narrow<int>(part.slots.size()); ++slot) {
         Tensor& tensor = slot < 0 ? part.master : nth(part.slots, slot);
         Floats values = testing::floats_of(tensor);

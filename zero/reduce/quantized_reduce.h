@@ -18,6 +18,7 @@
 #include "zero/layout/policy.h"
 #include "zero/reduce/code_errors.h"
 #include "zero/reduce/slice_codes.h"
+#include "zero/reduce/slice_reduction.h"
 
 namespace ds {
 
@@ -27,7 +28,7 @@ inline constexpr const char* kNearErrorScales = "loco_near_error_scale";
 inline constexpr const char* kFarErrors = "loco_far_error";
 inline constexpr const char* kFarErrorScales = "loco_far_error_scale";
 
-class QuantizedReduce {
+class QuantizedReduce final : public SliceReduction {
  public:
   // near: neighbours; far: those at the same place among theirs. Rank = far * near.size() + near.
   // All of these must outlive it.
@@ -37,8 +38,7 @@ class QuantizedReduce {
 
   // The next bucket: 0, 1, 2, ... Its name is no other's.
   void add(const std::string& name, int64_t slice_numel);
-  // This rank's slice of the sum; it may lie in `full`, which is left undefined elsewhere.
-  void reduce_scatter(int bucket, const Tensor& full, const Tensor& slice);
+  void reduce_scatter(int bucket, const Tensor& full, const Tensor& slice) override;
 
   // Before the first reduction of a step: every so many steps errors begin anew.
   void begin_step(int64_t step);

@@ -150,7 +150,7 @@ class TestedStore {
                   .unit = unit});
     }
     store_.seal();
-    store_.initialize(7);
+    store_.state().initialize(7);
   }
 
   ShardedStore& store() { return store_; }
@@ -169,7 +169,7 @@ class TestedStore {
   Seen step() {
     Seen seen;
     volume_.reset();
-    store_.begin_step();
+    store_.step().begin();
     for (int number = 0; number < job_.micro_steps; ++number) micro_step(number, seen);
     store_.reduce_gradients();
     seen.traffic = volume_.totals();
@@ -180,14 +180,13 @@ class TestedStore {
     return seen;
   }
   // As the engine does with what the dry run has recorded.
-  void follow(const TestedStore& recorded) {
-    const ShardedStore& from = recorded.store_;
-    store_.follow(plan_gathers(from.recorded_events(), from.bucket_numel(),
-                               {.prefetch_numel = 100'000, .live_numel = 1'000'000}));
+  void follow(TestedStore& recorded) {
+    store_.gathers().follow(
+        recorded.store_.gathers().plan({.prefetch_numel = 100'000, .live_numel = 1'000'000}));
   }
   void follow_buckets(std::vector<AllocationSpan> recorded) {
-    store_.slots().follow({.micro_step = plan_arena(std::move(recorded)), .evaluation = {}},
-                          own_.stream);
+    store_.gathers().slots().follow(
+        {.micro_step = plan_arena(std::move(recorded)), .evaluation = {}}, own_.stream);
   }
 
  private:
@@ -195,12 +194,10 @@ class TestedStore {
   ZeroOptions options(const Communicator& world) const {
     ZeroPolicy policy = zero_policy(job_.stage);
     policy.plus_plus = job_.how;
-    return {.policy = policy,
-            .bucket_numel = kSlice * world.size(),
-            .persistence_numel = 10,
-            .gather = {},
-            .micro_steps = job_.micro_steps,
-            .slots = {{.name = "exp_avg"}}};
+    return {.layout = {.bucket_numel = kSlice * world.size(), .persistence_numel = 10},
+            .placement = {.policy = policy},
+            .state = {.slots = {{.name = "exp_avg"}}},
+            .wire = {.micro_steps = job_.micro_steps}};
   }
   void see(ParamId id, Seen& seen) {
     const Lease lease = store_.acquire(id);
@@ -235,7 +232,7 @@ std::vector<std::vector<Seen>> by_plan(int ranks, const Job& job, Talk talk) {
     second.step();
     TestedStore planned(world, job, talk);
     planned.follow(first);
-    planned.follow_buckets(second.store().slots().recorded());
+    planned.follow_buckets(second.store().gathers().slots().recorded());
     for (int step = 0; step < 3; ++step) nth(seen, world.rank()).push_back(planned.step());
   });
   return seen;
@@ -262,7 +259,7 @@ TEST_CASE("a rank that is lost in a micro-step is one error of those that talk b
   const auto lose = [&](Communicator& world) {
     TestedStore tested(world, {.micro_steps = 1}, Talk::kByThread);
     ShardedStore& store = tested.store();
-    store.begin_step();
+    store.step().begin();
     store.begin_micro_step();
     { const Lease lease = store.acquire(0); }
     if (world.rank() == 1) throw IoError("gone");
@@ -285,8 +282,8 @@ TEST_CASE("a thread talks to peers of stores that keep everything on the device 
   ZeroPolicy offloaded = zero_policy(3);
   offloaded.params.tier = Tier::kHost;
   const std::vector<std::pair<ZeroOptions, std::string_view>> cases{
-      {{.policy = offloaded, .gather = {}, .slots = {}}, "are offloaded"},
-      {{.policy = zero_policy(0), .gather = {}, .sparse_tokens = 1, .slots = {}}, "go by rows"}};
+      {{.placement = {.policy = offloaded}}, "are offloaded"},
+      {{.placement = {.policy = zero_policy(0)}, .wire = {.sparse_tokens = 1}}, "go by rows"}};
   test::run_ranks(1, [&](Communicator& world) {
     test::RankStream own(world), handle(world);
     Talker talker;

@@ -1,8 +1,6 @@
-// The gradient reducer by itself, over ranks as threads: what each rank's slice holds after one
+// Sinks of gradients on the device, over ranks as threads: what each rank's slice holds after one
 // micro-step and after several, in every combination of stage and dtypes, what stays whole, and
 // that padding stays zero.
-#include "zero/reduce/grad_reducer.h"
-
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "zero/reduce/sink_factory.h"
 
 namespace ds {
 namespace {
@@ -88,26 +87,27 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Everything that a rank needs to make a reducer.
+// Everything that a rank needs to make a sink.
 struct Rank {
   Rank(Communicator& world, const Case& c)
       : comm(world),
         pool(1),
         stream({.memory = &heap, .pool = &pool}),
         layout(BucketLayout::build(params(), {.bucket_numel = 150, .group_size = c.ranks})),
-        reducer({.sharding = c.grads,
-                 .state = c.state,
-                 .dtype = c.dtype,
-                 .slice_dtype = c.slice_dtype,
-                 .wire_dtype = c.wire,
-                 .reduce = c.reduce,
-                 .micro_steps = c.micro_steps},
-                layout, std::vector<int>(params().size(), 1),
-                {{.shard = comm}, {stream, stream}, slots}) {}
+        state(c.state),
+        sink(make_gradient_sink({.sharding = c.grads,
+                                 .state = c.state,
+                                 .dtype = c.dtype,
+                                 .slice_dtype = c.slice_dtype,
+                                 .wire_dtype = c.wire,
+                                 .reduce = c.reduce,
+                                 .micro_steps = c.micro_steps},
+                                layout, std::vector<int>(params().size(), 1),
+                                {{.shard = comm}, {stream, stream}, slots})) {}
 
   void contribute(int param, int micro) {
     const int64_t numel = params()[static_cast<size_t>(param)].numel;
-    GradSlot slot = reducer.slot(param, {numel});
+    GradSlot slot = sink->slot(param, {numel});
     Tensor values = Tensor::empty({numel}, DType::kF32, stream);
     for (int64_t i = 0; i < numel; ++i) {
       values.data<float>()[i] = value_of(comm.rank(), micro, param, i);
@@ -117,13 +117,20 @@ struct Rank {
     } else {
       kernels::accumulate(stream, values, slot.grad);
     }
-    reducer.ready(param);
+    sink->ready(param);
   }
   void micro_step(int micro) {
     for (int param = static_cast<int>(params().size()) - 1; param >= 0; --param) {
       contribute(param, micro);
     }
-    reducer.end_micro_step();
+    sink->end_micro_step();
+  }
+  // This rank's slice of the sum: with whole state it is cut out of the whole.
+  Tensor slice(int bucket) const {
+    const Tensor kept = sink->gradient(bucket);
+    if (state == Sharding::kSharded) return kept;
+    const int64_t numel = layout.slice_numel(bucket);
+    return kept.narrow(comm.rank() * numel, numel);
   }
   std::vector<float> floats(const Tensor& tensor) {
     Tensor copy = Tensor::empty(tensor.shape(), DType::kF32, stream);
@@ -137,7 +144,8 @@ struct Rank {
   Stream stream;
   BucketSlots slots{comm.memory()};
   BucketLayout layout;
-  GradReducer reducer;
+  const Sharding state;
+  const std::unique_ptr<GradientSink> sink;
 };
 
 // What a range of a bucket must hold: sums where parameters are, zeros between them.
@@ -171,17 +179,17 @@ TEST_CASE("every rank's slice is the sum over ranks and micro-steps, and padding
     run_ranks(c.ranks, [&](Communicator& comm) {
       Rank rank(comm, c);
       for (int step = 0; step < 2; ++step) {  // what the step before left must not show
-        rank.reducer.begin_step();
+        rank.sink->begin_step(GradientsOf::kAllRanks);
         for (int micro = 0; micro < c.micro_steps; ++micro) rank.micro_step(micro);
-        rank.reducer.end_step();
+        rank.sink->end_step();
         for (int b = 0; b < static_cast<int>(rank.layout.buckets().size()); ++b) {
-          const auto got = rank.floats(rank.reducer.slice(b));
+          const auto got = rank.floats(rank.slice(b));
           require(got == expected(rank.layout, b, comm.rank(), c.ranks, c.micro_steps),
                   "{}: slice of bucket {} on rank {}", words_of(c), b, comm.rank());
           // A rank alone adds up in what is written, or in fp32.
           const bool narrows = c.ranks == 1 && c.slice_dtype != DType::kF32;
-          require(rank.reducer.slice(b).dtype() == (narrows ? c.dtype : c.slice_dtype),
-                  "slice of {}", name_of(rank.reducer.slice(b).dtype()));
+          require(rank.slice(b).dtype() == (narrows ? c.dtype : c.slice_dtype), "slice of {}",
+                  name_of(rank.slice(b).dtype()));
         }
       }
     });
@@ -195,11 +203,11 @@ TEST_CASE("with whole state every rank has the whole reduced bucket after the la
     INFO(words_of(c));
     run_ranks(c.ranks, [&](Communicator& comm) {
       Rank rank(comm, c);
-      rank.reducer.begin_step();
+      rank.sink->begin_step(GradientsOf::kAllRanks);
       for (int micro = 0; micro < c.micro_steps; ++micro) rank.micro_step(micro);
-      rank.reducer.end_step();
+      rank.sink->end_step();
       for (int b = 0; b < static_cast<int>(rank.layout.buckets().size()); ++b) {
-        require(rank.floats(rank.reducer.whole(b)) ==
+        require(rank.floats(rank.sink->gradient(b)) ==
                     expected(rank.layout, b, -1, c.ranks, c.micro_steps),
                 "{}: bucket {} on rank {}", words_of(c), b, comm.rank());
       }
@@ -213,10 +221,11 @@ TEST_CASE("a tied parameter's contributions add up, whatever comes between them"
   run_ranks(2, [&](Communicator& comm) {
     test::RankStream own(comm);
     BucketSlots slots(comm.memory());
-    GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                        {2, 1}, {{.shard = comm}, {own.stream, own.stream}, slots});
+    const auto sink =
+        make_gradient_sink({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
+                           {2, 1}, {{.shard = comm}, {own.stream, own.stream}, slots});
     const auto contribute = [&](int param, int64_t numel, float value) {
-      GradSlot slot = reducer.slot(param, {numel});
+      GradSlot slot = sink->slot(param, {numel});
       Tensor values = Tensor::empty({numel}, DType::kF32, own.stream);
       kernels::fill(own.stream, values, value);
       if (slot.write == kernels::Write::kOverwrite) {
@@ -224,14 +233,15 @@ TEST_CASE("a tied parameter's contributions add up, whatever comes between them"
       } else {
         kernels::accumulate(own.stream, values, slot.grad);
       }
-      reducer.ready(param);
+      sink->ready(param);
     };
-    reducer.begin_step();
+    sink->begin_step(GradientsOf::kAllRanks);
     contribute(0, 3, 1.0F);
     contribute(1, 2, 5.0F);
     contribute(0, 3, 10.0F);
-    reducer.end_micro_step();
-    const float* const slice = reducer.slice(0).data<float>();
+    sink->end_micro_step();
+    const Tensor sum = sink->gradient(0);
+    const float* const slice = sum.data<float>();
     for (const ShardField& field : layout.fields(0, comm.rank())) {
       for (int64_t i = 0; i < field.numel; ++i) {
         const float wanted = field.param == 0 ? 22.0F : 10.0F;
@@ -242,16 +252,15 @@ TEST_CASE("a tied parameter's contributions add up, whatever comes between them"
   });
 }
 
-TEST_CASE("a reducer of one rank names a parameter with too few or too many contributions",
-          "[zero]") {
+TEST_CASE("a sink of one rank names a parameter with too few or too many contributions", "[zero]") {
   run_ranks(1, [&](Communicator& comm) {
     const Case c{1, Sharding::kWhole, Sharding::kWhole, DType::kF32, DType::kF32, 1};
     Rank rank(comm, c);
-    rank.reducer.begin_step();
+    rank.sink->begin_step(GradientsOf::kAllRanks);
     rank.contribute(2, 0);
     std::string said;
     try {
-      rank.reducer.end_micro_step();
+      rank.sink->end_micro_step();
     } catch (const InternalError& error) {
       said = error.what();
     }
@@ -259,7 +268,7 @@ TEST_CASE("a reducer of one rank names a parameter with too few or too many cont
                 std::string::npos,
             "said '{}'", said);
     Rank other(comm, c);
-    other.reducer.begin_step();
+    other.sink->begin_step(GradientsOf::kAllRanks);
     other.contribute(3, 0);
     said.clear();
     try {
@@ -280,29 +289,28 @@ TEST_CASE("micro-batches that come in turn add up until the end of the step", "[
                    2,     Reduce::kStepEnd};
       Rank rank(comm, c);
       for (int step = 0; step < 2; ++step) {
-        rank.reducer.begin_step();
+        rank.sink->begin_step(GradientsOf::kAllRanks);
         for (int param = narrow<int>(params().size()) - 1; param >= 0; --param) {
           rank.contribute(param, 0);
           rank.contribute(param, 1);
         }
-        rank.reducer.end_micro_step();
-        rank.reducer.end_micro_step();
-        const Tensor own = rank.reducer.summed(2, {10, 10});
+        rank.sink->end_micro_step();
+        rank.sink->end_micro_step();
+        const Tensor own = rank.sink->summed(2, {10, 10});
         require(own.shape() == Shape{10, 10} && own.dtype() == DType::kF32, "another shape");
         const float wanted = value_of(comm.rank(), 0, 2, 17) + value_of(comm.rank(), 1, 2, 17);
         require(own.data<float>()[17] == wanted, "{} instead of {}", own.data<float>()[17], wanted);
-        rank.reducer.end_step();
+        rank.sink->end_step();
         for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
-          require(
-              rank.floats(rank.reducer.slice(b)) == expected(rank.layout, b, comm.rank(), ranks, 2),
-              "bucket {} on rank {}", b, comm.rank());
+          require(rank.floats(rank.slice(b)) == expected(rank.layout, b, comm.rank(), ranks, 2),
+                  "bucket {} on rank {}", b, comm.rank());
         }
       }
-      rank.reducer.begin_step();
+      rank.sink->begin_step(GradientsOf::kAllRanks);
       rank.contribute(0, 0);
-      rank.reducer.end_micro_step();
+      rank.sink->end_micro_step();
       try {
-        rank.reducer.end_step();
+        rank.sink->end_step();
       } catch (const InternalError& error) {
         require(std::string(error.what()).find("1 contributions in this step, expected 2") !=
                     std::string::npos,
@@ -319,18 +327,18 @@ TEST_CASE("gradients are each rank's own in steps that say so, and summed in oth
     const Case c{2, Sharding::kWhole, Sharding::kWhole, DType::kBF16, DType::kF32,
                  3, Reduce::kIfAsked};
     Rank rank(comm, c);
-    rank.reducer.begin_step();
+    rank.sink->begin_step(GradientsOf::kAllRanks);
     for (int micro = 0; micro < 3; ++micro) rank.micro_step(micro);
-    rank.reducer.end_step();
+    rank.sink->end_step();
     for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
-      require(rank.floats(rank.reducer.slice(b)) == expected(rank.layout, b, comm.rank(), 2, 3),
+      require(rank.floats(rank.slice(b)) == expected(rank.layout, b, comm.rank(), 2, 3),
               "bucket {} on rank {}", b, comm.rank());
     }
-    rank.reducer.begin_step(GradientsOf::kOwnRank);
+    rank.sink->begin_step(GradientsOf::kOwnRank);
     for (int micro = 0; micro < 3; ++micro) rank.micro_step(micro);
-    rank.reducer.end_step();
+    rank.sink->end_step();
     for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
-      const std::vector<float> got = rank.floats(rank.reducer.whole(b));
+      const std::vector<float> got = rank.floats(rank.sink->gradient(b));
       for (const ShardField& field : rank.layout.fields(b, -1)) {
         for (int64_t i = 0; i < field.numel; ++i) {
           float wanted = 0;
@@ -348,7 +356,7 @@ TEST_CASE("who reduces always is not asked for a rank's own gradients", "[zero]"
   run_ranks(2, [&](Communicator& comm) {
     Rank rank(comm, {2, Sharding::kWhole, Sharding::kWhole, DType::kF32, DType::kF32, 1});
     try {
-      rank.reducer.begin_step(GradientsOf::kOwnRank);
+      rank.sink->begin_step(GradientsOf::kOwnRank);
     } catch (const InternalError& error) {
       require(std::string(error.what()).find("where all are reduced") != std::string::npos,
               "said '{}'", error.what());
@@ -382,10 +390,10 @@ TEST_CASE("what is sharded cannot wait for the end of a step", "[zero]") {
 TEST_CASE("a step that ends before its last micro-step is an error", "[zero]") {
   run_ranks(1, [&](Communicator& comm) {
     Rank rank(comm, {1, Sharding::kWhole, Sharding::kWhole, DType::kF32, DType::kF32, 2});
-    rank.reducer.begin_step();
+    rank.sink->begin_step(GradientsOf::kAllRanks);
     rank.micro_step(0);
     try {
-      rank.reducer.end_step();
+      rank.sink->end_step();
     } catch (const InternalError& error) {
       require(std::string(error.what()).find("1 of 2 micro-steps") != std::string::npos,
               "said '{}'", error.what());
@@ -423,24 +431,24 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
     }
     BucketSlots slots(counting);
     {
-      GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                          std::vector<int>(params().size(), 1),
-                          {{.shard = comm}, {own.stream, own.stream}, slots});
+      const auto sink = make_gradient_sink(
+          {.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
+          std::vector<int>(params().size(), 1), {{.shard = comm}, {own.stream, own.stream}, slots});
       require(counting.now == 0, "{} bytes before anything is written", counting.now);
-      reducer.begin_step();
+      sink->begin_step(GradientsOf::kAllRanks);
       for (size_t i = params().size(); i-- > 0;) {
-        GradSlot slot = reducer.slot(static_cast<int>(i), {params()[i].numel});
+        GradSlot slot = sink->slot(static_cast<int>(i), {params()[i].numel});
         kernels::fill(own.stream, slot.grad, 1.0F);
-        reducer.ready(static_cast<int>(i));
+        sink->ready(static_cast<int>(i));
       }
-      reducer.end_micro_step();
+      sink->end_micro_step();
       require(counting.now == 0, "{} bytes after everything was reduced", counting.now);
       require(counting.peak == largest, "{} bytes at once, the largest bucket has {}",
               counting.peak, largest);
     }
-    GradReducer keeps({.sharding = Sharding::kWhole, .state = Sharding::kSharded}, layout,
-                      std::vector<int>(params().size(), 1),
-                      {{.shard = comm}, {own.stream, own.stream}, slots});
+    const auto keeps = make_gradient_sink(
+        {.sharding = Sharding::kWhole, .state = Sharding::kSharded}, layout,
+        std::vector<int>(params().size(), 1), {{.shard = comm}, {own.stream, own.stream}, slots});
     require(counting.now == total, "{} bytes kept, the buckets have {}", counting.now, total);
   });
 }
