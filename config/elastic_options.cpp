@@ -27,6 +27,11 @@ int64_t tensor_ranks(const Config& config) {
   return std::max({int64_t{1}, tensor.autotp_size, tensor.tp.tp_size});
 }
 
+bool excludes_frozen(const Config& config) {
+  const bool is_beside_folder = config.lora && config.model.folder;
+  return is_beside_folder && config.checkpoint.exclude_frozen_parameters.value_or(true);
+}
+
 std::string_view tensor_key(const Config& config) {
   return config.tensor_parallel.autotp_size > 1 ? "tensor_parallel.autotp_size"
                                                 : "tensor_parallel.tp.tp_size";

@@ -20,6 +20,8 @@ struct Config;
 // Ranks that share each layer, and those that share each sequence.
 int64_t tensor_ranks(const Config& config);
 // The key that says how many: of the two the one that was given.
+// Whether checkpoints are without what is frozen.
+bool excludes_frozen(const Config& config);
 std::string_view tensor_key(const Config& config);
 int64_t sequence_ranks(const Config& config);
 SequenceSharing sequence_sharing(const Config& config);

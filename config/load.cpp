@@ -73,6 +73,9 @@ void visit_paths(Config& config, const PathUse& use) {
   }
   if (config.lora) visit("lora.adapter", config.lora->adapter);
   if (config.preference) visit("preference.reference", config.preference->reference);
+  if (config.train.distillation && !config.train.distillation->teacher.empty()) {
+    use("train.distillation.teacher", config.train.distillation->teacher, PathBase::kFolderOfFile);
+  }
   visit("data.cache_folder", config.data.cache_folder);
   visit("train.resume_from", config.train.resume_from);
   visit("tensorboard.output_path", config.tensorboard.output_path);
@@ -108,8 +111,8 @@ std::string url_refusal(std::string_view key, const std::string& url) {
   const bool of_hub = scheme == "hf" || url.find("huggingface.co/") != std::string::npos;
   const std::string_view advice =
       scheme == "file" ? "write the path without file://"
-      : of_hub &&
-              (key.starts_with("model") || key.starts_with("lora") || key.starts_with("preference"))
+      : of_hub && (key.starts_with("model") || key.starts_with("lora") ||
+                   key.starts_with("preference") || key.starts_with("train.distillation"))
           ? "download it with `hf download NAME --local-dir DIR` (`huggingface-cli download` in "
             "older releases) and give DIR"
       : of_hub ? "download it with `hf download NAME --repo-type dataset --local-dir DIR` "

@@ -62,6 +62,7 @@ void check_sharing_rules(const RuleContext& context);  // sequences, layers and 
 void supervised_rules(const RuleContext& context);     // examples of which a part is learnt
 void lora_rules(const RuleContext& context);           // low-rank adapters
 void preference_rules(const RuleContext& context);     // pairs of answers
+void distillation_rules(const RuleContext& context);   // a teacher
 
 }  // namespace detail
 

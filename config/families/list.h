@@ -3,6 +3,7 @@
 // none.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -61,12 +62,21 @@ using FamilyConfig = std::variant<Gpt2Config,        //
                                   XlmRobertaConfig,  //
                                   DistilBertConfig>;
 
+struct Teacher;
+
 // A model: its family's words and, unless it is trained to tell tokens, the classes that it scores.
 struct ModelConfig : FamilyConfig {
   using FamilyConfig::FamilyConfig;
   std::optional<Classifier> classifier{};
-  std::optional<PairHead> pairs{};        // beside tokens, not with a classifier
-  std::optional<AdapterSpec> adapters{};  // of a model whose own weights are frozen
+  std::optional<PairHead> pairs{};           // beside tokens, not with a classifier
+  std::optional<AdapterSpec> adapters{};     // of a model whose own weights are frozen
+  std::shared_ptr<const Teacher> teacher{};  // null: it learns from texts alone
+};
+
+// A model that another one learns from, which stays as it is.
+struct Teacher {
+  ModelConfig model;
+  std::string folder;
 };
 
 namespace detail {

@@ -529,6 +529,7 @@ void check_feature_rules(const RuleContext& context) {
   supervised_rules(context);
   lora_rules(context);
   preference_rules(context);
+  distillation_rules(context);
   memory_rules(context);
   checkpointing_rules(context);
   sparse_attention_rules(context);

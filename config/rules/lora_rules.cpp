@@ -67,7 +67,14 @@ void base_rules(const RuleContext& r, const LoraConfig& lora) {
 
 void lora_rules(const RuleContext& r) {
   const Config& c = r.config;
-  if (!c.lora) return;
+  if (!c.lora) {
+    if (c.checkpoint.exclude_frozen_parameters.value_or(false)) {
+      r.refuse_early("checkpoint.exclude_frozen_parameters",
+                     "is for lora; checkpoints of train.freeze and train.train_only are whole, as "
+                     "the model in final/ is; remove it");
+    }
+    return;
+  }
   base_rules(r, *c.lora);
   for (const LoraConflict& conflict : conflicts_of(*c.lora)) {
     r.refuse_early(fmt::format("lora.{}", conflict.key), conflict.why);
@@ -100,6 +107,10 @@ void lora_rules(const RuleContext& r) {
     r.refuse_early("lora.use_dora",
                    "needs model.folder: magnitudes begin as the lengths of its "
                    "weights");
+  }
+  if (c.checkpoint.exclude_frozen_parameters.value_or(false) && !c.model.folder) {
+    r.refuse_early("checkpoint.exclude_frozen_parameters",
+                   "needs model.folder, from which the model's own weights are read; remove it");
   }
   if (c.train.resume_from) {
     r.refuse_early("train.resume_from",

@@ -74,6 +74,12 @@ void fields(Visitor& v, CheckpointConfig& c) {
            .effect = Effect::kAlwaysSo,
            .here = "checkpoints have one format"});
   v.section("writer", c.writer, {.meaning = "Fast checkpoint writer.", .effect = Effect::kNotYet});
+  v.field("exclude_frozen_parameters", c.exclude_frozen_parameters,
+          {.meaning = "With lora: whether checkpoints have what trains alone. The model's own "
+                      "weights are then read from model.folder whenever a checkpoint is loaded, "
+                      "which has to be there and as it was.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "true with lora and model.folder"});
 }
 
 void fields(Visitor& v, NebulaConfig& c) {

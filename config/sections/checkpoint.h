@@ -42,6 +42,7 @@ struct CheckpointConfig {
   ParallelWriteConfig parallel_write;
   bool checkpoint_serialization = true;
   std::optional<CheckpointWriterConfig> writer;
+  std::optional<bool> exclude_frozen_parameters;
 };
 void fields(Visitor& v, CheckpointConfig& c);
 

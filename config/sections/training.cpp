@@ -423,6 +423,8 @@ void fields(Visitor& v, TrainSection& c) {
            .effect = Effect::kUsed,
            .min = 0});
   chosen_parameters(v, c);
+  v.section("distillation", c.distillation,
+            {.meaning = "Learning from another model, the teacher, beside the text."});
   evaluation_fields(v, c);
   v.field("save_every", c.save_every,
           {.meaning = "Steps between checkpoints; 0 saves at the end only.",

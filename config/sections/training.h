@@ -12,6 +12,7 @@
 #include "config/families/list.h"
 #include "config/families/planned.h"
 #include "config/reader/fields.h"
+#include "config/sections/objectives/distillation.h"
 #include "config/sections/precision.h"
 #include "config/sections/supervised.h"
 
@@ -110,11 +111,12 @@ struct TrainSection {
   // Patterns of names of parameters, as in optimizer.param_groups: what trains, none: all of it;
   // and what of that does not.
   std::vector<std::string> train_only, freeze;
-  int64_t eval_every = 0;                    // steps
-  int64_t eval_batches = 0;                  // 0: the whole validation set
-  std::optional<std::string> sample_prompt;  // after evaluations, what the model goes on with
-  std::optional<int64_t> sample_length;      // tokens, the prompt's included
-  int64_t save_every = 0;                    // steps
+  std::optional<DistillationConfig> distillation;  // none: the model has no teacher
+  int64_t eval_every = 0;                          // steps
+  int64_t eval_batches = 0;                        // 0: the whole validation set
+  std::optional<std::string> sample_prompt;        // after evaluations, what the model goes on with
+  std::optional<int64_t> sample_length;            // tokens, the prompt's included
+  int64_t save_every = 0;                          // steps
   bool save_at_end = true;
   int64_t keep_checkpoints = 2;                 // the newest; 0 keeps all
   bool keep_best = false;                       // by the validation loss, beside the newest

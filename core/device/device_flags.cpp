@@ -14,10 +14,12 @@ struct Word {
   Tensor tensor;
 };
 
-constexpr std::array<std::pair<DeviceFlag, std::string_view>, 3> kTexts = {{
+constexpr std::array<std::pair<DeviceFlag, std::string_view>, 5> kTexts = {{
     {DeviceFlag::kTokenOutsideVocabulary, "a token outside of the vocabulary"},
     {DeviceFlag::kTargetOutsideVocabulary, "a target outside of the vocabulary"},
     {DeviceFlag::kRowOutsideOrder, "an order of tokens that names a row outside of it"},
+    {DeviceFlag::kExpertOutsideLayer, "an expert that the layer does not have"},
+    {DeviceFlag::kPlaceOutsideRows, "a place outside of the rows of experts"},
 }};
 
 }  // namespace

@@ -15,6 +15,8 @@ enum class DeviceFlag : uint32_t {
   kTokenOutsideVocabulary = 1U << 0,   // of an embedding
   kTargetOutsideVocabulary = 1U << 1,  // of a loss
   kRowOutsideOrder = 1U << 2,          // of an embedding's gradient
+  kExpertOutsideLayer = 1U << 3,       // of a token's choice
+  kPlaceOutsideRows = 1U << 4,         // of a row that goes to an expert, or comes back
 };
 
 // DataError that begins with `where` and says what is in `found`, unless that is nothing.

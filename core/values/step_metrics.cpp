@@ -132,6 +132,20 @@ constexpr std::array kTable{
               .shown = "validation pairs right {:.3f}",
               .place = 14},
     MetricRow{.name = "validation_reward_margin", .in_files = MetricInFiles::kWherePresent},
+    // How far the model is from its teacher: in what it says of tokens, at the temperature, and in
+    // the states of the blocks that are matched, weighed as in the loss.
+    MetricRow{.name = "loss_distillation",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_loss_distillation",
+              .help = "Divergence of the last step from the teacher.",
+              .shown = "from teacher {:.4f}",
+              .place = 15},
+    MetricRow{.name = "loss_hidden",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_loss_hidden",
+              .help = "Distance of the last step from the states of the teacher.",
+              .shown = "states {:.4f}",
+              .place = 16},
     // These say where the time of rank 0 went, in seconds: in the step, in the evaluation after it,
     // in pauses since the step before, and before the first step of an epoch.
     MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},

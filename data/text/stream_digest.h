@@ -2,26 +2,18 @@
 // 1 MiB.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/files/digest.h"
+#include "core/text/hex.h"
 
 namespace ds {
 
 using Digest = std::array<std::byte, 16>;  // XXH3-128
-
-inline std::string hex(const Digest& digest) {
-  std::string out;
-  for (const std::byte byte : digest) out += fmt::format("{:02x}", std::to_integer<int>(byte));
-  return out;
-}
 
 class StreamDigest {
  public:
