@@ -8,7 +8,7 @@
 
 #include "cli/verbs/generate.h"
 #include "model/hf/generation.h"
-#include "train/token_sampler.h"
+#include "train/evaluate/token_sampler.h"
 
 namespace ds {
 

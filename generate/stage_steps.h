@@ -10,8 +10,8 @@
 #include "generate/next_tokens.h"
 #include "generate/task.h"
 #include "model/pass/kv_cache.h"
+#include "train/evaluate/token_sampler.h"
 #include "train/model_source.h"
-#include "train/token_sampler.h"
 
 namespace ds {
 

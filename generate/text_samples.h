@@ -11,9 +11,9 @@
 #include "core/values/rng.h"
 #include "generate/task.h"
 #include "train/engine.h"
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
+#include "train/evaluate/token_sampler.h"
 #include "train/settings/run_reports.h"
-#include "train/token_sampler.h"
 
 namespace ds {
 

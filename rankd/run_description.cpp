@@ -35,12 +35,18 @@ std::vector<std::string> description(const RunOutline& f) {
                                  f.documents ? documents_text(*f.documents) : "");
   if (f.validation > 0) data += fmt::format(", {} for validation", count_text(f.validation));
   data += f.tokenizer.empty() ? ", token ids" : ", tokenizer " + f.tokenizer;
-  return {fmt::format("{:<10} {}, {} parameters{}, {}, {}, ZeRO stage {}", "model", f.family,
-                      count_text(f.parameters), frozen_text(f), f.dtype, f.optimizer, f.stage),
-          data,
-          fmt::format("{:<10} {} steps of {} samples: {}, which is {} steps", "plan", f.steps,
-                      f.batch, share_text(share(f.steps * f.batch, f.samples)),
-                      count_text(f.batch > 0 ? (f.samples + f.batch - 1) / f.batch : 0))};
+  std::vector<std::string> lines{fmt::format("{:<10} {}, {} parameters{}, {}, {}, ZeRO stage {}",
+                                             "model", f.family, count_text(f.parameters),
+                                             frozen_text(f), f.dtype, f.optimizer, f.stage)};
+  if (!f.teacher.empty()) {
+    lines.push_back(
+        fmt::format("{:<10} {}, {} parameters", "teacher", f.teacher, count_text(f.teacher_size)));
+  }
+  lines.push_back(std::move(data));
+  lines.push_back(fmt::format("{:<10} {} steps of {} samples: {}, which is {} steps", "plan",
+                              f.steps, f.batch, share_text(share(f.steps * f.batch, f.samples)),
+                              count_text(f.batch > 0 ? (f.samples + f.batch - 1) / f.batch : 0)));
+  return lines;
 }
 
 }  // namespace ds

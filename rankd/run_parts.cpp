@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "config/families/hf_config.h"
+#include "core/files/digest.h"
 #include "core/tasks/clock.h"
-#include "data/text/stream_digest.h"
+#include "core/text/hex.h"
+#include "model/hf/weights_fingerprint.h"
 
 namespace ds {
 namespace {
@@ -35,6 +37,14 @@ RunFacts facts_of(const RunParts& parts, const BatchShape& batch) {
           .saved_at = 0};
 }
 
+// Adds what the weights beside those that train are known by.
+void add_fingerprints(const RunParts& parts, RunFacts& facts) {
+  const auto& teacher = parts.engine.options().model.teacher;
+  const std::optional<std::string>& folder = parts.config.model.folder;
+  if (teacher) facts.teacher = fingerprint_of_weights(parts.files, teacher->folder);
+  if (parts.config.lora && folder) facts.base = fingerprint_of_weights(parts.files, *folder);
+}
+
 // One micro-batch on each rank.
 BatchShape shape_of_evaluation(const BatchShape& batch) {
   return {.micro_batch = batch.micro_batch, .ranks = batch.ranks};
@@ -56,7 +66,7 @@ Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShap
                                             : TagStorage::kShared,
                              .facts = std::nullopt,
                              .resume_from = config.train.resume_from};
-  if (parts.plan.rank == 0) out.facts = facts_of(parts, batch);
+  if (parts.plan.rank == 0) add_fingerprints(parts, out.facts.emplace(facts_of(parts, batch)));
   return out;
 }
 

@@ -10,7 +10,7 @@
 #include "train/assemble.h"
 #include "train/batches/loader_source.h"
 #include "train/checkpointing.h"
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
 #include "train/measure/op_log.h"
 #include "train/memory_tier.h"
 #include "train/reference/run_reference.h"

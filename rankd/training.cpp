@@ -23,7 +23,7 @@
 #include "train/batches/loader_source.h"
 #include "train/batches/sample_source.h"
 #include "train/checkpointing.h"
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
 #include "train/memory_tier.h"
 #include "train/plan/dry_run.h"
 #include "train/plan/limits.h"
@@ -328,7 +328,9 @@ RunOutline outline_of(const Config& config, const ModelConfig& model, const Engi
           .parameters = run_plan.parameters(),
           .frozen = run_plan.frozen(),
           .packed = run_plan.packed(),
-          .code = options.zero.base_code ? code_words(*options.zero.base_code) : "",
+          .code = options.zero.layout.base_code ? code_words(*options.zero.layout.base_code) : "",
+          .teacher = model.teacher ? std::string(family_name(model.teacher->model)) : "",
+          .teacher_size = run_plan.teacher(),
           .dtype = std::string(name_of(options.dtype)),
           .optimizer = std::string(EnumRef(optimizer).name()),
           .stage = narrow<int>(config.zero_optimization.stage),
@@ -423,7 +425,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RealFileSystem files;
   InputFiles inputs(files);
   WatchedFiles watched(files, [&](int64_t, int64_t bytes) { control.report_moved(bytes); });
-  const ModelConfig model = model_config(config, inputs);
+  const ModelConfig model = training_model(config, inputs);
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   const MeshSizes mesh = job_mesh(config, plan.world_size, plan.local_size);
@@ -452,7 +454,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   if (plan.rank == 0 && plan.device != Device::cpu())
     control.report_text(device.description(options));
   DS_FAILPOINT("train.comm_open");
-  options.matmul.choices = device.matmul_choices();
+  options.gpu.matmul.choices = device.matmul_choices();
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &comm.recorded();

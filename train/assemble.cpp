@@ -17,6 +17,7 @@
 #include "config/sections/split/tensor.h"
 #include "core/files/digest.h"
 #include "core/files/file.h"
+#include "core/text/hex.h"
 #include "core/values/index.h"
 #include "core/values/number_text.h"
 #include "data/text/text_kind.h"
@@ -29,6 +30,7 @@
 #include "train/samples/supervised_data.h"
 #include "train/settings/adapter_fit.h"
 #include "train/settings/batch_content.h"
+#include "train/settings/distillation_settings.h"
 #include "train/settings/frozen_names.h"
 #include "train/settings/rates.h"
 #include "train/settings/zero_settings.h"
@@ -201,9 +203,7 @@ SwapOwner swap_owner(const JobPlan& plan) {
       job, [&](char c) { return !is_plain(c); }, '-');
   job += '-';
   const auto digest = xxh3_128(std::as_bytes(std::span(plan.run_dir)));
-  for (const std::byte byte : std::span(digest).first(4)) {
-    job += fmt::format("{:02x}", std::to_integer<int>(byte));
-  }
+  job += hex(std::span(digest).first(4));
   return {.job = job, .epoch = plan.epoch, .rank = plan.rank, .world = plan.world_size};
 }
 
@@ -346,12 +346,15 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   if (const std::string why = unequal_rows(config, rows); !why.empty()) throw ConfigError(why);
   ZeroOptions zero = zero_options(config, dtype, batch.accumulation);
   if (config.sparse_gradients) {
-    zero.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
+    zero.wire.sparse_tokens = batch.micro_batch * length / sequence_ranks(config);
   }
   require_adapters(model);
   require_droppable(model, tensor_ranks(config));
+  if (const std::string why = teacher_conflict(config, model, length); !why.empty()) {
+    throw ConfigError(fmt::format("train.distillation.{}", why));
+  }
   const TrainedChoice trained{.train_only = config.train.train_only, .freeze = config.train.freeze};
-  if (!trained.is_all()) zero.frozen = frozen_names(trained, specs_of_model(model, dtype));
+  if (!trained.is_all()) zero.layout.frozen = frozen_names(trained, specs_of_model(model, dtype));
   return {.model = model,
           .dtype = dtype,
           .operands = operands_of(config),
@@ -364,6 +367,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .content = batch_content(config, model),
+          .distillation = distillation_options(config.train),
           .lengths = lengths_of(config, model, length, batch.micro_batch),
           .shared_layers = {.grain = config.tensor_parallel.tp.tp_grain_size,
                             .rows = config.tensor_parallel.sequence_parallel},
@@ -372,9 +376,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .last_step = config.train.steps.value_or(INT64_MAX),
           .recomputed = recomputed_blocks(config.activation_checkpointing,
                                           config.pipeline.activation_checkpoint_interval),
-          .cuda_graphs = config.train.cuda_graphs && !measures_parts(config),
-          .matmul = {.allow_tf32 = config.train.allow_tf32},
-          .attention = {.deterministic = config.train.deterministic_attention},
+          .gpu = {.graphs = config.train.cuda_graphs && !measures_parts(config),
+                  .matmul = {.allow_tf32 = config.train.allow_tf32},
+                  .attention = {.deterministic = config.train.deterministic_attention}},
+          .excludes_frozen = excludes_frozen(config),
           .offload_activations = config.train.offload_activations ||
                                  (config.activation_checkpointing.enabled &&
                                   config.activation_checkpointing.cpu_checkpointing),
@@ -555,8 +560,8 @@ int64_t samples_per_epoch(const Config& config, const BatchShape& batch, const S
 
 void count_epochs(EngineOptions& options, const Config& config, const SampleSet& samples,
                   int world_size) {
-  if (!options.zero.zenflow || options.zero.zenflow->select_epochs == 0) return;
-  ZenflowOptions& zenflow = *options.zero.zenflow;
+  if (!options.zero.state.zenflow || options.zero.state.zenflow->select_epochs == 0) return;
+  ZenflowOptions& zenflow = *options.zero.state.zenflow;
   const BatchShape batch = batch_shape(config, world_size);
   const int64_t whole = batch.global_batch();
   const int64_t steps_per_epoch = (samples_per_epoch(config, batch, samples) + whole - 1) / whole;

@@ -12,17 +12,18 @@ namespace ds {
 namespace {
 
 void load_folder(Engine& engine, FileSystem& files, const std::string& folder) {
-  const std::vector<ParamSpec> specs = engine.store().model_specs();
+  const std::vector<ParamSpec> specs = engine.store().state().model_specs();
   const AbsentModules absent = absent_modules(engine.options().model);
   const auto& adapters = engine.options().model.adapters;
   const AdaptedWeights weights(files, folder, specs, absent,
                                adapters ? adapters->folder : std::nullopt);
   std::optional<StartingMagnitudes> magnitudes;
   if (adapters && adapters->has_magnitudes && !adapters->folder) {
-    magnitudes.emplace(files, folder, engine.options().model, engine.options().zero.base_code);
+    magnitudes.emplace(files, folder, engine.options().model,
+                       engine.options().zero.layout.base_code);
   }
   HostCopy through(engine.stream());
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     fill_fields(engine, part, part.master, through,
                 [&](size_t index, int64_t begin, Tensor& values) {
                   if (weights.is_stored(index)) {
@@ -34,7 +35,7 @@ void load_folder(Engine& engine, FileSystem& files, const std::string& folder) {
                   }
                 });
   });
-  engine.store().restore_from_owned();
+  engine.store().state().restore_from_owned();
 }
 
 // `latest` may be written between the looks of two ranks.
@@ -84,16 +85,28 @@ Begun begin_from_deepspeed(Engine& engine, FileSystem& files, const Beginning& f
       run_to_go_on(engine.options(), engine.mesh().size(Axis::kData), from.config);
   const Continuation next = continuation_of(state.facts(), run);
   require_may(next, from.changes, state.directory());
-  state.fit(engine.options().model, engine.store().model_specs(), run.slots);
+  state.fit(engine.options().model, engine.store().state().model_specs(), run.slots);
   restore_owned(engine, state);
   engine.restore_scaling(
       ScalingState{.skipped = next.skipped,
                    .scaler = next.scaler.value_or(first_state(engine.options().loss_scale))});
-  engine.store().restore_from_owned();
+  engine.store().state().restore_from_owned();
   return {.step = next.step, .origin = state.directory(), .notices = notices_of(next, state)};
 }
 
 }  // namespace
+
+void load_frozen(Engine& engine, FileSystem& files, const std::string& folder) {
+  InputFiles inputs(files);
+  const std::vector<ParamSpec> specs = engine.store().state().model_specs();
+  const HfWeights weights(inputs, folder, specs, absent_modules(engine.options().model));
+  HostCopy through(engine.stream());
+  engine.store().state().visit_frozen([&](OwnedPart& part) {
+    fill_fields(
+        engine, part, part.master, through,
+        [&](size_t index, int64_t begin, Tensor& values) { weights.read(index, begin, values); });
+  });
+}
 
 Begun begin_training(Engine& engine, FileSystem& files, const Beginning& from) {
   InputFiles inputs(files);

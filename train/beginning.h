@@ -31,6 +31,10 @@ struct Begun {
 // All ranks together: fills the engine; slots of the optimizer stay as they are where there are
 // only weights. ValidationError on all ranks alike where the checkpoint is none for this run; else
 // as the readers throw.
+// This rank's part of what is frozen becomes as the folder has it; what trains stays as it is.
+// Throws as the readers of folders throw.
+void load_frozen(Engine& engine, FileSystem& files, const std::string& folder);
+
 Begun begin_training(Engine& engine, FileSystem& files, const Beginning& from);
 
 }  // namespace ds

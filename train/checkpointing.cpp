@@ -16,17 +16,10 @@
 #include "core/values/index.h"
 #include "train/beginning.h"
 #include "train/engine_pieces.h"
+#include "train/teacher.h"
 
 namespace ds {
 namespace {
-
-std::set<int> ranks_with_weights(Engine& engine, const CheckpointReader& reader) {
-  std::set<int> out;
-  for (const ParamSpec& spec : engine.store().model_specs()) {
-    out.merge(reader.ranks_holding(spec.name + "/weight", Region::whole(spec.logical_shape())));
-  }
-  return out;
-}
 
 std::string facts_now(const std::optional<RunFacts>& facts) {
   if (!facts) return "";
@@ -230,6 +223,8 @@ Resumable Checkpointing::from_rank_0(const TagList& mine, const ResumeWish& wish
 }
 
 int64_t Checkpointing::load(const std::optional<std::string>& folder) {
+  folder_ = folder;
+  load_teacher(engine_, files_);  // no state has it; what follows publishes it
   if (memory_ != nullptr) kept_ = memory_->find();
   candidates();
   if (plan_.resume != ResumeMode::kNever) {
@@ -364,21 +359,33 @@ namespace {
 // was: in place of an older state, and of the steps since, that rank needs another disk.
 bool has_swap_failed(Engine& engine) {
   const std::vector<char> failed =
-      engine.host().gather(std::vector<char>{engine.store().has_swap_failed() ? '1' : '0'});
+      engine.host().gather(std::vector<char>{engine.store().state().has_swap_failed() ? '1' : '0'});
   return std::ranges::find(failed, '1') != failed.end();
 }
 
 }  // namespace
 
+// What a checkpoint is without is in the folder that training began with.
+void Checkpointing::fill_frozen(const CheckpointReader& reader, const std::string& label) {
+  if (!lacks_frozen(reader, engine_.store().state().model_specs())) return;
+  if (!folder_) {
+    refusal_ =
+        fmt::format("{} has what trains alone; give the model's folder as model.folder", label);
+    return;
+  }
+  load_frozen(engine_, files_, *folder_);
+}
+
 bool Checkpointing::take_set(const WholeSet& set) {
   try {
+    if (engine_.options().excludes_frozen && folder_) load_frozen(engine_, files_, *folder_);
     memory_->restore(set);
   } catch (const IoError& failure) {
     if (has_swap_failed(engine_)) throw;
     spdlog::warn("{}; trying the state before it", failure.what());
     return false;
   }
-  engine_.store().restore_from_owned();
+  engine_.store().state().restore_from_owned();
   after_ = memory_->restored_after();
   settle(&set, nullptr);
   restored_ = memory_->restored_notes();
@@ -394,6 +401,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
   refusal_.clear();
   const auto take = [&](CheckpointReader& reader) {
     judge(reader, label);
+    if (refusal_.empty()) fill_frozen(reader, label);
     if (refusal_.empty()) note_lost(label, restore_pieces(engine_, reader, tag.tag));
     restored_ = notes_of(reader);
   };
@@ -501,7 +509,7 @@ bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<RejectedTa
     return false;
   }
   DS_FAILPOINT("load.agreed");
-  engine_.store().restore_from_owned();
+  engine_.store().state().restore_from_owned();
   DS_FAILPOINT("load.published");
   settle(nullptr, &tag);
   last_ = tag;
@@ -519,79 +527,12 @@ int64_t Checkpointing::begin_anew(const std::optional<std::string>& folder) {
   // One that was refused may have left its marks.
   if (!kept_.whole.empty() && !options_.resume_from) {
     clear_slots(engine_);
-    engine_.store().restore_from_owned();
+    engine_.store().state().restore_from_owned();
   }
   notices_.insert(notices_.end(), begun.notices.begin(), begun.notices.end());
   settle(nullptr, nullptr);
   origin_ = begun.origin;
   return begun.step;
-}
-
-bool Checkpointing::keep_always(const std::string& tag) {
-  always_.reset();
-  const auto found = std::ranges::find(found_.tags, tag, &ds::CommittedTag::tag);
-  if (tag == last_.tag) {
-    always_ = last_;
-  } else if (found != found_.tags.end()) {
-    always_ = *found;
-  }
-  return always_.has_value();
-}
-
-// What an old tag has is read through before anything is written of it. Where each host keeps its
-// own files, who reads them verifies them.
-std::string Checkpointing::drop_damaged() {
-  if (!always_ || distributed_) return "";
-  const std::string own = failure_of([&] {
-    if (plan_.rank == 0) CheckpointReader::open(files_, root_, always_->tag).verify();
-  });
-  const auto all = engine_.host().gather_lists(std::vector<char>(own.begin(), own.end()));
-  std::string why(all[0].begin(), all[0].end());
-  if (!why.empty()) always_.reset();
-  return why;
-}
-
-std::string Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {
-  std::string damaged = drop_damaged();
-  const ds::CommittedTag& exported = always_ ? *always_ : last_;
-  refusal_.clear();
-  const auto write = [&](CheckpointReader& reader) {
-    DS_FAILPOINT("export.opened");
-    try {
-      write_model_folder(files_,
-                         {.folder = folder, .frame = frame, .specs = engine_.store().model_specs()},
-                         reader);
-    } catch (const ValidationError& refused) {  // no matter of the disk, and nothing to try again
-      refusal_ = refused.what();
-    }
-  };
-  const std::string label = "export of " + folder;
-  if (distributed_) {
-    distributed_->read(exported.tag, exported.epoch,
-                       {.label = label,
-                        .place = distributed_->place_of(exported.tag),
-                        .wanted =
-                            [&](const CheckpointReader& reader) {
-                              return plan_.rank == 0 ? ranks_with_weights(engine_, reader)
-                                                     : std::set<int>();
-                            },
-                        .take =
-                            [&](CheckpointReader& reader) {
-                              if (plan_.rank == 0) write(reader);
-                              DS_FAILPOINT("export.spread_written");
-                            }});
-    throw_refusal();
-    return damaged;
-  }
-  const std::string error = failure_of([&] {
-    if (plan_.rank != 0) return;
-    CheckpointReader reader = CheckpointReader::open(files_, root_, exported.tag);
-    write(reader);
-  });
-  DS_FAILPOINT("export.written");
-  engine_.host().agree_on_success(label, error);
-  throw_refusal();
-  return damaged;
 }
 
 }  // namespace ds

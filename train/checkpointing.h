@@ -84,6 +84,7 @@ class Checkpointing {
   void report_origin(int64_t step, const std::vector<RejectedTag>& refused);
   [[noreturn]] void refuse_to_begin(const std::vector<RejectedTag>& refused) const;
   void read_tag(const ds::CommittedTag& tag);
+  void fill_frozen(const CheckpointReader& reader, const std::string& label);
   void judge(const CheckpointReader& reader, const std::string& label);
   void throw_refusal() const;
   void note_lost(const std::string& label, const std::string& lost);
@@ -105,6 +106,7 @@ class Checkpointing {
   const Options options_;
   MemoryTier* const memory_;                    // not owned, may be null
   std::optional<DistributedTags> distributed_;  // where each host keeps its own files
+  std::optional<std::string> folder_;           // that load() was given
   Resumable found_;                             // before load()
   MemoryTier::Found kept_;                      //
   std::string refusal_;                         // why what is being loaded or exported may not be

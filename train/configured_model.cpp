@@ -40,6 +40,32 @@ void add_adapters(const LoraConfig& lora, FileSystem& files, ModelConfig& model)
   }
 }
 
+ModelConfig model_at(std::string_view key, const std::string& folder, FileSystem& files) {
+  ModelSection there;
+  there.folder = folder;
+  try {
+    return base_model(there, files);
+  } catch (const Error& error) {
+    constexpr std::string_view kKey = "model.folder: ";
+    std::string_view what = error.what();
+    if (what.starts_with(kKey)) what.remove_prefix(kKey.size());
+    throw ConfigError(fmt::format(
+        "{}: {}; expected a folder of Hugging Face with a whole model (dslaunch merge makes one of "
+        "adapters, and final/ of a run is one)",
+        key, what));
+  }
+}
+
+ModelConfig training_model(const Config& config, FileSystem& files) {
+  ModelConfig model = model_config(config, files);
+  if (const std::optional<DistillationConfig>& distillation = config.train.distillation) {
+    model.teacher = std::make_shared<const Teacher>(
+        Teacher{.model = model_at("train.distillation.teacher", distillation->teacher, files),
+                .folder = distillation->teacher});
+  }
+  return model;
+}
+
 ModelConfig model_config(const Config& config, FileSystem& files) {
   ModelConfig model = base_model(config.model, files);
   if (config.lora) add_adapters(*config.lora, files, model);

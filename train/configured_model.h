@@ -1,6 +1,9 @@
 // The model that a configuration describes.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "config/config.h"
 #include "core/files/file.h"
 
@@ -14,5 +17,10 @@ ModelConfig base_model(const ModelSection& model, FileSystem& files);
 void add_adapters(const LoraConfig& lora, FileSystem& files, ModelConfig& model);
 // Both.
 ModelConfig model_config(const Config& config, FileSystem& files);
+// Both, and the teacher that it learns from: what training and plans are of.
+ModelConfig training_model(const Config& config, FileSystem& files);
+// The model of a folder that another key than model.folder names, and messages with it. ConfigError
+// for a folder without a whole model.
+ModelConfig model_at(std::string_view key, const std::string& folder, FileSystem& files);
 
 }  // namespace ds

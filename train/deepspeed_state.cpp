@@ -126,7 +126,7 @@ RunToGoOn run_to_go_on(const EngineOptions& options, int64_t data_ranks, std::st
 
 void restore_owned(Engine& engine, const DeepSpeedState& state) {
   HostCopy through(engine.stream());
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     const auto fill = [&](const std::string& slot, const Tensor& tensor) {
       fill_fields(engine, part, tensor, through, [&](size_t index, int64_t begin, Tensor& values) {
         state.read(index, slot, begin, values);
@@ -135,7 +135,7 @@ void restore_owned(Engine& engine, const DeepSpeedState& state) {
     fill(kWeightSlot, part.master);
     for (size_t i = 0; i < part.specs.size(); ++i) fill(part.specs[i].name, part.slots[i]);
   });
-  engine.store().visit_auxiliary(Visit::kRestore, begin_anew);
+  engine.store().state().visit_auxiliary(Visit::kRestore, begin_anew);
 }
 
 }  // namespace ds

@@ -20,16 +20,17 @@ namespace {
 // Weights are shared out over all that see other tokens, unless the policy says over fewer. A
 // pipeline has several micro-batches under way, whose gradients add up until the step ends.
 ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer, const MeshLayout& mesh) {
-  zero.optimizer = &optimizer;
-  if (zero.policy.shard_over == Axis::kData) zero.policy.shard_over = mesh.token_axis();
-  if (optimizer.is_staged()) zero.reduce = Reduce::kIfAsked;
+  zero.state.optimizer = &optimizer;
+  if (zero.placement.policy.shard_over == Axis::kData)
+    zero.placement.policy.shard_over = mesh.token_axis();
+  if (optimizer.is_staged()) zero.wire.reduce = Reduce::kIfAsked;
   if (mesh.size(Axis::kPipe) == 1) return zero;
   if (optimizer.is_staged()) {
     throw Unsupported(
         "engine: 1-bit optimizers exchange what they need themselves, and no stage of a pipeline "
         "has all of it");
   }
-  zero.reduce = Reduce::kStepEnd;
+  zero.wire.reduce = Reduce::kStepEnd;
   return zero;
 }
 
@@ -83,7 +84,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed,
               .length = options.length,
-              .lengths = options.lengths}),
+              .lengths = options.lengths,
+              .distilled = options.distillation ? options.distillation->last_step : 0}),
       // What a staged update does follows from how many there were before it.
       results_late_(optimizer_->is_staged() ? 0 : resources.results_late),
       store_(with_state_of(options.zero, *optimizer_, resources.peers.mesh.layout()),
@@ -103,8 +105,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
           resources.stream),
       saves_(saves_of(options, resources)),
       results_(results_late_, resources.pinned) {
-  kernels::set_matmul_rules(resources.stream, options.matmul);
-  kernels::set_attention_rules(resources.stream, options.attention);
+  kernels::set_matmul_rules(resources.stream, options.gpu.matmul);
+  kernels::set_attention_rules(resources.stream, options.gpu.attention);
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);
   const DeviceFlags flags(resources.stream);
@@ -115,8 +117,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   store_.seal();
   if (!plan) return;
   memories_.follow(plan->train, plan->evaluate, resources_.stream);
-  store_.follow(std::move(plan->gathers));
-  store_.slots().follow(std::move(plan->buckets), resources_.stream);
+  store_.gathers().follow(std::move(plan->gathers));
+  store_.gathers().slots().follow(std::move(plan->buckets), resources_.stream);
   prepare_graphs();
 }
 
@@ -139,6 +141,7 @@ StepResources Engine::place_on(ParameterStore& store, NumberWatch* numbers,
                       .loss = scalars_.loss(),
                       .weights = scalars_.weights(),
                       .operands = options_.operands,
+                      .distills = shape.distills,
                       .gradient_factor = options_.gradient_factor,
                       .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
                       .saves = saves_.get(),
@@ -221,8 +224,8 @@ void Engine::prepare_graphs() {
   if (resources_.pipe() != nullptr) return;
   const bool on_device = device().kind == Device::Kind::kCuda;
   const bool waits = options_.recomputed.recompute.synchronize || options_.recomputed.is_timed;
-  if (!options_.cuda_graphs || waits || !on_device || !resources_.are_recordable()) return;
-  if (!store_.is_recordable() || optimizer_->is_staged()) return;
+  if (!options_.gpu.graphs || waits || !on_device || !resources_.are_recordable()) return;
+  if (!store_.step().is_recordable() || optimizer_->is_staged()) return;
   records_ = true;
 }
 
@@ -240,7 +243,7 @@ void Engine::recorded_micro_steps(BatchSource& source, const StepShape& shape) {
   StepSettings settings = next_settings();
   settings.shape = shape;
   StepInput input = input_of(source, settings);
-  store_.begin_step();
+  store_.step().begin();
   StepProgram program = programs_.training;
   if (resources_.pipe() == nullptr) {
     program = step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0);
@@ -270,7 +273,7 @@ void Engine::upload(const StepSettings& settings, int64_t flags) {
 }
 
 // That of gradients that are finite, and no longer than they may be.
-ShardedStore::ExpectedUpdate Engine::expected_update(const StepSettings& settings) const {
+ExpectedUpdate Engine::expected_update(const StepSettings& settings) const {
   const double loss_scale = scales() ? scaling_.scaler.scale : 1.0;
   return {.inputs = inputs_of(settings),
           .grad_scale = static_cast<float>(1.0F / (options_.gradient_factor * loss_scale))};
@@ -285,8 +288,8 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   input.observer = observer;
   input.optimizer_step = [&] { update(settings); };
   upload(settings, flags);
-  store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
-  if (store_.updates_ahead()) store_.expect(expected_update(settings));
+  store_.step().begin(optimizer_->gradients_at(settings.update), settings.step);
+  if (store_.step().updates_ahead()) store_.step().expect(expected_update(settings));
   input.graphs = graphs_for(settings.shape);
   const StepResources place = place_on(store_, nullptr, settings.shape);
   StepRunner(place, input).run(programs_.training);
@@ -307,9 +310,9 @@ bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver
     return instruction.op == PipelineOp::kOptimizerStep;
   });
   upload(settings, 0);
-  store_.begin_step(optimizer_->gradients_at(settings.update), settings.step);
+  store_.step().begin(optimizer_->gradients_at(settings.update), settings.step);
   StepRunner(place, input).run(program);
-  store_.add_sum_of_squares(scalars_.squares());
+  store_.step().add_sum_of_squares(scalars_.squares());
   reduce_sums(
       {.is_update = false, .planned_weight = planned_weight(weight_of_step(settings.shape))});
   const StepOutcome again = scalars_.read_back();
@@ -334,7 +337,7 @@ void Engine::probe_micro_step(BatchSource& source, int64_t step, int micro_step,
   std::erase_if(one.instructions, [&](const PipelineInstruction& instruction) {
     return instruction.micro_batch != micro_step;
   });
-  store_.begin_step();
+  store_.step().begin();
   StepRunner(place, input).run(one);
   recompute_times_.places.clear();  // which are those of steps
 }
@@ -349,7 +352,7 @@ void Engine::update(const StepSettings& settings) {
 
 void Engine::update_weights(const StepSettings& settings) {
   DS_FAILPOINT("engine.before_norm");
-  store_.add_sum_of_squares(scalars_.squares());
+  store_.step().add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
   reduce_sums({.max_norm = options_.gradient_clipping,
                .loss_scale = options_.loss_scale,
@@ -357,12 +360,12 @@ void Engine::update_weights(const StepSettings& settings) {
                .own_gradients = optimizer_->gradients_at(settings.update) == GradientsOf::kOwnRank,
                .planned_weight = planned_weight(weight_of_step(settings.shape))});
   DS_FAILPOINT("engine.sums_reduced");
-  store_.update(*optimizer_, scalars_, {.update = settings.update, .rate = [this](int64_t update) {
-                                          return rules_.settings_at(update).lr;
-                                        }});
+  store_.step().update(*optimizer_, scalars_,
+                       {.update = settings.update,
+                        .rate = [this](int64_t update) { return rules_.settings_at(update).lr; }});
   DS_FAILPOINT("engine.shards_updated");
   DS_FAILPOINT("engine.before_publish");
-  store_.publish();
+  store_.step().publish();
 }
 
 std::optional<StepResult> Engine::next_result(Wait wait) {
@@ -403,12 +406,14 @@ Metrics Engine::metrics_of(const StepOutcome& outcome, double lr) const {
               {"grad_norm", outcome.norm},
               {"lr", lr},
               {"loss_scale", outcome.loss_scale}};
+  const StepShape shape = rules_.settings_at(step_).shape;
   for (int64_t part = 0; const std::string_view name : figures_of_loss()) {
-    out.set(name, outcome.sums.parts[part++]);
+    const double sum = outcome.sums.parts[part++];
+    if (!options_.distillation || shape.distills) out.set(name, sum);
   }
   if (scales()) out.set("skipped_steps", static_cast<double>(scaling_.skipped));
   if (options_.lengths) {
-    out.set("sequence_length", static_cast<double>(rules_.settings_at(step_).shape.length));
+    out.set("sequence_length", static_cast<double>(shape.length));
   }
   return out;
 }
@@ -450,9 +455,9 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
                           .mode = RunMode::kEval,
                           .memory = memories_.evaluate(),
                           .scores = counts_losses ? scores : nullptr};
-    store_.slots().begin(BucketRound::kEvaluation);
+    store_.gathers().slots().begin(BucketRound::kEvaluation);
     StepRunner(place, input).run(programs_.evaluation);
-    store_.slots().end();
+    store_.gathers().slots().end();
     on_batch(batch + 1);
   }
   const double tokens =
@@ -462,7 +467,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches,
   const StepOutcome outcome = scalars_.read_back();
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
   require_none_found("evaluation", outcome.found);
-  if (figures != nullptr) {
+  if (figures != nullptr && !options_.distillation) {  // evaluations ask no teacher
     for (int64_t part = 0; const std::string_view name : figures_of_loss()) {
       figures->set(name, outcome.sums.parts[part++] / tokens);
     }
@@ -490,9 +495,9 @@ Tensor Engine::next_logits(int32_t token, KvCache& cache) {
                   .store = &store_,
                   .pass = {.mode = RunMode::kEval, .operands = options_.operands},
                   .cache = &cache};
-  store_.slots().begin(BucketRound::kEvaluation);
+  store_.gathers().slots().begin(BucketRound::kEvaluation);
   Tensor logits = whole.next_logits(context, std::move(input));
-  store_.slots().end();
+  store_.gathers().slots().end();
   return logits;
 }
 

@@ -95,7 +95,7 @@ class Engine {
   // and on a rank that has not the whole model.
   Tensor next_logits(int32_t token, KvCache& cache);
 
-  void initialize() { store_.initialize(options_.seed); }
+  void initialize() { store_.state().initialize(options_.seed); }
   ShardedStore& store() { return store_; }
   StepMemories& memories() { return memories_; }
   const StepProgram& training() const { return programs_.training; }
@@ -130,11 +130,12 @@ class Engine {
   StepSettings next_settings() const;
   void upload(const StepSettings& settings, int64_t flags);
   StepInputs inputs_of(const StepSettings& settings) const;
-  ShardedStore::ExpectedUpdate expected_update(const StepSettings& settings) const;
+  ExpectedUpdate expected_update(const StepSettings& settings) const;
   [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
   // What is summed beside the loss, by the names of its metrics.
   std::vector<std::string_view> figures_of_loss() const {
+    if (options_.distillation) return options_.distillation->figures();
     return options_.content.preference ? preference_figures() : loss_parts(options_.model);
   }
   StepInput input_of(BatchSource& source, const StepSettings& settings);
@@ -172,7 +173,7 @@ class Engine {
   // do not come back.
   struct Recorded {
     Recorded(const StepShape& of, const RankResources& rank, ShardedStore& store)
-        : shape(of), graphs(rank.streams(), store, rank.groups(), rank.recorded) {}
+        : shape(of), graphs(rank.streams(), store.step(), rank.groups(), rank.recorded) {}
     StepShape shape;
     StepGraphs graphs;
   };

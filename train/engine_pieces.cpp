@@ -1,6 +1,7 @@
 #include "train/engine_pieces.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,16 @@ std::string another_optimizer(const CheckpointReader& reader, std::string_view f
       "{} was saved with the optimizer {}, this run has \"{}\"; keep the optimizer, or start from "
       "the weights alone: a new run directory and the exported folder as model.folder",
       label, saved, family);
+}
+
+// The fields of a part that a checkpoint has, or may have.
+template <class Fields>
+auto fields_of(Engine& engine, Visit what, const Fields& fields) {
+  return fields | std::views::filter([&engine, what](const ShardField& field) {
+           const ParamSpec& spec = engine.store().spec(field.param);
+           const bool is_left_out = what == Visit::kSave && engine.options().excludes_frozen;
+           return !spec.second_model && (spec.trains || !is_left_out);
+         });
 }
 
 std::string piece_name(const ParamSpec& spec, const std::string& slot) {
@@ -73,7 +84,7 @@ void change_scale(Engine& engine, AuxiliaryPart& part, Scaled to) {
 }
 
 void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
-  engine.store().visit_auxiliary(Visit::kSave, [&](AuxiliaryPart& part) {
+  engine.store().state().visit_auxiliary(Visit::kSave, [&](AuxiliaryPart& part) {
     const AuxiliaryPlace place = place_of(engine, part);
     change_scale(engine, part, Scaled::kToFile);
     Piece piece{.name = place.name,
@@ -88,14 +99,14 @@ void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
 }
 
 void begin_extras_anew(Engine& engine) {
-  engine.store().visit_auxiliary(Visit::kRestore, begin_anew);
+  engine.store().state().visit_auxiliary(Visit::kRestore, begin_anew);
 }
 
 std::string kind_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
 // Lists the kinds of all extra state that is known anywhere.
 std::vector<std::string> extra_kinds(Engine& engine) {
-  std::vector<std::string> kinds = engine.store().extra_names();
+  std::vector<std::string> kinds = engine.store().state().extra_names();
   kinds.insert(kinds.end(), {kNearErrors, kNearErrorScales, kFarErrors, kFarErrorScales});
   return kinds;
 }
@@ -117,9 +128,9 @@ std::string words_of(Engine& engine, const std::set<std::string>& lost) {
 // What is not there is as at the start; returns why that is so, where it is.
 std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& through) {
   std::set<std::string> lost, known, wanted;
-  const std::vector<std::string> of_store = engine.store().extra_names();
+  const std::vector<std::string> of_store = engine.store().state().extra_names();
   wanted.insert(of_store.begin(), of_store.end());
-  engine.store().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
+  engine.store().state().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
     const AuxiliaryPlace place = place_of(engine, part);
     known.insert(place.name);
     wanted.insert(kind_of(place.name));
@@ -148,22 +159,37 @@ std::string some_of(std::vector<std::string> found) {
 }  // namespace
 
 std::string state_family(const EngineOptions& options, std::string_view family) {
-  const std::optional<ZenflowOptions>& zenflow = options.zero.zenflow;
+  const std::optional<ZenflowOptions>& zenflow = options.zero.state.zenflow;
   const std::string_view how =
       !zenflow ? "" : (zenflow->overlaps ? ", zenflow with overlap_step" : ", zenflow");
   return fmt::format("{}{}", family, how);
 }
 
+bool is_elsewhere(const ParamSpec& spec, const CheckpointReader& reader) {
+  return !spec.trains && !reader.contains(piece_name(spec, kMasterSlot));
+}
+
+// If a part of them is lost, the rest is still there.
+bool lacks_frozen(const CheckpointReader& reader, std::span<const ParamSpec> specs) {
+  bool lacks = false;
+  for (const ParamSpec& spec : specs) {
+    if (spec.trains) continue;
+    if (!is_elsewhere(spec, reader)) return false;
+    lacks = true;
+  }
+  return lacks;
+}
+
 int64_t owned_bytes(Engine& engine) {
   // The master, and state in fp32, however it is kept.
   int64_t bytes = 0;
-  for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kSave)) {
-    for (const ShardField& field : part) {
-      const size_t slots = engine.store().slot_names(field.param).size();
+  for (const std::vector<ShardField>& part : engine.store().state().owned_fields(Visit::kSave)) {
+    for (const ShardField& field : fields_of(engine, Visit::kSave, part)) {
+      const size_t slots = engine.store().state().slot_names(field.param).size();
       bytes += field.numel * narrow<int64_t>(size_of(DType::kF32) * (1 + slots));
     }
   }
-  engine.store().visit_auxiliary(
+  engine.store().state().visit_auxiliary(
       Visit::kSave, [&](AuxiliaryPart& part) { bytes += narrow<int64_t>(part.values.bytes()); });
   return bytes;
 }
@@ -171,8 +197,8 @@ int64_t owned_bytes(Engine& engine) {
 void for_each_piece(Engine& engine, Visit what,
                     const std::function<void(const std::string& name, const ParamSpec& spec,
                                              const Region& region, Tensor& data)>& take) {
-  engine.store().visit_owned(what, [&](OwnedPart& part) {
-    for (const ShardField& field : part.fields) {
+  engine.store().state().visit_owned(what, [&](OwnedPart& part) {
+    for (const ShardField& field : fields_of(engine, what, part.fields)) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const Region region = region_of(spec, field);
       const auto pass = [&](const std::string& slot, const Tensor& tensor) {
@@ -232,17 +258,18 @@ std::string bad_state_text(int64_t step, const std::string& bad, const std::stri
 
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
   std::set<int> out;
-  for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kRestore)) {
-    for (const ShardField& field : part) {
+  for (const std::vector<ShardField>& part : engine.store().state().owned_fields(Visit::kRestore)) {
+    for (const ShardField& field : fields_of(engine, Visit::kRestore, part)) {
       const ParamSpec& spec = engine.store().spec(field.param);
-      std::vector<std::string> tensors = engine.store().slot_names(field.param);
+      if (is_elsewhere(spec, reader)) continue;
+      std::vector<std::string> tensors = engine.store().state().slot_names(field.param);
       tensors.emplace_back(kMasterSlot);
       for (const std::string& tensor : tensors) {
         out.merge(reader.ranks_holding(piece_name(spec, tensor), region_of(spec, field)));
       }
     }
   }
-  engine.store().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
+  engine.store().state().visit_auxiliary(Visit::kRestore, [&](AuxiliaryPart& part) {
     const AuxiliaryPlace place = place_of(engine, part);
     if (has_extra(reader, place)) out.merge(reader.ranks_holding(place.name, place.region));
   });
@@ -250,9 +277,11 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
 }
 
 void fill_fields(Engine& engine, const OwnedPart& part, const Tensor& tensor, HostCopy& through,
-                 const ReadElements& read) {
+                 const ReadElements& read, WhichModel which) {
   for (const ShardField& field : part.fields) {
-    const size_t index = engine.store().index_in_model(field.param);
+    const bool is_second = engine.store().spec(field.param).second_model;
+    if (is_second != (which == WhichModel::kSecond)) continue;
+    const size_t index = engine.store().state().index_in_model(field.param);
     const Tensor into = tensor.narrow(field.offset, field.numel);
     through.up(into, [&](int64_t first, Tensor& values) {
       read(index, field.param_begin + first, values);
@@ -261,7 +290,7 @@ void fill_fields(Engine& engine, const OwnedPart& part, const Tensor& tensor, Ho
 }
 
 void clear_slots(Engine& engine) {
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (size_t i = 0; i < part.slots.size(); ++i) {
       if (std::cmp_equal(i, part.seen_slot)) {
         kernels::cast(part.stream, part.master, part.slots[i]);
@@ -276,9 +305,17 @@ void clear_slots(Engine& engine) {
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
   if (std::string why = another_optimizer(reader, family_of(engine), label); !why.empty())
     return why;
-  const ShardedStore& store = engine.store();
-  const std::vector<ParamSpec> specs = store.model_specs();
-  const std::vector<std::vector<std::string>> slots = store.model_slot_names();
+  const StateVisitor& state = engine.store().state();
+  const std::vector<ParamSpec> all = state.model_specs();
+  const std::vector<std::vector<std::string>> all_slots = state.model_slot_names();
+  const bool lacks = lacks_frozen(reader, all);
+  std::vector<ParamSpec> specs;
+  std::vector<std::vector<std::string>> slots;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (lacks && !all[i].trains) continue;
+    specs.push_back(all[i]);
+    slots.push_back(all_slots[i]);
+  }
   const std::vector<std::string> trained = compare_trained(reader, specs, slots);
   if (!trained.empty()) {
     return fmt::format(
@@ -299,6 +336,7 @@ std::string restore_pieces(Engine& engine, CheckpointReader& reader, const std::
   for_each_piece(
       engine, Visit::kRestore,
       [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
+        if (is_elsewhere(spec, reader)) return;
         const auto info = reader.info(name);
         if (info.shape != spec.logical_shape()) {
           throw ValidationError(fmt::format("{} has shape {} in {}, the model has {}", name,

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,10 @@ std::string bad_state_text(int64_t step, const std::string& bad, const std::stri
 void for_each_piece(Engine& engine, Visit what,
                     const std::function<void(const std::string& name, const ParamSpec& spec,
                                              const Region& region, Tensor& data)>& take);
+// Whether a checkpoint is without what is frozen of these, which is all of the model; and whether
+// one that is has this of it elsewhere: in the folder that training began with.
+bool lacks_frozen(const CheckpointReader& reader, std::span<const ParamSpec> specs);
+bool is_elsewhere(const ParamSpec& spec, const CheckpointReader& reader);
 // The ranks that saved what this rank owns.
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader);
 // Why the checkpoint is of another model or optimizer, in words that begin with `label`; empty: it
@@ -55,8 +60,9 @@ std::string restore_pieces(Engine& engine, CheckpointReader& reader, const std::
 // Fills one tensor of a part that this rank owns from where parameters are whole. `read` is given a
 // parameter's place in the model, the first element that is wanted of it, and values on the CPU.
 using ReadElements = std::function<void(size_t index, int64_t begin, Tensor& values)>;
+enum class WhichModel : uint8_t { kTrained, kSecond };  // whose parameters are filled
 void fill_fields(Engine& engine, const OwnedPart& part, const Tensor& tensor, HostCopy& through,
-                 const ReadElements& read);
+                 const ReadElements& read, WhichModel which = WhichModel::kTrained);
 
 // The optimizer state that this rank owns becomes that of an optimizer that has made no step.
 void clear_slots(Engine& engine);

@@ -17,6 +17,8 @@
 #include "model/hf/weights.h"
 #include "train/adapter_folder.h"
 #include "train/assemble.h"
+#include "train/frozen_of_tag.h"
+#include "train/settings/resume_facts.h"
 
 namespace ds {
 namespace {
@@ -113,22 +115,39 @@ ModelSource from_adapters(FileSystem& files, const std::string& place,
           }};
 }
 
-// A committed tag, with the configuration of its run two folders up.
-ModelSource from_tag(FileSystem& files, const std::string& tag) {
+// That of the run which made the tag. What stands two folders up may be of one that was refused.
+Config config_of_tag(FileSystem& files, const std::string& tag) {
+  const CheckpointReader reader = CheckpointReader::open_directory(files, tag);
+  if (reader.has_state(kFactsState)) {
+    return parse_config(parse_facts(reader.state(kFactsState)).config);
+  }
   const std::string run = fs::path(tag).parent_path().parent_path().string();
-  const Config config = load_config(run + "/config.json");
+  return load_config(run + "/config.json");
+}
+
+ModelSource from_tag(FileSystem& files, const std::string& tag) {
+  const Config config = config_of_tag(files, tag);
+  const ModelConfig model = model_config(config, files);
   return {.place = tag,
-          .model = model_config(config, files),
+          .model = model,
           .tokenizer = config.data.tokenizer,
           .folder = std::nullopt,
           .data = config.data,
           .stored = DType::kF32,  // the master weights
-          .load = [&files, tag](PlainStore& store, Stream& stream) {
+          .load = [&files, tag, model, folder = config.model.folder](PlainStore& store,
+                                                                     Stream& stream) {
             CheckpointReader reader = CheckpointReader::open_directory(files, tag);
+            const FrozenOfTag frozen(files, reader, model, {.tag = tag, .folder = folder});
             HostCopy through(stream);
             for (ParamId id = 0; id < store.count(); ++id) {
               const ParamSpec& spec = store.spec(id);
               Tensor flat = store.weight(id).reshape({spec.shape.numel()});
+              if (frozen.has(spec.name)) {
+                through.up(flat, [&](int64_t first, Tensor& part) {
+                  frozen.read(spec.name, first, part);
+                });
+                continue;
+              }
               const bool direct = flat.dtype() == DType::kF32;
               Tensor master = direct ? flat : Tensor::empty(flat.shape(), DType::kF32, stream);
               reader.get(spec.name + "/weight", spec.region(), master, through);

@@ -58,14 +58,13 @@ class Points final : public BatchSource {
 };
 
 EngineOptions options_of(const std::shared_ptr<const PipelineModule>& net) {
-  return {
-      .model = {},
-      .module = net,
-      .zero = {.policy = zero_policy(0), .gather = {}, .micro_steps = kMicroBatches, .slots = {}},
-      .optimizer = {.adam = {.lr = 0.01}},
-      .schedule = {},
-      .micro_batch = kMicroBatch,
-      .pipeline = {.schedule = PipelineKind::k1F1B, .partition = "parameters"}};
+  return {.model = {},
+          .module = net,
+          .zero = {.placement = {.policy = zero_policy(0)}, .wire = {.micro_steps = kMicroBatches}},
+          .optimizer = {.adam = {.lr = 0.01}},
+          .schedule = {},
+          .micro_batch = kMicroBatch,
+          .pipeline = {.schedule = PipelineKind::k1F1B, .partition = "parameters"}};
 }
 
 // The losses of this rank's steps; every rank learns the same.

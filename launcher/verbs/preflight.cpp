@@ -37,7 +37,11 @@ PreflightNeeds needs_of_plan(const std::string& plan) {
   }
   needs.checkpoint_bytes = document["parameters"].GetInt64() * kCheckpointBytesPerParameter;
   if (document.HasMember("frozen_parameters") && document["frozen_parameters"].IsInt64()) {
-    needs.checkpoint_bytes -= document["frozen_parameters"].GetInt64() * kMomentBytesPerParameter;
+    const bool are_saved = !document.HasMember("frozen_in_checkpoints") ||
+                           !document["frozen_in_checkpoints"].IsBool() ||
+                           document["frozen_in_checkpoints"].GetBool();
+    needs.checkpoint_bytes -= document["frozen_parameters"].GetInt64() *
+                              (are_saved ? kMomentBytesPerParameter : kCheckpointBytesPerParameter);
   }
   if (document.HasMember("ranks") && document["ranks"].IsArray()) {
     for (const auto& rank : document["ranks"].GetArray()) {

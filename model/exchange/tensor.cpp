@@ -7,6 +7,7 @@
 #include "core/status/failpoint.h"
 #include "core/values/index.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/softmax/distillation.h"
 #include "model/parallel/tensor_shard.h"
 #include "model/pass/own.h"
 
@@ -188,19 +189,36 @@ kernels::SharedVocabulary shared_vocabulary(Context& context, const ParamSpec& h
   Communicator& group = *context.parallel.group(Axis::kTensor);
   const kernels::VocabularyPart part{.first = first_row(head),
                                      .vocabulary = head.logical_shape()[0]};
-  const auto softmax = [&stream, &group, part](const kernels::SoftmaxCrossEntropyArgs& block) {
-    const int64_t rows = block.logits.rows;
+  // What `tell` says of this rank's columns of so many rows, `use` gets from all ranks.
+  const auto exchanged = [&stream, &group](int64_t rows, int64_t numbers, const auto& tell,
+                                           const auto& use) {
     const auto numbers_of = [&](int ranks) {
-      return Tensor::empty({ranks * rows, kernels::kNumbersOfPart}, DType::kF32, stream,
-                           MemoryTag::kScratch);
+      return Tensor::empty({ranks * rows, numbers}, DType::kF32, stream, MemoryTag::kScratch);
     };
     Tensor mine = numbers_of(1), all = numbers_of(group.size());
-    kernels::softmax_part(stream, block, part, mine);
+    tell(mine);
     group.all_gather(mine, all, stream);
     DS_FAILPOINT("tensor.softmax_gathered");
-    kernels::softmax_cross_entropy_of_parts(stream, block, part, all);
+    use(all);
   };
-  return {.part = part, .ranks = group.size(), .softmax = softmax};
+  const auto softmax = [&stream, part, exchanged](const kernels::SoftmaxCrossEntropyArgs& block) {
+    exchanged(
+        block.logits.rows, kernels::kNumbersOfPart,
+        [&](Tensor& mine) { kernels::softmax_part(stream, block, part, mine); },
+        [&](const Tensor& all) {
+          kernels::softmax_cross_entropy_of_parts(stream, block, part, all);
+        });
+  };
+  const auto distilled = [&stream, part,
+                          exchanged](const kernels::DistilledCrossEntropyArgs& block) {
+    exchanged(
+        block.student.logits.rows, kernels::kNumbersOfDistilledPart,
+        [&](Tensor& mine) { kernels::distillation_part(stream, block, part, mine); },
+        [&](const Tensor& all) {
+          kernels::distilled_cross_entropy_of_parts(stream, block, part, all);
+        });
+  };
+  return {.part = part, .ranks = group.size(), .softmax = softmax, .distilled = distilled};
 }
 
 }  // namespace ds

@@ -12,6 +12,7 @@
 #include "kernels/norm/layer_norm.h"
 #include "kernels/preference/preference.h"
 #include "kernels/rotary/rope.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/value_loss/value_loss.h"
 #include "model/functions/row_dropout.h"
 #include "model/pass/context.h"
@@ -173,10 +174,42 @@ struct LogitsSpec {
 // complete on return and a node that starts the backward flow is recorded.
 Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, const Tensor& targets,
                             float grad_scale, const Tensor& row_weights = {});
+
 // Losses fp32 [N] of scores [N, K] beside the values that they are to be, fp32 [samples, K], where
 // targets are not negative. Records as linear_cross_entropy() does.
 Tensor value_losses(Context& context, Var scores, kernels::ValueLoss loss, const Tensor& values,
                     const Tensor& targets, float grad_scale);
+
+// ---- losses beside a teacher (functions_distillation.cpp)
+
+// What a teacher's logits are made of: its last state [N, width there], and its head, whose first
+// rows are those of the tokens that both models know.
+struct TaughtLogits {
+  Tensor x;
+  LogitsSpec spec{};
+  kernels::DistillationRule rule{};
+};
+// The rows whose losses are wanted.
+struct LossRows {
+  Tensor targets;        // int32 [N]; negative: no loss
+  Tensor row_weights{};  // fp32 [N]; undefined: all are 1
+};
+// alpha * linear_cross_entropy() + beta * temperature^2 * KL(teacher || model) of each row. Records
+// as linear_cross_entropy() does, and reports kDivergenceFigure, without beta.
+Tensor distilled_cross_entropy(Context& context, Var x, const LogitsSpec& spec,
+                               const LossRows& rows, const TaughtLogits& taught, float grad_scale);
+// A state [N, width] that another is to be.
+struct TaughtState {
+  Tensor teacher;
+  float weight = 1;
+};
+// Losses fp32 [N]: weight * the mean over the width of the squares of x - teacher. Records a node
+// that starts a flow of gradients into x; reports nothing.
+Tensor hidden_losses(Context& context, const Var& x, const TaughtState& taught,
+                     const LossRows& rows, float grad_scale);
+// Names of what is told beside the loss, as metrics: the latter is the sum of all hidden_losses().
+inline constexpr std::string_view kDivergenceFigure = "loss_distillation";
+inline constexpr std::string_view kHiddenFigure = "loss_hidden";
 
 // ---- losses of pairs of texts (functions_preference.cpp)
 

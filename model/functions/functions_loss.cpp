@@ -3,11 +3,17 @@
 #include "kernels/softmax/softmax.h"
 #include "model/exchange/tensor.h"
 #include "model/functions/functions.h"
+#include "model/functions/token_losses.h"
 
 namespace ds {
 
 Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, const Tensor& targets,
                             float grad_scale, const Tensor& row_weights) {
+  return token_losses(context, std::move(x), spec, {targets, row_weights}, grad_scale);
+}
+
+Tensor token_losses(Context& context, Var x, const LogitsSpec& spec, const LossRows& rows,
+                    float grad_scale, const kernels::TeacherHead* teacher) {
   Stream& stream = context.stream;
   Tensor losses = Tensor::empty({x.value.shape()[0]}, DType::kF32, stream);
   ParameterStore& store = *context.store;
@@ -17,11 +23,12 @@ Tensor linear_cross_entropy(Context& context, Var x, const LogitsSpec& spec, con
   kernels::LinearCrossEntropyArgs args{
       .x = as_operand(stream, x.value, context.pass.operands),
       .weight = as_operand(stream, lease.weight(), context.pass.operands),
-      .targets = targets,
-      .row_weights = row_weights,
+      .targets = rows.targets,
+      .row_weights = rows.row_weights,
       .bias = bias ? as_operand(stream, bias->weight(), context.pass.operands) : Tensor(),
       .losses = losses,
-      .softcap = spec.softcap};
+      .softcap = spec.softcap,
+      .teacher = teacher};
   kernels::SharedVocabulary shared;
   if (context.parallel.group(Axis::kTensor) != nullptr && !spec.is_whole) {
     shared = shared_vocabulary(context, store.spec(spec.weight));

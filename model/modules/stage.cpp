@@ -170,10 +170,20 @@ BatchSpec Stage::batch_spec(const BatchExtents& extents) const {
       add(kWeightSum, DType::kF64, {1}, BatchField::Kind::kWeightSum, kTargets);
     }
   }
-  return BatchSpec(std::move(fields));
+  BatchSpec spec(std::move(fields));
+  if (teaching_ && trains) {
+    BatchExtents answered = extents;
+    answered.mode = RunMode::kEval;
+    spec.add(teaching_->teacher->batch_spec(answered));
+  }
+  return spec;
 }
 
 Residual Stage::run(Context& context, StageInput input) const {
+  return run_layers(context, std::move(input), nullptr);
+}
+
+Residual Stage::run_layers(Context& context, StageInput input, const BehindSegment& behind) const {
   const MicroBatch& batch = input.batch;
   const SequenceRows rows = rows_of(input);
   const int64_t row_count = rows.batch * rows.length;
@@ -206,6 +216,7 @@ Residual Stage::run(Context& context, StageInput input) const {
   for (const Segment& segment : segments_) {
     Context& inside = std::cmp_less(segment.end, trains_from) ? frozen : context;
     stream = run_segment(inside, segment, rows, std::move(stream));
+    if (behind) behind(inside, narrow<int64_t>(segment.end), stream);
   }
   if (context.cache != nullptr) context.cache->advance(rows.length);
   return stream;
@@ -359,7 +370,15 @@ Tensor Stage::losses_of(Context& context, Var y, const MicroBatch& batch, const 
 Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const {
   const MicroBatch batch = input.batch;
   const SequenceRows rows = rows_of(input);
-  Residual residual = run(context, std::move(input));
+  std::optional<Lesson> lesson;
+  BehindSegment behind;
+  if (teaching_ && context.pass.distills) {
+    lesson = teach(context, input, grad_scale);
+    behind = [&](Context& inside, int64_t block, Residual& stream) {
+      match(inside, block, stream, *lesson);
+    };
+  }
+  Residual residual = run_layers(context, std::move(input), behind);
   const Span span(context.stream, "head");
   Var y = last_state(context, residual);
   residual = {};
@@ -369,6 +388,7 @@ Tensor Stage::losses(Context& context, StageInput input, float grad_scale) const
     pairs = losses_of_pairs(context, y, targets, rows, grad_scale);
   }
   y = head_input(context, head(), std::move(y), rows);
+  if (lesson) return losses_of_lesson(context, std::move(y), *lesson);
   Tensor losses = losses_of(context, std::move(y), batch, rows, grad_scale);
   if (!parts_.pair_head) return losses;
   context.report_loss(kTokenLoss, losses);

@@ -5,12 +5,15 @@
 // that is cut has the bits of one that is whole.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config/families/list.h"
+#include "config/families/spec/matched_blocks.h"
 #include "kernels/preference/preference.h"
 #include "model/functions/functions.h"
 #include "model/modules/pipeline_stage.h"
@@ -66,6 +69,16 @@ struct StageRules {
   std::optional<kernels::PreferenceRule> preference{};
 };
 
+class Stage;
+
+// What a stage learns from another model, of the same tokens. A stage that has all layers does.
+struct Teaching {
+  std::shared_ptr<const Stage> teacher;  // all layers of it, none of which trains
+  kernels::DistillationRule rule{};
+  std::vector<MatchedBlocks> blocks{};
+  float blocks_weight = 1;  // see hidden_losses()
+};
+
 class Stage final : public PipelineStage {
  public:
   struct Embedding {
@@ -101,6 +114,9 @@ class Stage final : public PipelineStage {
     int trains_from = 0;              // the first unit of which some trains; with an embedding
   };
   explicit Stage(Parts parts, const StageRules& rules = {});
+  // From then on losses() are those of distilled_cross_entropy() and hidden_losses(), in passes
+  // that distill.
+  void learn_from(Teaching teaching);
 
   bool is_first() const override { return parts_.embedding.has_value(); }
   bool is_last() const override { return parts_.head.has_value(); }
@@ -132,6 +148,21 @@ class Stage final : public PipelineStage {
     size_t end = 0;
     Recompute recompute{};
   };
+  // What the teacher has said of a micro-batch, and what comes of it.
+  struct Lesson {
+    TaughtLogits logits{};
+    std::map<int64_t, Tensor> states{};  // by the own block that they are for
+    LossRows rows{};
+    float grad_scale = 1;
+    Tensor hidden{};  // the sum of hidden_losses()
+  };
+  // Hears of what comes out of a segment, by the number of its last block, and may change it.
+  using BehindSegment = std::function<void(Context& context, int64_t block, Residual& stream)>;
+  Residual run_layers(Context& context, StageInput input, const BehindSegment& behind) const;
+  Lesson teach(Context& context, const StageInput& input, float grad_scale) const;
+  TaughtLogits answer(Context& context, StageInput input, const BehindSegment& behind) const;
+  void match(Context& context, int64_t block, Residual& stream, Lesson& lesson) const;
+  Tensor losses_of_lesson(Context& context, Var y, Lesson& lesson) const;
   static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
   Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
                       Residual in) const;
@@ -152,6 +183,7 @@ class Stage final : public PipelineStage {
   std::vector<Segment> segments_;
   int64_t mlp_tiles_;
   std::optional<kernels::PreferenceRule> preference_;
+  std::optional<Teaching> teaching_;
 };
 
 }  // namespace ds

@@ -75,6 +75,7 @@ struct PassSettings {
   // What functions give nobody reads, but their gradients are wanted: they may give unread_value()s
   // and make no more than they keep. For single functions: see end_of_segment().
   bool unread = false;
+  bool distills = false;  // a model that has a teacher learns from it
   int64_t mlp_tiles = 1;  // runs of rows in an MLP: see model/activations/tiles.h
   int64_t length = 0;     // of samples, or of the parts of them that are here, in training
   int64_t first_row = 0;  // that a function has, where it has a tile of them

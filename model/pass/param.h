@@ -59,12 +59,13 @@ struct ParamSpec {
   DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
   Initializer init{};
   ModuleKind module = ModuleKind::kOther;
-  bool looked_up = false;  // a table of which the forward pass reads rows by their tokens
-  bool trains = true;      // else it is frozen: it has no gradient, and nobody asks for a slot
-  bool packs = false;      // where it is frozen it may be kept as codes: a linear layer's weight
-  int unit = 0;            // number of the model block it belongs to: buckets do not span units
-  Shape global{};          // of the logical tensor, where there is a cut
-  Cut cut{};               // what is kept of it here; none: all
+  bool looked_up = false;     // a table of which the forward pass reads rows by their tokens
+  bool trains = true;         // else it is frozen: it has no gradient, and nobody asks for a slot
+  bool packs = false;         // where it is frozen it may be kept as codes: a linear layer's weight
+  bool second_model = false;  // of one beside the trained one: checkpoints and exports lack it
+  int unit = 0;               // number of the model block it belongs to: buckets do not span units
+  Shape global{};             // of the logical tensor, where there is a cut
+  Cut cut{};                  // what is kept of it here; none: all
   ParamGroup group = ParamGroup::kDense;
   Replicas replicas{};
   std::optional<StoredRows> stored{};  // unset: a folder stores it by itself, under its name

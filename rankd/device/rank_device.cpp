@@ -54,7 +54,7 @@ DeviceCeilings cuda_ceilings(const EngineOptions& options, const Config& config,
                              int threads) {
   DeviceCeilings ceilings = cuda_ceilings(options.dtype, threads, ranks);
   ceilings.overlaps_communication = config.zero_optimization.overlap_comm;
-  if (options.zero.update_ahead) {
+  if (options.zero.state.update_ahead) {
     ceilings.updater_share = 1.0 * updater_threads(config, threads) / threads;
   }
   ceilings.pinned_beside = HostCopy::pinned_bytes();
@@ -133,10 +133,10 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
 }
 
 std::string_view RankDevice::graph_words(const EngineOptions& options) {
-  if (!options.cuda_graphs) {
+  if (!options.gpu.graphs) {
     return "kernel by kernel (train.cuda_graphs is off, or parts of steps are timed)";
   }
-  if (options.zero.policy.params.tier == Tier::kNvme) {
+  if (options.zero.placement.policy.params.tier == Tier::kNvme) {
     return "kernel by kernel (weights come from a swap file)";
   }
   if (connections_.peers().mesh.size(Axis::kPipe) > 1) {
@@ -152,7 +152,7 @@ std::string_view RankDevice::graph_words(const EngineOptions& options) {
 // Empty where nothing was asked for.
 std::string RankDevice::product_words(const EngineOptions& options) const {
   std::string words;
-  if (options.matmul.allow_tf32) {
+  if (options.gpu.matmul.allow_tf32) {
     words += options.dtype == DType::kF32 ? "products of fp32 in TF32; "
                                           : "no products of fp32 to make in TF32; ";
   }
@@ -188,9 +188,9 @@ std::string RankDevice::attention_words(const EngineOptions& options) {
     if (options.content.key_ranges) {  // of which nobody asks the values here
       attention.mask.ranges = unread_value({shape.batch, shape.length, 2}, DType::kI32);
     }
-    const auto chosen =
-        kernels::attention_kernels(workspace_.stream(), attention, options.dtype,
-                                   static_cast<float>(sizes.attention_dropout), options.attention);
+    const auto chosen = kernels::attention_kernels(workspace_.stream(), attention, options.dtype,
+                                                   static_cast<float>(sizes.attention_dropout),
+                                                   options.gpu.attention);
     return kernels::to_text(chosen.value());
   };
   // Some layers may have a window.

@@ -17,8 +17,8 @@
 #include "rankd/verbs/embed.h"
 #include "rankd/verbs/terminal/input_texts.h"
 #include "train/assemble.h"
+#include "train/evaluate/text_windows.h"
 #include "train/model_source.h"
-#include "train/text_windows.h"
 
 namespace ds {
 namespace {

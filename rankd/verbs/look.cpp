@@ -22,11 +22,14 @@
 #include "rankd/verbs/rehearsal.h"
 #include "rankd/verbs/weights/resume_from.h"
 #include "train/assemble.h"
+#include "train/configured_model.h"
 #include "train/reference/run_reference.h"
 #include "train/samples/labelled_data.h"
 #include "train/samples/supervised_data.h"
 #include "train/settings/adapter_fit.h"
+#include "train/settings/distillation_settings.h"
 #include "train/step/pipeline.h"
+#include "train/teacher.h"
 
 namespace ds {
 namespace {
@@ -61,6 +64,7 @@ class Looker {
   void look_at_model();
   void look_at_adapters(const LoraConfig& lora);
   void look_at_partition();
+  void look_at_teacher(const std::string& folder);
   void look_at_weights(const std::string& folder, const std::string& key = "model.folder");
   void look_at_labelled_data();
   void look_at_supervised_data();
@@ -111,6 +115,7 @@ void Looker::look_at_model() {
     const std::string tensor = tensor_conflict(*model_, tensor_split(config_));
     if (!tensor.empty()) add(ConfigError(tensor), std::string(tensor_key(config_)));
   });
+  if (config_.train.distillation) look_at_teacher(config_.train.distillation->teacher);
   look_at_partition();
   attempt("pipeline.stages", [&] { require_stages(config_.pipeline, *model_); });
   const std::optional<std::string>& from = config_.train.resume_from;
@@ -137,6 +142,21 @@ void Looker::look_at_partition() {
   attempt(key, [&] { idle = require_partition(config_, *model_); });
   if (!config_.model.folder) return;
   for (std::string& note : idle) found_.notes.push_back({key, std::move(note)});
+}
+
+// Whether the model can learn from it is for the rehearsal, which comes next.
+void Looker::look_at_teacher(const std::string& folder) {
+  const std::string key = "train.distillation.teacher";
+  std::optional<ModelConfig> teacher;
+  if (!attempt(key, [&] { teacher = model_at(key, folder, files_); })) return;
+  attempt(key, [&] { open_teacher(files_, folder, specs_of_model(*teacher, DType::kF32)); });
+  ModelConfig learner = *model_;
+  learner.teacher =
+      std::make_shared<const Teacher>(Teacher{.model = *std::move(teacher), .folder = folder});
+  for (const std::string& note : teacher_notes(learner)) {
+    KeyMessage said = split_key(note);
+    found_.notes.push_back({std::move(said.key), std::move(said.what)});
+  }
 }
 
 // Names, shapes and types of all weights are in the headers of their files.

@@ -105,10 +105,15 @@ class FitSearch {
 
 int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& options, int ranks,
             const DeviceCeilings& ceilings) {
-  if (!options.zero.frozen.empty()) {
+  if (!options.zero.layout.frozen.empty()) {
     throw ConfigError(
         "train.freeze: it and train.train_only name parameters of a model with these layers, and "
         "the largest that fits has others; leave them out, or plan without --device-memory");
+  }
+  if (options.distillation) {
+    throw ConfigError(
+        "train.distillation: the largest model that fits is looked for without a teacher; leave it "
+        "out, or plan without --device-memory");
   }
   const auto bytes = [](const std::optional<std::string>& size) {
     return size ? to_size(parse_bytes(*size).value()) : size_t{0};
@@ -179,7 +184,7 @@ int run_plan(const PlanArgs& args) {
   const Config config = load_config(args.config_path, args.overrides);
   RealFileSystem files;
   InputFiles inputs(files);
-  const ModelConfig model = model_config(config, inputs);
+  const ModelConfig model = training_model(config, inputs);
   if (args.suggest) return run_suggest(args, config, model);
   const int ranks = args.ranks();
   const EngineOptions options = engine_options(config, model, ranks);

@@ -12,7 +12,7 @@ int run_profile(const ProfileArgs& args) {
   const Config config = load_config(args.config_path, args.overrides);
   RealFileSystem files;
   InputFiles inputs(files);
-  const ModelConfig model = model_config(config, inputs);
+  const ModelConfig model = training_model(config, inputs);
   const EngineOptions options = engine_options(config, model, args.ranks);
   const FlopsProfilerConfig& wish = config.flops_profiler;
   const StepProfile profile = profile_one_step(options, wish, args.threads);

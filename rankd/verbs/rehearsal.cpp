@@ -17,7 +17,7 @@ void check_swap(const Config& config, const std::optional<Part>& part) {
 
 void plan_run(const Config& config, int ranks, LimitCheck limits, FileSystem& files) {
   require_runnable(config);
-  const ModelConfig model = model_config(config, files);
+  const ModelConfig model = training_model(config, files);
   const EngineOptions options = engine_options(config, model, ranks);
   total_steps(config.train, batch_shape(config, ranks), 1);  // of the smallest epoch there is
   check_swap(config, config.zero_optimization.offload_param);

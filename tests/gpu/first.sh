@@ -37,11 +37,12 @@ call_A() {
   # What stands on the others comes after them: memory, products, what a model calls, what its update calls.
   files kernels device_memory matmul product_finish softmax loss layer_norm activation attention attention_choice mask part sink
   files kernels rope step_graph step_scalars streaming dots scaling update rule_update moments random_shapes empty_and_alias
-  files kernels vocabulary_parts row_sums selection pooling value_loss preference signs pruning quantize fake_quantize block_codes newton_schulz refusals meta
+  files kernels vocabulary_parts row_sums selection pooling value_loss hidden_loss distillation distillation_parts teacher_head preference signs pruning quantize fake_quantize block_codes newton_schulz refusals meta
+  files kernels route route_golden expert_order capacity expert_rows grouped_matmul router_loss
   files core host_copy
   files comm solo_comm staged_comm
   files checkpoint device_pieces
-  files model adapters linear_products functions stage weights_on_device host_saves tiles model
+  files model adapters linear_products moe_kernels functions stage weights_on_device host_saves tiles model
   files optim rules rule_optimizer optimizer_suite whole_parameters scale_and_rules
   files train device_engine
   settle

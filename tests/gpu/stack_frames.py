@@ -17,7 +17,7 @@ import tempfile
 # Those of a step that wait for memory. Kernels of attention, which take minutes to compile, are told of spills alone, by
 # every build (cmake/ds_cuda.cmake).
 HOT = ["embedding/embedding_cuda", "norm/layer_norm_cuda", "matmul/finish", "reduce/reduce_cuda",
-       "optimizer/rule_update_cuda", "softmax/softmax_cuda", "optimizer/update_cuda"]
+       "optimizer/rule_update_cuda", "softmax/distillation_cuda", "softmax/softmax_cuda", "optimizer/update_cuda"]
 FLAGS = ["-std=c++20", "-O2", "-DNDEBUG", "-DFMT_USE_CONSTEXPR=1", "-DDS_HAS_CUDA_KERNELS", "--expt-relaxed-constexpr",
          "-gencode=arch=compute_90,code=sm_90", "-Xptxas=-v", "-cubin"]
 FUNCTION = re.compile(r"Function properties for (\S+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "

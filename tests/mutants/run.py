@@ -142,9 +142,9 @@ class Builder:
             elif argument != original:
                 kept.append(argument)
         # A change may leave something unused behind.
-        if unit != file:  # headers are looked for in the folder of the change first
-            first = next(i for i, argument in enumerate(kept) if argument.startswith("-I"))
-            kept.insert(first, f"-I{folder}")
+        # Headers are looked for in the folder of the change first, and so is what Highway includes again for each target.
+        first = next(i for i, argument in enumerate(kept) if argument.startswith("-I"))
+        kept.insert(first, f"-I{folder}")
         to_compile = self.source / unit if unit != file else changed
         if units.is_joined(original):  # with its companions, in a copy of the unit that includes the change
             to_compile = compiled.with_suffix(".joined.cpp")

@@ -14,8 +14,8 @@
 #include "tests/support/files/temporary_directory.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "train/evaluate/token_sampler.h"
 #include "train/model_source.h"
-#include "train/token_sampler.h"
 
 using namespace ds;
 using namespace ds::testing;

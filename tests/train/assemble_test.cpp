@@ -45,7 +45,7 @@ TEST_CASE("super_offload updates ahead, with its share of a rank's threads", "[r
         "offload_optimizer": {{{}}}}})",
                        keys);
   };
-  CHECK(options_of(section(R"("super_offload": true)")).zero.update_ahead);
+  CHECK(options_of(section(R"("super_offload": true)")).zero.state.update_ahead);
   const auto threads = [&](const std::string& keys, int of) {
     return updater_threads(config_of(section(keys)), of);
   };
@@ -65,7 +65,7 @@ TEST_CASE("zenflow says what is important, and when the rest is updated", "[rank
         stage, keys));
   };
   const auto zenflow = [&](const std::string& keys) {
-    return engine_options(config(keys), Gpt2Config{}, 2).zero.zenflow;
+    return engine_options(config(keys), Gpt2Config{}, 2).zero.state.zenflow;
   };
   CHECK(zenflow("") == ZenflowOptions{.select_epochs = 1});
   CHECK(zenflow(R"("topk_ratio": 0.3, "select_strategy": "step", "select_interval": 7,
@@ -78,7 +78,7 @@ TEST_CASE("zenflow says what is important, and when the rest is updated", "[rank
                        .warm_up = 3,
                        .overlaps = true,
                        .offloads_moments = true});
-  CHECK_FALSE(engine_options(config("", 0), Gpt2Config{}, 2).zero.zenflow.has_value());
+  CHECK_FALSE(engine_options(config("", 0), Gpt2Config{}, 2).zero.state.zenflow.has_value());
   const auto threads = [&](const std::string& keys, int of) {
     return updater_threads(config(keys), of);
   };
@@ -96,7 +96,7 @@ TEST_CASE("zenflow says what is important, and when the rest is updated", "[rank
     const Config of = config(keys);
     EngineOptions options = engine_options(of, Gpt2Config{}, 2);
     count_epochs(options, of, samples, 2);
-    return *options.zero.zenflow;
+    return *options.zero.state.zenflow;
   };
   // There are 7 samples, 4 of which make a batch.
   REQUIRE(samples.size() == 7);
@@ -118,31 +118,32 @@ TEST_CASE("offload_optimizer says where state lies, and how it gets there", "[ra
   for (const int stage : {1, 2, 3}) {
     const ZeroOptions host =
         zero(fmt::format(R"({{"stage": {}, "offload_optimizer": {{"device": "cpu"}}}})", stage));
-    CHECK(host.policy.state.tier == Tier::kHost);
-    CHECK(host.policy.grads.tier == Tier::kHost);
-    CHECK(host.policy.params.tier == Tier::kDevice);
-    CHECK(host.offload_ratio == 1);
+    CHECK(host.placement.policy.state.tier == Tier::kHost);
+    CHECK(host.placement.policy.grads.tier == Tier::kHost);
+    CHECK(host.placement.policy.params.tier == Tier::kDevice);
+    CHECK(host.state.offload_ratio == 1);
   }
-  CHECK(zero(R"({"stage": 2, "cpu_offload": true})").policy.state.tier == Tier::kHost);
-  CHECK_FALSE(zero(R"({"stage": 2, "cpu_offload": true})").update_ahead);
-  CHECK(zero(R"({"stage": 2, "sub_group_size": 64})").sub_group_numel == INT64_MAX);
+  CHECK(zero(R"({"stage": 2, "cpu_offload": true})").placement.policy.state.tier == Tier::kHost);
+  CHECK_FALSE(zero(R"({"stage": 2, "cpu_offload": true})").state.update_ahead);
+  CHECK(zero(R"({"stage": 2, "sub_group_size": 64})").state.sub_group_numel == INT64_MAX);
   const ZeroOptions nvme = zero(R"({"stage": 3, "sub_group_size": 64, "offload_optimizer": {
       "device": "nvme", "nvme_path": "/disk", "ratio": 0.25, "buffer_count": 5,
       "pin_memory": true, "pipeline_read": true, "fast_init": true}})");
-  CHECK(nvme.policy.state.tier == Tier::kNvme);
-  CHECK(nvme.sub_group_numel == 64);
-  CHECK(nvme.offload_ratio == 0.25);
-  CHECK(nvme.pin_memory);
-  CHECK(nvme.rolling.buffers == 5);
-  CHECK((nvme.rolling.pipeline_read && !nvme.rolling.pipeline_write && nvme.rolling.fast_init));
-  CHECK(nvme.rolling.pinning == Pinning::kRequired);
+  CHECK(nvme.placement.policy.state.tier == Tier::kNvme);
+  CHECK(nvme.state.sub_group_numel == 64);
+  CHECK(nvme.state.offload_ratio == 0.25);
+  CHECK(nvme.state.pin_memory);
+  CHECK(nvme.state.rolling.buffers == 5);
+  CHECK((nvme.state.rolling.pipeline_read && !nvme.state.rolling.pipeline_write &&
+         nvme.state.rolling.fast_init));
+  CHECK(nvme.state.rolling.pinning == Pinning::kRequired);
   CHECK_THROWS_WITH(
       zero(R"({"stage": 3, "offload_optimizer": {"device": "nvme", "buffer_count": 0}})"),
       Catch::Contains("offload_optimizer.buffer_count"));
   // As DeepSpeed has it.
-  CHECK(zero(R"({"stage": 2, "offload_optimizer": {"device": "nvme"}})").policy.state.tier ==
-        Tier::kHost);
-  CHECK(zero(R"({"stage": 2, "offload_param": {"device": "cpu"}})").policy.params.tier ==
+  CHECK(zero(R"({"stage": 2, "offload_optimizer": {"device": "nvme"}})")
+            .placement.policy.state.tier == Tier::kHost);
+  CHECK(zero(R"({"stage": 2, "offload_param": {"device": "cpu"}})").placement.policy.params.tier ==
         Tier::kDevice);
 }
 
@@ -422,10 +423,10 @@ TEST_CASE("amp's levels are policies of number formats", "[rankd]") {
   const LossScaleRule fixed = amp("O2", R"(, "loss_scale": 128.0)").loss_scale;
   CHECK((fixed.kind == LossScaling::kFixed && fixed.options.init_scale == 128));
   const EngineOptions o3 = amp("O3");
-  CHECK((o3.dtype == DType::kF16 && !o3.operands && o3.zero.masters == Masters::kWeights));
-  CHECK(o3.zero.grad_slice_dtype == DType::kF16);
+  CHECK((o3.dtype == DType::kF16 && !o3.operands && o3.zero.state.masters == Masters::kWeights));
+  CHECK(o3.zero.wire.slice_dtype == DType::kF16);
   CHECK((o3.loss_scale.kind == LossScaling::kFixed && o3.loss_scale.options.init_scale == 1));
-  CHECK(o2.zero.masters == Masters::kFp32);
+  CHECK(o2.zero.state.masters == Masters::kFp32);
   const LossScaleRule scaled = amp("O3", R"(, "loss_scale": 64)").loss_scale;
   CHECK((scaled.kind == LossScaling::kFixed && scaled.options.init_scale == 64));
 }
@@ -434,16 +435,16 @@ TEST_CASE("autocast narrows products, and the gradients of modules that bear it"
   const EngineOptions bf16 = runnable(R"("torch_autocast": {"enabled": true})");
   CHECK((bf16.dtype == DType::kF32 && bf16.operands == DType::kBF16));
   CHECK(bf16.loss_scale.kind == LossScaling::kNone);
-  CHECK(bf16.zero.grad_wire_dtype == DType::kBF16);
-  CHECK(bf16.zero.wire_modules == std::vector{ModuleKind::kOther, ModuleKind::kLinear});
+  CHECK(bf16.zero.wire.dtype == DType::kBF16);
+  CHECK(bf16.zero.wire.modules == std::vector{ModuleKind::kOther, ModuleKind::kLinear});
   const EngineOptions fp16 = runnable(
       R"("torch_autocast": {"enabled": true, "dtype": "float16",
           "lower_precision_safe_modules": ["torch.nn.Embedding"]})");
   CHECK(fp16.operands == DType::kF16);
   CHECK(fp16.loss_scale.kind == LossScaling::kDynamic);
-  CHECK(fp16.zero.wire_modules == std::vector{ModuleKind::kOther, ModuleKind::kEmbedding});
+  CHECK(fp16.zero.wire.modules == std::vector{ModuleKind::kOther, ModuleKind::kEmbedding});
   const EngineOptions fp32 = runnable(R"("torch_autocast": {"enabled": true, "dtype": "float32"})");
-  CHECK((!fp32.operands && !fp32.zero.grad_wire_dtype));
+  CHECK((!fp32.operands && !fp32.zero.wire.dtype));
 }
 
 TEST_CASE("weights without fp32 masters are their own, and gradients of their type", "[rankd]") {
@@ -452,24 +453,24 @@ TEST_CASE("weights without fp32 masters are their own, and gradients of their ty
                     keys);
   };
   const EngineOptions plain = zero(R"("bf16": {"enabled": true})");
-  CHECK(plain.zero.masters == Masters::kFp32);
-  CHECK(plain.zero.grad_slice_dtype == DType::kF32);
+  CHECK(plain.zero.state.masters == Masters::kFp32);
+  CHECK(plain.zero.wire.slice_dtype == DType::kF32);
   const EngineOptions bf16 =
       zero(R"("bf16": {"enabled": true, "bf16_master_weights_and_grads": true})");
-  CHECK(bf16.zero.masters == Masters::kWeights);
-  CHECK(bf16.zero.grad_slice_dtype == DType::kBF16);
+  CHECK(bf16.zero.state.masters == Masters::kWeights);
+  CHECK(bf16.zero.wire.slice_dtype == DType::kBF16);
   CHECK(bf16.optimizer.moment_dtype == MomentType::kFp32);
-  CHECK(!bf16.zero.rounding_seed);
+  CHECK(!bf16.zero.state.rounding_seed);
   const EngineOptions all = zero(
       R"("bf16": {"enabled": true, "bf16_master_weights_and_grads": true,
                   "bf16_optimizer_states": true},
          "data_types": {"grad_accum_dtype": "fp32"})");
   CHECK(all.optimizer.moment_dtype == MomentType::kBf16);
-  CHECK(all.zero.grad_slice_dtype == DType::kF32);
+  CHECK(all.zero.wire.slice_dtype == DType::kF32);
   const EngineOptions fp16 =
       zero(R"("fp16": {"enabled": true, "fp16_master_weights_and_grads": true})");
-  CHECK(fp16.zero.masters == Masters::kWeights);
-  CHECK(fp16.zero.grad_slice_dtype == DType::kF16);
+  CHECK(fp16.zero.state.masters == Masters::kWeights);
+  CHECK(fp16.zero.wire.slice_dtype == DType::kF16);
 }
 
 TEST_CASE("weights in bf16 are rounded at random by the seed of the run", "[rankd]") {
@@ -479,17 +480,17 @@ TEST_CASE("weights in bf16 are rounded at random by the seed of the run", "[rank
          "bf16": {"enabled": true, "bf16_master_weights_and_grads": true},
          "zero_optimization": {"stage": 1}, "train": {"steps": 2, "seed": 77}})");
   require_runnable(config);
-  CHECK(engine_options(config, Gpt2Config{}, 2).zero.rounding_seed == 77U);
+  CHECK(engine_options(config, Gpt2Config{}, 2).zero.state.rounding_seed == 77U);
 }
 
 TEST_CASE("gradients travel and add up in the dtypes that the file names", "[rankd]") {
-  CHECK(!runnable(R"("bf16": {"enabled": true})").zero.grad_wire_dtype);
+  CHECK(!runnable(R"("bf16": {"enabled": true})").zero.wire.dtype);
   const EngineOptions named = runnable(
       R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2},
          "communication_data_type": "fp32", "data_types": {"grad_accum_dtype": "bf16"})");
-  CHECK(named.zero.grad_wire_dtype == DType::kF32);
-  CHECK(named.zero.wire_modules.empty());
-  CHECK(named.zero.grad_slice_dtype == DType::kBF16);
+  CHECK(named.zero.wire.dtype == DType::kF32);
+  CHECK(named.zero.wire.modules.empty());
+  CHECK(named.zero.wire.slice_dtype == DType::kBF16);
   CHECK(runnable(R"("gradient_predivide_factor": 4.0)").gradient_factor == 0.5);
   CHECK(
       runnable(R"("gradient_predivide_factor": 4.0, "prescale_gradients": true)").gradient_factor ==
@@ -574,7 +575,7 @@ TEST_CASE("neighbours of ZeRO++ and MiCS are the store's and the mesh's", "[trai
     return config_of(R"("bf16": {"enabled": true}, "zero_optimization": {)" + keys + "}");
   };
   const auto policy = [&](const std::string& keys) {
-    return engine_options(zero(keys), Gpt2Config{}, 4).zero.policy;
+    return engine_options(zero(keys), Gpt2Config{}, 4).zero.placement.policy;
   };
   const std::string all = R"("zero_quantized_weights": true, "zero_quantized_gradients": true,
                              "zero_hpz_partition_size": 2)";
@@ -591,8 +592,8 @@ TEST_CASE("neighbours of ZeRO++ and MiCS are the store's and the mesh's", "[trai
   // Codes travel, whatever autocast would send.
   const std::string autocast =
       R"("torch_autocast": {"enabled": true}, "zero_optimization": {"stage": 3, )";
-  CHECK(options_of(autocast + R"("zero_quantized_weights": true})").zero.grad_wire_dtype);
-  CHECK_FALSE(options_of(autocast + R"("zero_quantized_gradients": true})").zero.grad_wire_dtype);
+  CHECK(options_of(autocast + R"("zero_quantized_weights": true})").zero.wire.dtype);
+  CHECK_FALSE(options_of(autocast + R"("zero_quantized_gradients": true})").zero.wire.dtype);
 }
 
 }  // namespace

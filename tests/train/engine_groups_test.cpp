@@ -17,7 +17,7 @@ using namespace testing;
 // Loads what there is, trains up to `until`, saves.
 Outcome train(const Setting& setting, int shard, FileSystem& files, int64_t until) {
   EngineOptions options = options_of(setting);
-  if (shard > 0) options.zero.policy.shard_over = Axis::kShard;
+  if (shard > 0) options.zero.placement.policy.shard_over = Axis::kShard;
   const MeshSizes sizes{.data = setting.ranks, .shard = std::max(shard, 1)};
   const RunPlan plan = dry_run(options, sizes, {});
   Outcome outcome;

@@ -179,17 +179,17 @@ TEST_CASE("a step begun after a bad one updates nothing, and can be made again",
   with_engine(0, [&](Engine& engine, BatchSource& source) {
     train_until(engine, source, 2);
     set_first_weight(engine, 0.25F);
-    engine.store().restore_from_owned();
+    engine.store().state().restore_from_owned();
     train_until(engine, source, 4);
     undisturbed = collected(engine);
   });
   with_engine(1, [&](Engine& engine, BatchSource& source) {
     train_until(engine, source, 2);
     set_first_weight(engine, std::nanf(""));
-    engine.store().restore_from_owned();
+    engine.store().state().restore_from_owned();
     engine.begin_step(source, 0);
     set_first_weight(engine, 0.25F);
-    engine.store().restore_from_owned();
+    engine.store().state().restore_from_owned();
     const Outcome before = collected(engine);
     CHECK(before.state != undisturbed.state);
     engine.begin_step(source, 0);
@@ -332,8 +332,8 @@ TEST_CASE("bytes on the wire follow the ZeRO paper", "[rankd]") {
   for (int stage = 0; stage <= 3; ++stage) {
     CAPTURE(stage);
     EngineOptions options = options_of({.ranks = 4, .stage = stage});
-    options.zero.persistence_numel = 0;
-    options.zero.gather = {.prefetch_numel = 0, .live_numel = 1 << 30, .reuse_numel = 0};
+    options.zero.layout.persistence_numel = 0;
+    options.zero.layout.gather = {.prefetch_numel = 0, .live_numel = 1 << 30, .reuse_numel = 0};
     const RunPlan plan = dry_run(options, {.data = 4}, {});
     const double whole = static_cast<double>(plan.parameters()) * 4 * 3 / 4;
     double sent = 0;
@@ -372,10 +372,10 @@ TEST_CASE("an evaluation that is not finite skips no update", "[rankd]") {
     Outcome before, after;
     std::mutex mutex;
     set_first_weight(engine, std::nanf(""));
-    engine.store().restore_from_owned();
+    engine.store().state().restore_from_owned();
     CHECK(std::isnan(engine.evaluate(source, 1)));
     set_first_weight(engine, 0);
-    engine.store().restore_from_owned();
+    engine.store().state().restore_from_owned();
     collect(engine, before, mutex);
     train_step(engine, source);
     collect(engine, after, mutex);
@@ -406,7 +406,7 @@ TEST_CASE("a loss that is not finite leaves weights, slots and step as they were
             rank.run([&] { return train_step(engine, source); });
           }
           if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
-          engine.store().restore_from_owned();
+          engine.store().state().restore_from_owned();
           collect(engine, before, mutex);
           std::string message;
           try {

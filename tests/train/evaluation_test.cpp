@@ -1,4 +1,4 @@
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
 
 #include <numbers>
 

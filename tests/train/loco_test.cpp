@@ -25,8 +25,8 @@ struct Ranks {
 
 EngineOptions with_codes(const Setting& setting, Codes codes) {
   EngineOptions options = options_of(setting);
-  options.zero.policy.plus_plus = {.quantized_gradients = codes != Codes::kNone,
-                                   .feedback = {.on = codes == Codes::kFedBack}};
+  options.zero.placement.policy.plus_plus = {.quantized_gradients = codes != Codes::kNone,
+                                             .feedback = {.on = codes == Codes::kFedBack}};
   return options;
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("a run with error feedback that is resumed has the bits of one that wa
         setting.loss_scale = loss_scale_rule({.initial_scale_power = 24, .loss_scale_window = 2});
       }
       EngineOptions options = with_codes(setting, Codes::kFedBack);
-      options.zero.policy.plus_plus.feedback.reset_steps = 4;
+      options.zero.placement.policy.plus_plus.feedback.reset_steps = 4;
       MemoryFileSystem whole_disk, disk;
       const Run whole = train(options, ranks, whole_disk, 7);
       for (const int64_t stop : {2, 4, 6}) train(options, ranks, disk, stop);

@@ -39,8 +39,8 @@ struct Run {
 // Loads what there is, trains up to `until`, saves.
 Run train(const Setting& setting, const Way& way, FileSystem& files, int64_t until) {
   EngineOptions options = options_of(setting);
-  options.zero.policy.plus_plus = way.plus_plus;
-  options.zero.policy.shard_over = way.shard_over;
+  options.zero.placement.policy.plus_plus = way.plus_plus;
+  options.zero.placement.policy.shard_over = way.shard_over;
   const MeshSizes sizes{.data = setting.ranks, .shard = way.near};
   const RunPlan plan = dry_run(options, sizes, {.overlaps_communication = way.by_thread});
   Run run;

@@ -50,8 +50,33 @@ TEST_CASE("facts are text and back", "[rankd]") {
   CHECK(back.config == one.config);
   CHECK(back.saved_at == one.saved_at);
   CHECK(back.order == one.order);
+  CHECK(back.teacher.empty());
+  CHECK(back.base.empty());
   for (const char* const bad : {"", "[]", "{}", R"({"model": 1})", "\xff"})
     CHECK_THROWS_AS(parse_facts(bad), ValidationError);
+}
+
+TEST_CASE("weights beside those that train are known again", "[rankd]") {
+  RunFacts saved = facts();
+  CHECK(compare(saved, facts()).exact.empty());
+  saved.teacher = "aa";
+  saved.base = "bb";
+  CHECK(parse_facts(to_text(saved)).teacher == "aa");
+  CHECK(parse_facts(to_text(saved)).base == "bb");
+  CHECK(compare(saved, saved).exact.empty());
+  RunFacts now = saved;
+  now.teacher = "cc";
+  CHECK(compare(saved, now).exact == Words{"the weights of the teacher are others"});
+  now.teacher.clear();
+  CHECK(compare(saved, now).exact == Words{"it had a teacher and has none"});
+  CHECK(compare(now, saved).exact == Words{"it had no teacher and has one"});
+  now = saved;
+  now.base = "cc";
+  CHECK(compare(saved, now).exact ==
+        Words{"the weights of model.folder, which adapters are beside, are others"});
+  now.base.clear();  // releases before did not say it
+  CHECK(compare(saved, now).exact.empty());
+  CHECK(compare(now, saved).exact.empty());
 }
 
 TEST_CASE("that masters were others says what becomes of the weights", "[rankd]") {

@@ -16,7 +16,7 @@ EngineOptions options_with(const Setting& setting, int64_t tokens, bool tied = f
   model.vocab_size = 700;
   model.tie_word_embeddings = tied;
   options.model = model;
-  options.zero.sparse_tokens = tokens;
+  options.zero.wire.sparse_tokens = tokens;
   return options;
 }
 

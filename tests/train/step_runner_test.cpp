@@ -85,12 +85,9 @@ class Rank {
     if (keeping.zero_stage < 0) {
       store_ = std::make_unique<PlainStore>(cpu_.stream, 3);
     } else {
-      const ZeroOptions options{.policy = zero_policy(keeping.zero_stage),
-                                .bucket_numel = 3000,
-                                .gather = {},
-                                .reduce = Reduce::kStepEnd,
-                                .micro_steps = kMicroBatches,
-                                .slots = {}};
+      const ZeroOptions options{.layout = {.bucket_numel = 3000},
+                                .placement = {.policy = zero_policy(keeping.zero_stage)},
+                                .wire = {.reduce = Reduce::kStepEnd, .micro_steps = kMicroBatches}};
       store_ = std::make_unique<ShardedStore>(
           options, mesh_, StoreStreams{cpu_.stream, cpu_.stream}, world.memory());
     }
@@ -102,7 +99,7 @@ class Rank {
       stages_.push_back(make_stage(config, dtype, *store_, range));
     }
     store_->seal();
-    if (ShardedStore* const zero = sharded()) zero->initialize(3);
+    if (ShardedStore* const zero = sharded()) zero->state().initialize(3);
   }
 
   // Twice: as it comes, and in the places that were planned of that. The bits are the same.
@@ -136,7 +133,7 @@ class Rank {
 
   Attempt attempt(const StepProgram& program, RunMode mode, StepMemory& memory) {
     if (ShardedStore* const zero = sharded()) {
-      zero->begin_step();
+      zero->step().begin();
     } else {
       plain().clear_gradients();
     }
@@ -318,11 +315,11 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
   test::run_ranks(2, [](Communicator& world) {
     test::RankStream cpu(world);
     Mesh mesh = Mesh::over(world, {.data = 2});
-    ShardedStore store({.policy = zero_policy(1), .gather = {}, .slots = {}}, mesh,
-                       {cpu.stream, cpu.stream}, world.memory());
+    ShardedStore store({.placement = {.policy = zero_policy(1)}}, mesh, {cpu.stream, cpu.stream},
+                       world.memory());
     const auto stage = make_stage(llama(), DType::kF32, store, {0, 8});
     store.seal();
-    store.begin_step();
+    store.step().begin();
     Tokens source;
     const BatchSpec batch =
         testing::batch_spec_of(std::span(&stage, 1), kSamples, kLength, RunMode::kTrain);

@@ -1,6 +1,6 @@
 // Windows over a text: every token but the first is predicted once, with as much context as the
 // stride promises.
-#include "train/text_windows.h"
+#include "train/evaluate/text_windows.h"
 
 #include "tests/support/catch.h"
 

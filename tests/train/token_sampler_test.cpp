@@ -1,7 +1,7 @@
 // Which token is drawn: each filter by itself and together, ties, masks, and logits that allow
 // none; tests/golden/sampling has the distributions that transformers' formulas give, and those
 // that transformers itself gives.
-#include "train/token_sampler.h"
+#include "train/evaluate/token_sampler.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/istreamwrapper.h>

@@ -214,7 +214,7 @@ TEST_CASE("a step that is not finite leaves nothing of what was updated ahead", 
         CountingSource source(options, comm.rank(), 2);
         for (int step = 0; step < 2; ++step) train_step(engine, source);
         if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
-        engine.store().restore_from_owned();
+        engine.store().state().restore_from_owned();
         collect(engine, before, mutex);
         const auto step = [&] {
           for (int more = 0; more <= late; ++more) engine.begin_step(source, 0);

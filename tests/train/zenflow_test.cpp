@@ -135,7 +135,7 @@ TEST_CASE("a step that is not finite leaves ZenFlow's state as it was", "[train]
       CountingSource source(options, comm.rank(), 2);
       for (int step = 0; step < 3; ++step) train_step(engine, source);
       if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
-      engine.store().restore_from_owned();
+      engine.store().state().restore_from_owned();
       collect(engine, before, mutex);
       if (overlaps) return;  // of the weights that are seen the first is as it was
       CHECK_THROWS_AS(train_step(engine, source), ValidationError);

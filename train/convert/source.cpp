@@ -33,6 +33,7 @@
 #include "train/convert/megatron.h"
 #include "train/convert/name_rules.h"
 #include "train/engine_pieces.h"
+#include "train/frozen_of_tag.h"
 #include "train/settings/rates.h"
 #include "train/settings/resume_facts.h"
 #include "train/settings/tensor_cuts.h"
@@ -366,9 +367,13 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
         entry.parts, [&](const ParamSpec* part) { return has_state(*reader, part->name, slots); });
     if (!trained) source.frozen.insert(entry.tensor.name);
   }
-  source.read = [reader, specs = source.specs](size_t index, const std::string& slot,
-                                               Tensor& into) {
+  const auto frozen = std::make_shared<const FrozenOfTag>(
+      files, *reader, source.model,
+      FrozenOfTag::Place{.tag = directory, .folder = config.model.folder});
+  source.read = [reader, frozen, specs = source.specs](size_t index, const std::string& slot,
+                                                       Tensor& into) {
     const ParamSpec& spec = nth(specs, index);
+    if (slot == kWeightSlot && frozen->has(spec.name)) return frozen->read(spec.name, 0, into);
     read_piece(*reader, spec.name + "/" + (slot == kWeightSlot ? kMasterSlot : slot), spec, into);
   };
   return source;

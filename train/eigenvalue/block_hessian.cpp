@@ -42,7 +42,7 @@ BlockHessian::BlockHessian(Engine& engine, HeldBatch& batch, HostCopy& copy,
       store_(engine.store(), block, engine.stream()) {
   read_weights();
   if (engine.token_group().size() == 1) return;
-  const MemoryScope scope(engine.stream(), engine.store().slots().memory());
+  const MemoryScope scope(engine.stream(), engine.store().gathers().slots().memory());
   sum_ = Tensor::empty({numel()}, DType::kF32, engine.stream(), MemoryTag::kScratch);
 }
 

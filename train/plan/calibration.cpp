@@ -145,12 +145,14 @@ DeviceCeilings Stopwatch::end() {
 EngineOptions reduced_for_calibration(const EngineOptions& options) {
   EngineOptions out = options;
   out.model = with_dimensions(out.model, reduced(dimensions(out.model)));
-  out.zero.policy = zero_policy(0);
-  out.zero.zenflow.reset();  // which is of state beside the device
-  out.zero.frozen.clear();   // every operation is to be measured, also in fewer layers
+  out.zero.placement.policy = zero_policy(0);
+  out.zero.state.zenflow.reset();  // which is of state beside the device
+  out.distillation.reset();        // a teacher computes as the model does
+  out.model.teacher.reset();
+  out.zero.layout.frozen.clear();  // every operation is to be measured, also in fewer layers
   out.offload_activations = false;
   out.lengths.reset();  // of whole samples, as all that is estimated
-  out.zero.micro_steps = 1;
+  out.zero.wire.micro_steps = 1;
   out.length = std::min(options.length, kMostTokens);
   out.micro_batch = std::clamp<int64_t>(kMostTokens / out.length, 1, options.micro_batch);
   return out;

@@ -17,8 +17,8 @@ namespace ds {
 namespace {
 
 int updater_threads(const EngineOptions& options) {
-  const std::optional<ZenflowOptions>& zenflow = options.zero.zenflow;
-  return options.zero.update_ahead || (zenflow && zenflow->overlaps) ? 1 : 0;
+  const std::optional<ZenflowOptions>& zenflow = options.zero.state.zenflow;
+  return options.zero.state.update_ahead || (zenflow && zenflow->overlaps) ? 1 : 0;
 }
 
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
@@ -47,13 +47,11 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   record_steps(shapes.front().shape);
   engine.evaluate(nothing, 1);
   plan.evaluate = plan_step_arena(evaluation.record(), engine.evaluation().instructions);
-  plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
-                              options.zero.gather, engine.store().offloaded_buckets(),
-                              engine.store().coded_buckets());
-  plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
-  engine.store().follow(plan.gathers);
+  plan.gathers = engine.store().gathers().plan(options.zero.layout.gather);
+  plan.buckets.evaluation = plan_arena(engine.store().gathers().slots().recorded());
+  engine.store().gathers().follow(plan.gathers);
   engine.recorded_micro_steps(nothing, shapes.front().shape);
-  plan.buckets.micro_step = plan_arena(engine.store().slots().recorded());
+  plan.buckets.micro_step = plan_arena(engine.store().gathers().slots().recorded());
   for (const auto& [shape, step] : std::span(shapes).subspan(1)) record_steps(shape);
   return plan;
 }
@@ -139,11 +137,15 @@ void play_update(Engine& engine, int64_t number, const StepShape& shape,
 
 // Those of the model that are this rank's, which whoever else has them does not count.
 void count_parameters(Engine& engine, RankPlan& plan) {
-  const bool packs = engine.options().zero.base_code.has_value();
+  const bool packs = engine.options().zero.layout.base_code.has_value();
   for (ParamId id = 0; id < engine.store().count(); ++id) {
     const ParamSpec& spec = engine.store().spec(id);
     const bool repeats = std::ranges::count(spec.replicas.same, Axis::kPipe) > 0;
     if (repeats && engine.mesh().coordinate(Axis::kPipe) > 0) continue;  // the first stage has it
+    if (spec.second_model) {
+      plan.teacher += spec.logical_shape().numel();
+      continue;
+    }
     plan.parameters += spec.logical_shape().numel();
     if (spec.trains) continue;
     plan.frozen += spec.logical_shape().numel();
@@ -180,8 +182,8 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   if (resources.pinned != nullptr && !engine.batches().largest().fields().empty()) {
     batches.emplace(PrefetchingSource::block_bytes(engine.batches().largest()), resources.pinned);
   }
-  const std::vector<int64_t> updates = options.zero.zenflow
-                                           ? std::vector{usual_update(*options.zero.zenflow)}
+  const std::vector<int64_t> updates = options.zero.state.zenflow
+                                           ? std::vector{usual_update(*options.zero.state.zenflow)}
                                            : engine.optimizer().kinds_of_updates(options.last_step);
   const std::vector<StepRules::FirstStep>& shapes = engine.batches().shapes();
   const StepShape& longest = shapes.front().shape;
@@ -201,7 +203,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
     play_update(engine, updates.front(), shape);
   }
   engine.evaluate(nothing, 1);
-  engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
+  engine.store().state().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
   if (options.sample_length > 0) {  // the last token of a text takes the most
     KvCache cache = engine.sample_cache();
     cache.advance(cache.capacity() - 1);
@@ -221,19 +223,25 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
 std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const MeshSizes& sizes) {
   const MeshLayout layout(sizes);
   const ModelDimensions dims = dimensions(options.model);
+  const bool has_teacher = options.distillation && options.model.teacher != nullptr;
   struct Kind {
     int pipe;
-    TensorShare share;
+    TensorShare share, teacher;
   };
   std::vector<Kind> kinds;
   std::vector<std::vector<int>> classes;
   for (int rank = 0; rank < layout.world_size(); ++rank) {
+    const TensorPlace place{.rank = layout.coordinate(rank, Axis::kTensor),
+                            .ranks = sizes.tensor,
+                            .grain = options.shared_layers.grain};
     const Kind own{.pipe = layout.coordinate(rank, Axis::kPipe),
-                   .share = tensor_share(dims, {.rank = layout.coordinate(rank, Axis::kTensor),
-                                                .ranks = sizes.tensor,
-                                                .grain = options.shared_layers.grain})};
+                   .share = tensor_share(dims, place),
+                   .teacher = has_teacher
+                                  ? tensor_share(dimensions(options.model.teacher->model), place)
+                                  : TensorShare{}};
     const auto known = std::ranges::find_if(kinds, [&](const Kind& kind) {
-      return kind.pipe == own.pipe && kind.share.has_size_of(own.share);
+      return kind.pipe == own.pipe && kind.share.has_size_of(own.share) &&
+             kind.teacher.has_size_of(own.teacher);
     });
     if (known == kinds.end()) {
       kinds.push_back(own);
@@ -275,6 +283,7 @@ RunPlan dry_run(const EngineOptions& of_run, const MeshSizes& of_job,
   RunPlan plan{.mesh = sizes,
                .device = ceilings.device,
                .classes = {},
+               .excludes_frozen = options.excludes_frozen,
                .calibrated = !ceilings.slowdown.empty()};
   for (std::vector<int>& ranks : rank_classes(options, sizes)) {
     plan.classes.push_back(play(options, sizes, std::move(ranks), ceilings));

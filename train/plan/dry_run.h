@@ -38,6 +38,7 @@ struct RankPlan {
   int64_t parameters = 0;       // elements of the model that these ranks share out
   int64_t frozen = 0;           // of them, those that do not train
   int64_t packed = 0;           // of these, those that are kept as codes
+  int64_t teacher = 0;          // elements of the second model, which are none of them
   // The shapes of steps, the longest first, which all else is said of; memory is the peak of all.
   std::vector<StepRules::FirstStep> shapes{};
 };
@@ -46,7 +47,8 @@ struct RunPlan {
   MeshSizes mesh;
   Device device = Device::cpu();  // what it is a plan for
   std::vector<RankPlan> classes;
-  bool calibrated = false;  // time is by operations measured on this machine
+  bool excludes_frozen = false;  // checkpoints do not have what is frozen
+  bool calibrated = false;       // time is by operations measured on this machine
   std::optional<PipelinePlan> pipeline = std::nullopt;  // where ranks lie along pipe
   std::optional<TextMemory> texts = std::nullopt;       // where somebody has looked at them
   // The checkpoint that training goes on from, in words; nothing: it begins.
@@ -57,6 +59,7 @@ struct RunPlan {
   int64_t parameters() const { return sum_of(&RankPlan::parameters); }  // elements of the model
   int64_t frozen() const { return sum_of(&RankPlan::frozen); }          // those that do not train
   int64_t packed() const { return sum_of(&RankPlan::packed); }          // as codes
+  int64_t teacher() const { return sum_of(&RankPlan::teacher); }
   int64_t sum_of(int64_t RankPlan::*elements) const;
   double seconds_per_step() const;  // of the slowest, or of stages that wait for each other
 };

@@ -161,8 +161,12 @@ std::string plan_json(const RunPlan& plan) {
   out.Int64(plan.parameters());
   out.Key("frozen_parameters");
   out.Int64(plan.frozen());
+  out.Key("frozen_in_checkpoints");
+  out.Bool(!plan.excludes_frozen);
   out.Key("packed_parameters");
   out.Int64(plan.packed());
+  out.Key("teacher_parameters");
+  out.Int64(plan.teacher());
   out.Key("ranks");
   out.StartArray();
   for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
@@ -318,7 +322,7 @@ std::string frozen_text(const RunPlan& plan, const EngineOptions& options) {
                   millions(plan.parameters() - plan.frozen()), millions(plan.frozen()));
   if (plan.packed() > 0) {
     text += fmt::format(", {:.2f} M of them {}", millions(plan.packed()),
-                        code_words(*options.zero.base_code));
+                        code_words(*options.zero.layout.base_code));
   }
   return text + ")";
 }
@@ -333,6 +337,10 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
       name_of(options.dtype), options.micro_batch, options.length / plan.mesh.sequence,
       options.micro_steps(), plan.world_size(),
       plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
+  if (plan.teacher() > 0) {
+    text += fmt::format("teacher       {:.2f} M parameters, {}\n",
+                        static_cast<double>(plan.teacher()) / 1e6, name_of(options.dtype));
+  }
   if (plan.mesh.data != plan.world_size()) {
     text += fmt::format("mesh          {}\n", mesh_words(plan.mesh));
   }

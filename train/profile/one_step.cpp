@@ -12,11 +12,11 @@ namespace ds {
 StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerConfig& config,
                              int threads) {
   EngineOptions one = options;
-  one.zero.micro_steps = 1;
+  one.zero.wire.micro_steps = 1;
   // The tiers where things lie between their uses are no part of the model.
-  ZeroPolicy& policy = one.zero.policy;
+  ZeroPolicy& policy = one.zero.placement.policy;
   policy.params.tier = policy.grads.tier = policy.state.tier = Tier::kDevice;
-  one.zero.zenflow.reset();
+  one.zero.state.zenflow.reset();
   one.lengths.reset();
   one.offload_activations = false;
   const std::unique_ptr<Communicator> alone = std::move(make_thread_group(1).front());

@@ -9,10 +9,6 @@
 
 namespace ds {
 
-// Tells weights in a folder from others, without reading all of them: the names and sizes of its
-// files of weights, and the digest of some of their bytes. Throws as files are read.
-std::string fingerprint_of_weights(FileSystem& files, const std::string& folder);
-
 // `facts`: of what, and by whom, in words that another run does not have. IoError.
 void write_references(FileSystem& files, const std::string& path, const std::string& facts,
                       const RunReferences& references);

@@ -36,28 +36,11 @@ std::string read_for_all(HostExchange& host, FileSystem& files, const RunReferen
   return why;
 }
 
-// Whose key a message names is the reference's.
-ModelConfig model_in(FileSystem& files, const std::string& reference) {
-  ModelSection there;
-  there.folder = reference;
-  try {
-    return base_model(there, files);
-  } catch (const Error& error) {
-    constexpr std::string_view kKey = "model.folder: ";
-    std::string_view what = error.what();
-    if (what.starts_with(kKey)) what.remove_prefix(kKey.size());
-    throw ConfigError(fmt::format(
-        "preference.reference: {}; expected a folder of Hugging Face with a whole model (dslaunch "
-        "merge makes one of adapters, and final/ of a run is one)",
-        what));
-  }
-}
-
 }  // namespace
 
 void require_same_kind(const ModelConfig& model, FileSystem& files, const std::string& reference) {
   FactChanges changes;
-  const ModelConfig other = model_in(files, reference);
+  const ModelConfig other = model_at("preference.reference", reference, files);
   compare_models(format_hf_config(other, DType::kF32), format_hf_config(model, DType::kF32),
                  changes);
   if (changes.model.empty()) return;

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "config/families/list.h"
 #include "kernels/attention/attention_choice.h"
@@ -35,6 +37,23 @@ struct SharedLayers {
   bool rows = false;  // see ParallelOptions::shares_rows
 };
 
+// What is so on CUDA devices.
+struct GpuRules {
+  bool graphs = true;  // where the data group can be recorded, steps are recorded and replayed
+  kernels::MatmulRules matmul{};
+  kernels::AttentionRules attention{};
+};
+
+// How the model learns from its teacher, which ModelConfig::teacher is.
+struct DistillationOptions {
+  kernels::DistillationRule rule{};
+  std::vector<MatchedBlocks> blocks{};
+  double blocks_weight = 1;
+  int64_t last_step = INT64_MAX;  // with the teacher
+
+  std::vector<std::string_view> figures() const;  // that steps with it tell beside their loss
+};
+
 class PipelineModule;  // model/layers/pipeline_module.h
 
 struct EngineOptions {
@@ -50,9 +69,10 @@ struct EngineOptions {
   LossScaleRule loss_scale{};
   // What gradients have more than those of the mean loss from the loss to the update.
   double gradient_factor = 1;
-  int64_t micro_batch = 1;  // samples per rank and micro-step
-  int64_t length = 1;       // tokens per sample; with a module 1
-  BatchContent content{};   // what samples hold beside tokens and targets
+  int64_t micro_batch = 1;                            // samples per rank and micro-step
+  int64_t length = 1;                                 // tokens per sample; with a module 1
+  BatchContent content{};                             // what samples hold beside tokens and targets
+  std::optional<DistillationOptions> distillation{};  // with a teacher
   // If a curriculum says how long samples are, steps have the beginnings of theirs.
   std::optional<CurriculumOptions> lengths = std::nullopt;
   SharedLayers shared_layers{};
@@ -60,15 +80,14 @@ struct EngineOptions {
   uint64_t seed = 1234;
   int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
   RecomputedBlocks recomputed{};
-  // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
-  bool cuda_graphs = true;
-  kernels::MatmulRules matmul{};        // on CUDA devices
-  kernels::AttentionRules attention{};  // likewise
-  bool offload_activations = false;     // to memory of the host, until the backward pass needs them
+  GpuRules gpu{};
+  // Checkpoints have what trains: what is frozen lies in the folder that training began with.
+  bool excludes_frozen = false;
+  bool offload_activations = false;  // to memory of the host, until the backward pass needs them
   std::optional<EigenvalueOptions> eigenvalues = std::nullopt;  // that somebody looks for
   int64_t sample_length = 0;  // tokens of a text that somebody has the model go on with; 0: nobody
 
-  int micro_steps() const { return zero.micro_steps; }
+  int micro_steps() const { return zero.wire.micro_steps; }
   int64_t losses_per_sample(const StepShape& shape) const;
 };
 

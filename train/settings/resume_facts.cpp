@@ -141,6 +141,7 @@ bool is_compared_already(const std::string& key) {
                              "train_batch_size",
                              "train_micro_batch_size_per_gpu",
                              "gradient_accumulation_steps",
+                             "train.distillation.teacher",
                              "lora.base_format",
                              "lora.base_block",
                              "lora.double_quantization",
@@ -164,6 +165,10 @@ std::string to_text(const RunFacts& facts) {
   out.set("global_batch", Value::integer(facts.global_batch));
   out.set("sequence_length", Value::integer(facts.sequence_length));
   out.set("order", Value::string(facts.order));
+  for (const auto& [key, fingerprint] :
+       {std::pair{"teacher", &facts.teacher}, {"base", &facts.base}}) {
+    if (!fingerprint->empty()) out.set(key, Value::string(*fingerprint));
+  }
   out.set("saved_at", Value::integer(facts.saved_at));
   return to_json(out);
 }
@@ -177,6 +182,8 @@ RunFacts parse_facts(const std::string& text) {
           .global_batch = integer_in(in, "global_batch"),
           .sequence_length = integer_in(in, "sequence_length"),
           .order = text_in(in, "order"),
+          .teacher = in.find("teacher") != nullptr ? text_in(in, "teacher") : "",
+          .base = in.find("base") != nullptr ? text_in(in, "base") : "",
           .saved_at = integer_in(in, "saved_at")};
 }
 
@@ -238,6 +245,14 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
   if (saved.order != now.order) {
     out.exact.push_back(
         fmt::format("the order of samples was {} and is {}", saved.order, now.order));
+  }
+  if (saved.teacher != now.teacher) {
+    out.exact.emplace_back(saved.teacher.empty() ? "it had no teacher and has one"
+                           : now.teacher.empty() ? "it had a teacher and has none"
+                                                 : "the weights of the teacher are others");
+  }
+  if (!saved.base.empty() && !now.base.empty() && saved.base != now.base) {
+    out.exact.emplace_back("the weights of model.folder, which adapters are beside, are others");
   }
   if (saved.data != now.data) out.exact.emplace_back("the training data are others");
   compare_bases(saved.config, now.config, out);

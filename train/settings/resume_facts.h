@@ -24,8 +24,10 @@ struct RunFacts {
   int64_t seed = 0;
   int64_t global_batch = 0;
   int64_t sequence_length = 0;
-  std::string order;     // of the samples
-  int64_t saved_at = 0;  // seconds since 1970
+  std::string order;      // of the samples
+  std::string teacher{};  // fingerprint of its weights; empty: there is none
+  std::string base{};     // the same of the folder that adapters are beside; empty: there are none
+  int64_t saved_at = 0;   // seconds since 1970
 };
 std::string to_text(const RunFacts& facts);
 // ValidationError for what is none.

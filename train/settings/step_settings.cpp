@@ -8,7 +8,10 @@
 namespace ds {
 
 StepRules::StepRules(const Options& options)
-    : base_lr_(options.base_lr), dropout_(options.seed, "dropout"), length_(options.length) {
+    : base_lr_(options.base_lr),
+      dropout_(options.seed, "dropout"),
+      length_(options.length),
+      distilled_(options.distilled) {
   if (options.lengths) lengths_.emplace(*options.lengths);
   if (!options.schedule.type) return;
   const std::array<double, 1> base{base_lr_};
@@ -28,13 +31,16 @@ StepSettings StepRules::settings_at(int64_t step, int64_t update) const {
 
 // A difficulty below 1 is what rounding to multiples makes of a small minimum.
 StepShape StepRules::shape_of(int64_t step) const {
-  if (!lengths_) return {.length = length_};
-  return {.length = std::clamp<int64_t>(lengths_->of_step(step), 1, length_)};
+  const int64_t length =
+      lengths_ ? std::clamp<int64_t>(lengths_->of_step(step), 1, length_) : length_;
+  return {.length = length, .distills = step <= distilled_};
 }
 
 std::vector<StepRules::FirstStep> StepRules::shapes(int64_t last) const {
   std::map<StepShape, int64_t> first;
-  const std::vector<int64_t> changes = lengths_ ? lengths_->changes(last) : std::vector<int64_t>{1};
+  std::vector<int64_t> changes = lengths_ ? lengths_->changes(last) : std::vector<int64_t>{1};
+  if (distilled_ >= 1 && distilled_ < last) changes.push_back(distilled_ + 1);
+  std::ranges::sort(changes);
   for (const int64_t step : changes) first.emplace(shape_of(step), step);
   std::vector<FirstStep> shapes;
   for (auto it = first.rbegin(); it != first.rend(); ++it)

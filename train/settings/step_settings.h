@@ -20,7 +20,8 @@ namespace ds {
 // What makes the work of a step's micro-batches another than that of other steps: places in memory
 // and recorded work are made for each.
 struct StepShape {
-  int64_t length = 0;  // tokens per sample
+  int64_t length = 0;     // tokens per sample
+  bool distills = false;  // a teacher is asked about them
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
@@ -43,6 +44,7 @@ class StepRules {
     uint64_t seed = 0;
     int64_t length = 1;  // of samples, of which a step has the beginning where a curriculum says so
     std::optional<CurriculumOptions> lengths = std::nullopt;
+    int64_t distilled = 0;  // the first so many steps ask a teacher
   };
   // ConfigError as make_lr_schedule throws it.
   explicit StepRules(const Options& options);
@@ -66,6 +68,7 @@ class StepRules {
   std::unique_ptr<const LrSchedule> schedule_;  // null: base_lr always
   const int64_t length_;
   std::optional<const Curriculum> lengths_;  // nothing: length_ always
+  const int64_t distilled_;
 };
 
 }  // namespace ds

@@ -28,20 +28,20 @@ ModuleKind module_kind(TorchModule module) {
 // In which dtype gradients travel, and of which modules.
 void set_wire(const Config& config, DType dtype, ZeroOptions& zero) {
   const TorchAutocastConfig& autocast = config.torch_autocast;
-  if (zero.policy.plus_plus.quantized_gradients) return;  // codes travel
+  if (zero.placement.policy.plus_plus.quantized_gradients) return;  // codes travel
   const std::optional<FloatType>& wanted = sequence_ranks(config) > 1
                                                ? config.seq_parallel_communication_data_type
                                                : config.communication_data_type;
   if (wanted) {
     const DType wire = dtype_of_config(*wanted);
     // Gradients in fp32 travel as they are, without a buffer of their own.
-    if (wire != DType::kF32 || dtype != DType::kF32) zero.grad_wire_dtype = wire;
+    if (wire != DType::kF32 || dtype != DType::kF32) zero.wire.dtype = wire;
   } else if (const std::optional<DType> narrow = autocast_dtype(autocast)) {
-    zero.grad_wire_dtype = narrow;
-    zero.wire_modules = {ModuleKind::kOther};  // so that none named is none
+    zero.wire.dtype = narrow;
+    zero.wire.modules = {ModuleKind::kOther};  // so that none named is none
     const std::vector<std::string> linear{"Linear"};
     for (const std::string& name : autocast.lower_precision_safe_modules.value_or(linear)) {
-      if (const auto module = torch_module(name)) zero.wire_modules.push_back(module_kind(*module));
+      if (const auto module = torch_module(name)) zero.wire.modules.push_back(module_kind(*module));
     }
   }
 }
@@ -66,15 +66,16 @@ void offload_weights(const ZeroConfig& config, ZeroOptions& zero) {
   const std::optional<OffloadParamConfig>& param = config.offload_param;
   if (!param || param->device == OffloadDevice::kNone) return;
   const bool nvme = param->device == OffloadDevice::kNvme;
-  zero.policy.params.tier = nvme ? Tier::kNvme : Tier::kHost;
-  zero.gather.fetch_numel = config.stage3_prefetch_bucket_size;
-  zero.offload.pinning = param->pin_memory ? Pinning::kRequired : Pinning::kNone;
+  zero.placement.policy.params.tier = nvme ? Tier::kNvme : Tier::kHost;
+  zero.layout.gather.fetch_numel = config.stage3_prefetch_bucket_size;
+  zero.placement.weights.pinning = param->pin_memory ? Pinning::kRequired : Pinning::kNone;
   if (!nvme) return;
-  zero.offload.host_numel = param->max_in_cpu;
-  zero.offload.buffers = narrow<int>(std::min<int64_t>(param->buffer_count, kMostBuffers));
-  zero.offload.buffer_numel = param->buffer_size;
-  zero.gather.fetch_numel = std::numeric_limits<int64_t>::max();
-  zero.gather.fetches = zero.offload.buffers;
+  zero.placement.weights.host_numel = param->max_in_cpu;
+  zero.placement.weights.buffers =
+      narrow<int>(std::min<int64_t>(param->buffer_count, kMostBuffers));
+  zero.placement.weights.buffer_numel = param->buffer_size;
+  zero.layout.gather.fetch_numel = std::numeric_limits<int64_t>::max();
+  zero.layout.gather.fetches = zero.placement.weights.buffers;
 }
 
 ZeroPolicy offloaded(ZeroPolicy policy, OffloadDevice device) {
@@ -185,28 +186,27 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
   }
   const OffloadOptimizerConfig offload = offload_optimizer(config);
-  ZeroOptions zero{.policy = offloaded(zero_policy(static_cast<int>(z.stage)), offload.device),
-                   .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
-                   .persistence_numel = z.stage3_param_persistence_threshold,
-                   .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
-                              .live_numel = z.stage3_max_live_parameters,
-                              .reuse_numel = z.stage3_max_reuse_distance},
-                   .grad_slice_dtype = slice,
-                   .base_code = base_code(config.lora),
-                   .micro_steps = static_cast<int>(micro_steps),
-                   .slots = {},
-                   .masters = has_masters ? Masters::kFp32 : Masters::kWeights,
-                   .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
-                   .update_ahead = updates_ahead(offload),
-                   .zenflow = zenflow_options(config),
-                   .offload_ratio = offload.ratio,
-                   .pin_memory = offload.pin_memory,
-                   .rolling = rolling_options(offload)};
+  ZeroOptions zero{
+      .layout = {.bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
+                 .persistence_numel = z.stage3_param_persistence_threshold,
+                 .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
+                            .live_numel = z.stage3_max_live_parameters,
+                            .reuse_numel = z.stage3_max_reuse_distance},
+                 .base_code = base_code(config.lora)},
+      .placement = {.policy = offloaded(zero_policy(static_cast<int>(z.stage)), offload.device)},
+      .state = {.masters = has_masters ? Masters::kFp32 : Masters::kWeights,
+                .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
+                .update_ahead = updates_ahead(offload),
+                .zenflow = zenflow_options(config),
+                .offload_ratio = offload.ratio,
+                .pin_memory = offload.pin_memory,
+                .rolling = rolling_options(offload)},
+      .wire = {.slice_dtype = slice, .micro_steps = static_cast<int>(micro_steps)}};
   if (config.optimizer.weight_rounding == WeightRounding::kStochastic) {
-    zero.rounding_seed = static_cast<uint64_t>(config.train.seed);
+    zero.state.rounding_seed = static_cast<uint64_t>(config.train.seed);
   }
   offload_weights(z, zero);
-  set_neighbours(z, zero.policy);
+  set_neighbours(z, zero.placement.policy);
   set_wire(config, dtype, zero);
   return zero;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "zero/sharded_store.h"
+#include "zero/zero_options.h"
 
 namespace ds {
 

@@ -15,20 +15,20 @@ void StepGraphs::record(Part& part, const std::function<void()>& body) {
   const MemoryScope scope(streams_.compute, memory_);
   // Neither can a graph wait for events from before, nor anybody for those of its inside. Joined
   // streams need none of them.
-  store_.forget_events();
+  step_.forget_events();
   part.graph.record(streams_.compute, [&] {
     join();
     body();
     join();
   });
-  store_.forget_events();
+  step_.forget_events();
   if (calls_ != nullptr) part.calls = calls_->take();
 }
 
 bool StepGraphs::micro_step(const std::function<void()>& body) {
   const bool called =
-      run(store_.is_first_micro_step() ? first_micro_step_ : later_micro_step_, body);
-  if (!called) store_.repeat_micro_step();
+      run(step_.is_first_micro_step() ? first_micro_step_ : later_micro_step_, body);
+  if (!called) step_.repeat_micro_step();
   return called;
 }
 

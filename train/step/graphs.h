@@ -11,7 +11,7 @@
 #include "comm/calls/recorded_calls.h"
 #include "core/device/step_graph.h"
 #include "core/memory/kept_memory.h"
-#include "zero/sharded_store.h"
+#include "zero/store_step.h"
 
 namespace ds {
 
@@ -19,10 +19,10 @@ class StepGraphs {
  public:
   // `groups`: whose calls are in the graphs. `calls`: where traced groups tell what of theirs is
   // recorded; may be null. All references must outlive it.
-  StepGraphs(StoreStreams streams, ShardedStore& store, std::vector<Communicator*> groups,
+  StepGraphs(StoreStreams streams, StoreStep& step, std::vector<Communicator*> groups,
              RecordedCalls* calls)
       : streams_(streams),
-        store_(store),
+        step_(step),
         groups_(std::move(groups)),
         calls_(calls),
         memory_(streams.compute.memory()) {}
@@ -46,7 +46,7 @@ class StepGraphs {
   void join();
 
   const StoreStreams streams_;
-  ShardedStore& store_;
+  StoreStep& step_;
   const std::vector<Communicator*> groups_;
   RecordedCalls* const calls_;
   KeptMemory memory_;  // before the graphs, which work in it

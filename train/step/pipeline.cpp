@@ -4,6 +4,7 @@
 #include "core/values/index.h"
 #include "model/families/zoo.h"
 #include "model/layers/pipeline_module.h"
+#include "model/stores/second_model.h"
 
 namespace ds {
 namespace {
@@ -106,12 +107,36 @@ std::vector<LayerRange> layers_of_chunks(const EngineOptions& options, const Pip
   return here;
 }
 
+namespace {
+
+// Its parameters come after all of the model's own ones.
+void add_teacher(const EngineOptions& options, ParameterStore& store, const TensorPlace& tensor,
+                 Stage& stage) {
+  const DistillationOptions& how = *options.distillation;
+  DS_CHECK(options.model.teacher != nullptr,
+           "engine: a model is to learn from a teacher, and has "
+           "none");
+  SecondModelStore beside(store, std::string(kTeacherPrefix),
+                          narrow<int>(all_layers(options.model).end));
+  const ModelConfig& teacher = options.model.teacher->model;
+  stage.learn_from(
+      {.teacher = make_stage(teacher, options.dtype, beside, all_layers(teacher), {}, tensor),
+       .rule = how.rule,
+       .blocks = how.blocks,
+       .blocks_weight = static_cast<float>(how.blocks_weight)});
+}
+
+}  // namespace
+
 std::unique_ptr<PipelineStage> make_chunk(const EngineOptions& options, ParameterStore& store,
                                           LayerRange layers, const RecomputedBlocks& recomputed,
                                           const TensorPlace& tensor) {
   if (options.module) return options.module->make_stage(store, layers);
-  return make_stage(options.model, options.dtype, store, layers,
-                    {.recomputed = recomputed, .preference = options.content.preference}, tensor);
+  std::unique_ptr<Stage> stage =
+      make_stage(options.model, options.dtype, store, layers,
+                 {.recomputed = recomputed, .preference = options.content.preference}, tensor);
+  if (options.distillation) add_teacher(options, store, tensor, *stage);
+  return stage;
 }
 
 std::vector<ParamSpec> specs_of_layers(const EngineOptions& options, const TensorPlace& tensor) {

@@ -168,6 +168,7 @@ Context StepRunner::context_of(MicroSlot& slot) {
                    .micro = slot.inputs,
                    .loss_scale = place_.loss_scale,
                    .operands = place_.operands,
+                   .distills = place_.distills,
                    .length = place_.length},
           .numbers = place_.numbers,
           .scores = input_.scores,

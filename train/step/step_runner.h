@@ -40,6 +40,7 @@ struct StepResources {
   // The parts of the loss, if it is of several, by their names: each has its sum, like the whole.
   std::vector<std::pair<std::string_view, Tensor>> loss_parts{};
   Operands operands = std::nullopt;    // of products
+  bool distills = false;               // the model asks its teacher
   double gradient_factor = 1;          // of the gradients of the mean loss
   const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
   SavePolicy* saves = nullptr;     // where activations wait for the backward pass; null: in place

@@ -25,9 +25,9 @@ std::string placed(const Placement& placement) {
                      name_of(placement.tier));
 }
 
-int64_t parameters_of(const ShardedStore& store) {
+int64_t parameters_of(const StateVisitor& state) {
   int64_t numel = 0;
-  for (const ParamSpec& spec : store.model_specs()) numel += spec.logical_shape().numel();
+  for (const ParamSpec& spec : state.model_specs()) numel += spec.logical_shape().numel();
   return numel;
 }
 
@@ -43,7 +43,8 @@ std::vector<std::string> state_lines(Engine& engine, const Workspace& workspace)
   out.add("ranks", ranks);
   out.add("device", engine.device().to_string());
   out.add("number type", name_of(options.dtype));
-  out.add("parameters", parameter_count_text(static_cast<double>(parameters_of(engine.store()))));
+  out.add("parameters",
+          parameter_count_text(static_cast<double>(parameters_of(engine.store().state()))));
   out.add("layers, width, heads", fmt::format("{}, {}, {}", dims.layers, dims.width, dims.heads));
   out.add("vocabulary", dims.vocabulary);
   out.add("micro-batch per rank", options.micro_batch);
@@ -56,16 +57,16 @@ std::vector<std::string> state_lines(Engine& engine, const Workspace& workspace)
                                    std::pair{Axis::kPipe, "stages of the pipeline"}}) {
     if (engine.mesh().size(axis) > 1) out.add(what, engine.mesh().size(axis));
   }
-  out.add("weights", placed(options.zero.policy.params));
-  out.add("gradients", placed(options.zero.policy.grads));
-  out.add("optimizer state", placed(options.zero.policy.state));
+  out.add("weights", placed(options.zero.placement.policy.params));
+  out.add("gradients", placed(options.zero.placement.policy.grads));
+  out.add("optimizer state", placed(options.zero.placement.policy.state));
   out.add("optimizer", options.optimizer.type ? enum_name(*options.optimizer.type) : "none");
   out.add("learning rate", learning_rate(options.optimizer));
   out.add("schedule", options.schedule.type ? enum_name(*options.schedule.type) : "none");
   out.add("gradient clipping", options.gradient_clipping);
   out.add("seed", options.seed);
   out.add("groups of parameters", engine.store().groups().size());
-  out.add("buckets", engine.store().bucket_numel().size());
+  out.add("buckets", engine.store().gathers().buckets());
   out.add("results come late by", engine.results_late());
   out.lines.push_back("  " + memory_line(workspace.usage()));
   return out.lines;

@@ -4,7 +4,7 @@
 
 #include "core/values/index.h"
 #include "rankd/verbs/classes/value_figures.h"
-#include "train/class_counts.h"
+#include "train/evaluate/class_counts.h"
 #include "train/samples/labelled_data.h"
 
 namespace ds {

@@ -60,7 +60,7 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
       R"j("validation_accuracy": null, "loss_masked_lm": null, "loss_next_sentence": null, )j"
       R"j("reward_chosen": null, "reward_rejected": null, "reward_accuracy": null, )j"
       R"j("reward_margin": null, "validation_reward_accuracy": null, )j"
-      R"j("validation_reward_margin": null, )j"
+      R"j("validation_reward_margin": null, "loss_distillation": null, "loss_hidden": null, )j"
       R"j("step_s": null, "evaluation_s": null, "paused_s": null, "starting_s": null}, )j"
       R"j("goodput": {"share": 0, "productive_s": 0, "lost_s": 0, "evaluation_s": 0, )j"
       R"j("checkpoint_s": 0, "waiting_s": 0, "starting_s": 0, "other_s": 90}, )j"

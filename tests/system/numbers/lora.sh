@@ -31,6 +31,38 @@ expect_text err "lora.lora_alpha was 8"
 expect_text err "is of another model"
 expect 77 lora.json --num-ranks 2 --run-dir two '~lora' train.steps=14 --accept-changes
 
+# Checkpoints have what trains alone, on disk and in memory; what lacks the rest of them takes it from the model's folder.
+has_base() { grep -aq "model.norm.weight/weight" "$1"/checkpoints/"$2"/*; }
+if has_base two global_step12; then fail "a checkpoint of adapters has the model's own weights"; fi
+DSL_FAILPOINTS="train.step_begin@rank1@epoch1=6*off->kill" expect 0 lora.json --num-ranks 2 --run-dir in_memory train.save_every=0 \
+  train.save_in_memory_every=2
+cmp two/final/adapter_model.safetensors in_memory/final/adapter_model.safetensors || fail "from memory a run leaves other adapters"
+expect 0 generate two/checkpoints/global_step12 --prompt "hello" --max-tokens 8 --temperature 0
+cp out of_tag.txt
+expect 0 generate two/final --prompt "hello" --max-tokens 8 --temperature 0
+cmp out of_tag.txt || fail "a checkpoint generates something else than final/"
+expect 0 lora.json --num-ranks 2 --run-dir full checkpoint.exclude_frozen_parameters=false train.steps=6
+has_base full global_step4 || fail "a checkpoint that is to be whole is not"
+expect 0 lora.json --num-ranks 1 --run-dir full
+near "$(last full loss)" "$(last two loss)" "from a whole checkpoint"
+if has_base full global_step12; then fail "a checkpoint goes on being whole"; fi
+mv model/model.safetensors kept.safetensors
+expect 66 generate two/checkpoints/global_step12 --prompt "hello" --max-tokens 8
+expect_text err "it has what trained alone (checkpoint.exclude_frozen_parameters)"
+expect 66 lora.json --num-ranks 2 --run-dir two train.steps=14
+mv kept.safetensors model/model.safetensors
+cp model/model.safetensors kept.safetensors
+printf '\077' | dd of=model/model.safetensors bs=1 seek=$(($(stat -c %s model/model.safetensors) - 2)) conv=notrunc 2> /dev/null
+for verb in "generate two/checkpoints/global_step12 --prompt hello" "merge two/checkpoints/global_step12 changed"; do
+  expect 77 $verb
+  expect_text err "its adapters were trained beside other weights"
+done
+expect 77 lora.json --num-ranks 2 --run-dir two train.steps=14
+expect_text err "the weights of model.folder, which adapters are beside, are others"
+mv kept.safetensors model/model.safetensors
+expect 78 check lora.json '~lora' checkpoint.exclude_frozen_parameters=true
+expect_text out "checkpoint.exclude_frozen_parameters: is for lora"
+
 # What is left generates and is evaluated with the model that it names, and merged computes the same.
 expect 0 convert two/final merged
 expect 0 convert two merged_run

@@ -68,7 +68,7 @@ void move(Engine& engine, const std::vector<ParamId>& params, const std::vector<
     begin[id] = end;
     end += engine.store().spec(id).shape.numel();
   }
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       if (!begin.contains(field.param)) continue;
       auto* const weights = part.master.data<float>() + field.offset;
@@ -78,7 +78,7 @@ void move(Engine& engine, const std::vector<ParamId>& params, const std::vector<
       }
     }
   });
-  engine.store().restore_from_owned();
+  engine.store().state().restore_from_owned();
 }
 
 double dot(const std::vector<float>& a, const std::vector<float>& b) {

@@ -39,7 +39,7 @@ Outcome run(const Setting& setting, const EngineOptions& options, int64_t until)
   Outcome got = train(setting, options, disk, until);
   for (const auto& [name, values] : got.state) {
     const std::string of = name.substr(0, name.rfind('/'));
-    if (!options.zero.frozen.contains(of)) continue;
+    if (!options.zero.layout.frozen.contains(of)) continue;
     CAPTURE(name);
     CHECK(name.ends_with("/weight"));
     CHECK(values == first.state.at(name));
@@ -196,7 +196,7 @@ TEST_CASE("parts are frozen where tables are exchanged by rows", "[train]") {
     model.vocab_size = 700;
     options.model = model;
     const Outcome whole = run(setting, options, 3);
-    options.zero.sparse_tokens = 96;
+    options.zero.wire.sparse_tokens = 96;
     CHECK(run(setting, options, 3).state == whole.state);
   }
 }
@@ -365,7 +365,7 @@ TEST_CASE("parts are frozen where ranks are near each other, or send codes", "[t
           .secondary_weights = true,
           .feedback = {.on = true}}}) {
       EngineOptions options = options_of(setting);
-      options.zero.policy.plus_plus = plus;
+      options.zero.placement.policy.plus_plus = plus;
       const Outcome got = run(setting, options, 3);
       if (!plus.sends_codes()) CHECK(got.state == plain.state);
       for (const auto& [name, values] : plain.state) {
@@ -375,7 +375,7 @@ TEST_CASE("parts are frozen where ranks are near each other, or send codes", "[t
     for (int stage = 1; stage <= 3; ++stage) {
       setting.stage = stage;
       EngineOptions options = options_of(setting);
-      options.zero.policy.shard_over = Axis::kShard;
+      options.zero.placement.policy.shard_over = Axis::kShard;
       require_losses_near(run(setting, options, 3), plain, 1e-3);
     }
   }

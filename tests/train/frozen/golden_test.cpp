@@ -64,7 +64,7 @@ float first_value(const std::string& name, int64_t index) {
 
 void each_weight(Engine& engine, Visit what,
                  const std::function<void(const ParamSpec&, int64_t index, float& value)>& look) {
-  engine.store().visit_owned(what, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(what, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const Region region = spec.region(field.param_begin, field.param_begin + field.numel);
@@ -103,7 +103,7 @@ Seen run(const Setting& setting) {
     each_weight(engine, Visit::kRestore, [](const ParamSpec& spec, int64_t index, float& value) {
       value = first_value(spec.name, index);
     });
-    engine.store().restore_from_owned();
+    engine.store().state().restore_from_owned();
     CountingSource source(options, engine.mesh());
     for (int step = 0; step < 5; ++step) {
       const StepResult result = train_step(engine, source);

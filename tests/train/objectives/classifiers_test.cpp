@@ -3,7 +3,7 @@
 // Hugging Face's models have (tests/golden/classifiers, tests/golden/token_classifiers).
 #include "tests/train/heard_reports.h"
 #include "tests/train/objectives/golden_folder.h"
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
 
 namespace ds {
 namespace {

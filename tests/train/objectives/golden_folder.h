@@ -120,7 +120,7 @@ inline Got train_folder(GoldenFolder& run, const Shares& share, const GoldenTrai
   Config config = run.config;
   config.zero_optimization.stage = share.stage;
   config.gradient_accumulation_steps = share.micro_steps;
-  const ModelConfig model = model_config(config, run.files);
+  const ModelConfig model = training_model(config, run.files);
   MeshSizes sizes = share.sizes;
   sizes.data = share.ranks / sizes.pipe / sizes.sequence / sizes.tensor;
   EngineOptions options = engine_options(config, model, sizes.data);

@@ -5,7 +5,7 @@
 #include "tests/train/heard_reports.h"
 #include "tests/train/objectives/golden_folder.h"
 #include "train/batches/pair_source.h"
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
 
 namespace ds {
 namespace {

@@ -56,14 +56,19 @@ inline std::vector<Setting> offloads_of_both(const Setting& s) {
   return all;
 }
 
-inline void check_plan(const Setting& setting, const Outcome& got) {
-  const RunPlan plan = dry_run(options_of(setting), {.data = setting.ranks}, {});
+// options: those of the setting, or like them.
+inline void check_plan(const Setting& setting, const EngineOptions& options, const Outcome& got) {
+  const RunPlan plan = dry_run(options, mesh_of(setting), {});
   for (int tier = 0; tier < kTiers; ++tier) {
     CAPTURE(name_of(static_cast<Tier>(tier)));
     const MemoryUsage& planned = nth(plan.of_rank(0).memory, tier);
     CHECK(nth(got.tiers, tier).bytes_peak == planned.bytes_peak);
     CHECK(nth(got.tiers, tier).tag_bytes_at_peak == planned.tag_bytes_at_peak);
   }
+}
+
+inline void check_plan(const Setting& setting, const Outcome& got) {
+  check_plan(setting, options_of(setting), got);
 }
 
 }  // namespace ds::testing

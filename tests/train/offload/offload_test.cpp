@@ -122,8 +122,8 @@ TEST_CASE("what passes between tiers hides behind what is computed, or is what a
 
 TEST_CASE("a slice that no buffer holds is refused before anything is trained", "[train]") {
   EngineOptions options = options_of({.ranks = 2, .stage = 3, .params = Tier::kNvme});
-  options.zero.offload.buffer_numel = 100;
-  options.zero.offload.host_numel = 0;
+  options.zero.placement.weights.buffer_numel = 100;
+  options.zero.placement.weights.host_numel = 0;
   CHECK_THROWS_WITH(dry_run(options, {.data = 2}, {}),
                     Catch::Contains("offload_param.buffer_size: 100 elements"));
 }

@@ -63,7 +63,7 @@ TEST_CASE("one buffer is enough for weights in a swap file that are made in two 
   setting.offload_ratio = 0.3;
   setting.host_numel = 0;
   EngineOptions options = options_of(setting);
-  options.zero.offload.buffers = options.zero.gather.fetches = 1;
+  options.zero.placement.weights.buffers = options.zero.layout.gather.fetches = 1;
   MemoryFileSystem disk;
   CHECK(train(setting, options, disk, kSteps).state == expected.state);
 }

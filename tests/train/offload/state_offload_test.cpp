@@ -189,7 +189,7 @@ TEST_CASE("the smallest tiles are as large as what a rank has of its largest par
   const auto host_bytes = [&](int64_t tile) {
     setting.sub_group_numel = tile;
     EngineOptions options = options_of(setting);
-    options.zero.bucket_numel = 20'000;  // several of the largest
+    options.zero.layout.bucket_numel = 20'000;  // several of the largest
     return nth(dry_run(options, {.data = 2}, {}).of_rank(0).memory, Tier::kHost).bytes_peak;
   };
   const size_t smallest = host_bytes(0);

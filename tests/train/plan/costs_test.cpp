@@ -74,7 +74,7 @@ TEST_CASE("the job that is measured has the operations of the other, and less of
   options.model = Gpt2Config{.n_layer = 48, .n_head = 25, .n_embd = 1600};
   options.length = 1024;
   options.micro_batch = 8;
-  options.zero.policy = zero_policy(3);
+  options.zero.placement.policy = zero_policy(3);
   const EngineOptions less = reduced_for_calibration(options);
   const auto& gpt2 = std::get<Gpt2Config>(less.model);
   CHECK(gpt2.n_layer == 1);
@@ -86,7 +86,7 @@ TEST_CASE("the job that is measured has the operations of the other, and less of
   CHECK(less.length == 512);
   CHECK(reduced_for_calibration(
             testing::options_of({.stage = 2, .state = Tier::kHost, .zenflow = ZenflowOptions{}}))
-            .zero.zenflow == std::nullopt);
+            .zero.state.zenflow == std::nullopt);
 
   options.model = LlamaConfig{.num_attention_heads = 32, .num_key_value_heads = 8};
   options.length = 128;

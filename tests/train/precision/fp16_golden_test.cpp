@@ -46,7 +46,7 @@ float first_value(const std::string& name, int64_t index) {
 }
 
 void set_first_weights(Engine& engine) {
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const std::string& name = engine.store().spec(field.param).name;
       auto* const values = part.master.data<float>() + field.offset;
@@ -55,7 +55,7 @@ void set_first_weights(Engine& engine) {
       }
     }
   });
-  engine.store().restore_from_owned();
+  engine.store().state().restore_from_owned();
 }
 
 // From here on the rounding of this CPU's products decides which gradients are too large for fp16.

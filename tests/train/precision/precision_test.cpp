@@ -36,7 +36,7 @@ void check_close(const Outcome& one, const Outcome& other, double tolerance) {
 
 double bytes_per_step(const Setting& setting, std::string_view op) {
   EngineOptions options = options_of(setting);
-  options.zero.persistence_numel = 0;
+  options.zero.layout.persistence_numel = 0;
   double sent = 0;
   const RunPlan plan = dry_run(options, {.data = setting.ranks}, {});
   for (const auto& [name, bytes] : plan.of_rank(0).wire_bytes.at("data")) {
@@ -139,14 +139,14 @@ TEST_CASE("gradients are added up over micro-steps in the dtype that is asked fo
   const Outcome fp32 = run_from_nothing(wide, 8);
   for (int stage = 0; stage <= 2; stage += 2) {
     EngineOptions options = options_of(wide);
-    options.zero.policy = zero_policy(stage);
-    options.zero.grad_slice_dtype = DType::kBF16;
+    options.zero.placement.policy = zero_policy(stage);
+    options.zero.wire.slice_dtype = DType::kBF16;
     const auto bytes = [](const EngineOptions& of) {
       const MemoryUsage usage = nth(dry_run(of, {.data = 2}, {}).of_rank(0).memory, Tier::kDevice);
       return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kGradients));
     };
     EngineOptions plain = options_of(wide);
-    plain.zero.policy = zero_policy(stage);
+    plain.zero.placement.policy = zero_policy(stage);
     CHECK(bytes(options) < bytes(plain));
     std::mutex mutex;
     std::vector<double> losses;

@@ -41,7 +41,7 @@ ModuleProfile profile_of(const ModelConfig& model, int64_t length) {
   log.follow(workspace.stream());
   EngineOptions options;
   options.model = model;
-  options.zero.policy = zero_policy(0);
+  options.zero.placement.policy = zero_policy(0);
   options.micro_batch = 2;
   options.length = length;
   Engine engine(options, workspace.resources(), std::nullopt);

@@ -51,29 +51,30 @@ EngineOptions options_of(const Setting& s) {
   return {.model = model,
           .dtype = s.dtype,
           .operands = s.operands,
-          .zero = {.policy = policy_of(s),
-                   .bucket_numel = 5000,
-                   .persistence_numel = 64,
-                   .gather = {.prefetch_numel = 4000,
-                              .live_numel = 12000,
-                              .reuse_numel = 3000,
-                              .fetch_numel = 4000,
-                              .fetches = 3},
-                   .grad_slice_dtype =
-                       s.micro_steps > 1 && s.masters == Masters::kFp32 ? DType::kF32 : s.dtype,
-                   .frozen = s.frozen,
-                   .grad_wire_dtype = s.wire,
-                   .wire_modules = s.wire_modules,
-                   .micro_steps = s.micro_steps,
-                   .offload = {.host_numel = nvme ? s.host_numel : INT64_MAX, .buffers = 3},
-                   .slots = {},
-                   .masters = s.masters,
-                   .rounding_seed = s.rounding_seed,
-                   .sub_group_numel = s.sub_group_numel,
-                   .update_ahead = s.update_ahead,
-                   .zenflow = s.zenflow,
-                   .offload_ratio = s.offload_ratio,
-                   .rolling = s.rolling},
+          .zero = {.layout = {.bucket_numel = 5000,
+                              .persistence_numel = 64,
+                              .gather = {.prefetch_numel = 4000,
+                                         .live_numel = 12000,
+                                         .reuse_numel = 3000,
+                                         .fetch_numel = 4000,
+                                         .fetches = 3},
+                              .frozen = s.frozen},
+                   .placement = {.policy = policy_of(s),
+                                 .weights = {.host_numel = nvme ? s.host_numel : INT64_MAX,
+                                             .buffers = 3}},
+                   .state = {.masters = s.masters,
+                             .rounding_seed = s.rounding_seed,
+                             .sub_group_numel = s.sub_group_numel,
+                             .update_ahead = s.update_ahead,
+                             .zenflow = s.zenflow,
+                             .offload_ratio = s.offload_ratio,
+                             .rolling = s.rolling},
+                   .wire = {.slice_dtype = s.micro_steps > 1 && s.masters == Masters::kFp32
+                                               ? DType::kF32
+                                               : s.dtype,
+                            .dtype = s.wire,
+                            .modules = s.wire_modules,
+                            .micro_steps = s.micro_steps}},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
           .gradient_clipping = s.clipping,
@@ -87,14 +88,13 @@ EngineOptions options_of(const Setting& s) {
           .pipeline = s.pipeline,
           .seed = 5,
           .recomputed = s.recomputed,
-          .cuda_graphs = s.cuda_graphs,
-          .matmul = {.allow_tf32 = s.allow_tf32},
+          .gpu = {.graphs = s.cuda_graphs, .matmul = {.allow_tf32 = s.allow_tf32}},
           .offload_activations = s.offload_activations};
 }
 
 void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
   const std::lock_guard lock(mutex);
-  engine.store().visit_owned(Visit::kSave, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kSave, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const auto copy = [&](const std::string& slot, const Tensor& from) {
@@ -139,7 +139,7 @@ std::vector<StepResult> train_until(Engine& engine, BatchSource& source, int64_t
 
 void set_first_weight(Engine& engine, float value) {
   bool first = true;
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     if (std::exchange(first, false)) {
       const Tensor first_of_all = part.master.narrow(part.fields.front().offset, 1);
       engine.stream().copy(&value, first_of_all.address(), sizeof value);

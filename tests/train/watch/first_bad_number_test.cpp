@@ -23,7 +23,7 @@ struct Change {
 };
 
 void change(Engine& engine, const std::vector<Change>& changes) {
-  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
+  engine.store().state().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       for (const Change& one : changes) {
         if (engine.store().spec(field.param).name != one.parameter) continue;
@@ -35,7 +35,7 @@ void change(Engine& engine, const std::vector<Change>& changes) {
       }
     }
   });
-  engine.store().restore_from_owned();
+  engine.store().state().restore_from_owned();
 }
 
 // Token 28 for one rank and micro-step, others have smaller ones.

@@ -82,7 +82,7 @@ TEST_CASE("the communication log has the bytes of the plan and of the formula", 
 TEST_CASE("the parts of a step make up the step", "[train]") {
   EngineOptions options = testing::options_of({.ranks = kRanks, .stage = 2, .micro_steps = 2});
   options.micro_batch *= 16;
-  options.zero.micro_steps = 2;
+  options.zero.wire.micro_steps = 2;
   const Watched watched = train_watched(options);
   const double share = bench::median(watched.shares);
   CHECK(share > 0.98);

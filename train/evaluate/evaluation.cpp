@@ -1,4 +1,4 @@
-#include "train/evaluation.h"
+#include "train/evaluate/evaluation.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "core/status/failpoint.h"
-#include "train/class_counts.h"
+#include "train/evaluate/class_counts.h"
 
 namespace ds {
 

@@ -1,4 +1,4 @@
-#include "train/token_sampler.h"
+#include "train/evaluate/token_sampler.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "train/class_counts.h"
+#include "train/evaluate/class_counts.h"
 
 #include <algorithm>
 

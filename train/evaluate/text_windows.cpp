@@ -1,4 +1,4 @@
-#include "train/text_windows.h"
+#include "train/evaluate/text_windows.h"
 
 #include <algorithm>
 
