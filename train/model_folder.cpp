@@ -143,11 +143,10 @@ std::vector<float> whole_tensor(const ExportTensor& entry, std::span<const Param
   std::vector<float> whole(to_size(entry.tensor.shape.numel()));
   std::vector<float> part;
   for (const ParamSpec* const spec : entry.parts) {
-    const Shape& shape = spec->logical_shape();
     std::vector<float>& values = entry.parts.size() == 1 ? whole : part;
-    values.resize(to_size(shape.numel()));
-    Tensor into = Tensor::borrow(values.data(), {shape.numel()}, DType::kF32);
-    read(to_size(spec - specs.data()), into);
+    if (entry.parts.size() > 1) values.resize(to_size(spec->logical_shape().numel()));
+    Tensor into = Tensor::borrow(values.data(), {narrow<int64_t>(values.size())}, DType::kF32);
+    read(to_size(spec - specs.data()), entry.begin, into);
     if (entry.parts.size() > 1) place_rows(*spec, values, whole);
   }
   return whole;
@@ -214,9 +213,9 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
 }
 
 void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader) {
-  write_model_folder(files, what, [&](size_t index, Tensor& into) {
+  write_model_folder(files, what, [&](size_t index, int64_t begin, Tensor& into) {
     const ParamSpec& spec = what.specs[index];
-    reader.get(spec.name + "/weight", Region::whole(spec.logical_shape()), into);
+    reader.get(spec.name + "/weight", Region::flat(begin, begin + into.numel()), into);
   });
 }
 
@@ -228,7 +227,11 @@ std::vector<ExportTensor> tensors_of(const ModelExport& what) {
   if (!what.frame.has_adapters_alone) {
     const std::set<std::string>& kept = what.frame.stored_names;
     for (ExportTensor& entry : tensors) {
-      if (!kept.empty()) entry.tensor.name = stored_name_of(entry.tensor.name, kept);
+      if (kept.empty()) continue;
+      const std::string stored = stored_name_of(entry.tensor.name, kept);
+      // What is read stacked is written in pieces.
+      const bool is_piece = !entry.parts.front()->pieces.empty();
+      if (!is_piece || kept.contains(stored)) entry.tensor.name = stored;
     }
     return tensors;
   }

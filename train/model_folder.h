@@ -50,8 +50,9 @@ struct ModelExport {
 // export left there goes. ValidationError for a weight that the number type cannot hold.
 void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader);
 
-// Fills a flat fp32 tensor with all of a parameter, by its place among the specs.
-using ReadParameter = std::function<void(size_t index, Tensor& into)>;
+// Fills a flat fp32 tensor with elements of a parameter from `begin` on, by its place among the
+// specs.
+using ReadParameter = std::function<void(size_t index, int64_t begin, Tensor& into)>;
 // All of a tensor of a folder, in fp32; what it joins is read part by part.
 std::vector<float> whole_tensor(const ExportTensor& entry, std::span<const ParamSpec> specs,
                                 const ReadParameter& read);

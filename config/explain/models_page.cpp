@@ -116,6 +116,9 @@ std::string mlp_of(const TransformerSpec& spec, const Keys& keys) {
   }
   if (spec.mlp.out.has_bias) text += ", biases";
   if (!spec.mlp.out.has_bias && keys.has("mlp_bias")) text += ", (biases)";
+  if (!spec.experts) return text;
+  text += keys.has("decoder_sparse_step") ? ", (some layers) experts" : ", experts";
+  if (spec.experts->shared) text += " and one of all tokens";
   return text;
 }
 

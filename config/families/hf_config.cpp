@@ -199,7 +199,7 @@ bool has_name(std::string_view name) {
 struct MissingPart {
   std::string_view type, part;
 };
-constexpr std::array<MissingPart, 14> kMissingParts{
+constexpr std::array<MissingPart, 11> kMissingParts{
     {{"albert", "layers that share one set of weights"},
      {"bloom", "a bias of attention by distance (ALiBi)"},
      {"deberta", "attention to relative positions beside contents"},
@@ -208,11 +208,8 @@ constexpr std::array<MissingPart, 14> kMissingParts{
      {"deepseek_v3", "experts and latent attention"},
      {"gpt_oss", "experts and sinks of attention"},
      {"mamba", "state spaces in place of attention"},
-     {"mixtral", "experts"},
      {"mpnet", "a bias of attention by relative positions"},
      {"mpt", "a bias of attention by distance (ALiBi)"},
-     {"qwen2_moe", "experts"},
-     {"qwen3_moe", "experts"},
      {"t5", "an encoder beside a decoder, and a bias of attention by relative positions"}}};
 
 // For a refusal: "; it has experts, which this build does not compute", or nothing.

@@ -34,6 +34,10 @@
 #include "config/families/llama/smollm3.h"
 #include "config/families/llama/stablelm.h"
 #include "config/families/llama/starcoder2.h"
+#include "config/families/moe/mixtral.h"
+#include "config/families/moe/olmoe.h"
+#include "config/families/moe/qwen2_moe.h"
+#include "config/families/moe/qwen3_moe.h"
 #include "config/families/spec/adapters.h"
 #include "config/families/spec/classifier.h"
 
@@ -60,7 +64,11 @@ using FamilyConfig = std::variant<Gpt2Config,        //
                                   Olmo3Config,       //
                                   ModernBertConfig,  //
                                   XlmRobertaConfig,  //
-                                  DistilBertConfig>;
+                                  DistilBertConfig,  //
+                                  MixtralConfig,     //
+                                  Qwen2MoeConfig,    //
+                                  Qwen3MoeConfig,    //
+                                  OlmoeConfig>;
 
 struct Teacher;
 

@@ -30,6 +30,10 @@ int64_t first_row(const ParamSpec& spec) {
 
 }  // namespace
 
+Range TensorShare::inner_of(int64_t width) const {
+  return range_of(width, place, {.layer = "mlp", .grain = place.grain});
+}
+
 bool TensorShare::has_size_of(const TensorShare& other) const {
   return heads.numel() == other.heads.numel() && kv_heads.numel() == other.kv_heads.numel() &&
          inner.numel() == other.inner.numel() && vocabulary.numel() == other.vocabulary.numel();
@@ -52,6 +56,7 @@ TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place) 
   const int replicas = key_replicas(dims, place.ranks);
   const TensorPlace of_keys{.rank = place.rank / replicas, .ranks = place.ranks / replicas};
   return {
+      .place = place,
       .heads = range_of(dims.heads, place, {.layer = "attention"}),
       .kv_heads = range_of(dims.kv_heads, of_keys, {.layer = "attention"}),
       .inner = range_of(dims.inner, place, {.layer = "mlp", .grain = place.grain}),

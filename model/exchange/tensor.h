@@ -28,10 +28,13 @@ struct TensorPlace {
 
 // What of a model's layers that one has.
 struct TensorShare {
+  TensorPlace place{};
   Range heads, kv_heads, inner, vocabulary;
   bool shares_rows = false;
   int key_replicas = 1;  // ranks that have these very kv_heads, each for some of their queries
   bool has_size_of(const TensorShare& other) const;
+  // The part of an MLP that has another width than the dimensions have.
+  Range inner_of(int64_t width) const;
 };
 // Ranks of a tensor group that have the same heads of keys and values, where these are fewer than
 // the ranks: neighbours, whose heads of queries look at them (grouped queries, arXiv 2305.13245).

@@ -164,6 +164,72 @@ HeadNormSpec head_norm_params(const TransformerSpec& spec, const BuildContext& a
   return out;
 }
 
+// Experts of one width, [count, 2 inner, width] and [count, width, inner], and what a folder has of
+// each.
+struct ExpertList {
+  BuildContext place;  // of what is stacked
+  std::vector<std::string> modules;
+  int64_t inner = 0;
+};
+
+ExpertLayer expert_layer(const TransformerSpec& spec, const BuildContext& router,
+                         const ExpertList& list, int64_t width) {
+  const ExpertProjections& names = spec.experts->projections;
+  const auto count = narrow<int64_t>(list.modules.size());
+  const Initializer init = normal(spec.initializer_range);
+  std::vector<Range> up_cut, down_cut;
+  ParamPart of_router;
+  int64_t inner = list.inner;
+  if (router.tensor) {
+    // What a rank makes is a part of a sum, and so are the gradients of weights and their router.
+    const Range own = router.tensor->inner_of(inner);
+    up_cut = {own, {inner + own.begin, inner + own.end}};
+    down_cut = {own};
+    of_router.summed = {Axis::kTensor};
+    inner = own.numel();
+  }
+  ExpertLayer layer{
+      .width = width, .inner = inner, .activation = parse_activation(spec.activation)};
+  layer.router =
+      router.param("weight", {count, width}, init, ModuleKind::kLinear, std::move(of_router));
+  std::vector<std::string> up, down;
+  for (const std::string& module : list.modules) {
+    up.push_back(fmt::format("{}.{}.weight", module, names.gate));
+    up.push_back(fmt::format("{}.{}.weight", module, names.up));
+    down.push_back(fmt::format("{}.{}.weight", module, names.down));
+  }
+  layer.up =
+      list.place.param("gate_up_proj", {count, 2 * list.inner, width}, init, ModuleKind::kLinear,
+                       {.kept = {{}, std::move(up_cut), {}}, .pieces = std::move(up)});
+  layer.down = list.place.param("down_proj", {count, width, list.inner}, init, ModuleKind::kLinear,
+                                {.kept = {{}, {}, std::move(down_cut)}, .pieces = std::move(down)});
+  return layer;
+}
+
+// The experts that a router chooses among, and the one that all tokens go through, which is the
+// only one of a router whose score is the sigmoid.
+std::vector<ExpertLayer> expert_layers(const TransformerSpec& spec, const BuildContext& block,
+                                       int64_t width) {
+  using kernels::RouterScore;
+  using kernels::WeightSum;
+  const ExpertsSpec& experts = *spec.experts;
+  const BuildContext place = block.child(experts.name);
+  ExpertList list{.place = place.child(experts.list), .modules = {}, .inner = experts.inner};
+  for (int64_t expert = 0; expert < experts.count; ++expert) {
+    list.modules.push_back(place.child(experts.module_of(expert)).path);
+  }
+  std::vector<ExpertLayer> layers{expert_layer(spec, place.child(experts.router), list, width)};
+  layers.back().rule = {.experts = experts.count,
+                        .choices = experts.choices,
+                        .weight_sum = experts.sums_to_one ? WeightSum::kOne : WeightSum::kAsIs};
+  if (!experts.shared) return layers;
+  const BuildContext shared = place.child(experts.shared->name);
+  const ExpertList alone{.place = shared, .modules = {shared.path}, .inner = experts.shared->inner};
+  layers.push_back(expert_layer(spec, place.child(experts.shared->gate), alone, width));
+  layers.back().rule = {.experts = 1, .score = RouterScore::kSigmoid};
+  return layers;
+}
+
 kernels::RotaryTable rotary_table(const RotarySpec& spec, int64_t head_dim) {
   return {.frequencies = rotary_frequencies(spec, head_dim),
           .factor = static_cast<float>(rotary_factor(spec)),
@@ -242,8 +308,12 @@ TransformerBlock::TransformerBlock(const TransformerSpec& spec, const ModelDimen
   attention_norms_.behind = norm_of(spec.names.attention_out_norm);
   attention_norms_.of_sum = norm_of(spec.names.attention_sum_norm);
   mlp_norms_.before = norm_of(spec.names.mlp_norm);
-  mlp_.up = mlp_in(projections, mlp, spec.mlp, dims.inner, cut);
-  mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
+  if (spec.experts && spec.experts->layers.is_of(layer)) {
+    experts_ = expert_layers(spec, build, dims.width);
+  } else {
+    mlp_.up = mlp_in(projections, mlp, spec.mlp, dims.inner, cut);
+    mlp_.down = projections.out(mlp, spec.mlp.out, dims.inner, cut.inner);
+  }
   mlp_norms_.behind = norm_of(spec.names.mlp_out_norm);
   mlp_norms_.of_sum = norm_of(spec.names.mlp_sum_norm);
   DS_CHECK((spec.attention_out_dropout == 0 && spec.mlp_dropout == 0) || spec.dropout_places >= 3,
@@ -295,6 +365,16 @@ Var TransformerBlock::attend(Context& context, const SequenceRows& rows, Var y) 
                         });
 }
 
+Var TransformerBlock::mlp_or_experts(Context& context, const Var& y) const {
+  if (experts_.empty()) return mlp(context, y, mlp_);
+  Var sum;
+  for (const ExpertLayer& layer : experts_) {
+    Var part = experts(context, y, layer);
+    sum = sum.defined() ? joined(context, {std::move(sum), std::move(part)}) : std::move(part);
+  }
+  return sum;
+}
+
 Var TransformerBlock::run_mlp(Context& context, const SequenceRows& rows, Var y) const {
   // A norm that reads what the MLP gives does so also where the whole block is run again.
   Context around = mlp_norms_.read_branch() ? context.part_of_segment(false) : context;
@@ -302,7 +382,7 @@ Var TransformerBlock::run_mlp(Context& context, const SequenceRows& rows, Var y)
                         [this, length = rows.length](Context& inside, Var normed) {
                           normed = enter_tensor(inside, std::move(normed));
                           Context end = inside.end_of_segment();
-                          Var out = mlp(end, normed, mlp_);
+                          Var out = mlp_or_experts(end, normed);
                           out =
                               dropout(end, leave_tensor(end, std::move(out)), mlp_dropout_, length);
                           return scaled(end, std::move(out), branch_factor_);

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "config/families/spec/transformer_spec.h"
+#include "model/functions/experts.h"
 #include "model/modules/module.h"
 #include "model/modules/stage.h"
 
@@ -30,6 +32,7 @@ class TransformerBlock final : public Block {
   static Residual with_branch(Context& context, Var sum, Var branch, const BranchNorms& norms);
   Var attend(Context& context, const SequenceRows& rows, Var y) const;
   Var run_mlp(Context& context, const SequenceRows& rows, Var y) const;
+  Var mlp_or_experts(Context& context, const Var& y) const;
 
   ModelDimensions dims_;  // of what is here
   int64_t layer_;
@@ -42,6 +45,7 @@ class TransformerBlock final : public Block {
   MlpInput mlp_input_;
   LinearSpec qkv_, attention_out_;
   MlpSpec mlp_;
+  std::vector<ExpertLayer> experts_;  // in its place, whose outputs are added; none: the MLP
 };
 
 // Whether queries of a layer see a window of keys.

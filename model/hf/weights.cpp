@@ -81,20 +81,30 @@ Shape tensor_shape(const ParamSpec& spec) {
   return own.rank() == 1 ? Shape{spec.stored->rows} : Shape{spec.stored->rows, own[1]};
 }
 
-void check_stored(const std::string& folder, const ParamSpec& spec, const SafetensorsInfo& info) {
-  if (!(info.shape == tensor_shape(spec))) {
-    throw DataError(fmt::format("{}: {} has shape {}, config.json says {}", folder,
-                                tensor_name(spec), info.shape.to_string(),
-                                tensor_shape(spec).to_string()));
+void check_stored(const std::string& folder, const std::string& name, const Shape& shape,
+                  const SafetensorsInfo& info) {
+  if (!(info.shape == shape)) {
+    throw DataError(fmt::format("{}: {} has shape {}, config.json says {}", folder, name,
+                                info.shape.to_string(), shape.to_string()));
   }
   const auto dtype = info.stored_dtype;
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) {
     throw Unsupported(fmt::format("{}: {} is stored as {}; F32, BF16 and F16 can be read", folder,
-                                  tensor_name(spec), info.dtype_name));
+                                  name, info.dtype_name));
   }
 }
 
 int64_t row_width(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
+
+// A parameter [experts, rows, columns] that is stored in pieces.
+Shape piece_shape(const ParamSpec& spec) {
+  const Shape& whole = spec.logical_shape();
+  const auto pieces = narrow<int64_t>(spec.pieces.size());
+  const int64_t columns = whole[whole.rank() - 1];
+  DS_CHECK(whole.numel() % (pieces * columns) == 0, "{}: {} in {} pieces", spec.name,
+           whole.to_string(), pieces);
+  return {whole.numel() / (pieces * columns), columns};
+}
 
 // The names that families have for the weight of a head of its own, each once.
 const std::set<std::string>& head_names() {
@@ -205,6 +215,11 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
   const std::string head = stored_head(present);
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(tensor_name(spec), present);
+    if (!spec.pieces.empty() && !present.contains(stored)) {
+      places_.push_back(piecewise(spec, present, missing));
+      used.insert(places_.back().pieces.begin(), places_.back().pieces.end());
+      continue;
+    }
     // A folder may keep either of two that are tied.
     const bool is_tied_table = !has_head && !head.empty() && is_token_table(spec.name);
     if ((is_head(spec.name) || is_tied_table) && !present.contains(stored)) stored = head;
@@ -222,11 +237,9 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
       places_.push_back({.name = "", .cut = spec.cut, .whole = spec.logical_shape()});
       continue;
     }
-    check_stored(path_, spec, folder_.info(stored));
+    check_stored(path_, tensor_name(spec), tensor_shape(spec), folder_.info(stored));
     if (is_tied_table && stored != head) {
-      check_stored(path_,
-                   {.name = head, .shape = spec.logical_shape(), .dtype = spec.dtype, .init = {}},
-                   folder_.info(head));
+      check_stored(path_, head, spec.logical_shape(), folder_.info(head));
       tied_head_ = head;
       tied_embeddings_ = places_.size();
     }
@@ -255,11 +268,28 @@ HfWeights::HfWeights(WeightFolder tensors, std::string path, std::span<const Par
   }
 }
 
+HfWeights::Place HfWeights::piecewise(const ParamSpec& spec, const std::set<std::string>& present,
+                                      std::vector<std::string>& missing) const {
+  Place place{.name = "", .cut = spec.cut, .whole = spec.logical_shape()};
+  for (const std::string& piece : spec.pieces) {
+    std::string stored = stored_name_of(piece, present);
+    if (!present.contains(stored)) {
+      missing.push_back(piece);
+      continue;
+    }
+    check_stored(path_, piece, piece_shape(spec), folder_.info(stored));
+    place.pieces.push_back(std::move(stored));
+  }
+  if (!place.pieces.empty()) place.name = place.pieces.front();
+  return place;
+}
+
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
   DS_CHECK(index < places_.size(), "read: parameter {} of {}", index, places_.size());
   const Place& place = places_[index];
   DS_CHECK(is_stored(index), "read: parameter {} is not in {}", index, path_);
   const std::vector<Run> runs = stored_runs(place, {begin, begin + range.numel()});
+  if (!place.pieces.empty()) return read_pieces(place, runs, range);
   read_runs(place.name, runs, range);
   if (tied_embeddings_ == index) compare_tied_head(runs, range);
 }
@@ -286,6 +316,19 @@ void HfWeights::read_runs(const std::string& name, std::span<const Run> runs, Te
   for (const Run& run : runs) {
     Tensor part = range.narrow(run.inside, run.numel);
     read_stored(name, run.first, part);
+  }
+}
+
+void HfWeights::read_pieces(const Place& place, std::span<const Run> runs, Tensor& range) const {
+  const int64_t each = place.whole.numel() / narrow<int64_t>(place.pieces.size());
+  for (const Run& run : runs) {
+    for (int64_t done = 0; done < run.numel;) {
+      const int64_t own = run.first + done;
+      const int64_t count = std::min(run.numel - done, each - own % each);
+      Tensor part = range.narrow(run.inside + done, count);
+      read_stored(place.pieces[to_size(own / each)], own % each, part);
+      done += count;
+    }
   }
 }
 
@@ -334,6 +377,7 @@ int64_t HfWeights::bytes() const {
   std::set<std::string> names;
   for (const Place& place : places_) {
     if (!place.name.empty()) names.insert(place.name);
+    names.insert(place.pieces.begin(), place.pieces.end());
   }
   int64_t sum = 0;
   for (const std::string& name : names) sum += folder_.info(name).bytes;
@@ -374,6 +418,14 @@ std::vector<ExportTensor> export_list(std::span<const ParamSpec> specs, DType dt
   std::vector<ExportTensor> list;
   std::map<std::string, size_t> places;
   for (const ParamSpec& spec : specs) {
+    for (int64_t begin = 0; const std::string& piece : spec.pieces) {
+      const Shape shape = piece_shape(spec);
+      list.push_back({.tensor = {.name = piece, .dtype = dtype, .shape = shape},
+                      .parts = {&spec},
+                      .begin = begin});
+      begin += shape.numel();
+    }
+    if (!spec.pieces.empty()) continue;
     const std::string name = tensor_name(spec);
     const auto [place, is_new] = places.try_emplace(name, list.size());
     if (is_new) {

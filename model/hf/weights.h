@@ -78,7 +78,11 @@ class HfWeights {
     Cut cut{};         // what of the parameter is here
     Shape whole{};     // the parameter as a whole
     std::optional<StoredRows> rows{};
+    std::vector<std::string> pieces{};  // instead: equal tensors, one after the other
   };
+  Place piecewise(const ParamSpec& spec, const std::set<std::string>& present,
+                  std::vector<std::string>& missing) const;
+  void read_pieces(const Place& place, std::span<const Run> runs, Tensor& range) const;
   std::vector<Run> stored_runs(const Place& place, const Range& range) const;
   void read_runs(const std::string& name, std::span<const Run> runs, Tensor& range) const;
   void read_stored(const std::string& name, int64_t begin, Tensor& range) const;
@@ -100,10 +104,12 @@ std::string stored_name_of(const std::string& parameter, const std::set<std::str
 
 std::vector<ParamSpec> specs_of(const ParameterStore& store);
 
-// A tensor of a folder, and the parameters that its rows are of: one, or several that it joins.
+// A tensor of a folder, and the parameters that its rows are of: one, or several that it joins; or
+// a piece of one, from its element `begin` on.
 struct ExportTensor {
   SafetensorsTensor tensor;
   std::vector<const ParamSpec*> parts{};
+  int64_t begin = 0;
 };
 // What a folder for export holds, by names, shapes and `dtype`. A tied head is left out, as
 // transformers does. `specs` outlive it.

@@ -37,6 +37,7 @@ ParamSpec spec_of(const BuildContext& build, std::string_view name, const Shape&
   }
   if (build.repeated) spec.replicas.same.push_back(*build.repeated);
   spec.stored = std::move(part.stored);
+  spec.pieces = std::move(part.pieces);
   return spec;
 }
 

@@ -20,8 +20,9 @@ struct ParamPart {
   std::vector<std::vector<Range>> kept{};  // by axis; none, of an axis: all
   std::vector<Axis> summed{};  // whose ranks have the same, and make a part of its gradient
   std::optional<StoredRows> stored{};
-  bool has_adapter = false;  // its module has one
-  bool packs = false;        // as of a ParamSpec
+  std::vector<std::string> pieces{};  // as of a ParamSpec
+  bool has_adapter = false;           // its module has one
+  bool packs = false;                 // as of a ParamSpec
 };
 
 struct BuildContext {

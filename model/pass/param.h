@@ -69,6 +69,9 @@ struct ParamSpec {
   ParamGroup group = ParamGroup::kDense;
   Replicas replicas{};
   std::optional<StoredRows> stored{};  // unset: a folder stores it by itself, under its name
+  // A folder may store it in equal pieces instead, one after the other, under these names: those of
+  // experts, which are one parameter [experts, out, in] here.
+  std::vector<std::string> pieces{};
 
   const Shape& logical_shape() const { return cut.is_whole() ? shape : global; }
   // Elements [begin, end) of the flattened parameter as it is here.

@@ -137,7 +137,7 @@ TEST_CASE("a model that no family computes is refused by what it has", "[model]"
                                                   name)));
   }
   CHECK_THROWS_AS(read("mpnet", "MPNetModel"), Unsupported);
-  CHECK_THROWS_WITH(read("mixtral", "MixtralForCausalLM"), Catch::Contains("it has experts"));
+  CHECK_THROWS_WITH(read("gpt_oss", "GptOssForCausalLM"), Catch::Contains("it has experts"));
   CHECK_THROWS_WITH(read("unheard", "UnheardModel"), !Catch::Contains("it has"));
 }
 

@@ -57,10 +57,11 @@ TEST_CASE("a model section is refused for the same sizes", "[config]") {
 TEST_CASE("every family is asked alike", "[config]") {
   CHECK(built_families() ==
         std::vector<std::string_view>{
-            "gpt2",       "llama",      "mistral",     "qwen2",     "qwen3",   "gemma",
-            "gemma2",     "granite",    "gemma3_text", "phi3",      "smollm3", "stablelm",
-            "starcoder2", "gpt_neox",   "opt",         "bert",      "roberta", "olmo2",
-            "olmo3",      "modernbert", "xlm-roberta", "distilbert"});
+            "gpt2",       "llama",      "mistral",     "qwen2",      "qwen3",   "gemma",
+            "gemma2",     "granite",    "gemma3_text", "phi3",       "smollm3", "stablelm",
+            "starcoder2", "gpt_neox",   "opt",         "bert",       "roberta", "olmo2",
+            "olmo3",      "modernbert", "xlm-roberta", "distilbert", "mixtral", "qwen2_moe",
+            "qwen3_moe",  "olmoe"});
   for (const ModelConfig& model : testing::tiny_models(3)) {
     CAPTURE(family_name(model));
     CHECK(refusal(model) == "accepted");

@@ -111,7 +111,8 @@ TEST_CASE("what is missing in this build is named, with what there is", "[config
       Catch::Contains("model.family: not available in this build as \"resnet\"; available are "
                       "gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, granite, "
                       "gemma3_text, phi3, smollm3, stablelm, starcoder2, gpt_neox, opt, bert, "
-                      "roberta, olmo2, olmo3, modernbert, xlm-roberta, distilbert"));
+                      "roberta, olmo2, olmo3, modernbert, xlm-roberta, distilbert, mixtral, "
+                      "qwen2_moe, qwen3_moe, olmoe"));
   CHECK_THAT(said_of(R"({"optimizer": {"type": "NAdam"}})"),
              Catch::Contains("PyTorch's NAdam is not available"));
   CHECK_THAT(said_of(R"({"scheduler": {"type": "CosineAnnealingLR"}})"),

@@ -222,7 +222,8 @@ const std::vector<std::string>& golden_families() {
       "stablelm",    "stablelm_heads", "starcoder2",  "gpt_neox",     "gpt_neox_serial",
       "opt",         "opt_sums",       "opt_narrow",  "gpt2_scaled",  "bert",
       "roberta",     "olmo2",          "olmo3",       "modernbert",   "modernbert_layers",
-      "xlm-roberta", "distilbert"};
+      "xlm-roberta", "distilbert",     "mixtral",     "qwen2_moe",    "qwen3_moe",
+      "olmoe"};
   return all;
 }
 

@@ -166,6 +166,91 @@ TEST_CASE("the export list names every parameter once", "[model]") {
 
 namespace {
 
+// Two experts of [2, 3], of which a folder has each matrix by itself.
+ParamSpec stacked_spec() {
+  return {.name = "model.mlp.experts.gate_up_proj",
+          .shape = {2, 4, 3},
+          .pieces = {"model.mlp.experts.0.gate.weight", "model.mlp.experts.0.up.weight",
+                     "model.mlp.experts.1.gate.weight", "model.mlp.experts.1.up.weight"}};
+}
+
+// Numbers from `first` on.
+SafetensorsTensor counted(const std::string& name, const Shape& shape, float first,
+                          std::vector<std::vector<float>>& memory) {
+  std::vector<float>& values = memory.emplace_back(to_size(shape.numel()));
+  std::iota(values.begin(), values.end(), first);
+  return {name, DType::kF32, shape, std::as_bytes(std::span(values))};
+}
+
+}  // namespace
+
+TEST_CASE("a parameter is read from the pieces that a folder has of it", "[model]") {
+  testing::CpuStream cpu;
+  const ParamSpec spec = stacked_spec();
+  std::vector<std::vector<float>> memory;
+  std::vector<SafetensorsTensor> stored;
+  for (size_t i = 0; i < spec.pieces.size(); ++i) {
+    stored.push_back(counted(spec.pieces[i].substr(6), {2, 3}, static_cast<float>(6 * i), memory));
+  }
+  MemoryFileSystem fs;
+  write_safetensors(fs, "/model.safetensors", stored);
+  const HfWeights weights(fs, "/", {&spec, 1});
+  CHECK(weights.bytes() == 24 * 4);
+  for (int64_t begin = 0; begin < 24; ++begin) {
+    Tensor rest = Tensor::empty({24 - begin}, DType::kF32, cpu.stream);
+    weights.read(0, begin, rest);
+    for (int64_t i = begin; i < 24; ++i)
+      CHECK(rest.data<float>()[i - begin] == static_cast<float>(i));
+  }
+  // A rank may have the second row of both matrices of each expert.
+  ParamSpec part = spec;
+  part.global = spec.shape;
+  part.shape = {2, 2, 3};
+  part.cut.axes = {{{0, 2}}, {{1, 2}, {3, 4}}, {{0, 3}}};
+  Tensor own = Tensor::empty({12}, DType::kF32, cpu.stream);
+  HfWeights(fs, "/", {&part, 1}).read(0, 0, own);
+  CHECK(std::vector<float>(own.data<float>(), own.data<float>() + 12) ==
+        std::vector<float>{3, 4, 5, 9, 10, 11, 15, 16, 17, 21, 22, 23});
+  // And from one tensor, as transformers keeps it in memory.
+  MemoryFileSystem stacked;
+  write_safetensors(stacked, "/model.safetensors", {{counted(spec.name, spec.shape, 0, memory)}});
+  Tensor all = Tensor::empty({24}, DType::kF32, cpu.stream);
+  HfWeights(stacked, "/", {&spec, 1}).read(0, 0, all);
+  CHECK(all.data<float>()[23] == 23);
+
+  const auto list = export_list({&spec, 1}, DType::kF32);
+  REQUIRE(list.size() == 4);
+  CHECK(list[3].tensor.name == spec.pieces[3]);
+  CHECK(list[3].tensor.shape == Shape{2, 3});
+  CHECK(list[3].begin == 18);
+}
+
+TEST_CASE("pieces that lack or that have another shape are refused by name", "[model]") {
+  const ParamSpec spec = stacked_spec();
+  std::vector<std::vector<float>> memory;
+  const auto refusal_of = [&](const Shape& last, size_t count) {
+    std::vector<SafetensorsTensor> stored;
+    for (size_t i = 0; i < count; ++i) {
+      stored.push_back(counted(spec.pieces[i], i == 3 ? last : Shape{2, 3}, 0, memory));
+    }
+    MemoryFileSystem fs;
+    write_safetensors(fs, "/model.safetensors", stored);
+    try {
+      HfWeights(fs, "/", {&spec, 1});
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal_of({2, 3}, 4).empty());
+  CHECK_THAT(refusal_of({2, 3}, 3),
+             Catch::Contains("weights without model.mlp.experts.1.up.weight"));
+  CHECK_THAT(refusal_of({3, 2}, 4),
+             Catch::Contains("model.mlp.experts.1.up.weight has shape [3, 2]"));
+}
+
+namespace {
+
 // Three projections of two heads of two rows each, that a folder has as one tensor.
 std::vector<ParamSpec> joined_specs(bool by_head, int64_t width) {
   std::vector<ParamSpec> specs;

@@ -249,7 +249,7 @@ TEST_CASE("heads that score classes begin as transformers has them begin", "[mod
 
 TEST_CASE("every parameter of every family has the numeric gradient", "[model]") {
   for (const Case& c : every_case()) {
-    Bench bench(c.config);
+    Bench bench(testing::with_all_experts(c.config));
     bench.train_pass();
     for (ParamId id = 0; id < bench.store.count(); ++id) {
       testing::check_gradient(c.name + " " + bench.store.spec(id).name,
@@ -524,13 +524,14 @@ class WideGradients final : public ParameterStore {
 
 TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model][device]") {
   for (const Case& c : every_case()) {
-    Bench reference(c.config);
+    const ModelConfig config = testing::with_all_experts(c.config);
+    Bench reference(config);
     reference.train_pass();
     reference.own.stream.synchronize();  // the other stream reads what it has
     TestStream own;
     PlainStore inner(own.stream, 3, PlainStore::Gradients::kAllocate);
     WideGradients store(inner, own.stream);
-    const auto model = make_model(c.config, DType::kBF16, store);
+    const auto model = make_model(config, DType::kBF16, store);
     store.seal();
     Tape tape;
     Context context{

@@ -1,6 +1,7 @@
 // Models that are small enough for every bit of them to be looked at.
 #pragma once
 
+#include <variant>
 #include <vector>
 
 #include "config/families/list.h"
@@ -102,6 +103,66 @@ inline Olmo3Config tiny_olmo3(int64_t layers) {
   return c;
 }
 
+inline GraniteConfig tiny_granite(int64_t layers) {
+  auto c = tiny_like_llama<GraniteConfig>(layers);
+  c.hidden_act = "gelu";
+  c.embedding_multiplier = 2.5;
+  c.attention_multiplier = 0.4;
+  c.residual_multiplier = 0.7;
+  c.logits_scaling = 1.5;
+  return c;
+}
+
+inline MixtralConfig tiny_mixtral(int64_t layers) {
+  auto c = tiny_like_llama<MixtralConfig>(layers);
+  c.num_local_experts = 4;
+  return c;
+}
+
+// The first layer has an MLP, and the others experts.
+inline Qwen2MoeConfig tiny_qwen2_moe(int64_t layers) {
+  auto c = tiny_like_llama<Qwen2MoeConfig>(layers);
+  c.num_experts = 5;
+  c.num_experts_per_tok = 3;
+  c.moe_intermediate_size = 10;
+  c.shared_expert_intermediate_size = 14;
+  c.mlp_only_layers = {0};
+  return c;
+}
+
+inline Qwen3MoeConfig tiny_qwen3_moe(int64_t layers) {
+  auto c = tiny_like_llama<Qwen3MoeConfig>(layers);
+  c.head_dim = 6;
+  c.num_experts = 6;
+  c.num_experts_per_tok = 2;
+  c.moe_intermediate_size = 10;
+  c.norm_topk_prob = true;
+  c.decoder_sparse_step = 2;
+  return c;
+}
+
+inline OlmoeConfig tiny_olmoe(int64_t layers) {
+  auto c = tiny_like_llama<OlmoeConfig>(layers);
+  c.num_experts = 6;
+  c.num_experts_per_tok = 3;
+  return c;
+}
+
+// Each token goes through all experts there: which it goes through changes by leaps, and rounding
+// decides of some.
+inline ModelConfig with_all_experts(ModelConfig model) {
+  std::visit(
+      [](auto& c) {
+        if constexpr (requires { c.num_local_experts; }) {
+          c.num_experts_per_tok = c.num_local_experts;
+        } else if constexpr (requires { c.num_experts; }) {
+          c.num_experts_per_tok = c.num_experts;
+        }
+      },
+      static_cast<FamilyConfig&>(model));
+  return model;
+}
+
 // One model of each family.
 inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   auto mistral = tiny_like_llama<MistralConfig>(layers);
@@ -120,12 +181,6 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
   gemma2.query_pre_attn_scalar = 5;
   gemma2.attn_logit_softcapping = 3;  // low enough to matter
   gemma2.final_logit_softcapping = 5;
-  auto granite = tiny_like_llama<GraniteConfig>(layers);
-  granite.hidden_act = "gelu";
-  granite.embedding_multiplier = 2.5;
-  granite.attention_multiplier = 0.4;
-  granite.residual_multiplier = 0.7;
-  granite.logits_scaling = 1.5;
   auto gemma3 = tiny_like_llama<Gemma3Config>(layers);
   gemma3.head_dim = 6;
   gemma3.sliding_window = 2;
@@ -155,7 +210,7 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           qwen3,
           gemma,
           gemma2,
-          granite,
+          tiny_granite(layers),
           gemma3,
           phi3,
           smollm3,
@@ -169,7 +224,11 @@ inline std::vector<ModelConfig> tiny_models(int64_t layers) {
           tiny_olmo3(layers),
           tiny_modernbert(layers),
           xlm,
-          tiny_distilbert(layers)};
+          tiny_distilbert(layers),
+          tiny_mixtral(layers),
+          tiny_qwen2_moe(layers),
+          tiny_qwen3_moe(layers),
+          tiny_olmoe(layers)};
 }
 
 }  // namespace ds::testing

@@ -33,9 +33,10 @@ void write_hf(FileSystem& files, const std::string& folder, ConversionSource& so
                                                : "no --config FOLDER was given"));
   }
   frame.stored_names.clear();  // transformers' names, whatever the source has
-  write_model_folder(
-      files, {.folder = folder, .frame = std::move(frame), .specs = source.specs},
-      [&](size_t index, Tensor& into) { source.read(index, deepspeed::kWeightSlot, into); });
+  write_model_folder(files, {.folder = folder, .frame = std::move(frame), .specs = source.specs},
+                     [&](size_t index, int64_t begin, Tensor& into) {
+                       source.read(index, deepspeed::kWeightSlot, begin, into);
+                     });
 }
 
 }  // namespace
@@ -50,9 +51,9 @@ Converted convert(FileSystem& files, const Conversion& what) {
   ConversionSource source = open_source(inputs, what);
   merge_adapters(source);
   source.read = [&, read = std::move(source.read)](size_t index, const std::string& slot,
-                                                   Tensor& into) {
+                                                   int64_t begin, Tensor& into) {
     what.go_on();
-    read(index, slot, into);
+    read(index, slot, begin, into);
   };
   if (what.target == ConversionTarget::kUniversal) require_universal(source, what.dtype);
   files.make_directories(parent_directory(destination));

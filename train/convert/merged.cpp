@@ -26,13 +26,16 @@ class Merger {
     for (size_t i = 0; i < specs_.size(); ++i) places_[specs_[i].name] = i;
   }
 
-  // All of a parameter of the model, flat fp32, with what its adapter adds.
-  void read(const std::string& name, Tensor& into) {
+  // A parameter of the model from an element on, flat fp32, with what its adapter adds; all of it,
+  // if it has one.
+  void read(const std::string& name, int64_t begin, Tensor& into) {
     const ParamSpec& spec = nth(specs_, places_.at(name));
-    read_(places_.at(name), kWeightSlot, into);
+    read_(places_.at(name), kWeightSlot, begin, into);
     const auto b =
         places_.find(fmt::format("{}.{}.weight", module_of_parameter(name), adapter_names::kB));
     if (!name.ends_with(".weight") || b == places_.end()) return;
+    DS_CHECK(begin == 0 && into.numel() == spec.logical_shape().numel(),
+             "merge: a part of {}, which has an adapter", name);
     const std::string module(module_of_parameter(spec.stored ? spec.stored->name : name));
     const size_t a = places_.at(fmt::format("{}.{}.weight", module, adapter_names::kA));
     const auto magnitude = places_.find(
@@ -48,7 +51,7 @@ class Merger {
   std::vector<float> whole(size_t index) {
     std::vector<float> values(to_size(specs_[index].logical_shape().numel()));
     Tensor flat = Tensor::borrow(values.data(), {narrow<int64_t>(values.size())}, DType::kF32);
-    read_(index, kWeightSlot, flat);
+    read_(index, kWeightSlot, 0, flat);
     return values;
   }
 
@@ -95,7 +98,7 @@ class Merger {
   static constexpr int64_t kRowsAtOnce = 16;
 
   std::vector<ParamSpec> specs_;
-  std::function<void(size_t index, const std::string& slot, Tensor& into)> read_;
+  decltype(ConversionSource::read) read_;
   AdapterRules rules_;
   bool inputs_first_;
   std::map<std::string, size_t> places_;
@@ -111,8 +114,9 @@ void merge_adapters(ConversionSource& source) {
   source.specs = specs_of_model(source.model, DType::kF32);
   source.slots.clear();
   source.frozen.clear();
-  source.read = [merger, specs = source.specs](size_t index, const std::string&, Tensor& into) {
-    merger->read(nth(specs, index).name, into);
+  source.read = [merger, specs = source.specs](size_t index, const std::string&, int64_t begin,
+                                               Tensor& into) {
+    merger->read(nth(specs, index).name, begin, into);
   };
   source.about.notes.emplace_back("the adapters are merged into the weights of the model");
 }

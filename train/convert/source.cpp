@@ -129,8 +129,8 @@ void read_slots(ConversionSource& source, const NameRules& rules,
                                              join_some(left_out, kMostNamed)));
   }
   source.read = [weights, places = trained.places](size_t index, const std::string& slot,
-                                                   Tensor& into) {
-    weights->at(slot).read(slot == kWeightSlot ? index : places.at(index), 0, into);
+                                                   int64_t begin, Tensor& into) {
+    weights->at(slot).read(slot == kWeightSlot ? index : places.at(index), begin, into);
   };
 }
 
@@ -231,7 +231,7 @@ std::string tag_of(FileSystem& files, const Conversion& what, const std::string&
 
 // Moments may be stored in a shorter type than fp32.
 void read_piece(CheckpointReader& reader, const std::string& name, const ParamSpec& spec,
-                Tensor& into) {
+                int64_t begin, Tensor& into) {
   const auto info = reader.info(name);
   if (info.shape != spec.logical_shape()) {
     throw Unsupported(
@@ -239,11 +239,11 @@ void read_piece(CheckpointReader& reader, const std::string& name, const ParamSp
                     "keeps is not one number for each of a weight",
                     name, info.shape.to_string(), spec.logical_shape().to_string()));
   }
-  const Region whole = Region::whole(spec.logical_shape());
-  if (info.dtype == into.dtype()) return reader.get(name, whole, into);
+  const Region region = Region::flat(begin, begin + into.numel());
+  if (info.dtype == into.dtype()) return reader.get(name, region, into);
   std::vector<std::byte> stored(to_size(into.numel()) * size_of(info.dtype));
   Tensor narrow_values = Tensor::borrow(stored.data(), {into.numel()}, info.dtype);
-  reader.get(name, whole, narrow_values);
+  reader.get(name, region, narrow_values);
   on_float(info.dtype, [&]<class From>() {
     const From* from = narrow_values.data<From>();
     std::transform(from, from + into.numel(), into.data<float>(),
@@ -371,10 +371,11 @@ ConversionSource own_source(FileSystem& files, const Conversion& what, const Own
       files, *reader, source.model,
       FrozenOfTag::Place{.tag = directory, .folder = config.model.folder});
   source.read = [reader, frozen, specs = source.specs](size_t index, const std::string& slot,
-                                                       Tensor& into) {
+                                                       int64_t begin, Tensor& into) {
     const ParamSpec& spec = nth(specs, index);
-    if (slot == kWeightSlot && frozen->has(spec.name)) return frozen->read(spec.name, 0, into);
-    read_piece(*reader, spec.name + "/" + (slot == kWeightSlot ? kMasterSlot : slot), spec, into);
+    if (slot == kWeightSlot && frozen->has(spec.name)) return frozen->read(spec.name, begin, into);
+    read_piece(*reader, spec.name + "/" + (slot == kWeightSlot ? kMasterSlot : slot), spec, begin,
+               into);
   };
   return source;
 }
@@ -409,8 +410,8 @@ ConversionSource adapter_source(FileSystem& files, const Conversion& what) {
                           .specs = specs_of_model(found.model, DType::kF32)};
   const auto weights = std::make_shared<AdaptedWeights>(files, found.base, source.specs,
                                                         AbsentModules(), what.source);
-  source.read = [weights](size_t index, const std::string&, Tensor& into) {
-    weights->read(index, 0, into);
+  source.read = [weights](size_t index, const std::string&, int64_t begin, Tensor& into) {
+    weights->read(index, begin, into);
   };
   return source;
 }

@@ -37,9 +37,9 @@ struct ConversionSource {
   // it.
   std::optional<double> rate{};
   std::optional<std::array<double, 2>> betas{};
-  // Fills a flat fp32 tensor with all of parameter `index`: its fp32 weight (kWeightSlot) or a
-  // slot. As the readers throw.
-  std::function<void(size_t index, const std::string& slot, Tensor& into)> read{};
+  // Fills a flat fp32 tensor with elements of parameter `index` from `begin` on: of its fp32 weight
+  // (kWeightSlot) or of a slot. As the readers throw.
+  std::function<void(size_t index, const std::string& slot, int64_t begin, Tensor& into)> read{};
 };
 
 // InputMissing, DataError, ValidationError or Unsupported, as the readers throw.

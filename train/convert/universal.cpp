@@ -117,7 +117,8 @@ class Writer {
 
   void write_slot(const ExportTensor& entry, const std::string& slot, const std::string& place) {
     const std::vector<float> values = whole_tensor(
-        entry, source_.specs, [&](size_t index, Tensor& into) { source_.read(index, slot, into); });
+        entry, source_.specs,
+        [&](size_t index, int64_t begin, Tensor& into) { source_.read(index, slot, begin, into); });
     const TorchItem::Dict root{
         {"cat_dim", 0},
         {"param", TorchItem::Elements{DType::kF32, extents_of(entry.tensor.shape)}}};

@@ -10,9 +10,25 @@
 namespace ds {
 namespace {
 
-bool fits(std::span<const std::string> patterns, const ParamSpec& spec) {
+// Whether they fit a parameter, or some of what a folder stores of it.
+bool fits_some(std::span<const std::string> patterns, const ParamSpec& spec) {
   if (patterns.empty()) return false;
-  return name_fits(patterns, spec.name) || (spec.stored && name_fits(patterns, spec.stored->name));
+  return name_fits(patterns, spec.name) ||
+         (spec.stored && name_fits(patterns, spec.stored->name)) ||
+         std::ranges::any_of(spec.pieces,
+                             [&](const std::string& piece) { return name_fits(patterns, piece); });
+}
+
+// What is stored in pieces fits as a whole: patterns of some of its experts are refused.
+bool fits(std::span<const std::string> patterns, const ParamSpec& spec) {
+  if (!fits_some(patterns, spec)) return false;
+  if (spec.pieces.empty() || name_fits(patterns, spec.name)) return true;
+  const auto fit = [&](const std::string& piece) { return name_fits(patterns, piece); };
+  if (std::ranges::all_of(spec.pieces, fit)) return true;
+  throw ConfigError(fmt::format(
+      "train.freeze and train.train_only: patterns that fit {}, but not all of {}, which train or "
+      "are frozen together",
+      *std::ranges::find_if(spec.pieces, fit), spec.name));
 }
 
 // What somebody may have meant whose pattern fits no name: a part of names, or a name that is near.
@@ -25,7 +41,7 @@ std::string meant(const std::string& pattern, std::span<const ParamSpec> model) 
   std::string first;
   for (const ParamSpec& spec : model) {
     names.push_back(spec.name);
-    if (!fits({&inside, 1}, spec)) continue;
+    if (!fits_some({&inside, 1}, spec)) continue;
     if (within++ == 0) first = spec.name;
   }
   if (within > 0) {
@@ -42,7 +58,7 @@ void require_fit(std::string_view key, std::span<const std::string> patterns,
                  std::span<const ParamSpec> model) {
   for (const std::string& pattern : patterns) {
     const bool has_one = std::ranges::any_of(model, [&](const ParamSpec& spec) {
-      return fits({&pattern, 1}, spec);
+      return fits_some({&pattern, 1}, spec);
     });
     if (has_one) continue;
     throw ConfigError(fmt::format("train.{}: \"{}\" fits no parameter of the model; {}", key,

@@ -60,8 +60,12 @@ void add_rank(const ModelConfig& model, const TensorPlace& place,
               std::map<std::string, FamilyCut>& cuts) {
   const std::vector<ParamSpec> specs = specs_of_model(model, DType::kF32, place);
   for (const ExportTensor& entry : export_list(specs, DType::kF32)) {
-    FamilyCut& cut = cuts[entry.tensor.name];
     const ParamSpec& first = *entry.parts.front();
+    if (!first.pieces.empty()) {
+      throw Unsupported(fmt::format("{}: experts that tensor-parallel ranks of DeepSpeed share",
+                                    entry.tensor.name));
+    }
+    FamilyCut& cut = cuts[entry.tensor.name];
     cut.whole = entry.tensor.shape;
     cut.is_vocabulary = is_vocabulary(first);
     if (!first.stored) {

@@ -10,8 +10,11 @@ namespace ds {
 
 inline constexpr int64_t kMostLayers = 4096;
 inline constexpr int64_t kMostHeads = int64_t{1} << 16;
-inline constexpr int64_t kLargestWidth = int64_t{1} << 20;       // of the hidden state
-inline constexpr int64_t kLargestInnerWidth = int64_t{1} << 22;  // of the MLP
+inline constexpr int64_t kLargestWidth = int64_t{1} << 20;        // of the hidden state
+inline constexpr int64_t kLargestInnerWidth = int64_t{1} << 22;   // of the MLP
+inline constexpr int64_t kMostExperts = 1024;                     // of a layer
+inline constexpr int64_t kMostExpertChoices = 32;                 // of a token
+inline constexpr int64_t kLargestExpertWidth = int64_t{1} << 24;  // of all experts of a layer
 inline constexpr int64_t kMostPositions = int64_t{1} << 24;
 inline constexpr int64_t kLargestVocabulary = int64_t{1} << 24;
 inline constexpr int64_t kMostTokensOfMicroBatch = int64_t{1} << 24;

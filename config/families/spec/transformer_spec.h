@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/families/spec/classifier.h"
+#include "config/families/spec/experts.h"
 #include "config/families/spec/rotary.h"
 
 namespace ds {
@@ -220,6 +221,7 @@ struct TransformerSpec {
   TransformerNames names;
   NormsSpec norms = {};
   BranchSpec attention, mlp;
+  std::optional<ExpertsSpec> experts = {};  // of layers that have some in the MLP's place
   MlpInput mlp_input = MlpInput::kAfterAttention;
   bool inputs_first = false;  // weights are [in, out] (GPT-2's Conv1D), and not [out, in]
   bool has_gate = true;       // the MLP is act(gate(x)) * up(x)

@@ -32,6 +32,18 @@ std::vector<std::vector<NamePattern>> patterns_of(const PartitionConfig& rules,
   return found;
 }
 
+// Each expert is a branch, by the names that folders have.
+void add_experts(const ExpertsSpec& spec,
+                 std::vector<std::pair<std::string, BranchSpec>>& branches) {
+  const auto& [gate, up, down] = spec.projections;
+  const BranchSpec expert{.in = {{gate}, {up}}, .out = {down}};
+  for (int64_t i = 0; i < spec.count; ++i) {
+    branches.emplace_back(fmt::format("{}.{}", spec.name, spec.module_of(i)), expert);
+  }
+  if (!spec.shared) return;
+  branches.emplace_back(fmt::format("{}.{}", spec.name, spec.shared->name), expert);
+}
+
 std::string conflict_of(const SplitWeight& weight, const PartitionConfig& rules,
                         std::optional<int> rule) {
   if (!rule) {
@@ -62,12 +74,18 @@ std::vector<SplitWeight> split_weights(const ModelConfig& model) {
                                              branch.empty() ? "" : ".", part.name),
                          .split = split});
     };
-    for (const auto& [name, branch] :
-         {std::pair(spec.names.attention, &spec.attention), std::pair(spec.names.mlp, &spec.mlp)}) {
+    std::vector<std::pair<std::string, BranchSpec>> branches{
+        {std::string(spec.names.attention), spec.attention}};
+    if (spec.experts && spec.experts->layers.is_of(layer)) {
+      add_experts(*spec.experts, branches);
+    } else {
+      branches.emplace_back(spec.names.mlp, spec.mlp);
+    }
+    for (const auto& [name, branch] : branches) {
       const std::vector<ProjectionSpec> stored =
-          branch->joined ? std::vector{ProjectionSpec{branch->joined->name}} : branch->in;
+          branch.joined ? std::vector{ProjectionSpec{branch.joined->name}} : branch.in;
       for (const ProjectionSpec& part : stored) add(name, part, kColumn);
-      add(name, branch->out, kRow);
+      add(name, branch.out, kRow);
     }
   }
   if (!ties_embeddings(model) && !model.classifier) {

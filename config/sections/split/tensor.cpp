@@ -67,7 +67,15 @@ std::string tensor_conflict(const ModelDimensions& model, const TensorSplit& spl
 std::string tensor_conflict(const ModelConfig& model, TensorSplit split) {
   const std::optional<HeadNorms> norms = transformer_spec(model).head_norms;
   split.norms_heads = norms && norms->extent != HeadNorms::Extent::kAllHeads;
-  return tensor_conflict(dimensions(model), split);
+  ModelDimensions dims = dimensions(model);
+  if (std::string why = tensor_conflict(dims, split); !why.empty()) return why;
+  const std::optional<ExpertsSpec> experts = transformer_spec(model).experts;
+  if (!experts) return "";
+  for (const int64_t inner : experts->inner_widths()) {
+    dims.inner = inner;
+    if (std::string why = tensor_conflict(dims, split); !why.empty()) return why;
+  }
+  return "";
 }
 
 }  // namespace ds

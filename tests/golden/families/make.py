@@ -3,7 +3,7 @@ weights, five steps of AdamW over sequential samples, the weights after them, an
 sample by the first weights, with the logits of its first word. In the format of tests/model/golden_run_test.cpp.
 
 usage: make.py FOLDER [FAMILY ...]
-Made with torch 2.9.1 (distilbert, xlm-roberta, gpt2_scaled, opt_narrow, stablelm_heads, qwen3_layers and modernbert_layers with 2.15.0) and transformers 5.24.0, on the CPU.
+Made with torch 2.9.1 (distilbert, xlm-roberta, gpt2_scaled, opt_narrow, stablelm_heads, qwen3_layers, modernbert_layers and those with experts with 2.15.0) and transformers 5.24.0, on the CPU.
 """
 import json
 import pathlib
@@ -116,6 +116,14 @@ FAMILIES = {
         rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1000.0},
                          "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}),
     # Positions begin behind the padding token, of which there is none in the samples; the head has gelu all the same.
+    "mixtral": lambda: transformers.MixtralConfig(**SIZES, max_position_embeddings=80, num_local_experts=4, num_experts_per_tok=2),
+    # The first layer has an MLP; all tokens go through an expert of the others beside theirs.
+    "qwen2_moe": lambda: transformers.Qwen2MoeConfig(**SIZES, max_position_embeddings=80, num_experts=5, num_experts_per_tok=3,
+                                                     moe_intermediate_size=12, shared_expert_intermediate_size=14, mlp_only_layers=[0]),
+    "qwen3_moe": lambda: transformers.Qwen3MoeConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=8, max_position_embeddings=80,
+                                                     num_experts=8, num_experts_per_tok=3, moe_intermediate_size=12,
+                                                     norm_topk_prob=True, decoder_sparse_step=2),
+    "olmoe": lambda: transformers.OlmoeConfig(**SIZES, max_position_embeddings=80, num_experts=8, num_experts_per_tok=3),
     "roberta": lambda: transformers.RobertaConfig(**{**BERT, "pad_token_id": 1}, type_vocab_size=1, hidden_act="relu"),
     "xlm-roberta": lambda: transformers.XLMRobertaConfig(**{**BERT, "pad_token_id": 3}),
 }
@@ -135,7 +143,10 @@ def write_shard(path, tokens):
 
 
 def weights_of(model, tied):
-    stored = lambda name: STORED_NAMES.get((model.config.model_type, name), name)
+    family = model.config.model_type
+    # transformers keeps experts stacked, as a parameter of ours is, and stores them one by one.
+    renamed = lambda name: name.replace(".mlp.", ".block_sparse_moe.") if family == "mixtral" else name
+    stored = lambda name: STORED_NAMES.get((family, name), renamed(name))
     return {stored(name): value.detach().float().contiguous().clone() for name, value in model.state_dict().items()
             if not (tied and name in TIED_NAMES)}
 

@@ -35,6 +35,17 @@ TEST_CASE("a parameter that a folder stores among others is found by either name
   CHECK(frozen_names({.freeze = {"k.*"}}, specs) == Names{"k.weight"});
 }
 
+TEST_CASE("what a folder stores in pieces is frozen as a whole", "[train]") {
+  const std::vector<ParamSpec> specs{
+      {.name = "mlp.experts.up", .shape = {2, 4, 3}, .pieces = {"mlp.0.up", "mlp.1.up"}},
+      {.name = "norm", .shape = {3}}};
+  CHECK(frozen_names({.freeze = {"mlp.experts.*"}}, specs) == Names{"mlp.experts.up"});
+  CHECK(frozen_names({.freeze = {"mlp.?.up"}}, specs) == Names{"mlp.experts.up"});
+  CHECK(frozen_names({.freeze = {"mlp.0.up", "mlp.1.*"}}, specs) == Names{"mlp.experts.up"});
+  CHECK_THROWS_WITH(frozen_names({.freeze = {"mlp.1.up"}}, specs),
+                    Catch::Contains("patterns that fit mlp.1.up, but not all of mlp.experts.up"));
+}
+
 TEST_CASE("a pattern that fits nothing is refused with what may have been meant", "[train]") {
   const auto why = [](const TrainedChoice& choice) {
     try {

@@ -196,9 +196,9 @@ std::shared_ptr<const Teacher> teacher_in(FileSystem& files,
     return 0.01F * static_cast<float>((i * 37 + 11 * static_cast<int64_t>(index)) % 41) - 0.2F;
   };
   write_model_folder(files, {.folder = teacher.folder, .frame = frame, .specs = specs},
-                     [&](size_t index, Tensor& into) {
+                     [&](size_t index, int64_t begin, Tensor& into) {
                        for (int64_t i = 0; i < into.numel(); ++i) {
-                         into.data<float>()[i] = value(index, i);
+                         into.data<float>()[i] = value(index, begin + i);
                        }
                      });
   return std::make_shared<const Teacher>(std::move(teacher));

@@ -80,9 +80,16 @@ void write_weights(FileSystem& files, const std::string& path, std::span<const P
   std::vector<SafetensorsTensor> list;
   for (const ExportTensor& entry : all) list.push_back(entry.tensor);
   SafetensorsWriter writer(files, path, list);
-  for (const auto& [tensor, parts] : all) {
+  for (const auto& [tensor, parts, begin] : all) {
     std::vector<float> whole(to_size(tensor.shape.numel()));
-    for (const ParamSpec* const spec : parts) place_rows(*spec, numbers_of(*spec), whole);
+    for (const ParamSpec* const spec : parts) {
+      const std::vector<float> own = numbers_of(*spec);
+      if (spec->pieces.empty()) {
+        place_rows(*spec, own, whole);
+      } else {
+        std::ranges::copy(std::span(own).subspan(to_size(begin), whole.size()), whole.begin());
+      }
+    }
     writer.write(tensor.name, std::as_bytes(std::span(whole)));
   }
   writer.finish();
