@@ -1,5 +1,6 @@
 #include "model/exchange/tensor.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -30,13 +31,10 @@ int64_t first_row(const ParamSpec& spec) {
 
 }  // namespace
 
-Range TensorShare::inner_of(int64_t width) const {
-  return range_of(width, place, {.layer = "mlp", .grain = place.grain});
-}
-
 bool TensorShare::has_size_of(const TensorShare& other) const {
   return heads.numel() == other.heads.numel() && kv_heads.numel() == other.kv_heads.numel() &&
-         inner.numel() == other.inner.numel() && vocabulary.numel() == other.vocabulary.numel();
+         inner.numel() == other.inner.numel() && vocabulary.numel() == other.vocabulary.numel() &&
+         std::ranges::equal(experts, other.experts, {}, &Range::numel, &Range::numel);
 }
 
 int key_replicas(const ModelDimensions& dims, int ranks) {
@@ -56,13 +54,22 @@ TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place) 
   const int replicas = key_replicas(dims, place.ranks);
   const TensorPlace of_keys{.rank = place.rank / replicas, .ranks = place.ranks / replicas};
   return {
-      .place = place,
       .heads = range_of(dims.heads, place, {.layer = "attention"}),
       .kv_heads = range_of(dims.kv_heads, of_keys, {.layer = "attention"}),
       .inner = range_of(dims.inner, place, {.layer = "mlp", .grain = place.grain}),
       .vocabulary = range_of(dims.vocabulary, place, {.layer = "lm_head", .grain = place.grain}),
       .shares_rows = place.shares_rows,
       .key_replicas = replicas};
+}
+
+TensorShare tensor_share(const ModelConfig& model, const TensorPlace& place) {
+  TensorShare share = tensor_share(dimensions(model), place);
+  const std::optional<ExpertsSpec> experts = transformer_spec(model).experts;
+  if (!experts) return share;
+  for (const int64_t width : experts->inner_widths()) {
+    share.experts.push_back(range_of(width, place, {.layer = "mlp", .grain = place.grain}));
+  }
+  return share;
 }
 
 ModelDimensions dimensions_of_share(ModelDimensions dims, const TensorShare& share) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "comm/mesh_layout.h"
 #include "config/families/list.h"
@@ -28,13 +29,11 @@ struct TensorPlace {
 
 // What of a model's layers that one has.
 struct TensorShare {
-  TensorPlace place{};
   Range heads, kv_heads, inner, vocabulary;
+  std::vector<Range> experts{};  // elements of experts, by ExpertsSpec::inner_widths()
   bool shares_rows = false;
   int key_replicas = 1;  // ranks that have these very kv_heads, each for some of their queries
   bool has_size_of(const TensorShare& other) const;
-  // The part of an MLP that has another width than the dimensions have.
-  Range inner_of(int64_t width) const;
 };
 // Ranks of a tensor group that have the same heads of keys and values, where these are fewer than
 // the ranks: neighbours, whose heads of queries look at them (grouped queries, arXiv 2305.13245).
@@ -44,6 +43,7 @@ MeshSizes mesh_for(const ModelDimensions& dims, MeshSizes sizes);
 // Heads alike on all ranks, the rest as evenly as grains permit. InternalError for what
 // tensor_conflict() refuses.
 TensorShare tensor_share(const ModelDimensions& dims, const TensorPlace& place);
+TensorShare tensor_share(const ModelConfig& model, const TensorPlace& place);  // also of experts
 // The dimensions of that share, as of a model: of attention and MLP, not of the vocabulary.
 ModelDimensions dimensions_of_share(ModelDimensions dims, const TensorShare& share);
 

@@ -170,6 +170,7 @@ struct ExpertList {
   BuildContext place;  // of what is stacked
   std::vector<std::string> modules;
   int64_t inner = 0;
+  size_t number = 0;  // of the width among ExpertsSpec::inner_widths()
 };
 
 ExpertLayer expert_layer(const TransformerSpec& spec, const BuildContext& router,
@@ -182,7 +183,7 @@ ExpertLayer expert_layer(const TransformerSpec& spec, const BuildContext& router
   int64_t inner = list.inner;
   if (router.tensor) {
     // What a rank makes is a part of a sum, and so are the gradients of weights and their router.
-    const Range own = router.tensor->inner_of(inner);
+    const Range own = router.tensor->experts.at(list.number);
     up_cut = {own, {inner + own.begin, inner + own.end}};
     down_cut = {own};
     of_router.summed = {Axis::kTensor};
@@ -224,7 +225,8 @@ std::vector<ExpertLayer> expert_layers(const TransformerSpec& spec, const BuildC
                         .weight_sum = experts.sums_to_one ? WeightSum::kOne : WeightSum::kAsIs};
   if (!experts.shared) return layers;
   const BuildContext shared = place.child(experts.shared->name);
-  const ExpertList alone{.place = shared, .modules = {shared.path}, .inner = experts.shared->inner};
+  const ExpertList alone{
+      .place = shared, .modules = {shared.path}, .inner = experts.shared->inner, .number = 1};
   layers.push_back(expert_layer(spec, place.child(experts.shared->gate), alone, width));
   layers.back().rule = {.experts = 1, .score = RouterScore::kSigmoid};
   return layers;

@@ -49,7 +49,7 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
   DS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16,
            "make_stage: weights of {}", name_of(dtype));
   BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
-  if (tensor.is_shared()) root.tensor = tensor_share(dimensions(config), tensor);
+  if (tensor.is_shared()) root.tensor = tensor_share(config, tensor);
   std::optional<AdapterRules> adapters;
   if (config.adapters) root.adapters = &adapters.emplace(*config.adapters);
   return std::make_unique<Stage>(transformer_parts(config, root, layers), rules);

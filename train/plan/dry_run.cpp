@@ -222,7 +222,6 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
 
 std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const MeshSizes& sizes) {
   const MeshLayout layout(sizes);
-  const ModelDimensions dims = dimensions(options.model);
   const bool has_teacher = options.distillation && options.model.teacher != nullptr;
   struct Kind {
     int pipe;
@@ -234,11 +233,10 @@ std::vector<std::vector<int>> rank_classes(const EngineOptions& options, const M
     const TensorPlace place{.rank = layout.coordinate(rank, Axis::kTensor),
                             .ranks = sizes.tensor,
                             .grain = options.shared_layers.grain};
-    const Kind own{.pipe = layout.coordinate(rank, Axis::kPipe),
-                   .share = tensor_share(dims, place),
-                   .teacher = has_teacher
-                                  ? tensor_share(dimensions(options.model.teacher->model), place)
-                                  : TensorShare{}};
+    const Kind own{
+        .pipe = layout.coordinate(rank, Axis::kPipe),
+        .share = tensor_share(options.model, place),
+        .teacher = has_teacher ? tensor_share(options.model.teacher->model, place) : TensorShare{}};
     const auto known = std::ranges::find_if(kinds, [&](const Kind& kind) {
       return kind.pipe == own.pipe && kind.share.has_size_of(own.share) &&
              kind.teacher.has_size_of(own.teacher);

@@ -131,7 +131,7 @@ OPTIMIZER = {"lr": 0.01, "weight_decay": 0.05, "betas": [0.9, 0.95], "eps": 1e-8
 # Keys' biases that do not turn have no gradient but rounding's, which Adam would make whole steps of; so it would of the small
 # ones of a deeper model with large weights.
 OPTIMIZERS = {family: {**OPTIMIZER, "eps": 1e-2} for family in ("gpt2_scaled", "stablelm", "gpt_neox", "gpt_neox_serial", "opt", "opt_sums",
-                                                                "opt_narrow", "qwen3_layers", "bert", "distilbert", "roberta",
+                                                                "opt_narrow", "qwen3_layers", "qwen3_moe", "bert", "distilbert", "roberta",
                                                                 "xlm-roberta")}
 CLIP = 1.0
 
