@@ -199,11 +199,12 @@ ExpertLayer expert_layer(const TransformerSpec& spec, const BuildContext& router
     up.push_back(fmt::format("{}.{}.weight", module, names.up));
     down.push_back(fmt::format("{}.{}.weight", module, names.down));
   }
-  layer.up =
-      list.place.param("gate_up_proj", {count, 2 * list.inner, width}, init, ModuleKind::kLinear,
-                       {.kept = {{}, std::move(up_cut), {}}, .pieces = std::move(up)});
-  layer.down = list.place.param("down_proj", {count, width, list.inner}, init, ModuleKind::kLinear,
-                                {.kept = {{}, {}, std::move(down_cut)}, .pieces = std::move(down)});
+  layer.up = list.place.param(
+      "gate_up_proj", {count, 2 * list.inner, width}, init, ModuleKind::kLinear,
+      {.kept = {{}, std::move(up_cut), {}}, .pieces = std::move(up), .packs = true});
+  layer.down = list.place.param(
+      "down_proj", {count, width, list.inner}, init, ModuleKind::kLinear,
+      {.kept = {{}, {}, std::move(down_cut)}, .pieces = std::move(down), .packs = true});
   return layer;
 }
 

@@ -86,6 +86,17 @@ std::vector<std::string> idle_saved_modules(const ModelConfig& model) {
       join_some(words_of(all_modules(with_adapters(model, {.targets = {}}))), kNamedAtMost)));
 }
 
+// A folder of adapters has no names for experts, which are stacked here.
+void require_frozen_experts(const ModelConfig& model) {
+  for (const ParamSpec& spec : specs_of_model(model, DType::kF32)) {
+    if (spec.pieces.empty() || !spec.trains) continue;
+    throw Unsupported(
+        fmt::format("lora.modules_to_save: {} has all experts of a layer, which a folder of "
+                    "adapters cannot hold; leave it out, or train the model without lora",
+                    spec.name));
+  }
+}
+
 void require_layers(const ModelConfig& model) {
   const int64_t count = dimensions(model).layers;
   for (const int64_t layer : model.adapters->layers) {
@@ -135,6 +146,7 @@ std::vector<std::string> require_adapters(const ModelConfig& model) {
   const AdapterSpec& spec = *model.adapters;
   require_layers(model);
   require_untied(model);
+  require_frozen_experts(model);
   std::vector<std::string> notes;
   if (const std::vector<std::string> saved = idle_saved_modules(model); !saved.empty()) {
     notes.push_back(
