@@ -63,6 +63,7 @@ class Layer {
   }
 
   Tensor logits(const Tensor& x) const {
+    const Span span(stream_, module_label(store_, spec_.router));
     const Lease lease = store_.acquire(spec_.router);
     const int64_t rows = x.shape()[0], count = spec_.rule.experts;
     Tensor logits = Tensor::empty({rows, count}, DType::kF32, stream_);

@@ -51,7 +51,9 @@ std::string path_of(const ProfiledOp& op, const TransformerNames& names) {
   return activates(op) && of_block ? inside(names.mlp) : op.label;
 }
 
-bool is_product(std::string_view name) { return name == "matmul"; }
+bool is_product(std::string_view name) {
+  return name == "matmul" || name.starts_with("grouped_matmul");
+}
 
 // The number of a block is the last word of its path.
 int64_t layer_of(std::string_view label) {
@@ -134,6 +136,8 @@ struct ModuleNames {
     if (is(names.blocks)) return "ModuleList";
     if (is_number(name)) return parent == last_word(names.blocks) ? classes.block : classes.norm;
     if (is(names.attention)) return classes.attention;
+    if (spec.experts && is(spec.experts->name)) return classes.mlp;
+    if (spec.experts && is(spec.experts->list)) return "Experts";
     if (is(names.mlp)) return classes.mlp;
     if (is_norm(name)) return holds_others ? "ModuleList" : classes.norm;
     if (is(names.table) || is(names.positions) || is(names.segments)) return "Embedding";

@@ -69,14 +69,14 @@ TEST_CASE("experts in tiles have the losses of those at once", "[train]") {
   }
 }
 
-// Weights of 0 give all tokens the same logits, and of equal ones the lower experts are chosen.
+// Weights near 0 give all tokens the same logits, and of equal ones the lower experts are chosen.
 TEST_CASE("experts that no token chooses stop nobody, at any stage and on any mesh", "[train]") {
   for (ModelConfig model : models()) {
     std::visit(
         [](auto& c) {
           if constexpr (requires { c.num_experts_per_tok; }) {
             c.num_experts_per_tok = 1;
-            c.initializer_range = 0;
+            c.initializer_range = 1e-30;
           }
         },
         static_cast<FamilyConfig&>(model));

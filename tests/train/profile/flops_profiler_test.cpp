@@ -126,6 +126,31 @@ TEST_CASE("flops of Llama are those of the closed form, also where products are 
   CHECK(inside(block, "mlp").kind == "LlamaMLP");
 }
 
+TEST_CASE("flops of experts are those of the experts that each token goes through", "[train]") {
+  Qwen2MoeConfig config;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = config.num_key_value_heads.emplace(4);
+  config.hidden_size = 64;
+  config.intermediate_size = 96;
+  config.vocab_size = 100;
+  config.num_experts = 8;
+  config.num_experts_per_tok = 3;
+  config.moe_intermediate_size = 40;
+  config.shared_expert_intermediate_size = 24;
+  config.mlp_only_layers = {0};
+  const ModuleProfile model = profile_of(config, 64);
+  constexpr double kTokens = 2 * 64, kWidth = 64;
+  const ModuleProfile& dense = inside(model, "model.layers.0.mlp");
+  CHECK(dense.macs == Approx(kTokens * 3 * kWidth * 96));
+  const ModuleProfile& experts = inside(model, "model.layers.1.mlp");
+  CHECK(experts.kind == "Qwen2MoeSparseMoeBlock");
+  CHECK(inside(experts, "experts").kind == "Experts");
+  CHECK(inside(experts, "experts").macs == Approx(kTokens * 3 * 3 * kWidth * 40));
+  CHECK(inside(experts, "gate").macs == Approx(kTokens * kWidth * 8));
+  CHECK(inside(experts, "shared_expert").macs == Approx(kTokens * 3 * kWidth * 24));
+  CHECK(inside(experts, "shared_expert_gate").macs == Approx(kTokens * kWidth));
+}
+
 // Scores are counted as the whole square, as DeepSpeed counts them, whatever is seen of it.
 TEST_CASE("windows and norms of heads change no count of scores", "[train]") {
   Qwen3Config config;
