@@ -87,6 +87,16 @@ TEST_CASE("a look at a folder tells its model, weights, tokenizer and classes", 
   CHECK_THAT(told(bare.notes, "tokenizer"), Catch::Contains("there is none"));
 }
 
+TEST_CASE("a look at experts tells what of them a token uses", "[rankd]") {
+  Copied experts(golden("families/qwen2_moe"));
+  fs::remove(experts.path("final.safetensors"));
+  const ModelFolderLook look = experts.look();
+  CHECK(look.problems.empty());
+  CHECK_THAT(
+      told(look.facts, "model"),
+      Catch::Contains("; 7.8 K parameters, of which each token uses 6.6 K (3 of 5 experts)"));
+}
+
 TEST_CASE("weights that are not read are named with what to do", "[rankd]") {
   Copied bert(golden("token_classifiers/bert"));
   bert.files.write_text_atomically(bert.path("model.safetensors"),

@@ -22,15 +22,22 @@ bool ModelFolderLook::attempt(const char* part, const std::function<void()>& wha
 }
 
 std::string model_text(const ModelConfig& model) {
-  int64_t parameters = 0;
+  const std::optional<ExpertsSpec> experts = transformer_spec(model).experts;
+  int64_t parameters = 0, of_a_token = 0;
   for (const ParamSpec& spec : specs_of_model(model, DType::kF32)) {
-    parameters += spec.logical_shape().numel();
+    const int64_t numel = spec.logical_shape().numel();
+    parameters += numel;
+    const bool is_chosen = !spec.pieces.empty() && spec.logical_shape()[0] == experts->count;
+    of_a_token += is_chosen ? numel / experts->count * experts->choices : numel;
   }
   const ModelDimensions dims = dimensions(model);
-  return fmt::format(
+  std::string text = fmt::format(
       "{} ({}): {} layers of width {}, {} heads, {} positions, {} tokens; {} parameters",
       hf_model_class(model), family_name(model), dims.layers, dims.width, dims.heads,
       dims.positions, dims.vocabulary, count_text(parameters));
+  if (!experts) return text;
+  return text + fmt::format(", of which each token uses {} ({} of {} experts)",
+                            count_text(of_a_token), experts->choices, experts->count);
 }
 
 std::string stored_text(const WeightFolder& weights) {
