@@ -337,8 +337,10 @@ TEST_CASE("who nearly says what the teacher says never gains by more than roundi
     distilled_cross_entropy(s.stream, args);
     const Values got = values_of(args.divergences);
     for (size_t row = 0; row < got.size(); ++row) {
-      CHECK(got[row] > -3e-7);
-      CHECK(std::abs(got[row] - expected.divergences[row]) < 3e-7);
+      // Logits reach 16, where fp32 has a step of 2e-6: CPUs that add up in another order are up to
+      // 3.2e-7 away.
+      CHECK(got[row] > -1e-6);
+      CHECK(std::abs(got[row] - expected.divergences[row]) < 1e-6);
     }
   }
 }

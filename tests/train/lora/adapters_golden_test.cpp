@@ -186,8 +186,9 @@ TEST_CASE("gradients of adapters are peft's", "[train]") {
         largest = std::max(largest, std::abs(double{gradient[i]}));
       }
       CAPTURE(tensor);
-      // In this case peft's own gradients in fp32 are 5e-6 from those in fp64.
-      const double within = name == "gpt2_dora" ? 8e-6 : 1e-6;
+      // In this case peft's own gradients in fp32 are 5e-6 from those in fp64; in the others CPUs
+      // with other vectors are up to 1.3e-6 apart.
+      const double within = name == "gpt2_dora" ? 8e-6 : 3e-6;
       CHECK(apart < within * (1 + largest));
     }
   }
