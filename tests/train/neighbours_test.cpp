@@ -139,7 +139,7 @@ TEST_CASE("with all of ZeRO++ training comes near plain stage 3, alike on every 
       const Setting setting{.ranks = 4, .stage = 3, .dtype = dtype, .micro_steps = micro_steps};
       const Run plain = train(setting, {}, 8);
       const Run all = train(setting, kAll, 8);
-      // Gradients of 4 bits; in bf16 how products round is the CPU's, and with AMX 1.2 % come of it.
+      // Gradients of 4 bits; in bf16 products round as the CPU does, and with AMX 1.2 % come of it.
       const double within = dtype == DType::kF32 ? 0.01 : 0.02;
       CHECK(all.outcome.state != plain.outcome.state);
       for (size_t i = 0; i < plain.outcome.losses.size(); ++i) {
