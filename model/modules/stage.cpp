@@ -54,8 +54,8 @@ Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
 Var joined(Context& context, Residual residual) {
   if (!residual.branch.defined()) return std::move(residual.sum);
   const Tensor& sum = residual.sum.value;
-  Tensor y = Tensor::empty(sum.shape(), sum.dtype(), context.stream);
-  kernels::add(context.stream, residual.branch.value, sum, y);
+  Tensor y = context.room_for(sum.shape(), sum.dtype());
+  if (!context.pass.unread) kernels::add(context.stream, residual.branch.value, sum, y);
   auto backward = [](GradientFlow& flow) {
     Tensor dy = flow.take(0);
     flow.give(1, dy);

@@ -64,6 +64,20 @@ inline ModelConfig shape_named(const std::string& name) {
     llama.tie_word_embeddings = true;
     return llama;
   }
+  if (name == "moe-8" || name == "moe-64") {  // two experts of a token, of 8 or of 64
+    Qwen3MoeConfig moe;
+    moe.num_hidden_layers = 4;
+    moe.num_attention_heads = 8;
+    moe.num_key_value_heads = 8;
+    moe.head_dim = 64;
+    moe.hidden_size = 512;
+    moe.vocab_size = 1024;
+    moe.num_experts = name == "moe-8" ? 8 : 64;
+    moe.num_experts_per_tok = 2;
+    moe.moe_intermediate_size = 1024;
+    moe.norm_topk_prob = true;
+    return moe;
+  }
   if (name == "tiny") {
     Gpt2Config c = gpt2_shape(1, 2, 32);
     c.n_positions = 64;
@@ -72,7 +86,7 @@ inline ModelConfig shape_named(const std::string& name) {
   }
   throw ConfigError(
       fmt::format("--model {}: expected gpt2-124m, gpt2-1558m, gpt2-2x128, llama-0.6b, llama-110m, "
-                  "llama-1.5b, llama-7b, qwen3-0.6b or tiny",
+                  "llama-1.5b, llama-7b, moe-8, moe-64, qwen3-0.6b or tiny",
                   name));
 }
 

@@ -148,6 +148,11 @@ std::vector<std::string> require_adapters(const ModelConfig& model) {
   require_untied(model);
   require_frozen_experts(model);
   std::vector<std::string> notes;
+  if (transformer_spec(model).experts) {
+    notes.emplace_back(
+        "lora: experts have no adapters, nor has one that all tokens go through; the linear layers "
+        "beside them have");
+  }
   if (const std::vector<std::string> saved = idle_saved_modules(model); !saved.empty()) {
     notes.push_back(
         fmt::format("lora.modules_to_save: {} fit no module of the model", fmt::join(saved, ", ")));

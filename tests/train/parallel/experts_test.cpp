@@ -3,6 +3,7 @@
 #include "tests/support/tiny_models.h"
 #include "tests/train/offload/offload_settings.h"
 #include "tests/train/parallel/meshed_run.h"
+#include "train/settings/adapter_fit.h"
 
 namespace ds {
 namespace {
@@ -18,8 +19,9 @@ Config of_small_runs(Config c) {
 }
 
 std::vector<ModelConfig> models() {
-  return {of_small_runs(tiny_mixtral(2)), of_small_runs(tiny_qwen2_moe(2)),
-          of_small_runs(tiny_qwen3_moe(2))};
+  Qwen2MoeConfig shared = of_small_runs(tiny_qwen2_moe(2));
+  shared.mlp_only_layers = {};  // experts are in a layer that is not the last, too
+  return {of_small_runs(tiny_mixtral(2)), shared, of_small_runs(tiny_qwen3_moe(2))};
 }
 
 Outcome run(const Setting& setting, const EngineOptions& options) {
@@ -97,6 +99,9 @@ TEST_CASE("adapters train beside experts that are frozen, also as codes", "[trai
   sharded.stage = 3;
   for (ModelConfig model : models()) {
     model.adapters = AdapterSpec{.rank = 2, .alpha = 4, .start = AdapterStart::kRandom};
+    const std::vector<std::string> notes = require_adapters(model);
+    REQUIRE(notes.size() == 1);
+    CHECK_THAT(notes.front(), Catch::StartsWith("lora: experts have no adapters"));
     for (const bool as_codes : {false, true}) {
       CAPTURE(family_name(model), as_codes);
       const auto options = [&](const Setting& setting) {
