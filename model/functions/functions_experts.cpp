@@ -2,7 +2,6 @@
 
 #include "config/families/spec/limits.h"
 #include "core/values/index.h"
-#include "kernels/elementwise/elementwise.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/moe/expert_order.h"
 #include "kernels/moe/expert_rows.h"
@@ -151,10 +150,7 @@ class Layer {
                                       .experts = routing.experts,
                                       .dweights = dweights,
                                       .dlogits = dlogits});
-    if (dy.dtype() == DType::kF32) return dlogits;
-    Tensor narrow = Tensor::empty(dlogits.shape(), dy.dtype(), stream_);
-    kernels::cast(stream_, dlogits, narrow);
-    return narrow;
+    return as_value(stream_, std::move(dlogits), dy.dtype());
   }
 
  private:

@@ -19,10 +19,8 @@ std::vector<int64_t> moe_like::dense_layers(const HfObject& object) {
   if (list == nullptr) return layers;
   for (const rapidjson::Value& layer : list->GetArray()) {
     if (!layer.IsInt64() || layer.GetInt64() < 0) {
-      throw DataError(
-          fmt::format("{}: \"mlp_only_layers\" has something else than numbers of "
-                      "layers",
-                      object.path()));
+      throw DataError(fmt::format(
+          "{}: \"mlp_only_layers\" has something else than numbers of layers", object.path()));
     }
     layers.push_back(layer.GetInt64());
   }
